@@ -1,0 +1,41 @@
+"""Token ids become vectors: a table with one row for each entry of the vocabulary."""
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor, nn
+
+from glassformer import _checks as checks
+
+
+class TokenEmbedding(nn.Module):
+    """Looks up one learned vector for each token id.
+
+    `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
+
+    Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training". Derived in
+    chapter 02.
+
+    Raises:
+        ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1 (the message names the
+            first).
+        TypeError: the ids are not integers.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.whole("vocab_size", vocab_size)
+        checks.whole("d_model", d_model)
+        self.vocab_size, self.d_model = vocab_size, d_model
+        self.weight = nn.Parameter(0.02 * torch.randn(vocab_size, d_model, generator=generator, dtype=dtype))
+
+    def forward(self, ids: Integer[Tensor, "*B T"]) -> Float[Tensor, "*B T D"]:
+        """Maps ids (..., T) to vectors (..., T, D)."""
+        checks.indices("ids", ids, "vocab_size", self.vocab_size)
+        return self.weight[ids.long()]  # long, because torch would read uint8 indices as a mask

@@ -1,0 +1,395 @@
+"""Where a token stands: five ways to tell attention, and one to say nothing.
+
+Attention by itself is blind to order. A position can enter it by three doors, and every class here has them:
+
+    door 1  embed(x)     the input: what is added to the token vectors
+    door 2  rotate(x)    the queries and the keys: how they are turned
+    door 3  bias(t, s)   the scores: what is added to them
+
+A method opens one door and leaves the others shut. The classes stand on the functions above them.
+Tables and angles are computed in float64 and cast to the dtype of x where they meet it.
+The axes: B batch, T positions asking (queries), S positions answering (keys), D d_model, H heads, K d_head.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int, Integer, Real
+from torch import Tensor, nn
+
+from glassformer import _checks as checks
+
+IN_PAIRS = "sines and cosines come in pairs of dimensions"
+
+
+def frequencies(d: int, *, base: float = 10_000.0) -> Float[Tensor, " {d}//2"]:
+    """How fast each pair of dimensions turns: base^(−2i/d) radians a position, for pair i of d/2.
+
+    From 1 for the first pair down almost to 1/base for the last; float64. Derived in chapter 04.
+
+    Raises:
+        ValueError: `d` is odd or below 2, or `base` is not positive and finite.
+    """
+    checks.even("d", d, IN_PAIRS)
+    checks.positive("base", base)
+    return base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+
+
+# Absolute: where am I?
+
+
+def sinusoidal(
+    positions: Real[Tensor, " T"], d_model: int, *, base: float = 10_000.0
+) -> Float[Tensor, "T {d_model}"]:
+    """The fixed table of waves, one row a position: dimension 2i is sin(p·w_i), dimension 2i+1 is cos(p·w_i).
+
+    Both share the frequency w_i = base^(−2i/D). The positions may be any real numbers; the result is float64.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5. Derived in chapter 04.
+
+    Raises:
+        ValueError: `d_model` is odd or below 2, `base` is not positive and finite, or `positions` not one
+            axis.
+    """
+    checks.one_axis("positions", positions)
+    checks.even("d_model", d_model, IN_PAIRS)
+    angles = positions[:, None] * frequencies(d_model, base=base).to(positions.device)  # (T, D/2)
+    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).reshape(len(positions), d_model)
+
+
+# Rotary: turn each query and key by its position, and their dot product knows the distance
+
+
+def rotation_angles(
+    positions: Real[Tensor, " T"], d_head: int, *, base: float = 10_000.0, interpolation: float = 1.0
+) -> Float[Tensor, "T {d_head}//2"]:
+    """How far to turn each pair of dimensions, in radians: (p / interpolation)·base^(−2i/K) for pair i.
+
+    `interpolation` = 4 squeezes four times the length a model was trained on into the angles that it knows
+    (Chen et al. 2023, "Extending Context Window of Large Language Models via Positional Interpolation").
+    The positions may be any real numbers; the result is float64.
+
+    Source: Su et al. 2021, "RoFormer", equation 15. Derived in chapter 04.
+
+    Raises:
+        ValueError: `d_head` is odd or below 2, `base` or `interpolation` is not positive and finite, or
+            `positions` not one axis.
+    """
+    checks.one_axis("positions", positions)
+    checks.even("d_head", d_head, IN_PAIRS)
+    checks.positive("interpolation", interpolation)
+    w = frequencies(d_head, base=base).to(positions.device)
+    return positions.to(torch.float64)[:, None] / interpolation * w
+
+
+def rotate(
+    x: Float[Tensor, "*B T K"], angles: Float[Tensor, "T K//2"], *, layout: str = "half"
+) -> Float[Tensor, "*B T K"]:
+    """Turns each pair of dimensions of x in its plane, pair i of row t by angles[t, i].
+
+    Which dimensions make a pair is a convention, and weights are trained to one of them: `"half"` pairs i
+    with i + K/2 (LLaMA, GPT-NeoX and the Hugging Face weights), `"interleaved"` pairs 2i with 2i + 1
+    (RoFormer, GPT-J). The wrong one raises no error.
+
+    Source: Su et al. 2021, "RoFormer", equation 34. Derived in chapter 04.
+
+    Raises:
+        ValueError: `layout` is neither, K is odd, or `angles` is not (T, K/2).
+        TypeError: x is not floating-point.
+    """
+    checks.floats("x", x)
+    checks.axes("x", x, "T, K")
+    checks.one_of("layout", layout, ("half", "interleaved"))
+    T, K = x.shape[-2:]
+    checks.even("d_head", K, IN_PAIRS)
+    checks.equal("angles.shape", tuple(angles.shape), "(T, d_head/2)", (T, K // 2))
+    if layout == "half":
+        first, second = slice(0, K // 2), slice(K // 2, K)  # pair i: dimensions i and i + K/2
+    else:
+        first, second = slice(0, K, 2), slice(1, K, 2)  # pair i: dimensions 2i and 2i + 1
+    a, b = x[..., first], x[..., second]
+    cos, sin = torch.cos(angles).to(x.dtype), torch.sin(angles).to(x.dtype)
+    turned = torch.empty_like(x)
+    turned[..., first] = a * cos - b * sin
+    turned[..., second] = a * sin + b * cos
+    return turned
+
+
+# Relative: how far are you? A number added to each score
+
+
+def relative_positions(
+    query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
+) -> Int[Tensor, "T S"]:
+    """Key minus query, for every pair: negative where the key lies in the query's past.
+
+    Derived in chapter 04.
+
+    Raises:
+        ValueError: an argument does not have exactly one axis.
+        TypeError: an argument is not integer.
+    """
+    for name, positions in (("query_positions", query_positions), ("key_positions", key_positions)):
+        checks.integers(name, positions)
+        checks.one_axis(name, positions)
+    return key_positions.to(torch.int64) - query_positions.to(torch.int64)[:, None]
+
+
+def alibi_slopes(n_heads: int) -> Float[Tensor, " H"]:
+    """How steeply each head discounts distance: 2^(−8/H), 2^(−16/H) … 2^−8 where H is a power of two.
+
+    For another H, the slopes of the largest power of two below it, n, come first; the rest are taken from
+    those of 2n, every second one from its first, which lie between the slopes already there. The result
+    is float64.
+
+    Source: Press et al. 2022, "Train Short, Test Long", section 3 and its code. Derived in chapter 04.
+
+    Raises:
+        ValueError: `n_heads` is below 1.
+        TypeError: `n_heads` is not a whole number.
+    """
+    checks.whole("n_heads", n_heads)
+    n = 2 ** math.floor(math.log2(n_heads))
+    first = torch.arange(1, n + 1, dtype=torch.float64) / n
+    between = (torch.arange(1, n_heads - n + 1, dtype=torch.float64) - 0.5) / n
+    return 2.0 ** (-8 * torch.cat([first, between]))
+
+
+def t5_bucket(
+    relative_positions: Integer[Tensor, "*B"],
+    *,
+    bidirectional: bool,
+    n_buckets: int = 32,
+    max_distance: int = 128,
+) -> Int[Tensor, "*B"]:
+    """The bucket of each relative position (key − query): near distances get one each, far ones share.
+
+    With `bidirectional`, the past (and distance 0) has the lower half of the buckets and the future the
+    upper; without, the past has them all and every future key is put in bucket 0 (a causal mask hides
+    it). On each side the first half are distances 0, 1, 2 …; the other half widen logarithmically up to
+    `max_distance`, and everything beyond falls in the last.
+
+    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    Transformer", section 2.1, and its code. Derived in chapter 04.
+
+    Raises:
+        ValueError: `n_buckets` is odd with `bidirectional`, leaves a side fewer than 2, or `max_distance`
+            does not exceed the distances that have a bucket of their own.
+        TypeError: `relative_positions` is not integer.
+    """
+    checks.integers("relative_positions", relative_positions)
+    checks.t5_buckets(bidirectional, n_buckets, max_distance)
+    n_side = n_buckets // 2 if bidirectional else n_buckets  # buckets for one direction
+    n_exact = n_side // 2  # those that hold a single distance
+    relative = relative_positions.to(torch.int64)
+    if bidirectional:
+        first = torch.where(relative > 0, n_side, 0)
+        distance = torch.abs(relative)
+    else:
+        first = 0
+        distance = (-relative).clip(min=0)
+    reached = distance.clip(min=n_exact).to(torch.float64) / n_exact
+    progress = torch.log(reached) / math.log(max_distance / n_exact)  # 0 at n_exact, 1 at max_distance
+    shared = n_exact + (progress * (n_side - n_exact)).to(torch.int64)
+    return first + torch.where(distance < n_exact, distance, shared.clip(max=n_side - 1))
+
+
+# The methods: three doors each
+
+
+class NoPositions(nn.Module):
+    """All three doors shut. The other methods inherit from it and open one."""
+
+    def embed(
+        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "*B T D"]:
+        """Door 1, the input: token vectors (..., T, D), plus their positions if the method does that."""
+        return x
+
+    def rotate(
+        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "*B T K"]:
+        """Door 2, queries or keys (..., H, T, K), turned by their positions if the method does that."""
+        return x
+
+    def bias(
+        self, query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
+    ) -> Float[Tensor, "H T S"] | None:
+        """Door 3, what to add to the scores (H, T, S), or None."""
+        return None
+
+
+class SinusoidalPositions(NoPositions):
+    """Opens door 1: adds the `sinusoidal` table, which has no parameters and no end.
+
+    (The paper also multiplies the token vectors by √D first; here that is left to the caller.)
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5. Derived in chapter 04.
+
+    Raises:
+        ValueError: `d_model` is odd or below 2, `base` is not positive and finite, or x does not fit
+            `d_model`.
+    """
+
+    def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
+        super().__init__()
+        checks.even("d_model", d_model, IN_PAIRS)
+        checks.positive("base", base)
+        self.d_model, self.base = d_model, base
+
+    def embed(
+        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "*B T D"]:
+        """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
+        positions = _places(x, positions, "d_model", self.d_model)
+        return x + sinusoidal(positions, self.d_model, base=self.base).to(x.dtype)
+
+
+class LearnedPositions(NoPositions):
+    """Opens door 1: adds a learned vector for each of `context_length` positions; there are no others.
+
+    `weight` (context_length, D) starts out normal with standard deviation 0.02.
+
+    Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training". Derived in
+    chapter 04.
+
+    Raises:
+        ValueError: a size is below 1, x does not fit `d_model`, or a position is outside 0..context_length-1.
+    """
+
+    def __init__(
+        self,
+        context_length: int,
+        d_model: int,
+        *,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.whole("context_length", context_length)
+        checks.whole("d_model", d_model)
+        self.context_length, self.d_model = context_length, d_model
+        self.weight = nn.Parameter(
+            0.02 * torch.randn(context_length, d_model, generator=generator, dtype=dtype)
+        )
+
+    def embed(
+        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "*B T D"]:
+        """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
+        positions = _places(x, positions, "d_model", self.d_model)
+        checks.indices("positions", positions, "context_length", self.context_length)
+        return x + self.weight[positions.long()].to(x.dtype)
+
+
+class RotaryPositions(NoPositions):
+    """Opens door 2: turns queries and keys by their positions (RoPE).
+
+    A query and a key turned alike keep their dot product, so what is left in it is only the distance.
+
+    Source: Su et al. 2021, "RoFormer", section 3.2. Derived in chapter 04.
+
+    Raises:
+        ValueError: `d_head` is odd or below 2, `base` or `interpolation` is not positive and finite,
+            `layout` is neither `"half"` nor `"interleaved"`, or x does not fit `d_head`.
+    """
+
+    def __init__(
+        self, d_head: int, *, base: float = 10_000.0, layout: str = "half", interpolation: float = 1.0
+    ) -> None:
+        super().__init__()
+        checks.even("d_head", d_head, IN_PAIRS)
+        checks.positive("base", base)
+        checks.one_of("layout", layout, ("half", "interleaved"))
+        checks.positive("interpolation", interpolation)
+        self.d_head, self.base, self.layout, self.interpolation = d_head, base, layout, interpolation
+
+    def rotate(
+        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, " T"] | None = None
+    ) -> Float[Tensor, "*B T K"]:
+        """Turns each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
+        positions = _places(x, positions, "d_head", self.d_head)
+        angles = rotation_angles(positions, self.d_head, base=self.base, interpolation=self.interpolation)
+        return rotate(x, angles, layout=self.layout)
+
+
+class AlibiPositions(NoPositions):
+    """Opens door 3: takes slope × distance off each score, with a slope for each head and no parameters.
+
+    The paper has only causal attention. Here a key in the future is discounted as one equally far in the
+    past, so that without a causal mask a text and the same text backwards look alike.
+
+    Source: Press et al. 2022, "Train Short, Test Long", section 3. Derived in chapter 04.
+
+    Raises:
+        ValueError: `n_heads` is below 1.
+    """
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        checks.whole("n_heads", n_heads)
+        self.n_heads = n_heads
+
+    def bias(
+        self, query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
+    ) -> Float[Tensor, "H T S"]:
+        """−slope·|key − query|, (H, T, S), float64."""
+        distance = torch.abs(relative_positions(query_positions, key_positions))
+        return alibi_slopes(self.n_heads).to(distance.device)[:, None, None] * -distance
+
+
+class T5Positions(NoPositions):
+    """Opens door 3: adds a learned number to each score, one for each head and bucket of distance.
+
+    `weight` (n_buckets, H) starts out normal with standard deviation 0.02. See `t5_bucket` for the buckets.
+    (T5 shares one such table among all layers, and leaves out the division of the scores by √K.)
+
+    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    Transformer", section 2.1. Derived in chapter 04.
+
+    Raises:
+        ValueError: `n_heads` is below 1, or `n_buckets` and `max_distance` do not suit `t5_bucket`.
+    """
+
+    def __init__(
+        self,
+        n_heads: int,
+        *,
+        bidirectional: bool,
+        n_buckets: int = 32,
+        max_distance: int = 128,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.whole("n_heads", n_heads)
+        checks.t5_buckets(bidirectional, n_buckets, max_distance)
+        self.n_heads, self.bidirectional = n_heads, bidirectional
+        self.n_buckets, self.max_distance = n_buckets, max_distance
+        self.weight = nn.Parameter(0.02 * torch.randn(n_buckets, n_heads, generator=generator, dtype=dtype))
+
+    def bias(
+        self, query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
+    ) -> Float[Tensor, "H T S"]:
+        """The entry of `weight` for each distance and head, (H, T, S)."""
+        buckets = t5_bucket(
+            relative_positions(query_positions, key_positions),
+            bidirectional=self.bidirectional,
+            n_buckets=self.n_buckets,
+            max_distance=self.max_distance,
+        )
+        return torch.moveaxis(self.weight[buckets], -1, 0)
+
+
+def _places(
+    x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None, size_name: str, size: int
+) -> Integer[Tensor, " T"]:
+    """Where each row of x sits, 0..T-1 unless said; first checks that x has rows of `size` features."""
+    checks.floats("x", x)
+    checks.axes("x", x, "T, D")
+    checks.equal("x.shape[-1]", x.shape[-1], size_name, size)
+    if positions is None:
+        return torch.arange(x.shape[-2], device=x.device)
+    checks.integers("positions", positions)
+    checks.one_axis("positions", positions, length=x.shape[-2])
+    return positions

@@ -1,0 +1,104 @@
+"""The two rooms behind one handle, and models built alike in both."""
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer.nn
+import glassformer.scratch
+
+
+@dataclass(frozen=True)
+class Room:
+    """One of the two implementations, and what it takes to feed it NumPy arrays."""
+
+    layers: ModuleType
+
+    @property
+    def is_torch(self):
+        return self.layers is glassformer.nn
+
+    def array(self, values, dtype=None):
+        values = np.asarray(values, dtype=dtype)
+        return torch.from_numpy(values.copy()) if self.is_torch else values
+
+    def numpy(self, array):
+        return array.detach().numpy() if self.is_torch else array
+
+    def generator(self, seed=0):
+        return torch.Generator().manual_seed(seed) if self.is_torch else np.random.default_rng(seed)
+
+    def dtype(self, name):
+        return getattr(torch if self.is_torch else np, name)
+
+    def parameters(self, name="float64", seed=0):
+        """The arguments of every constructor that draws weights."""
+        return {"generator": self.generator(seed), "dtype": self.dtype(name)}
+
+    def load(self, module, **weights):
+        """Puts NumPy arrays in place of the weights of those names."""
+        for name, values in weights.items():
+            assert tuple(getattr(module, name).shape) == values.shape
+            if self.is_torch:
+                getattr(module, name).data = torch.from_numpy(values.copy())
+            else:
+                setattr(module, name, values.copy())
+        return module
+
+
+SCRATCH, NN = Room(glassformer.scratch), Room(glassformer.nn)
+both_rooms = pytest.mark.parametrize("room", [SCRATCH, NN], ids=["scratch", "nn"])
+
+CONTEXT = 48  # rows of the learned table in the models below
+
+METHODS = {
+    "none": lambda room, D, H: room.layers.NoPositions(),
+    "sinusoidal": lambda room, D, H: room.layers.SinusoidalPositions(D),
+    "learned": lambda room, D, H: room.layers.LearnedPositions(CONTEXT, D, **room.parameters()),
+    "rope": lambda room, D, H: room.layers.RotaryPositions(D // H),
+    "rope-interleaved": lambda room, D, H: room.layers.RotaryPositions(
+        D // H, base=500.0, layout="interleaved", interpolation=3.0
+    ),
+    "alibi": lambda room, D, H: room.layers.AlibiPositions(H),
+    "t5": lambda room, D, H: room.layers.T5Positions(
+        H, bidirectional=False, n_buckets=9, max_distance=20, **room.parameters()
+    ),
+    "t5-bidirectional": lambda room, D, H: room.layers.T5Positions(
+        H, bidirectional=True, n_buckets=10, max_distance=20, **room.parameters()
+    ),
+}
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+class Layer:
+    """Token vectors in, through door 1 and then attention with doors 2 and 3. NumPy in, NumPy out, float64.
+
+    The weights depend only on the sizes and the seed, never on the room.
+    """
+
+    def __init__(self, room, method, D=24, H=3, *, causal=False, seed=0):
+        rng = np.random.default_rng(seed)
+        self.room = room
+        self.method = METHODS[method](room, D, H)
+        if hasattr(self.method, "weight"):  # as large as the token vectors, so that it cannot be overlooked
+            room.load(self.method, weight=rng.normal(size=tuple(self.method.weight.shape)))
+        self.attention = room.layers.MultiHeadAttention(
+            D, H, positions=self.method, causal=causal, **room.parameters()
+        )
+        for name in ("W_q", "W_k", "W_v", "W_o"):
+            room.load(self.attention, **{name: rng.normal(0, D**-0.5, (D, D))})
+
+    def _run(self, function, x, positions, mask):
+        given = {"positions": positions, "mask": mask}
+        given = {name: self.room.array(value) for name, value in given.items() if value is not None}
+        x = self.method.embed(self.room.array(x), given.get("positions"))
+        return self.room.numpy(function(x, **given))
+
+    def __call__(self, x, *, positions=None, mask=None):
+        return self._run(self.attention, x, positions, mask)
+
+    def weights(self, x, *, positions=None, mask=None):
+        return self._run(self.attention.weights, x, positions, mask)

@@ -1,0 +1,227 @@
+"""One small case for everything, worked out with pencil and paper."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from .rooms import NN, both_rooms
+
+LN3 = math.log(3)
+EXACT = {"rtol": 0, "atol": 1e-15}  # float64 rounding of numbers of size 1
+
+
+@both_rooms
+def test_softmax(room):
+    softmax = room.layers.softmax
+    x = room.array([[0.0, LN3], [5.0, 5.0]])
+    np.testing.assert_allclose(room.numpy(softmax(x)), [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], **EXACT)
+    down = room.array([[0.0, 5.0], [LN3, 5.0]])
+    np.testing.assert_allclose(room.numpy(softmax(down, axis=0)), [[1 / 4, 1 / 2], [3 / 4, 1 / 2]], **EXACT)
+
+
+@both_rooms
+def test_softmax_of_large_numbers_does_not_overflow(room):
+    x = room.array([[1000.0, 1000.0 + LN3], [-1000.0, -1000.0 - LN3]])
+    # 1000 + ln 3 is itself rounded, to 1e-13
+    np.testing.assert_allclose(
+        room.numpy(room.layers.softmax(x)), [[1 / 4, 3 / 4], [3 / 4, 1 / 4]], rtol=0, atol=1e-13
+    )
+
+
+@both_rooms
+def test_softmax_of_a_row_of_nothing_is_zeros(room):
+    x = room.array([[-np.inf, -np.inf], [-np.inf, 7.0]])
+    np.testing.assert_array_equal(room.numpy(room.layers.softmax(x)), [[0, 0], [0, 1]])
+
+
+@both_rooms
+def test_causal_mask(room):
+    mask = room.layers.causal_mask
+    np.testing.assert_array_equal(room.numpy(mask(3)), [[1, 0, 0], [1, 1, 0], [1, 1, 1]])
+    np.testing.assert_array_equal(room.numpy(mask(2, 4)), [[1, 1, 1, 0], [1, 1, 1, 1]])
+    assert mask(1).dtype == room.dtype("bool")
+
+
+@both_rooms
+def test_attention(room):
+    q = room.array([[2.0, 0.0, 0.0, 0.0]])  # √K = 2, so the scores are ln 3 and 0
+    k = room.array([[LN3, 9.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0]])
+    v = room.array([[4.0, 0.0, 1.0, 0.0], [0.0, 8.0, 1.0, 0.0]])
+    attend = room.layers.scaled_dot_product_attention
+
+    def results(**given):
+        return [room.numpy(a) for a in attend(q, k, v, **{n: room.array(a) for n, a in given.items()})]
+
+    for result, expected in zip(results(), ([[3, 2, 1, 0]], [[3 / 4, 1 / 4]]), strict=True):
+        np.testing.assert_allclose(result, expected, **EXACT)
+    # a bias of ln 3 for the second key makes the two scores equal
+    for result, expected in zip(results(bias=[[0.0, LN3]]), ([[2, 4, 1, 0]], [[1 / 2, 1 / 2]]), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=2e-15)
+    for result, expected in zip(results(mask=[[False, True]]), ([[0, 8, 1, 0]], [[0, 1]]), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    for result, expected in zip(results(mask=[[False, False]]), ([[0, 0, 0, 0]], [[0, 0]]), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
+@both_rooms
+def test_heads_are_runs_of_neighbouring_dimensions(room):
+    x = room.array([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    heads = room.layers.split_heads(x, 2)
+    np.testing.assert_array_equal(room.numpy(heads), [[[1, 2], [5, 6]], [[3, 4], [7, 8]]])
+    np.testing.assert_array_equal(room.numpy(room.layers.merge_heads(heads)), room.numpy(x))
+
+
+@both_rooms
+def test_multi_head_attention(room):
+    """Queries of zero weigh all visible keys alike: the output is a running mean, two features swapped."""
+    attention = room.layers.MultiHeadAttention(4, 2, causal=True, **room.parameters())
+    swap = np.eye(4)[[1, 0, 2, 3]]
+    room.load(attention, W_q=np.zeros((4, 4)), W_k=np.eye(4), W_v=2 * np.eye(4), W_o=swap)
+    x = room.array([[1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(room.numpy(attention(x)), [[4, 2, 6, 8], [4, 4, 4, 4]])
+    rows = [[1, 0], [1 / 2, 1 / 2]]
+    np.testing.assert_array_equal(room.numpy(attention.weights(x)), [rows, rows])
+    # A query sees what the mask and causality both allow: here, only itself.
+    mask = room.array([[True, True], [False, True]])
+    np.testing.assert_array_equal(room.numpy(attention(x, mask=mask)), [[4, 2, 6, 8], [4, 6, 2, 0]])
+
+
+@both_rooms
+def test_token_embedding(room):
+    table = room.layers.TokenEmbedding(3, 2, **room.parameters())
+    room.load(table, weight=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    np.testing.assert_array_equal(
+        room.numpy(table(room.array([[2, 0], [2, 2]]))), [[[5, 6], [1, 2]], [[5, 6], [5, 6]]]
+    )
+    np.testing.assert_array_equal(room.numpy(table(room.array([1, 0], np.uint8))), [[3, 4], [1, 2]])
+
+
+@both_rooms
+def test_frequencies(room):
+    np.testing.assert_allclose(room.numpy(room.layers.frequencies(6, base=1000.0)), [1, 0.1, 0.01], **EXACT)
+
+
+@both_rooms
+def test_sinusoidal(room):
+    """base = 100 and D = 4: the angles are p and p/10, and the numbers sin 2, cos 2, sin 0.2, cos 0.2."""
+    table = room.numpy(room.layers.sinusoidal(room.array([0, 2]), 4, base=100.0))
+    expected = [
+        [0, 1, 0, 1],
+        [0.9092974268256817, -0.4161468365471424, 0.19866933079506122, 0.9800665778412416],
+    ]
+    np.testing.assert_allclose(table, expected, **EXACT)
+    method = room.layers.SinusoidalPositions(4, base=100.0)
+    x = room.array([[[10.0, 20.0, 30.0, 40.0]]])
+    np.testing.assert_array_equal(room.numpy(method.embed(x)), [[[10, 21, 30, 41]]])
+    np.testing.assert_allclose(
+        room.numpy(method.embed(x, room.array([2]))) - room.numpy(x), [expected[1:]], rtol=0, atol=1e-14
+    )
+
+
+@both_rooms
+def test_rotation_angles(room):
+    angles = room.layers.rotation_angles(room.array([0, 6]), 4, base=100.0, interpolation=2.0)
+    np.testing.assert_allclose(room.numpy(angles), [[0, 0], [3, 0.3]], **EXACT)
+
+
+@both_rooms
+@pytest.mark.parametrize(
+    ("layout", "expected"), [("half", [-3, -2, 1, -4]), ("interleaved", [-2, 1, -3, -4])]
+)
+def test_rotate(room, layout, expected):
+    """Pair 0 by a quarter turn, (a, b) -> (−b, a); pair 1 by a half turn, (a, b) -> (−a, −b)."""
+    x = room.array([[1.0, 2.0, 3.0, 4.0]])
+    turned = room.layers.rotate(x, room.array([[math.pi / 2, math.pi]]), layout=layout)
+    np.testing.assert_allclose(room.numpy(turned), [expected], rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(room.numpy(x), [[1, 2, 3, 4]])
+
+
+@both_rooms
+def test_rotary_turns_by_position(room):
+    """base = 1 and interpolation = 2/π: a quarter turn a position."""
+    method = room.layers.RotaryPositions(2, base=1.0, interpolation=2 / math.pi)
+    x = room.array([[1.0, 0.0]] * 3)
+    np.testing.assert_allclose(room.numpy(method.rotate(x)), [[1, 0], [0, 1], [-1, 0]], rtol=0, atol=1e-15)
+    turned = method.rotate(x, room.array([3, 0, 1]))
+    np.testing.assert_allclose(room.numpy(turned), [[0, -1], [1, 0], [0, 1]], rtol=0, atol=1e-15)
+
+
+@both_rooms
+def test_relative_positions(room):
+    relative = room.layers.relative_positions(room.array([4, 5]), room.array([3, 4, 5]))
+    np.testing.assert_array_equal(room.numpy(relative), [[-1, 0, 1], [-2, -1, 0]])
+
+
+@both_rooms
+def test_alibi(room):
+    def slopes(n_heads):
+        return room.numpy(room.layers.alibi_slopes(n_heads)).tolist()
+
+    assert slopes(1) == [1 / 256]
+    assert slopes(2) == [1 / 16, 1 / 256]
+    assert slopes(3) == [1 / 16, 1 / 256, 1 / 4]
+    assert slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+    assert slopes(6) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
+    bias = room.layers.AlibiPositions(2).bias(room.array([2, 3]), room.array([1, 2, 3]))
+    steep = np.array([[-1, 0, -1], [-2, -1, 0]]) / 16
+    np.testing.assert_array_equal(room.numpy(bias), [steep, steep / 16])
+    assert not np.signbit(room.numpy(bias)[0, 0, 1])  # 0, which prints better than −0
+
+
+@both_rooms
+def test_t5_buckets(room):
+    def buckets(relative, **settings):
+        return room.numpy(room.layers.t5_bucket(room.array(relative), **settings)).tolist()
+
+    # Four buckets a side: distances 0 and 1 have their own; then 2 + ⌊2·log(d/2)/log 8⌋, 3 from 2√8 = 5.7 on.
+    both_ways = {"bidirectional": True, "n_buckets": 8, "max_distance": 16}
+    assert buckets([0, -1, -2, -3, -4, -5, -6, -15, -16, -99], **both_ways) == [0, 1, 2, 2, 2, 2, 3, 3, 3, 3]
+    assert buckets([1, 2, 5, 6, 99], **both_ways) == [5, 6, 6, 7, 7]
+    # Four buckets for the past: 2 + ⌊2·log(d/2)/log 4⌋, so 3 from distance 4. The future is bucket 0.
+    backwards = {"bidirectional": False, "n_buckets": 4, "max_distance": 8}
+    assert buckets([2, 1, 0, -1, -2, -3, -4, -8], **backwards) == [0, 0, 0, 1, 2, 2, 3, 3]
+
+
+@both_rooms
+def test_t5_bias(room):
+    method = room.layers.T5Positions(2, bidirectional=False, n_buckets=2, max_distance=2, **room.parameters())
+    room.load(method, weight=np.array([[10.0, 20.0], [30.0, 40.0]]))  # bucket 0: here; bucket 1: before
+    bias = room.numpy(method.bias(room.array([0, 1]), room.array([0, 1])))
+    np.testing.assert_array_equal(bias, [[[10, 10], [30, 10]], [[20, 20], [40, 20]]])
+
+
+@both_rooms
+def test_learned(room):
+    method = room.layers.LearnedPositions(3, 2, **room.parameters())
+    room.load(method, weight=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    x = room.array([[10.0, 20.0], [30.0, 40.0]])
+    np.testing.assert_array_equal(room.numpy(method.embed(x)), [[11, 22], [33, 44]])
+    np.testing.assert_array_equal(room.numpy(method.embed(x, room.array([2, 0]))), [[15, 26], [31, 42]])
+
+
+@both_rooms
+def test_no_positions(room):
+    method = room.layers.NoPositions()
+    x = room.array([[1.0, 2.0]])
+    assert method.embed(x) is x
+    assert method.rotate(x) is x
+    assert method.bias(room.array([0]), room.array([0])) is None
+
+
+@both_rooms
+def test_the_same_token_at_two_places_is_two_vectors(room):
+    """Numbers printed elsewhere, from torch seed 0: a table of tokens (4, 4), then of positions (8, 4)."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        tokens, places = torch.nn.Embedding(4, 4).weight, torch.nn.Embedding(8, 4).weight
+    embedding = room.layers.TokenEmbedding(4, 4, **room.parameters("float32"))
+    learned = room.layers.LearnedPositions(8, 4, **room.parameters("float32"))
+    room.load(embedding, weight=NN.numpy(tokens))
+    room.load(learned, weight=NN.numpy(places))
+    x = embedding(room.array([3, 0, 0, 3]))
+    np.testing.assert_array_equal(room.numpy(x)[0].round(4), np.float32([0.1198, 1.2377, 1.1168, -0.2473]))
+    placed = room.numpy(learned.embed(x)).round(4)
+    np.testing.assert_array_equal(placed[3], np.float32([1.5092, 2.8240, 2.0631, -1.0910]))
+    np.testing.assert_array_equal(placed[0], np.float32([-1.2328, -0.4583, 1.6834, 0.5462]))

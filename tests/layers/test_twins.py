@@ -1,0 +1,149 @@
+"""scratch and nn are one thing written twice: same names, same signatures, same words, same numbers."""
+
+import inspect
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from .rooms import CONTEXT, NN, SCRATCH, Layer, both_rooms, every_method
+
+FILES = ["embedding", "positions", "attention"]
+ROUNDING = 1e-12  # float64: sums of a few dozen numbers of size 1, added in another order
+
+
+def defined(room, file):
+    module = import_module(f"{room.layers.__name__}.{file}")
+    return {n: v for n, v in vars(module).items() if getattr(v, "__module__", None) == module.__name__}
+
+
+def methods(cls):
+    """What the class itself defines, in order; the call has one name in Python and another in torch."""
+    return {("__call__" if n == "forward" else n): v for n, v in vars(cls).items() if inspect.isfunction(v)}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_reader_can_lay_the_two_files_side_by_side(file):
+    def outline(room):
+        return [name for name in defined(room, file)]
+
+    assert outline(SCRATCH) == outline(NN)
+    assert len(outline(NN)) > 0
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_signatures_and_docstrings_agree(file):
+    def parameters(function):
+        kept = [p for p in inspect.signature(function).parameters.values() if p.name != "dtype"]
+        return [(p.name, p.kind, p.default) for p in kept]
+
+    compared = 0
+    for (name, one), other in zip(defined(SCRATCH, file).items(), defined(NN, file).values(), strict=True):
+        assert one.__doc__ == other.__doc__, name
+        if inspect.isclass(one):
+            assert list(methods(one)) == list(methods(other)), name
+            pairs = [(m, methods(one)[m], methods(other)[m]) for m in methods(one)]
+        else:
+            pairs = [(name, one, other)]
+        for label, ours, theirs in pairs:
+            assert ours.__doc__ == theirs.__doc__, (name, label)
+            assert parameters(ours) == parameters(theirs), (name, label)
+            compared += 1
+    assert compared > 0
+
+
+def test_both_rooms_offer_the_same_names():
+    assert SCRATCH.layers.__all__ == NN.layers.__all__
+    for room in (SCRATCH, NN):
+        public = {n for file in FILES for n in defined(room, file) if n[0] != "_"}
+        assert public == set(room.layers.__all__)
+
+
+@every_method
+@pytest.mark.parametrize("shape", [(5, 24), (2, 7, 24), (1, 24), (2, 3, 40, 24)], ids=str)
+@pytest.mark.parametrize("H", [1, 3, 12])
+@pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
+def test_same_numbers(method, shape, H, causal):
+    rng = np.random.default_rng(1)
+    x, T = rng.normal(size=shape), shape[-2]
+    anywhere = rng.permutation(CONTEXT)[:T]  # out of order and with gaps
+    some = (rng.random((T, T)) < 0.7) | np.eye(T, dtype=bool)
+    scratch, nn = (Layer(room, method, H=H, causal=causal) for room in (SCRATCH, NN))
+    for given in ({}, {"positions": anywhere, "mask": some}):
+        output, weights = scratch(x, **given), scratch.weights(x, **given)
+        assert output.shape == shape
+        assert weights.shape == (*shape[:-2], H, T, T)
+        np.testing.assert_allclose(output, nn(x, **given), rtol=0, atol=ROUNDING)
+        np.testing.assert_allclose(weights, nn.weights(x, **given), rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 2000])
+def test_same_tables(n):
+    places = np.arange(n) * 7 % 4001 - 2000
+    agree = {"rtol": 0, "atol": ROUNDING}
+
+    def both(name, *args, **kwargs):
+        here = getattr(SCRATCH.layers, name)(*args, **kwargs)
+        there = getattr(NN.layers, name)(
+            *(NN.array(a) if isinstance(a, np.ndarray) else a for a in args), **kwargs
+        )
+        return here, there.numpy()
+
+    np.testing.assert_allclose(*both("sinusoidal", places, 34), **agree)
+    np.testing.assert_allclose(*both("sinusoidal", places / 3, 2, base=2.5), **agree)
+    np.testing.assert_allclose(*both("rotation_angles", places, 34, base=5e5, interpolation=8.0), **agree)
+    np.testing.assert_array_equal(*both("relative_positions", places[:50], places))
+    np.testing.assert_allclose(*both("alibi_slopes", n), **agree)
+    for settings in ({"bidirectional": True}, {"bidirectional": False, "n_buckets": 7, "max_distance": 900}):
+        np.testing.assert_array_equal(*both("t5_bucket", places, **settings))
+
+
+@every_method
+@pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
+def test_single_precision_in_single_precision_out(method, causal):
+    """One float64 scalar left over from a table would promote a NumPy array, and slow it fivefold."""
+    x = np.random.default_rng(1).normal(size=(2, 9, 24))
+    mask = np.tri(9, dtype=bool)
+    for room in (SCRATCH, NN):
+        float32 = room.dtype("float32")
+        layer = Layer(room, method, causal=causal)  # the method keeps its weights in float64, if it has any
+        for name in ("W_q", "W_k", "W_v", "W_o"):
+            weight = room.numpy(getattr(layer.attention, name))
+            room.load(layer.attention, **{name: weight.astype(np.float32)})
+        embedded = layer.method.embed(room.array(x, np.float32))
+        assert embedded.dtype == float32
+        heads = room.array(x.reshape(2, 3, 9, 8), np.float32)
+        assert layer.method.rotate(heads).dtype == float32
+        for given in ({}, {"mask": room.array(mask)}):
+            assert layer.attention(embedded, **given).dtype == float32
+            assert layer.attention.weights(embedded, **given).dtype == float32
+
+
+@both_rooms
+def test_weights_are_drawn_by_the_generator_in_the_dtype_asked_for(room):
+    L = room.layers
+
+    def draw(**asked):
+        attention = L.MultiHeadAttention(12, 3, generator=room.generator(5), **asked)
+        return [
+            L.TokenEmbedding(300, 20, generator=room.generator(5), **asked).weight,
+            L.LearnedPositions(300, 20, generator=room.generator(5), **asked).weight,
+            L.T5Positions(200, bidirectional=True, generator=room.generator(5), **asked).weight,
+            *(getattr(attention, W) for W in ("W_q", "W_k", "W_v", "W_o")),
+        ]
+
+    for weight in draw():
+        assert weight.dtype == room.dtype("float32")
+    for weight, again in zip(
+        draw(dtype=room.dtype("float64")), draw(dtype=room.dtype("float64")), strict=True
+    ):
+        assert weight.dtype == room.dtype("float64")
+        np.testing.assert_array_equal(room.numpy(weight), room.numpy(again))
+    for weight in draw()[:3]:
+        weight = room.numpy(weight)
+        assert abs(weight.std() - 0.02) < 0.001  # over 6,000 draws: five standard errors
+        assert abs(weight.mean()) < 0.0013
+    W_q, W_k, W_v, W_o = (room.numpy(weight) for weight in draw()[3:])
+    for weight in (W_q, W_k, W_v, W_o):
+        assert abs(weight.std() - 12**-0.5) < 0.085  # over 144 draws: five standard errors
+    assert len({weight[0, 0] for weight in (W_q, W_k, W_v, W_o)}) == 4
