@@ -1,0 +1,10 @@
+"""Interactive views: each answers to the hand in JupyterLab and on a page with no Python behind it."""
+
+from .bias import DistanceBias
+from .clock import ClockHands
+from .heatmap import PositionHeatmap
+from .quiz import Quiz
+from .rotation import RotationPlane
+from .shuffle import ShuffleSentence
+
+__all__ = ["ClockHands", "DistanceBias", "PositionHeatmap", "Quiz", "RotationPlane", "ShuffleSentence"]

@@ -1,0 +1,228 @@
+// What every view is built from: the frame around it, controls bound to the model's traits, and colours.
+// Controls are native inputs: they come with a keyboard, a label and a touch screen, and need no kernel.
+
+// --- elements ----------------------------------------------------------------------------------------------
+
+function build(element, attrs, children) {
+  for (const [name, value] of Object.entries(attrs)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
+  return element;
+}
+
+// h("button", { class: "gf-button", onclick: go }, "Go"): text children are text, never markup.
+export const h = (tag, attrs = {}, ...children) => build(document.createElement(tag), attrs, children);
+
+export const svg = (tag, attrs = {}, ...children) =>
+  build(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
+
+// An id that nothing else on the page has, though every view carries its own copy of this module.
+export function uniqueId() {
+  const counter = Symbol.for("glassformer.ids");
+  globalThis[counter] = (globalThis[counter] ?? 0) + 1;
+  return `gf-${globalThis[counter]}`;
+}
+
+// --- the frame ---------------------------------------------------------------------------------------------
+
+// In JupyterLab plain keys are shortcuts wherever the focus is: arrows go from cell to cell, D D deletes one. A view keeps
+// the keys pressed inside it to itself; those with Ctrl, Alt or Cmd go on to the page.
+function keepKeys(event) {
+  if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+}
+
+// The card that every view lies on, with what it is called and what you can ask it.
+export function card(el, { title, hint }) {
+  const id = uniqueId();
+  const root = h(
+    "div",
+    { class: "gf-widget", role: "group", "aria-labelledby": id, onkeydown: keepKeys },
+    h("p", { class: "gf-title", id }, title),
+    h("p", { class: "gf-hint" }, hint),
+  );
+  el.replaceChildren(root);
+  return root;
+}
+
+// A view, top to bottom: the card's heading, the controls, the drawing, one line saying what is seen, the numbers.
+//   says(text)                     the line; describe(text) is the drawing's own label for those who cannot see it
+//   table(caption, headers, rows)  the numbers; rows may be a function, which is called only while they are shown
+//   tables([{caption, headers, rows}, …]) the same for several
+export function frame(el, { title, hint }) {
+  const controls = h("div", { class: "gf-controls" });
+  const drawing = h("div", { class: "gf-drawing", role: "img", "aria-label": title });
+  const line = h("p", { class: "gf-says", "aria-live": "polite" });
+  const numbers = h("div", { class: "gf-numbers" });
+  const details = h("details", { class: "gf-details" }, h("summary", {}, "Show the numbers"), numbers);
+  const root = card(el, { title, hint });
+  root.append(controls, drawing, line, details);
+
+  let pending = [];
+  const fill = () => {
+    if (details.open) numbers.replaceChildren(...pending.map(tableElement));
+  };
+  details.addEventListener("toggle", fill);
+  const tables = (list) => {
+    pending = list;
+    fill();
+  };
+  return {
+    root,
+    controls,
+    drawing,
+    says: (text) => line.textContent !== text && (line.textContent = text),
+    describe: (text) => drawing.setAttribute("aria-label", text),
+    table: (caption, headers, rows) => tables([{ caption, headers, rows }]),
+    tables,
+  };
+}
+
+function tableElement({ caption, headers, rows }) {
+  const body = (typeof rows === "function" ? rows() : rows).map((row) =>
+    h("tr", {}, row.map((cell, i) => (i ? h("td", {}, String(cell)) : h("th", { scope: "row" }, String(cell))))),
+  );
+  const head = headers.map((text) => h("th", { scope: "col" }, text));
+  return h(
+    "div",
+    { class: "gf-table", role: "region", tabindex: 0, "aria-label": caption },
+    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)),
+  );
+}
+
+// --- controls ----------------------------------------------------------------------------------------------
+
+function send(model, name, value) {
+  model.set(name, value);
+  model.save_changes();
+}
+
+// Call show now, and again whenever one of the traits changes.
+function follow(model, names, show) {
+  for (const name of names) model.on(`change:${name}`, show);
+  show();
+}
+
+// min and max may be functions, when other traits decide them: name those traits in `follows`. On a log scale the
+// handle moves by step decades, and lands on three significant digits.
+export function slider(model, name, { label, min, max, step, format = String, scale = "linear", follows = [] }) {
+  const log = scale === "log";
+  const toHandle = log ? Math.log10 : Number;
+  const toValue = log ? (t) => Number((10 ** t).toPrecision(3)) : Number;
+  const limit = (x) => toHandle(typeof x === "function" ? x() : x);
+  const output = h("output", { class: "gf-value" });
+  const input = h("input", { type: "range", step: step ?? (log ? 0.05 : 1) });
+  input.addEventListener("input", () => send(model, name, toValue(Number(input.value))));
+  follow(model, [name, ...follows], () => {
+    const text = format(model.get(name));
+    [input.min, input.max] = [limit(min), limit(max)];
+    input.value = toHandle(model.get(name));
+    input.setAttribute("aria-valuetext", text);
+    output.textContent = text;
+  });
+  input.id = uniqueId(); // the value stays outside the label: it is announced as the value, not as part of the name
+  const caption = h("label", { class: "gf-label", for: input.id }, label);
+  return h("div", { class: "gf-control gf-slider" }, caption, output, input);
+}
+
+// Up to four options are radio buttons, more a drop-down list.
+export function choice(model, name, { label, options }) {
+  const indexOf = () => options.findIndex(([value]) => value === model.get(name));
+  if (options.length > 4) {
+    const select = h("select", { id: uniqueId() }, options.map(([, text], i) => h("option", { value: i }, text)));
+    select.addEventListener("change", () => send(model, name, options[select.value][0]));
+    follow(model, [name], () => (select.selectedIndex = indexOf()));
+    return h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: select.id }, label), select);
+  }
+  const group = uniqueId();
+  const radios = options.map(([value]) =>
+    h("input", { type: "radio", name: group, onchange: () => send(model, name, value) }),
+  );
+  follow(model, [name], () => radios.forEach((radio, i) => (radio.checked = i === indexOf())));
+  return h(
+    "fieldset",
+    { class: "gf-control gf-choice" },
+    h("legend", { class: "gf-label" }, label),
+    h("div", { class: "gf-options" }, radios.map((radio, i) => h("label", {}, radio, h("span", {}, options[i][1])))),
+  );
+}
+
+export function toggle(model, name, { label }) {
+  const input = h("input", { type: "checkbox", onchange: () => send(model, name, input.checked) });
+  follow(model, [name], () => (input.checked = model.get(name)));
+  return h("label", { class: "gf-control gf-toggle" }, input, h("span", {}, label));
+}
+
+export function textField(model, name, { label, maxLength }) {
+  const input = h("input", { type: "text", maxlength: maxLength, spellcheck: "false", autocomplete: "off" });
+  input.addEventListener("input", () => send(model, name, input.value));
+  follow(model, [name], () => input.value !== model.get(name) && (input.value = model.get(name)));
+  return h("label", { class: "gf-control gf-text" }, h("span", { class: "gf-label" }, label), input);
+}
+
+export const button = (label, onClick) => h("button", { class: "gf-button", type: "button", onclick: onClick }, label);
+
+// --- redrawing ---------------------------------------------------------------------------------------------
+
+// Redraw now, and once a frame at most whenever one of the traits changes. Returns the way to stop.
+export function onChange(model, names, redraw) {
+  let frameId = null;
+  const ask = () => {
+    frameId ??= requestAnimationFrame(() => {
+      frameId = null;
+      redraw();
+    });
+  };
+  for (const name of names) model.on(`change:${name}`, ask);
+  redraw();
+  return () => {
+    for (const name of names) model.off(`change:${name}`, ask);
+    if (frameId !== null) cancelAnimationFrame(frameId);
+  };
+}
+
+// Redraw when the element's width changes, which it also does when it is first put on the page.
+export function onResize(element, redraw) {
+  let width = null;
+  const observer = new ResizeObserver(() => {
+    if (element.clientWidth === width) return;
+    width = element.clientWidth;
+    requestAnimationFrame(redraw);
+  });
+  observer.observe(element);
+  return () => observer.disconnect();
+}
+
+// --- colours and numbers -----------------------------------------------------------------------------------
+
+function gradient(hexes) {
+  const stops = hexes.split(" ").map((hex) => [0, 2, 4].map((c) => parseInt(hex.slice(c, c + 2), 16)));
+  return (t) => {
+    const x = Math.min(Math.max(t, 0), 1) * (stops.length - 1);
+    const i = Math.min(Math.floor(x), stops.length - 2);
+    const mix = stops[i].map((from, c) => Math.round(from + (stops[i + 1][c] - from) * (x - i)));
+    return `rgb(${mix.join(", ")})`;
+  };
+}
+
+// Weights and probabilities, 0 … 1: matplotlib's cividis at 33 points.
+export const cividis = gradient(
+  "00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d " +
+  "5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74 " +
+  "aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838",
+);
+
+// Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
+const blueWhiteOrange = gradient("0072b2 f7f7f7 d55e00");
+export const diverging = (t) => blueWhiteOrange((t + 1) / 2);
+
+// 10000 as 10,000, the same in every country.
+export const grouped = (x) => x.toLocaleString("en-US", { maximumFractionDigits: 2 });
+
+// A number with a true minus sign, and no minus on a zero.
+export function fixed(x, digits) {
+  const text = x.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
+}

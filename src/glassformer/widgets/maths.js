@@ -1,0 +1,115 @@
+// The book's maths, once more, in the browser's language: glassformer.scratch without NumPy.
+// A matrix is an array of rows, everything is double precision, nothing here touches the page.
+// tests/widgets/test_maths.py holds every export against the Python of the same name.
+
+export const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+export const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+export const transpose = (A) => A[0].map((_, j) => A.map((row) => row[j]));
+
+export function matmul(A, B) {
+  const columns = transpose(B);
+  return A.map((row) => columns.map((column) => dot(row, column)));
+}
+
+// Stable; a row that is −∞ everywhere gives zeros: a query that may see no key attends to nothing.
+export function softmax(row) {
+  const max = Math.max(...row);
+  if (max === -Infinity) return row.map(() => 0);
+  const e = row.map((x) => Math.exp(x - max));
+  const sum = e.reduce((a, b) => a + b, 0);
+  return e.map((x) => x / sum);
+}
+
+// Frequencies of a vector's pairs, in radians per position: base^(−2i/d).
+export function frequencies(d, base) {
+  return range(Math.ceil(d / 2)).map((i) => base ** ((-2 * i) / d));
+}
+
+// positions (T) -> (T, D): even dimensions sine, odd dimensions cosine, each pair sharing a frequency.
+export function sinusoidal(positions, dModel, base = 10_000) {
+  const omega = frequencies(dModel, base);
+  return positions.map((p) =>
+    range(dModel).map((i) => (i % 2 ? Math.cos : Math.sin)(p * omega[Math.floor(i / 2)])),
+  );
+}
+
+// How many positions each pair takes for one full turn.
+export const wavelengths = (d, base) => frequencies(d, base).map((w) => (2 * Math.PI) / w);
+
+// The cosine similarity of two rows of the sinusoidal table that lie `distance` apart. Each row has length √(D/2), so
+// it is PE(p)·PE(p + distance) / (D/2), and that depends on the distance alone.
+export function similarity(distance, dModel, base = 10_000) {
+  const omega = frequencies(dModel, base);
+  return omega.reduce((sum, w) => sum + Math.cos(distance * w), 0) / omega.length;
+}
+
+// The position that a row could be mistaken for: the most similar of those more than half the slowest wavelength away,
+// where going further brings even the slowest hand nearer again. null where the table does not reach that far.
+//   outranked: the nearest position that is less similar than it, though closer; null if there is none
+export function lookAlike(row, nPositions, dModel, base = 10_000) {
+  const half = wavelengths(dModel, base).at(-1) / 2;
+  const others = range(nPositions)
+    .map((position) => ({ position, distance: Math.abs(position - row) }))
+    .map((other) => ({ ...other, similarity: similarity(other.distance, dModel, base) }));
+  const far = others.filter(({ distance }) => distance > half);
+  if (far.length === 0) return null;
+  const twin = far.reduce((best, other) => (other.similarity > best.similarity ? other : best));
+  const less = others.filter((other) => other.distance < twin.distance && other.similarity < twin.similarity);
+  const outranked = less.length ? less.reduce((a, b) => (b.distance < a.distance ? b : a)) : null;
+  return { ...twin, outranked };
+}
+
+// positions (T) -> (T, K/2): how far each pair is turned at each position, in radians.
+export function rotationAngles(positions, dHead, base = 10_000, interpolation = 1) {
+  const omega = frequencies(dHead, base);
+  return positions.map((p) => omega.map((w) => (p / interpolation) * w));
+}
+
+// rows (T, K), angles (T, K/2) -> (T, K). "half" pairs i with i + K/2, "interleaved" pairs 2i with 2i + 1.
+export function rotate(rows, angles, layout = "half") {
+  return rows.map((row, t) => {
+    const half = row.length / 2;
+    const out = [...row];
+    angles[t].forEach((angle, i) => {
+      const [a, b] = layout === "half" ? [i, i + half] : [2 * i, 2 * i + 1];
+      const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+      out[a] = row[a] * cos - row[b] * sin;
+      out[b] = row[a] * sin + row[b] * cos;
+    });
+    return out;
+  });
+}
+
+// ALiBi's slope for each of n heads. A power of two gets a geometric sequence; any other count takes the sequence of
+// the power of two below it, then every other slope of the one above.
+export function alibiSlopes(n) {
+  const power = 2 ** Math.floor(Math.log2(n));
+  const geometric = (m) => range(m).map((i) => 2 ** ((-8 * (i + 1)) / m));
+  const between = geometric(2 * power).filter((_, i) => i % 2 === 0);
+  return [...geometric(power), ...between.slice(0, n - power)];
+}
+
+// T5's bucket for one relative position (key − query): exact near zero, logarithmic beyond, one past maxDistance.
+export function t5Bucket(relative, { bidirectional, nBuckets = 32, maxDistance = 128 }) {
+  const buckets = bidirectional ? nBuckets / 2 : nBuckets;
+  const offset = bidirectional && relative > 0 ? buckets : 0;
+  const distance = bidirectional ? Math.abs(relative) : Math.max(-relative, 0);
+  const exact = Math.floor(buckets / 2);
+  if (distance < exact) return offset + distance;
+  const far = (Math.log(distance / exact) / Math.log(maxDistance / exact)) * (buckets - exact);
+  return offset + Math.min(exact + Math.floor(far), buckets - 1);
+}
+
+// (T, T) of booleans, true where query t may attend to key s.
+export const causalMask = (T) => range(T).map((t) => range(T).map((s) => s <= t));
+
+// q (T, K), k (S, K), v (S, K) -> output (T, K), weights (T, S). mask: true = may attend; bias is added to the scores.
+export function attention(q, k, v, { mask, bias } = {}) {
+  const scale = Math.sqrt(q[0].length);
+  const weights = matmul(q, transpose(k)).map((row, t) =>
+    softmax(row.map((score, s) => (mask && !mask[t][s] ? -Infinity : score / scale + (bias ? bias[t][s] : 0)))),
+  );
+  return { weights, output: matmul(weights, v) };
+}

@@ -1,0 +1,133 @@
+// Questions that answer back. The options are native radio buttons (or boxes to tick) in a fieldset.
+
+import { button, card, h, onChange, uniqueId } from "./kit.js";
+
+// `code` and *emphasis*; all else is text, the asterisks of 2*3*4 too.
+export function rich(text) {
+  return text.split(/(`[^`]+`|(?<!\w)\*[^\s*][^*]*\*(?!\w))/).map((part) => {
+    if (/^`.+`$/.test(part)) return h("code", {}, part.slice(1, -1));
+    if (/^\*.+\*$/.test(part)) return h("em", {}, part.slice(1, -1));
+    return part;
+  });
+}
+
+const rightOnes = (question) => question.options.flatMap((option, i) => (option.correct ? [i] : []));
+
+export const isRight = (question, choice) =>
+  choice.length === rightOnes(question).length && rightOnes(question).every((i) => choice.includes(i));
+
+export function score(questions, answers) {
+  const first = questions.filter((q, i) => answers[i].length > 0 && isRight(q, answers[i][0])).length;
+  const solved = questions.filter((q, i) => answers[i].some((choice) => isRight(q, choice))).length;
+  const n = questions.length;
+  if (answers.every((tries) => tries.length === 0)) {
+    return n === 1 ? "Not answered yet." : `${n} questions, none answered yet.`;
+  }
+  return `${solved} of ${n} right, ${first === solved && first > 0 ? "all" : first} at the first try.`;
+}
+
+function verdict(question, choice) {
+  const mark = (i) =>
+    question.options[i].correct
+      ? h("strong", { class: "gf-yes" }, "✓ Right. ")
+      : h("strong", { class: "gf-no" }, "✗ No. ");
+  const explained = choice.map((i) => {
+    const { text, why } = question.options[i];
+    return h("p", {}, mark(i), question.multiple && [rich(text), ": "], rich(why));
+  });
+  const missing = rightOnes(question).filter((i) => !choice.includes(i)).length;
+  if (question.multiple && choice.length === 0) return [h("p", {}, "Tick what applies, then check.")];
+  if (question.multiple && missing) explained.push(h("p", {}, `${missing} more ${missing === 1 ? "applies" : "apply"}.`));
+  return explained;
+}
+
+// In a group of radio buttons the browser lets the arrow keys choose. Here they move only, and space chooses: an option
+// passed on the way to another is not an answer.
+function moveWithoutChoosing(event) {
+  const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+  if (!step || event.target.type !== "radio") return;
+  event.preventDefault();
+  const radios = [...event.currentTarget.querySelectorAll("input")];
+  radios[(radios.indexOf(event.target) + step + radios.length) % radios.length].focus();
+}
+
+function questionElement(question, number, tried, choose) {
+  const name = uniqueId();
+  const inputs = question.options.map((_, i) =>
+    h("input", {
+      type: question.multiple ? "checkbox" : "radio",
+      name,
+      onchange: () => !question.multiple && choose([i]),
+    }),
+  );
+  const marks = inputs.map(() => h("span", { class: "gf-mark", "aria-hidden": "true" }));
+  const rows = question.options.map((option, i) =>
+    h("div", { class: "gf-option" }, h("label", {}, inputs[i], h("span", {}, rich(option.text))), marks[i]),
+  );
+  const feedback = h("div", { class: "gf-feedback", "aria-live": "polite" });
+  const ticked = () => inputs.flatMap((input, i) => (input.checked ? [i] : []));
+  const element = h(
+    "fieldset",
+    { class: "gf-question", onkeydown: moveWithoutChoosing },
+    h("legend", {}, h("span", { class: "gf-number" }, `${number}`), h("span", {}, rich(question.text))),
+    question.multiple && h("p", { class: "gf-hint" }, "Tick all that apply."),
+    rows,
+    question.multiple && button("Check", () => choose(ticked())),
+    feedback,
+  );
+  let shown = null;
+  function show() {
+    const tries = tried();
+    const now = JSON.stringify(tries);
+    if (now === shown) return; // leave alone what another question's answer did not change
+    shown = now;
+    const latest = tries.at(-1) ?? [];
+    const seen = new Set(tries.flat());
+    inputs.forEach((input, i) => (input.checked = latest.includes(i)));
+    rows.forEach((row, i) => {
+      const state = seen.has(i) ? (question.options[i].correct ? "right" : "wrong") : "";
+      row.className = `gf-option ${state && `gf-${state}`} ${latest.includes(i) ? "gf-latest" : ""}`;
+      marks[i].textContent = { right: "✓", wrong: "✗" }[state] ?? "";
+    });
+    feedback.replaceChildren(...(tries.length ? verdict(question, latest) : []));
+  }
+  return { element, show };
+}
+
+function render({ model, el }) {
+  const root = card(el, {
+    title: "Quiz",
+    hint:
+      "Choose an answer and read why it is right or wrong; you may choose again. " +
+      "With the keyboard: arrows move, space chooses.",
+  });
+  root.classList.add("gf-quiz");
+  const line = h("p", { class: "gf-says" });
+  const answer = (answers) => {
+    model.set("answers", answers);
+    model.save_changes();
+  };
+  let cards = [];
+
+  function build() {
+    cards = model.get("questions").map((question, q) =>
+      questionElement(question, q + 1, () => model.get("answers")[q] ?? [], (choice) =>
+        answer(model.get("answers").map((tries, i) => (i === q ? [...tries, choice] : tries))),
+      ),
+    );
+    const again = button("Start again", () => answer(model.get("questions").map(() => [])));
+    const foot = h("div", { class: "gf-foot" }, line, again);
+    root.replaceChildren(...[...root.children].slice(0, 2), ...cards.map(({ element }) => element), foot);
+    show();
+  }
+  function show() {
+    if (model.get("answers").length !== model.get("questions").length) return; // the other trait is on its way
+    cards.forEach((question) => question.show());
+    line.textContent = score(model.get("questions"), model.get("answers"));
+  }
+
+  const stop = [onChange(model, ["questions"], build), onChange(model, ["answers"], show)];
+  return () => stop.forEach((end) => end());
+}
+
+export default { render };

@@ -1,0 +1,115 @@
+"""Questions that answer back: choose an option and read at once why it is right or wrong."""
+
+import tomllib
+from importlib.resources import files
+
+from traitlets import Dict, Int, List, TraitError, observe, validate
+
+from .view import View
+
+
+class Quiz(View, module="quiz"):
+    """A list of questions, each with options, and an explanation for every option.
+
+    The texts may hold `code` in backticks and *emphasis* in asterisks. A question has exactly one right
+    option, unless it says `multiple`: then the reader ticks all that apply, and a try is right when it is
+    exactly those.
+
+    Traits:
+        questions: dictionaries with `text`, `options` and, if true, `multiple`; each option is a dictionary
+            with `text`, `why` (its explanation) and, if true, `correct`.
+        answers: for each question the reader's tries in order; a try lists the options chosen, from 0.
+
+    Raises:
+        TraitError: a question with fewer than two options, the wrong number of right ones, an unknown key,
+            or a text or explanation that is missing; an answer that names an option that does not exist.
+    """
+
+    questions = List(Dict(), minlen=1).tag(sync=True)
+    answers = List(List(List(Int(min=0)))).tag(sync=True)
+
+    def __init__(self, questions: list[dict], **traits: object) -> None:
+        super().__init__(questions=questions, **({"answers": [[] for _ in questions]} | traits))
+
+    @classmethod
+    def load(cls, chapter: str) -> "Quiz":
+        """The quiz of one chapter, from assets/quiz/`chapter`.toml.
+
+        Raises:
+            ValueError: there is no quiz for `chapter`.
+        """
+        folder = files("glassformer") / "assets" / "quiz"
+        there = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
+        if chapter not in there:
+            raise ValueError(
+                f"chapter={chapter!r} has no quiz; those that have one: {', '.join(there) or 'none'}"
+            )
+        return cls.from_toml((folder / f"{chapter}.toml").read_text(encoding="utf-8"))
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Quiz":
+        """A quiz written as `[[question]]` tables, each followed by its `[[question.option]]` tables.
+
+        Raises:
+            ValueError: there is a key other than `question` at the top.
+        """
+        tables = tomllib.loads(text)
+        if set(tables) != {"question"}:
+            raise ValueError(f"a quiz is a list of [[question]] tables, but the file has {sorted(tables)}")
+        rename = {"option": "options"}
+        return cls([{rename.get(k, k): v for k, v in question.items()} for question in tables["question"]])
+
+    def first_try(self) -> int:
+        """How many questions the first try got right."""
+        return sum(bool(tries) and set(tries[0]) == self._right(i) for i, tries in enumerate(self.answers))
+
+    def _right(self, question: int) -> set[int]:
+        return {i for i, option in enumerate(self.questions[question]["options"]) if option.get("correct")}
+
+    @validate("questions")
+    def _check_questions(self, proposal: dict) -> list[dict]:
+        for number, question in enumerate(proposal["value"], start=1):
+            _check_question(f"question {number}", question)
+        return proposal["value"]
+
+    @validate("answers")
+    def _check_answers(self, proposal: dict) -> list[list[list[int]]]:
+        answers = proposal["value"]
+        if len(answers) != len(self.questions):
+            raise TraitError(f"answers has {len(answers)} entries for {len(self.questions)} questions")
+        for number, (question, tries) in enumerate(zip(self.questions, answers, strict=True), start=1):
+            for option in (option for choice in tries for option in choice):
+                if option >= len(question["options"]):
+                    raise TraitError(f"answers: question {number} has no option {option}")
+        return answers
+
+    @observe("questions")
+    def _start_again(self, change: dict) -> None:
+        if len(self.answers) != len(change["new"]):
+            self.answers = [[] for _ in change["new"]]
+
+
+def _check_question(name: str, question: dict) -> None:
+    _check_keys(name, question, texts={"text"}, others={"options", "multiple"})
+    options = question.get("options", [])
+    if len(options) < 2:
+        raise TraitError(f"{name} has {len(options)} options: it takes at least 2")
+    for number, option in enumerate(options, start=1):
+        _check_keys(f"{name}, option {number}", option, texts={"text", "why"}, others={"correct"})
+    right = sum(option.get("correct", False) for option in options)
+    if question.get("multiple", False):
+        if right == 0:
+            raise TraitError(f"{name} has no right option")
+    elif right != 1:
+        raise TraitError(f"{name} has {right} right options: exactly 1, unless it is multiple")
+
+
+def _check_keys(name: str, table: dict, texts: set[str], others: set[str]) -> None:
+    if unknown := sorted(set(table) - texts - others):
+        raise TraitError(f"{name} has an unknown key {unknown[0]!r}")
+    for key in sorted(texts):
+        if not isinstance(table.get(key), str) or not table[key].strip():
+            raise TraitError(f"{name} has no {key!r}: it must say something")
+    for key in others & {"correct", "multiple"} & set(table):
+        if not isinstance(table[key], bool):
+            raise TraitError(f"{name}: {key}={table[key]!r} is not true or false")

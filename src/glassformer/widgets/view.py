@@ -1,0 +1,38 @@
+"""What every interactive view is: traits that say what to show, and a JavaScript module that shows it."""
+
+import math
+
+import anywidget
+from traitlets import CFloat, HasTraits, TraitError
+
+from .bundle import HERE, bundle
+
+CSS = (HERE / "kit.css").read_text(encoding="utf-8")
+
+
+class View(anywidget.AnyWidget):
+    """Base of the book's views. A subclass names its JavaScript module and declares its traits.
+
+        class PositionHeatmap(View, module="heatmap"):
+            base = Float(10_000.0).tag(sync=True)
+
+    The state is in the traits and nowhere else: the browser draws from them and writes to them, Python can
+    set and read them, and a stored notebook keeps them, so the view also works where there is no Python.
+    """
+
+    def __init_subclass__(cls, *, module: str | None = None, **kwargs: object) -> None:
+        if module is not None:  # traitlets subclasses each instance once more, to add traits to it
+            cls._esm = bundle(module)
+            cls._css = CSS
+        super().__init_subclass__(**kwargs)
+
+
+class Number(CFloat):
+    """A float between `min` and `max`; unlike traitlets' own, it does not let NaN through."""
+
+    def validate(self, obj: HasTraits, value: object) -> float:
+        """`value` as a float, or a TraitError that names the trait, the value and the range."""
+        value = super().validate(obj, value)
+        if math.isnan(value):
+            raise TraitError(f"{self.name}={value} is not a number from {self.min} to {self.max}")
+        return value

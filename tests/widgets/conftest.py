@@ -1,0 +1,244 @@
+"""A blank page with one or more widgets on it, driven the way a reader drives them.
+
+`mount(PositionHeatmap())` takes a real widget's traits and code to headless Chromium and returns a `Mounted`,
+with a few lines of JavaScript standing in for the notebook's widget manager. A test fails at its end if the
+page reported an error or asked for anything from anywhere.
+"""
+
+import json
+import os
+import re
+import runpy
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, sync_playwright
+
+from glassformer.widgets.bundle import bundle
+
+ROOT = Path(__file__).parents[2]
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+# The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
+BLANK = """<!doctype html>
+<html lang="en" data-theme="light">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>A widget</title>
+<style>
+body { margin: 0; padding: 12px; background: #fff }
+html[data-theme=dark] body { background: #121212 }
+</style>
+</head><body><main></main></body></html>"""
+
+MOUNT = """async ([state, esm, css]) => {
+  const url = URL.createObjectURL(new Blob([esm], { type: "text/javascript" }));
+  const module = await import(url);
+  const listeners = {};
+  const model = {
+    saved: {},
+    changed: new Set(),
+    get: (name) => state[name],
+    set(name, value) {
+      state[name] = value;
+      this.changed.add(name);
+      for (const act of listeners["change:" + name] ?? []) act();
+    },
+    save_changes() {
+      for (const name of this.changed) this.saved[name] = state[name];
+      this.changed.clear();
+    },
+    on: (event, act) => (listeners[event] ??= new Set()).add(act),
+    off: (event, act) => listeners[event]?.delete(act),
+    send() {},
+    listening: () => Object.values(listeners).reduce((n, acts) => n + acts.size, 0),
+  };
+  const style = document.createElement("style");
+  style.textContent = css;
+  const el = document.createElement("div");
+  document.head.append(style);
+  document.querySelector("main").append(el);
+  const cleanup = await module.default.render({ model, el });
+  window.mounted ??= [];
+  return window.mounted.push({ model, el, cleanup }) - 1;
+}"""
+
+
+@dataclass
+class Mounted:
+    """One widget on the page: what it shows, and what can be done to it."""
+
+    page: Page
+    widget: object
+    index: int
+
+    @property
+    def root(self) -> Locator:
+        return self.page.locator("main > div").nth(self.index)
+
+    def settle(self) -> None:
+        """Wait until the redraw that the last change asked for has happened."""
+        self.page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    @property
+    def says(self) -> str:
+        self.settle()
+        return self.root.locator(".gf-says").inner_text()
+
+    @property
+    def label(self) -> str:
+        """The drawing's accessible name."""
+        self.settle()
+        return self.root.locator(".gf-drawing").get_attribute("aria-label")
+
+    def tables(self) -> list[list[list[str]]]:
+        """The cells of every table under "Show the numbers", header row first; opens it if need be."""
+        details = self.root.locator("details.gf-details")
+        if details.get_attribute("open") is None:
+            details.locator("summary").press("Enter")
+        self.settle()
+        read = "tables => tables.map(t => [...t.rows].map(r => [...r.cells].map(c => c.textContent)))"
+        return self.root.locator(".gf-numbers table").evaluate_all(read)
+
+    def table(self) -> list[list[str]]:
+        (only,) = self.tables()
+        return only
+
+    def control(self, label: str) -> Locator:
+        """The input with this label."""
+        return self.root.get_by_label(label, exact=True)
+
+    def press(self, label: str, *keys: str) -> None:
+        """Press keys with the focus on a control, and nothing but the keyboard."""
+        control = self.control(label)
+        control.focus()
+        for key in keys:
+            control.press(key)
+        self.settle()
+
+    def get(self, trait: str) -> object:
+        """A trait as the view's model holds it."""
+        return self.page.evaluate("([i, name]) => window.mounted[i].model.get(name)", [self.index, trait])
+
+    def set(self, **traits: object) -> None:
+        """What Python's `widget.trait = value` does: validated there, then shown here."""
+        for name, value in traits.items():
+            setattr(self.widget, name, value)
+        wire = self.widget.get_state()
+        for name in self.widget.keys:  # a validator may have moved other traits as well
+            if not name.startswith("_") and name != "layout" and wire[name] != self.get(name):
+                self.page.evaluate(
+                    "([i, name, value]) => window.mounted[i].model.set(name, value)",
+                    [self.index, name, wire[name]],
+                )
+        self.settle()
+
+    def saved(self) -> dict:
+        """The traits that the view has sent back to Python, accepted by Python's validation."""
+        saved = self.page.evaluate("(i) => window.mounted[i].model.saved", self.index)
+        self.widget.set_state(saved)
+        return saved
+
+    def theme(self, name: str) -> None:
+        self.page.evaluate("(name) => (document.documentElement.dataset.theme = name)", name)
+        self.settle()
+
+    def axe_violations(self) -> list[str]:
+        options = {"runOnly": {"type": "tag", "values": WCAG}}
+        found = Axe().run(self.page, options=options).response["violations"]
+        return [f"{v['id']}: {node['html']} {node['failureSummary']}" for v in found for node in v["nodes"]]
+
+    def overflow(self) -> int:
+        """How many CSS pixels the page is wider than its window."""
+        return self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium, started once."""
+    tool = runpy.run_path(str(ROOT / "tools" / "browser.py"))
+    path = tool["find"]()
+    if path is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium or Chrome was found")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=tool["FLAGS"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def call(browser):
+    """call("maths", "softmax", row): what a named export of a widget's bundled module returns.
+
+    call.each("maths", "softmax", [[row], [other]]) does so for a list of argument lists.
+    """
+    page = browser.new_page()
+
+    def each(module: str, function: str, argument_lists: list) -> list:
+        run = """async ([source, name, lists]) => {
+            window.modules ??= {};
+            const url = () => URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+            const module = await (window.modules[source] ??= import(url()));
+            return lists.map((args) => module[name](...args));
+        }"""
+        return page.evaluate(run, [bundle(module), function, argument_lists])
+
+    def call(module: str, function: str, *arguments: object) -> object:
+        return each(module, function, [list(arguments)])[0]
+
+    call.each = each
+    yield call
+    page.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A blank page of desktop width that may load nothing and report nothing."""
+    context = browser.new_context(viewport={"width": 900, "height": 900}, has_touch=True)
+    page = context.new_page()
+    page.set_default_timeout(5_000)
+    troubles = []
+    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+    page.on(
+        "console", lambda m: troubles.append(f"console: {m.text}") if m.type in ("error", "warning") else None
+    )
+    page.on(
+        "request", lambda r: troubles.append(f"request: {r.url}") if not r.url.startswith("blob:") else None
+    )
+    page.set_content(BLANK)
+    yield page
+    context.close()
+    assert not troubles, "\n".join(troubles)
+
+
+@pytest.fixture
+def mount(page):
+    """mount(widget, width=900, theme="light") -> Mounted; again for a second widget on the same page."""
+
+    def mount(widget: object, *, width: int = 900, theme: str = "light") -> Mounted:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("(name) => (document.documentElement.dataset.theme = name)", theme)
+        state = {k: v for k, v in widget.get_state().items() if k != "layout"}
+        esm, css = state.pop("_esm"), state.pop("_css")
+        json.dumps(state)  # a stored notebook must be able to hold it
+        return Mounted(page, widget, page.evaluate(MOUNT, [state, esm, css]))
+
+    return mount
+
+
+@pytest.fixture
+def shoot(page):
+    """Save a screenshot of the page where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+
+    def shoot(name: str) -> None:
+        if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            page.screenshot(
+                path=Path(folder) / f"{re.sub(r'[^a-z0-9-]+', '-', name.lower())}.png", full_page=True
+            )
+
+    return shoot

@@ -1,0 +1,202 @@
+"""ClockHands: hands stand where glassformer.scratch says, and the turn does not depend on the position."""
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+
+from glassformer.scratch import rotation_angles, sinusoidal
+from glassformer.widgets import ClockHands
+
+STATES = [
+    {},
+    {"position": 0, "step": 0},
+    {"position": 3, "step": -20},
+    {"position": 200, "step": 20, "d_model": 16},
+    {"position": 60, "step": 1, "d_model": 4, "base": 10},
+    {"position": 7, "step": -1, "d_model": 6, "base": 1e6},
+]
+
+
+def angles(w, position):
+    (found,) = rotation_angles(np.array([position]), w.d_model, base=w.base)
+    return found
+
+
+def pairs(w, position):
+    """(D/2, 2): the two numbers of each hand."""
+    return sinusoidal(np.array([position]), w.d_model, base=w.base).reshape(-1, 2)
+
+
+def number(text):
+    return float(text.replace("−", "-").replace(",", "").replace("+", ""))
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_the_hands_and_their_shadows(mount, state):
+    """Tips lie sin to the right of the middle and cos above it; the shadows are those two lengths."""
+    w = ClockHands(**state)
+    view = mount(w)
+    faces = view.root.locator("svg.gf-clock").evaluate_all(
+        """faces => faces.map((face) => {
+          const ends = ["x1", "y1", "x2", "y2"];
+          const line = (name) => ends.map((a) => +face.querySelector(name)?.getAttribute(a));
+          return { hand: line(".gf-hand:not(.gf-ghost)"), ghost: line(".gf-ghost"), sin: line(".gf-sin"),
+                   cos: line(".gf-cos"), r: +face.querySelector(".gf-dial").getAttribute("r") };
+        })"""
+    )
+    assert len(faces) == w.d_model // 2
+    for face, now, then in zip(faces, pairs(w, w.position), pairs(w, w.position + w.step), strict=True):
+        for name, (sin, cos) in {
+            "hand": now,
+            "ghost": then,
+            "sin": (now[0], 0),
+            "cos": (0, now[1]),
+        }.items():
+            if name == "ghost" and w.step == 0:
+                assert np.isnan(face[name]).all()  # there is none
+                continue
+            x1, y1, x2, y2 = face[name]
+            assert [(x2 - x1) / face["r"], (y1 - y2) / face["r"]] == pytest.approx([sin, cos], abs=0.0002)
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_the_numbers(mount, state):
+    w = ClockHands(**state)
+    header, *rows = mount(w).table()
+    assert header == [
+        "Hand",
+        "Dimensions",
+        "Radians per position",
+        "Wavelength (positions)",
+        "Angle (rad)",
+        "sin",
+        "cos",
+        "Turn for k (rad)",
+        "sin at p + k",
+        "cos at p + k",
+    ]
+    assert [row[:2] for row in rows] == [[str(i), f"{2 * i}, {2 * i + 1}"] for i in range(w.d_model // 2)]
+    columns = np.array([[number(cell) for cell in row[2:]] for row in rows]).T
+    theta = angles(w, 1)
+    expected = [
+        (theta, 5.01e-7),
+        (2 * np.pi / theta, 0.00501),
+        (angles(w, w.position), 5.01e-5),
+        (pairs(w, w.position)[:, 0], 5.01e-5),
+        (pairs(w, w.position)[:, 1], 5.01e-5),
+        (angles(w, w.step), 5.01e-5),
+        (pairs(w, w.position + w.step)[:, 0], 5.01e-5),
+        (pairs(w, w.position + w.step)[:, 1], 5.01e-5),
+    ]
+    for column, (values, rounding) in zip(columns, expected, strict=True):
+        np.testing.assert_allclose(column, values, rtol=0, atol=rounding)
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_the_captions_and_the_label(mount, state):
+    w = ClockHands(**state)
+    view = mount(w)
+    now = pairs(w, w.position)
+    names = [f"Hand {i}: sine {s:.2f}, cosine {c:.2f}." for i, (s, c) in enumerate(now)]
+    label = f"{len(now)} clocks for position {w.position}. {' '.join(names)}"
+    assert view.label == label.replace("-0.00", "0.00").replace("-", "−")
+    for card, (sin, cos), turn in zip(
+        view.root.locator(".gf-clock-card").all(), now, angles(w, w.step), strict=True
+    ):
+        text = card.inner_text().split("\n")
+        assert number(next(t for t in text if t.startswith("sin "))[4:]) == pytest.approx(sin, abs=0.005001)
+        assert number(next(t for t in text if t.startswith("cos "))[4:]) == pytest.approx(cos, abs=0.005001)
+        assert number(text[-1].split()[1]) == pytest.approx(turn, rel=0.05, abs=0.005001)
+
+
+def test_what_it_says(mount):
+    view = mount(ClockHands(position=3, step=2))
+    assert view.says == (
+        "At position 3, hand 0 has turned 3.00 rad (172°) and hand 3, the slowest, 0.0030 rad (0.17°). "
+        "Moving on by 2 turns them by 2.00 rad (115°) and 0.0020 rad (0.11°), "
+        "from this position and from any other."
+    )
+    view.set(step=-20)
+    assert view.says.endswith(
+        "Going back 20 turns them by −20.00 rad (−1146°) and −0.020 rad (−1.1°), "
+        "from this position and from any other."
+    )
+    view.set(step=0)
+    assert view.says.endswith("With step 0 there is no turn to compare.")
+
+
+def test_the_turn_is_the_same_from_every_position(mount):
+    view = mount(ClockHands(position=0, step=7))
+    turns, tips = [], []
+    for position in (0, 1, 60, 200):
+        view.set(position=position)
+        turns.append([row[7] for row in view.table()[1:]])
+        tips.append([row[5] for row in view.table()[1:]])
+    assert all(turn == turns[0] for turn in turns)
+    assert len({tuple(tip) for tip in tips}) == 4
+
+
+def test_full_turns_can_be_counted(mount):
+    """The arc from hand to dashed hand is as long as the turn, so 20 rad goes round more than three times."""
+    view = mount(ClockHands(position=0, step=20))
+    path = view.root.locator(".gf-turn").first.get_attribute("d")
+    dial = view.root.locator(".gf-dial").first
+    middle = [float(dial.get_attribute(c)) for c in ("cx", "cy")]
+    points = np.array([p.split() for p in path.removeprefix("M").split("L")], float) - middle
+    travelled = np.unwrap(np.arctan2(points[:, 0], -points[:, 1]))
+    assert travelled[-1] - travelled[0] == pytest.approx(20, abs=0.001)
+
+
+def test_by_keyboard(mount):
+    view = mount(ClockHands())
+    for label, key, trait, value in [
+        ("Position p", "ArrowRight", "position", 21),
+        ("Step k", "Home", "step", -20),
+        ("Dimensions D", "End", "d_model", 16),
+        ("Base", "ArrowLeft", "base", 8910),
+    ]:
+        before = view.says
+        view.press(label, key)
+        assert view.get(trait) == value
+        assert view.saved()[trait] == value == getattr(view.widget, trait)
+        assert view.says != before
+        assert number(view.table()[1][5]) == pytest.approx(np.sin(view.widget.position), abs=5.01e-5)
+    assert len(view.table()) == 1 + 8
+    assert view.control("Step k").get_attribute("aria-valuetext") == "−20"
+
+
+def test_from_python(mount):
+    view = mount(ClockHands())
+    view.set(position=5, step=1, d_model=4, base=100.0)
+    assert view.says.startswith(
+        "At position 5, hand 0 has turned 5.00 rad (286°) and hand 1, the slowest, 0.50 rad (29°)."
+    )
+    assert view.control("Position p").input_value() == "5"
+    assert view.root.locator("svg.gf-clock").count() == 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [900, 360])
+def test_accessible_in_both_themes_and_on_a_phone(mount, shoot, theme, width):
+    view = mount(ClockHands(position=60, step=20, d_model=16), width=width, theme=theme)
+    assert view.overflow() == 0
+    shoot(f"clock-{theme}-{width}")
+    view.table()
+    assert view.axe_violations() == []
+    assert view.overflow() == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"position": -1}, "position.*0.*-1"),
+        ({"position": 201}, "position.*200.*201"),
+        ({"step": 21}, "step.*20.*21"),
+        ({"d_model": 7}, "d_model=7 is odd: sines and cosines come in pairs of dimensions"),
+        ({"d_model": 18}, "d_model.*16.*18"),
+        ({"base": 0.0}, r"base.*10.*0\.0"),
+    ],
+)
+def test_bad_traits_raise(bad, message):
+    with pytest.raises(TraitError, match=message):
+        ClockHands(**bad)

@@ -1,0 +1,261 @@
+"""The shared parts of the views: colours that can be told apart, numbers as written, controls that work."""
+
+import re
+
+import matplotlib
+import numpy as np
+import pytest
+from traitlets import Bool, Int, TraitError, Unicode
+
+from glassformer import figures
+from glassformer.widgets.bundle import bundle
+from glassformer.widgets.view import CSS, Number, View
+
+ROLES = ["query", "key", "value", "position", "residual", "feedforward", "norm", "prediction"]
+
+
+def themes():
+    """The colour variables of each theme, as kit.css has them."""
+    light, dark = (
+        dict(re.findall(r"--gf-([\w-]+): (#\w{6});", block))
+        for block in re.findall(r"{[^}]*--gf-surface[^}]*}", CSS)[:2]
+    )
+    assert light.keys() == dark.keys()
+    return {"light": light, "dark": dark}
+
+
+def luminance(colour):
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(a, b):
+    low, high = sorted([luminance(a), luminance(b)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_measured_as_wcag_does():
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("background", ["surface", "sunken"])
+def test_text_and_marks_stand_out(theme, background):
+    colours = themes()[theme]
+    for text in ["ink", "muted", "right", "wrong"]:
+        assert contrast(colours[text], colours[background]) >= 4.5, text
+    for mark in [*ROLES, "line-strong", "focus"]:
+        assert contrast(colours[mark], colours[background]) >= 3, mark
+
+
+def rgb(text):
+    return [int(n) for n in re.findall(r"\d+", text)]
+
+
+def test_weights_are_coloured_as_in_the_figures(call):
+    t = np.linspace(0, 1, 65)
+    found = np.array([rgb(call("kit", "cividis", float(x))) for x in t])
+    expected = matplotlib.colormaps[figures.WEIGHTS](t)[:, :3] * 255
+    assert np.abs(found - expected).max() < 6  # 33 points joined by lines
+    assert call("kit", "cividis", -1) == call("kit", "cividis", 0)
+    assert call("kit", "cividis", 2) == call("kit", "cividis", 1)
+
+
+def test_signed_values_are_coloured_as_in_the_figures(call):
+    t = np.linspace(-1, 1, 33)
+    found = np.array([rgb(call("kit", "diverging", float(x))) for x in t])
+    assert np.abs(found - figures.SIGNED.resampled(2**16)((t + 1) / 2)[:, :3] * 255).max() < 1
+
+
+@pytest.mark.parametrize(
+    ("x", "digits", "text"),
+    [(1.25, 1, "1.3"), (-0.5, 2, "−0.50"), (-0.004, 2, "0.00"), (0, 0, "0"), (-12, 0, "−12")],
+)
+def test_fixed(call, x, digits, text):
+    assert call("kit", "fixed", x, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("x", "text"), [(10, "10"), (10_000, "10,000"), (1e6, "1,000,000"), (6.28318, "6.28")]
+)
+def test_grouped(call, x, text):
+    assert call("kit", "grouped", x) == text
+
+
+# --- a view with one control of every kind ------------------------------------------------------------------
+
+
+class Panel(View):
+    count = Int(3).tag(sync=True)
+    most = Int(10).tag(sync=True)
+    base = Number(10_000.0, min=10, max=1e6).tag(sync=True)
+    order = Unicode("half").tag(sync=True)
+    size = Int(2).tag(sync=True)
+    causal = Bool(False).tag(sync=True)
+    words = Unicode("a b").tag(sync=True)
+
+    _css = CSS
+    _esm = (
+        re.sub("^export ", "", bundle("kit"), flags=re.MULTILINE)
+        + """
+        function render({ model, el }) {
+          const view = frame(el, { title: "A <b>panel</b>", hint: "Turn it." });
+          view.controls.append(
+            slider(model, "count", {
+              label: "Count", min: 0, max: () => model.get("most"), follows: ["most"],
+            }),
+            slider(model, "base", {
+              label: "Base", min: 10, max: 1e6, scale: "log", format: (x) => `${x} units`,
+            }),
+            choice(model, "order", {
+              label: "Order", options: [["half", "Halves"], ["interleaved", "Pairs"]],
+            }),
+            choice(model, "size", { label: "Size", options: [1, 2, 3, 4, 5].map((n) => [n, `size ${n}`]) }),
+            toggle(model, "causal", { label: "Causal" }),
+            textField(model, "words", { label: "Words", maxLength: 5 }),
+            button("Reset", () => { model.set("count", 0); model.save_changes(); }),
+          );
+          let drawn = 0;
+          return onChange(model, ["count", "words"], () => {
+            view.drawing.dataset.drawn = ++drawn;
+            view.says(`${model.get("count")} ${model.get("words")}`);
+            view.describe(`count ${model.get("count")}`);
+            view.table("Numbers", ["Name", "Value"], () => [["count", model.get("count")]]);
+          });
+        }
+        export default { render };
+        """
+    )
+
+
+def test_a_slider_by_keyboard(mount):
+    view = mount(Panel())
+    view.press("Count", "ArrowRight", "ArrowRight", "ArrowLeft")
+    assert (view.get("count"), view.says, view.label) == (4, "4 a b", "count 4")
+    assert view.control("Count").get_attribute("aria-valuetext") == "4"
+    assert view.table() == [["Name", "Value"], ["count", "4"]]
+    assert view.saved() == {"count": 4}
+    view.press("Count", "End")
+    assert view.get("count") == 10
+    assert view.table() == [["Name", "Value"], ["count", "10"]]
+
+
+def test_a_sliders_limit_follows_the_trait_that_sets_it(mount):
+    view = mount(Panel())
+    view.set(most=20)
+    view.press("Count", "End")
+    assert view.get("count") == 20
+
+
+def test_a_log_slider_lands_on_round_numbers(mount):
+    view = mount(Panel())
+    base = view.control("Base")
+    assert base.get_attribute("aria-valuetext") == "10000 units"
+    seen = []
+    for key in ["Home", *["ArrowRight"] * 20, "End"]:
+        view.press("Base", key)
+        seen.append(view.get("base"))
+    assert seen[:4] == [10, 11.2, 12.6, 14.1]
+    assert seen[20:] == [100, 1e6]
+    assert base.get_attribute("aria-valuetext") == "1000000 units"
+
+
+def test_radio_buttons_and_a_list_by_keyboard(mount):
+    view = mount(Panel())
+    assert view.control("Halves").is_checked()
+    view.press("Halves", "ArrowDown")
+    assert view.get("order") == "interleaved"
+    assert view.control("Pairs").is_checked()
+    view.press("Size", "ArrowDown", "ArrowDown")
+    assert view.get("size") == 4
+    assert view.saved() == {"order": "interleaved", "size": 4}
+
+
+def test_a_switch_a_text_and_a_button_by_keyboard(mount):
+    view = mount(Panel())
+    view.press("Causal", "Space")
+    view.press("Words", "End", "c", "d", "e")
+    assert (view.get("causal"), view.get("words")) == (True, "a bcd")  # five characters at most
+    view.root.get_by_role("button", name="Reset").press("Enter")
+    assert view.says == "0 a bcd"
+
+
+def test_what_python_sets_is_shown(mount):
+    view = mount(Panel())
+    view.set(count=7, base=1000.0, order="interleaved", size=5, causal=True, words="x")
+    assert view.says == "7 x"
+    assert view.control("Count").input_value() == "7"
+    assert view.control("Base").get_attribute("aria-valuetext") == "1000 units"
+    assert view.control("Pairs").is_checked()
+    assert view.control("Size").input_value() == "4"
+    assert view.control("Causal").is_checked()
+    assert view.control("Words").input_value() == "x"
+    assert view.saved() == {}
+
+
+def test_a_burst_of_changes_is_drawn_once_and_no_more_after_the_end(mount):
+    view = mount(Panel())
+    drawing = view.root.locator(".gf-drawing")
+    before = int(drawing.get_attribute("data-drawn"))
+    burst = "() => { for (let i = 0; i < 9; i++) window.mounted[0].model.set('count', i); }"
+    view.page.evaluate(burst)
+    view.settle()
+    assert int(drawing.get_attribute("data-drawn")) == before + 1
+    view.page.evaluate("() => window.mounted[0].cleanup()")
+    view.page.evaluate(burst)
+    view.settle()
+    assert int(drawing.get_attribute("data-drawn")) == before + 1
+
+
+def test_plain_keys_stay_in_the_view(mount):
+    """JupyterLab's shortcuts listen on the document: they would take arrows and letters from the controls."""
+    view = mount(Panel())
+    listen = "() => { window.heard = []; document.addEventListener('keydown', (e) => heard.push(e.key)); }"
+    view.page.evaluate(listen)
+    view.press("Count", "ArrowRight", "d", "d", "Shift+Enter")
+    view.press("Causal", "Space")
+    assert view.page.evaluate("heard") == []
+    view.press("Count", "Control+s")
+    assert view.page.evaluate("heard") == ["Control", "s"]
+
+
+def test_titles_are_text_and_never_markup(mount):
+    assert mount(Panel()).root.get_by_role("group", name="A <b>panel</b>").count() == 1
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [900, 360])
+def test_controls_are_accessible_and_large_enough(mount, theme, width):
+    view = mount(Panel(), width=width, theme=theme)
+    view.table()
+    assert view.axe_violations() == []
+    assert view.overflow() == 0
+    for target in view.root.locator("input, select, button, summary").all():
+        parent = target.locator("xpath=ancestor::*[contains(@class, 'gf-toggle') or self::label]")
+        box = (parent if parent.count() else target).bounding_box()
+        assert min(box["width"], box["height"]) >= 24
+
+
+def test_the_focus_can_be_seen(mount):
+    view = mount(Panel())
+    for name in ["Count", "Size", "Causal", "Words"]:
+        view.control(name).focus()
+        view.page.keyboard.press("Shift")  # a key was used last: the ring shows
+        assert view.control(name).evaluate("e => getComputedStyle(e).outlineStyle") == "solid"
+
+
+def test_two_views_on_a_page_do_not_disturb_each_other(mount):
+    one, two = mount(Panel()), mount(Panel())
+    two.press("Halves", "ArrowDown")
+    assert one.control("Halves").is_checked()
+    assert two.control("Pairs").is_checked()
+    ids = one.page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids)) == 2 * 4  # the title, two sliders, a list
+    assert one.axe_violations() == []
+
+
+@pytest.mark.parametrize("value", [9.0, 1e7, float("nan"), float("inf"), "far"])
+def test_numbers_outside_their_range_raise(value):
+    with pytest.raises(TraitError, match="base"):
+        Panel(base=value)

@@ -1,0 +1,198 @@
+"""widgets/maths.js is glassformer.scratch in JavaScript: each export against the Python of that name."""
+
+import numpy as np
+import pytest
+
+from glassformer import scratch
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+SIZES = [(1, 2), (1, 6), (3, 2), (5, 6), (7, 10), (17, 16), (33, 64)]  # (T, D), T odd and even, T = 1
+POSITIONS = [0, 1, 2, 7, 31, 100, 600, 1023]
+
+
+def rng(*key):
+    return np.random.default_rng(key)
+
+
+# --- attention ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 129])
+def test_softmax(call, size):
+    row = rng(size).normal(size=size) * 10
+    np.testing.assert_allclose(call("maths", "softmax", row.tolist()), scratch.softmax(row), **EXACT)
+
+
+def test_softmax_does_not_overflow(call):
+    assert call("maths", "softmax", [1e4, 1e4]) == [0.5, 0.5]
+    assert call("maths", "softmax", [-1e4, 0.0]) == [0.0, 1.0]
+
+
+def test_softmax_of_a_query_that_sees_nothing_is_zero(call):
+    row = [-np.inf] * 3
+    assert call("maths", "softmax", row) == scratch.softmax(np.array(row)).tolist() == [0, 0, 0]
+    assert call("maths", "softmax", [-np.inf, 2.0]) == [0, 1]
+
+
+@pytest.mark.parametrize(("T", "S", "K"), [(1, 1, 1), (1, 4, 3), (4, 1, 2), (5, 7, 3), (6, 6, 8)])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention(call, T, S, K, masked, biased):
+    draw = rng(T, S, K)
+    q, k, v = draw.normal(size=(T, K)), draw.normal(size=(S, K)), draw.normal(size=(S, K))
+    mask = draw.random((T, S)) < 0.6 if masked else None
+    bias = draw.normal(size=(T, S)) if biased else None
+    output, weights = scratch.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+    options = {
+        "mask": None if mask is None else mask.tolist(),
+        "bias": None if bias is None else bias.tolist(),
+    }
+    found = call("maths", "attention", q.tolist(), k.tolist(), v.tolist(), options)
+    np.testing.assert_allclose(found["weights"], weights, **EXACT)
+    np.testing.assert_allclose(found["output"], output, **EXACT)
+
+
+def test_attention_needs_no_options(call):
+    one = [[1.0, 2.0]]
+    assert call("maths", "attention", one, one, one) == {"weights": [[1]], "output": one}
+
+
+@pytest.mark.parametrize("T", [1, 2, 5])
+def test_causal_mask(call, T):
+    assert call("maths", "causalMask", T) == scratch.causal_mask(T).tolist()
+
+
+def test_matrix_helpers(call):
+    A, B = rng(1).normal(size=(3, 4)), rng(2).normal(size=(4, 5))
+    np.testing.assert_allclose(call("maths", "matmul", A.tolist(), B.tolist()), A @ B, **EXACT)
+    assert call("maths", "transpose", A.tolist()) == A.T.tolist()
+    np.testing.assert_allclose(call("maths", "dot", A[0].tolist(), A[1].tolist()), A[0] @ A[1], **EXACT)
+    assert call("maths", "range", 3) == [0, 1, 2]
+
+
+# --- positions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", [10.0, 100.0, 10_000.0, 1e6])
+@pytest.mark.parametrize("d_model", [2, 4, 6, 10, 64, 128])
+def test_sinusoidal(call, d_model, base):
+    expected = scratch.sinusoidal(np.array(POSITIONS), d_model, base=base)
+    np.testing.assert_allclose(call("maths", "sinusoidal", POSITIONS, d_model, base), expected, **EXACT)
+
+
+def test_sinusoidal_at_negative_and_broken_positions(call):
+    positions = [-17.0, -0.5, 0.25]
+    expected = scratch.sinusoidal(np.array(positions), 6)
+    np.testing.assert_allclose(call("maths", "sinusoidal", positions, 6), expected, **EXACT)
+
+
+@pytest.mark.parametrize("interpolation", [1.0, 2.0, 4.0])
+@pytest.mark.parametrize(("d_head", "base"), [(2, 10_000.0), (6, 100.0), (64, 10_000.0)])
+def test_rotation_angles(call, d_head, base, interpolation):
+    expected = scratch.rotation_angles(np.array(POSITIONS), d_head, base=base, interpolation=interpolation)
+    found = call("maths", "rotationAngles", POSITIONS, d_head, base, interpolation)
+    np.testing.assert_allclose(found, expected, rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize(("T", "K"), SIZES)
+def test_rotate(call, T, K, layout):
+    x = rng(T, K).normal(size=(T, K))
+    angles = scratch.rotation_angles(np.arange(T) * 37, K)
+    expected = scratch.rotate(x, angles, layout=layout)
+    np.testing.assert_allclose(
+        call("maths", "rotate", x.tolist(), angles.tolist(), layout), expected, **EXACT
+    )
+
+
+def test_rotate_uses_the_layout_of_llama_unless_told(call):
+    angles = [[0.3, 0.5]]
+    row = [[1.0, 2.0, 3.0, 4.0]]
+    assert call("maths", "rotate", row, angles) == call("maths", "rotate", row, angles, "half")
+
+
+@pytest.mark.parametrize("n", [*range(1, 21), 32, 48, 64])
+def test_alibi_slopes(call, n):
+    np.testing.assert_allclose(call("maths", "alibiSlopes", n), scratch.alibi_slopes(n), rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(
+    ("n_buckets", "max_distance"), [(32, 128), (32, 64), (16, 128), (8, 20), (4, 3), (64, 1000)]
+)
+def test_t5_bucket(call, bidirectional, n_buckets, max_distance):
+    relative = np.arange(-2 * max_distance, 2 * max_distance + 1)
+    options = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
+    found = call.each("maths", "t5Bucket", [[r, options] for r in relative.tolist()])
+    expected = scratch.t5_bucket(
+        relative, bidirectional=bidirectional, n_buckets=n_buckets, max_distance=max_distance
+    )
+    assert found == expected.tolist()
+
+
+def test_t5_bucket_has_the_published_sizes_unless_told(call):
+    expected = scratch.t5_bucket(np.array([-90]), bidirectional=False).item()
+    assert call("maths", "t5Bucket", -90, {"bidirectional": False}) == expected
+
+
+# --- how similar the rows of the sinusoidal table are -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d_model", "base"), [(4, 10.0), (6, 100.0), (64, 100.0), (128, 10_000.0)])
+def test_frequencies_and_wavelengths(call, d_model, base):
+    (expected,) = scratch.rotation_angles(np.array([1]), d_model, base=base)
+    np.testing.assert_allclose(call("maths", "frequencies", d_model, base), expected, rtol=1e-15, atol=0)
+    np.testing.assert_allclose(
+        call("maths", "wavelengths", d_model, base), 2 * np.pi / expected, rtol=1e-15, atol=0
+    )
+
+
+@pytest.mark.parametrize(("d_model", "base"), [(4, 10.0), (6, 100.0), (64, 100.0), (128, 10_000.0)])
+def test_similarity_is_the_cosine_of_two_rows(call, d_model, base):
+    table = scratch.sinusoidal(np.arange(700), d_model, base=base)
+    row, others = 600, [0, 1, 98, 599, 600, 601, 699]
+    cosine = table @ table[row] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[row])
+    found = [call("maths", "similarity", p - row, d_model, base) for p in others]
+    np.testing.assert_allclose(found, cosine[others], **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("row", "n", "d_model", "base"),
+    [
+        (600, 1024, 64, 100.0),
+        (600, 1024, 8, 100.0),
+        (0, 512, 16, 30.0),
+        (127, 128, 4, 10.0),
+        (9, 20, 4, 10.0),
+    ],
+)
+def test_look_alike(call, row, n, d_model, base):
+    table = scratch.sinusoidal(np.arange(n), d_model, base=base)
+    similarity = table @ table[row] / (d_model / 2)
+    distance = np.abs(np.arange(n) - row)
+    far = distance > np.pi * base ** ((d_model - 2) / d_model)
+    highest = similarity[far].max()
+    found = call("maths", "lookAlike", row, n, d_model, base)
+    # Rows at the same distance on either side tie, and any of them will do.
+    assert far[found["position"]]
+    assert found["distance"] == distance[found["position"]]
+    np.testing.assert_allclose([found["similarity"], similarity[found["position"]]], highest, **EXACT)
+    outranked = found["outranked"]
+    lower = (distance < found["distance"]) & (similarity < highest - 1e-9)
+    assert outranked["distance"] == distance[lower].min() == distance[outranked["position"]]
+    assert outranked["similarity"] < highest
+
+
+def test_no_look_alike_where_the_table_is_short_beside_its_waves(call):
+    assert call("maths", "lookAlike", 600, 1024, 64, 10_000) is None
+    half = np.pi * 100 ** (62 / 64)  # 272.1: the first row that may look near again is 273 away
+    assert call("maths", "lookAlike", 0, int(half) + 1, 64, 100) is None
+    assert call("maths", "lookAlike", 0, int(half) + 2, 64, 100)["position"] == 273
+
+
+def test_a_look_alike_may_outrank_nobody(call):
+    # Half the slowest wave is 14.05 positions: row 15 is the only candidate, and the least similar of all.
+    similarity = (table := scratch.sinusoidal(np.arange(16), 4, base=20.0)) @ table[0] / 2
+    assert similarity.argmin() == 15
+    found = call("maths", "lookAlike", 0, 16, 4, 20)
+    assert (found["position"], found["outranked"]) == (15, None)
