@@ -1,0 +1,149 @@
+"""The four commands of a practice notebook: check, hint, reveal, progress."""
+
+import difflib
+import inspect
+from typing import Any
+
+from IPython.display import display
+
+from . import chapter04
+from .attempt import INTERRUPTED, RIGHT, STUB, Outcome, attempt
+from .exercise import Exercise
+from .expect import describe
+from .record import Record
+from .verdict import Panel, Table
+
+SECONDS = 5.0
+
+CHAPTERS = {4: ("Putting order in", chapter04.EXERCISES)}
+
+_EXERCISES = {exercise.name: exercise for _, listed in CHAPTERS.values() for exercise in listed}
+_record = Record()
+_hints_given: dict[str, int] = {}
+
+
+def exercises() -> list[Exercise]:
+    """Every exercise of the book, in order."""
+    return list(_EXERCISES.values())
+
+
+def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
+    """Check your function for the exercise `name`, show the verdict, and hand back a function that works.
+
+    The checks run in teaching order and stop at the first that fails. Whatever your function does (raise,
+    exit, loop for ever, change its arguments, return nonsense), this returns: your function if it is right,
+    and the book's own if it is not yet, so that the cells below run either way.
+
+    Args:
+        name: the exercise, for example ``"positions.sinusoidal"``.
+        function: yours, without parentheses: ``check("positions.sinusoidal", sinusoidal)``.
+        seconds: how long all checks together may take.
+    """
+    exercise = _EXERCISES.get(name) if isinstance(name, str) else None
+    if exercise is None:
+        _show(_unknown(name))
+        return function
+    try:
+        if not callable(function):
+            _show(_not_a_function(exercise, function))
+            return exercise.reference
+        outcome = attempt(exercise, function, seconds)
+        if outcome.status not in (STUB, INTERRUPTED):
+            _record.mark(name, "done" if outcome.status == RIGHT else "tried")
+        _show(_verdict(exercise, outcome))
+        return function if outcome.status == RIGHT else exercise.reference
+    except KeyboardInterrupt:
+        _show(_verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted it; nothing was decided.")))
+    except Exception as error:  # a fault of ours must not stop the learner's notebook
+        _show(Panel(f"`{name}`: the checker itself failed ({type(error).__name__}). That is our mistake."))
+    return exercise.reference
+
+
+def hint(name: Any) -> None:
+    """Show the next hint for an exercise; there are three, each giving away more."""
+    exercise = _EXERCISES.get(name) if isinstance(name, str) else None
+    if exercise is None:
+        return _show(_unknown(name))
+    total = len(exercise.hints)
+    number = min(_hints_given.get(name, 0), total - 1)
+    _hints_given[name] = number + 1
+    after = f'That was the last one. `reveal("{name}")` shows the answer.' if number + 1 == total else ""
+    lines = [("", exercise.hints[number]), *([("", after)] if after else [])]
+    return _show(Panel(f"`{name}`: hint {number + 1} of {total}", lines))
+
+
+def reveal(name: Any) -> None:
+    """Show the book's own answer: its source, and one line on why it works. `progress` remembers."""
+    exercise = _EXERCISES.get(name) if isinstance(name, str) else None
+    if exercise is None:
+        return _show(_unknown(name))
+    sources = [inspect.getsource(part) for part in (exercise.reference, *exercise.built_on)]
+    _record.mark(name, "revealed")
+    return _show(Panel(f"`{name}`: the book's answer", [("", exercise.why)], code="\n\n".join(sources)))
+
+
+def progress() -> None:
+    """Show what is done, tried, revealed and left, chapter by chapter, and how many minutes that is."""
+    marks = _record.load()
+    for number, (title, listed) in CHAPTERS.items():
+        states = {exercise.name: _state(marks.get(exercise.name, {})) for exercise in listed}
+        rows = [(e.name, e.title, e.stars, f"{e.minutes} min", states[e.name]) for e in listed]
+        left = [exercise for exercise in listed if not marks.get(exercise.name, {}).get("done")]
+        closing = f"{len(listed) - len(left)} of {len(listed)} done"
+        closing += (
+            f"; about {sum(e.minutes for e in left)} minutes left." if left else ". The chapter is yours."
+        )
+        heads = ("exercise", "what it asks", "difficulty", "time", "state")
+        _show(Table(f"Chapter {number:02d}, {title}", heads, rows, closing))
+
+
+def _state(flags: dict[str, bool]) -> str:
+    """One or two words for an exercise's marks."""
+    state = "done" if flags.get("done") else "tried" if flags.get("tried") else "left"
+    return f"{state}, revealed" if flags.get("revealed") else state
+
+
+def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
+    name, total = exercise.name, len(exercise.checks)
+    if outcome.status == STUB:
+        lines = [
+            ("", outcome.message),
+            ("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"),
+        ]
+        return Panel(f"`{name}`: not attempted yet ({exercise.stars}, about {exercise.minutes} min)", lines)
+    if outcome.status == INTERRUPTED:
+        return Panel(f"`{name}`: {outcome.message}")
+    titles = [check.title for check in exercise.checks]
+    lines = [("✓", title) for title in titles[: outcome.passed]]
+    if outcome.status == RIGHT:
+        return Panel(f"`{name}`: right, all {total} checks pass", [*lines, ("", exercise.why)], mood="good")
+    lines.append(("✗", f"{titles[outcome.passed]}: {outcome.message}"))
+    lines += [("·", f"{title} (not reached)") for title in titles[outcome.passed + 1 :]]
+    lines.append(("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"))
+    return Panel(f"`{name}`: not yet, {outcome.passed} of {total} checks pass", lines, mood="bad")
+
+
+def _ask(name: str) -> str:
+    return f'`hint("{name}")`'
+
+
+def _unknown(name: Any) -> Panel:
+    close = difflib.get_close_matches(name, _EXERCISES, n=3, cutoff=0.4) if isinstance(name, str) else []
+    close = close or list(_EXERCISES)
+    listed = ", ".join(f'`"{other}"`' for other in close)
+    said = describe(name) if not isinstance(name, str) else f'"{name[:60]}"'
+    return Panel(f"There is no exercise called {said}", [("", f"Did you mean {listed}?")], mood="bad")
+
+
+def _not_a_function(exercise: Exercise, value: Any) -> Panel:
+    return Panel(
+        f"`{exercise.name}`: expected your function, got {describe(value)}",
+        [("", "Pass the function itself, by its name, without parentheses after it.")],
+        mood="bad",
+    )
+
+
+def _show(panel: Panel | Table) -> None:
+    display(panel)
+    for notice in _record.take_notices():
+        display(Panel(notice))

@@ -1,0 +1,128 @@
+"""What the learner has done, in one small file that survives crashes, two kernels at once and bad disks."""
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+ENVIRONMENT = "GLASSFORMER_PROGRESS"
+FLAGS = ("tried", "revealed", "done")
+
+Marks = dict[str, dict[str, bool]]  # exercise name -> the flags that are set
+
+
+class Record:
+    """The learner's marks. Marks are only ever added, so two kernels' records merge without a quarrel.
+
+    Nothing here raises. What the learner should know (a damaged file was set aside, nothing can be saved)
+    waits in `notices` until `take_notices` is called.
+    """
+
+    def __init__(self) -> None:
+        self.marks: Marks = {}  # what this kernel knows, kept even where the disk does not
+        self.notices: list[str] = []
+        self._said: set[str] = set()
+
+    def mark(self, name: str, flag: str) -> None:
+        """Set one flag of one exercise, and write the file if that is news."""
+        known = self.load().get(name, {}).get(flag)
+        self.marks.setdefault(name, {})[flag] = True
+        if not known:
+            self._save()
+
+    def load(self) -> Marks:
+        """The marks in the file together with those of this kernel."""
+        return _merged(self._read(), self.marks)
+
+    def take_notices(self) -> list[str]:
+        """What there is to tell the learner; each notice once."""
+        notices, self.notices = self.notices, []
+        return notices
+
+    def _read(self) -> Marks:
+        try:
+            path = _path()
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except UnicodeDecodeError:
+            text = ""
+        except Exception as error:
+            self._say(f"Your progress could not be read ({_reason(error)}).")
+            return {}
+        try:
+            return _valid(json.loads(text))
+        except (ValueError, RecursionError):
+            self._set_aside(path)
+            return {}
+
+    def _save(self) -> None:
+        """Write a new file beside the old one, and put it in its place in one step: never half a file."""
+        temporary = None
+        try:
+            marks = self.load()  # again, just before writing: another kernel may have written since
+            path = _path()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", dir=path.parent, prefix=path.name, suffix=".tmp", delete=False
+            ) as file:
+                temporary = file.name
+                json.dump({"version": 1, "exercises": marks}, file, indent=1, sort_keys=True)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except Exception as error:
+            self._say(f"Your progress cannot be saved ({_reason(error)}); it is kept until this kernel ends.")
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+
+    def _set_aside(self, path: Path) -> None:
+        aside, count = path.with_name(path.name + ".corrupt"), 1
+        while aside.exists():
+            count += 1
+            aside = path.with_name(f"{path.name}.corrupt{count}")
+        try:
+            os.replace(path, aside)
+        except OSError as error:
+            self._say(f"Your progress file is damaged and cannot be moved ({_reason(error)}).")
+        else:
+            self._say(f"Your progress file was damaged. It is kept as {aside.name}; a new one was begun.")
+
+    def _say(self, notice: str) -> None:
+        if notice not in self._said:
+            self._said.add(notice)
+            self.notices.append(notice)
+
+
+def _path() -> Path:
+    """Where the record is: the environment's word, or this user's data folder."""
+    chosen = os.environ.get(ENVIRONMENT)
+    return Path(chosen) if chosen else platformdirs.user_data_path("glassformer", False) / "progress.json"
+
+
+def _valid(data: Any) -> Marks:
+    """The marks in a file's data. Raises ValueError where the file is not one of ours."""
+    marks = data.get("exercises") if isinstance(data, dict) else None
+    if not isinstance(marks, dict) or not all(isinstance(flags, dict) for flags in marks.values()):
+        raise ValueError("not a progress file")
+    return {name: {flag: bool(value) for flag, value in flags.items()} for name, flags in marks.items()}
+
+
+def _merged(*records: Marks) -> Marks:
+    merged: Marks = {}
+    for record in records:
+        for name, flags in record.items():
+            ours = merged.setdefault(name, {})
+            for flag, value in flags.items():
+                ours[flag] = ours.get(flag, False) or value
+    return merged
+
+
+def _reason(error: Exception) -> str:
+    """Why, without the path, which may be long and is not news to the learner."""
+    return getattr(error, "strerror", None) or type(error).__name__

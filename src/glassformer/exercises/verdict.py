@@ -1,0 +1,92 @@
+"""What the learner sees, as text and as HTML.
+
+The HTML takes its colours from the page around it (ink on paper, whatever the theme), so that it reads
+equally well in JupyterLab and in the book, light or dark. The one colour of its own is a bar at the side,
+which repeats what a mark and a word already say.
+"""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Okabe–Ito green, vermillion and a grey: each at least 3:1 against white and against the dark themes'
+# backgrounds.
+BAR = {"good": "#009E73", "bad": "#D55E00", "plain": "#808080"}
+
+_BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
+_CODE = "color: inherit; background: none; border: 0; padding: 0"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A headline, lines below it, and perhaps code: shown by a notebook as HTML and elsewhere as text.
+
+    Attributes:
+        headline: one sentence. Backticks mark code, here and in the lines.
+        lines: (mark, sentence) pairs; the mark is one character, such as ✓, or empty.
+        code: source text to show below the lines.
+        mood: which bar: "good", "bad" or "plain".
+    """
+
+    headline: str
+    lines: Sequence[tuple[str, str]] = ()
+    code: str = ""
+    mood: str = "plain"
+
+    def __repr__(self) -> str:
+        lines = [self.headline.replace("`", "")]
+        for mark, sentence in self.lines:
+            lines.append(f"  {mark} {sentence}" if mark else f"  {sentence}")
+        if self.code:
+            lines += ["", self.code.rstrip()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [f"<strong>{_inline(self.headline)}</strong>"]
+        parts += [f"<div>{f'{mark}&nbsp;' if mark else ''}{_inline(line)}</div>" for mark, line in self.lines]
+        if self.code:
+            code = html.escape(self.code.rstrip())
+            # tabindex: long lines scroll sideways, and the keyboard must be able to scroll them
+            pre = f'<pre tabindex="0" style="{_CODE}; overflow-x: auto">'
+            parts.append(f'{pre}<code style="{_CODE}">{code}</code></pre>')
+        return f'<div style="{_BOX.format(bar=BAR[self.mood])}">{"".join(parts)}</div>'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, column heads and rows of text, then one closing line; as HTML and as aligned text."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    closing: str = ""
+
+    def __repr__(self) -> str:
+        grid = [list(self.heads), *(list(row) for row in self.rows)]
+        widths = [max(len(cell) for cell in column) for column in zip(*grid, strict=True)]
+        body = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in grid
+        ]
+        return "\n".join([self.caption, *body, *([self.closing] if self.closing else [])])
+
+    def _repr_html_(self) -> str:
+        left = 'style="text-align: left"'
+        head = "".join(f'<th scope="col" {left}>{html.escape(cell)}</th>' for cell in self.heads)
+        body = "".join(
+            "<tr>" + "".join(f"<td {left}>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self.rows
+        )
+        closing = f"<div>{_inline(self.closing)}</div>" if self.closing else ""
+        return (
+            f'<div style="{_BOX.format(bar=BAR["plain"])}; overflow-x: auto" tabindex="0">'
+            f'<table style="color: inherit"><caption {left}>{html.escape(self.caption)}</caption>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{closing}</div>"
+        )
+
+
+def _inline(sentence: str) -> str:
+    """HTML of one sentence: escaped, and what stands between backticks set as code."""
+    pieces = html.escape(sentence).split("`")
+    if len(pieces) % 2 == 0:  # a backtick without its partner is only a backtick
+        return html.escape(sentence)
+    return "".join(f'<code style="{_CODE}">{p}</code>' if i % 2 else p for i, p in enumerate(pieces))

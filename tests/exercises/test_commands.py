@@ -1,0 +1,151 @@
+"""Hints, the answer, the table of progress, and how a verdict looks."""
+
+import inspect
+import re
+from html.parser import HTMLParser
+
+import pytest
+from IPython.display import display
+
+from glassformer.exercises import check, commands, exercises, hint, progress, reveal
+from glassformer.exercises.verdict import BAR, Panel, Table
+
+
+def test_hints_come_one_by_one_and_the_last_one_stays(shown):
+    name = "positions.rotary"
+    hints = commands._EXERCISES[name].hints
+    for _ in range(4):
+        hint(name)
+    assert [panel.headline for panel in shown] == [f"`{name}`: hint {n} of 3" for n in (1, 2, 3, 3)]
+    assert [panel.lines[0][1] for panel in shown] == [*hints, hints[2]]
+    assert "reveal" in shown[2].lines[1][1]
+    assert len(shown[0].lines) == 1
+    hint("positions.layout")
+    assert "hint 1 of 3" in shown[-1].headline
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_the_answer_is_the_packages_own_source(exercise, shown):
+    reveal(exercise.name)
+    (panel,) = shown
+    assert panel.code.startswith(inspect.getsource(exercise.reference))
+    assert exercise.reference.__module__.startswith("glassformer.")
+    assert panel.lines == [("", exercise.why)]
+    for part in exercise.built_on:
+        assert inspect.getsource(part) in panel.code
+        assert part.__name__ in inspect.getsource(exercise.reference) or inspect.isclass(part)
+
+
+@pytest.mark.parametrize("command", [hint, reveal])
+def test_an_unknown_name_is_met_with_close_ones(command, shown):
+    command("positions.rotery")
+    command(None)
+    assert "There is no exercise called" in shown[0].headline
+    assert '"positions.rotary"' in shown[0].lines[0][1]
+    assert "There is no exercise called None" in shown[1].headline
+
+
+def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
+    everything = sum(exercise.minutes for exercise in exercises())
+    progress()
+    assert shown[-1].closing == f"0 of 15 done; about {everything} minutes left."
+    check("positions.wavelengths", commands._EXERCISES["positions.wavelengths"].reference)
+    check("positions.rotary", lambda x, base=1e4: x)
+    reveal("positions.layout")
+    reveal("positions.rotary")
+    progress()
+    states = {row[0]: row[-1] for row in shown[-1].rows}
+    assert states.pop("positions.wavelengths") == "done"
+    assert states.pop("positions.rotary") == "tried, revealed"
+    assert states.pop("positions.layout") == "left, revealed"
+    assert set(states.values()) == {"left"}
+    assert shown[-1].closing == f"1 of 15 done; about {everything - 5} minutes left."
+    for exercise in exercises():
+        check(exercise.name, exercise.reference)
+    progress()
+    assert shown[-1].closing == "15 of 15 done. The chapter is yours."
+
+
+# How it looks
+
+
+class Outline(HTMLParser):
+    """The text of a piece of HTML, and whether its elements are closed in the order they were opened."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text, self.open, self.tags = "", [], []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_verdict_is_text_and_html_with_the_same_words(shown):
+    check("positions.sinusoidal", lambda positions, d_model, base=1e4: positions[:, None] * [1.0] * d_model)
+    (panel,) = shown
+    outline = Outline(panel._repr_html_())
+
+    def words(text):
+        return re.sub(r"[`\s]+", "", text)
+
+    assert words(outline.text) == words(repr(panel))
+    assert {"✓", "✗", "·"} > {mark for mark, _ in panel.lines if mark} or "✗" in repr(panel)
+    assert "not yet" in panel.headline
+
+
+def test_what_a_learner_writes_cannot_become_html(shown):
+    def mine(x, base=1e4):
+        raise ValueError("<script>alert('`')</script> & `<b>` more")
+
+    check("positions.rotary", mine)
+    html = shown[0]._repr_html_()
+    outline = Outline(html)
+    assert set(outline.tags) == {"div", "strong", "code"}
+    assert "<script>" in outline.text
+
+
+def test_colours_are_the_pages_own_but_for_the_bar():
+    panel = Panel("a `b`", [("✓", "c")], code="d < e", mood="bad")
+    table = Table("caption", ("one", "two"), [("1", "<2>")], "closing")
+    for thing in (panel, table):
+        html = thing._repr_html_()
+        assert set(re.findall(r"#[0-9A-Fa-f]{6}", html)) <= set(BAR.values())
+        assert set(re.findall(r"(?<![-\w])color: (\w+)", html)) <= {"inherit"}
+        assert set(re.findall(r"background: (\w+)", html)) <= {"none"}
+    assert Outline(panel._repr_html_()).text == "a b✓\xa0cd < e"
+    assert "<2>" in Outline(table._repr_html_()).text
+
+
+@pytest.mark.parametrize("colour", BAR.values())
+def test_the_bar_stands_out_in_every_theme(colour):
+    # JupyterLab light and dark, the book's light and dark
+    for ground in ("#ffffff", "#111111", "#121212", "#14181e"):
+        assert contrast(colour, ground) >= 3
+
+
+def contrast(a, b):
+    """The contrast ratio of WCAG 2.2."""
+
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    lighter, darker = sorted((luminance(a), luminance(b)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def test_outside_a_notebook_the_text_is_printed(capsys):
+    display(Panel("`a`: fine", [("✓", "b")], code="x = 1"))
+    assert capsys.readouterr().out == "a: fine\n  ✓ b\n\nx = 1\n"
+    display(Table("caption", ("one", "two"), [("1", "2"), ("longer", "3")], "closing"))
+    assert capsys.readouterr().out == "caption\none     two\n1       2\nlonger  3\nclosing\n"

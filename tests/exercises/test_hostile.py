@@ -1,0 +1,572 @@
+"""The engine against functions that do their worst: `check` comes back each time, with words that help."""
+
+import _thread
+import functools
+import random
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.exercises import check, commands, exercises, timelimit
+from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
+from glassformer.exercises.exercise import Exercise
+from glassformer.exercises.expect import Wrong, expect
+
+SOON = 0.2  # the time limit of tests that must run into it
+AMPLE = 60.0  # the time limit of tests that must not
+
+
+def double(x):
+    """The reference of the exercise below."""
+    return 2 * x
+
+
+def exercise_of(*checks):
+    exercise = Exercise(
+        name="test.double", chapter=4, title="t", source="s", difficulty=1, minutes=1, hints=("a", "b", "c"),
+        reference=double, why="w",
+    )  # fmt: skip
+    for number, function in enumerate(checks):
+        exercise.check(f"check {number}")(function)
+    return exercise
+
+
+X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+DOUBLE = exercise_of(lambda f: expect(f(X), 2 * X, "f(x)", axes="T D"))
+
+
+def judge(function, seconds=AMPLE, exercise=DOUBLE):
+    return attempt(exercise, function, seconds)
+
+
+def ended(threads):
+    """Whether the threads with these numbers come to their end."""
+    for _ in range(500):
+        if not set(threads) & set(sys._current_frames()):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+# What check returns
+
+
+def test_a_right_function_comes_back(shown):
+    def mine(x, table):
+        if x.shape[-2] > len(table):
+            raise ValueError(f"{x.shape[-2]} > {len(table)}")
+        return x + table[: x.shape[-2]]
+
+    assert check("positions.learned", mine) is mine
+    assert shown[0].headline == "`positions.learned`: right, all 5 checks pass"
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x, table: None, lambda x, table: x, lambda: 1, 7, None, "f", [len]]
+)
+def test_anything_else_is_replaced_by_the_reference(function, shown):
+    reference = next(e.reference for e in exercises() if e.name == "positions.learned")
+    assert check("positions.learned", function) is reference
+    assert len(shown) == 1
+
+
+def test_checks_run_in_order_and_stop_at_the_first_that_fails(shown):
+    check("positions.sinusoidal", lambda positions, d_model, base=1e4: np.zeros((len(positions), d_model)))
+    (panel,) = shown
+    marks = [mark for mark, _ in panel.lines]
+    assert marks == ["✓", "✗", "·", "·", "·", "·", "·", "·", ""]
+    assert panel.headline == "`positions.sinusoidal`: not yet, 1 of 8 checks pass"
+    assert panel.lines[1][1].endswith("row 0 should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros.")
+
+
+def test_an_unknown_name_lists_close_ones_and_returns_what_it_was_given(shown):
+    def mine():
+        return 1
+
+    assert check("position.sinusoid", mine) is mine
+    assert '`"positions.sinusoidal"`' in shown[0].lines[0][1]
+    for name in (None, 3, ["positions.rotary"], b"x", "", "?" * 10_000):
+        assert check(name, mine) is mine
+    assert all(len(repr(panel)) < 1000 for panel in shown)
+
+
+def test_a_fault_of_the_checker_itself_is_owned_and_survived(shown, monkeypatch):
+    def broken(*args):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(commands, "attempt", broken)
+    assert check("positions.learned", len) is not len
+    assert "That is our mistake" in shown[0].headline
+
+
+# Not attempted
+
+
+@pytest.mark.parametrize("nothing", [None, Ellipsis, NotImplemented])
+def test_a_stub_that_returns_nothing_is_not_attempted(nothing):
+    outcome = judge(lambda x: nothing)
+    assert outcome.status == STUB
+    assert "its `return` is missing" in outcome.message
+
+
+def test_a_stub_that_raises_not_implemented_is_not_attempted(shown, progress_file):
+    def stub(*args):
+        raise NotImplementedError
+
+    assert judge(stub).status == STUB
+    check("positions.learned", stub)
+    assert "not attempted yet" in shown[0].headline
+    assert not progress_file.exists()
+
+
+def test_nothing_on_a_later_call_is_a_missing_return():
+    exercise = exercise_of(lambda f: f(X), lambda f: f(-X))
+    outcome = judge(lambda x: x if x.sum() > 0 else None, exercise=exercise)
+    assert (outcome.status, outcome.passed) == (WRONG, 1)
+    assert "does every path end in `return`?" in outcome.message
+
+    def half_done(x):
+        if x.sum() > 0:
+            return x
+        raise NotImplementedError("negative")
+
+    outcome = judge(half_done, exercise=exercise)
+    assert (outcome.status, outcome.passed) == (WRONG, 1)
+    assert "NotImplementedError: negative" in outcome.message
+
+
+# Exceptions
+
+
+def test_an_exception_is_its_last_line_and_the_learners_own_line():
+    def mine(x):
+        unused = 1 + 1
+        return np.zeros(x.shape) @ np.zeros(unused + 5)  # this very line
+
+    outcome = judge(mine)
+    line = mine.__code__.co_firstlineno + 2
+    assert outcome.status == WRONG
+    assert outcome.message.startswith("your function raised ValueError: matmul:")
+    assert f"(line {line}: `return np.zeros(x.shape) @ np.zeros(unused + 5)" in outcome.message
+
+
+def test_the_line_is_the_learners_where_numpy_raised_in_python():
+    def mine(x):
+        return np.stack([])  # raised by Python code inside NumPy
+
+    assert "`return np.stack([])" in judge(mine).message
+
+
+def test_a_wrong_signature_is_told_as_python_tells_it():
+    assert "missing 1 required positional argument" in judge(lambda x, y: x).message
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("b")])
+def test_what_ends_programs_does_not_end_the_notebook(error):
+    def mine(x):
+        raise error
+
+    outcome = judge(mine)
+    assert outcome.status == WRONG
+    assert f"raised {type(error).__name__}" in outcome.message
+
+
+def test_sys_exit_and_thread_exit():
+    assert "raised SystemExit: 1" in judge(lambda x: sys.exit(1)).message
+    assert "raised SystemExit" in judge(lambda x: _thread.exit()).message
+
+
+def test_recursion_without_end():
+    def mine(x):
+        return mine(x) + mine(x)
+
+    assert "raised RecursionError" in judge(mine).message
+
+
+def test_an_exception_that_cannot_even_be_printed():
+    class SpitefulError(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def mine(x):
+        raise SpitefulError
+
+    assert "SpitefulError" in judge(mine).message
+
+
+def test_a_long_message_is_cut():
+    def mine(x):
+        raise ValueError("no " * 10_000_000)
+
+    assert len(judge(mine).message) < 500
+
+
+# Time
+
+
+def loop(threads):
+    threads.append(_thread.get_ident())
+    while True:
+        pass
+
+
+def loop_that_swallows(threads):
+    threads.append(_thread.get_ident())
+    while True:
+        try:
+            threads[0] += 0
+        except:  # noqa: E722
+            continue
+
+
+def loop_that_sleeps_and_swallows(threads):
+    threads.append(_thread.get_ident())
+    while True:
+        try:
+            time.sleep(0.001)
+        except:  # noqa: E722
+            continue
+
+
+def loop_in_a_try(threads):
+    threads.append(_thread.get_ident())
+    while True:
+        try:
+            while True:
+                len(threads)
+        except BaseException:
+            continue
+
+
+def loop_in_a_finally(threads):
+    threads.append(_thread.get_ident())
+    try:
+        loop(threads)
+    finally:
+        loop(threads)
+
+
+@pytest.mark.parametrize(
+    "endless", [loop, loop_that_swallows, loop_that_sleeps_and_swallows, loop_in_a_try, loop_in_a_finally]
+)
+def test_an_endless_loop_is_stopped(endless, monkeypatch, capfd):
+    monkeypatch.setattr(timelimit, "GRACE", AMPLE)
+    threads = []
+    outcome = judge(lambda x: endless(threads), SOON)
+    assert outcome.status == WRONG
+    assert "still running after 0.2 s and was stopped. Is there a loop" in outcome.message
+    assert threads
+    assert ended(threads)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_python_switches_threads_as_before():
+    before = sys.getswitchinterval()
+    judge(lambda x: loop([]), SOON)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_call_that_cannot_be_stopped_is_left_behind(monkeypatch):
+    monkeypatch.setattr(timelimit, "GRACE", SOON)
+    over = _thread.allocate_lock()
+    over.acquire()
+    threads = []
+
+    def mine(x):
+        threads.append(_thread.get_ident())
+        over.acquire()  # in compiled code, deaf to exceptions, until the end of this test
+
+    try:
+        outcome = judge(mine, SOON)
+        assert "could not be stopped" in outcome.message
+        assert judge(double).status == RIGHT  # and the next check is none the worse
+        assert set(threads) & set(sys._current_frames())
+    finally:
+        over.release()
+    assert ended(threads)
+
+
+def test_the_limit_is_for_all_checks_and_what_passed_before_counts():
+    def slow_third(x):
+        while x.sum() < 0:
+            pass
+        return x
+
+    outcome = judge(slow_third, SOON, exercise_of(lambda f: f(X), lambda f: f(X), lambda f: f(-X)))
+    assert (outcome.status, outcome.passed) == (WRONG, 2)
+
+
+def test_the_users_own_interrupt_is_not_an_error(shown):
+    threads = []
+
+    def mine(x, table):
+        loop(threads)
+
+    def press():
+        while not threads:
+            time.sleep(0.01)
+        _thread.interrupt_main()
+
+    threading.Thread(target=press, daemon=True).start()
+    assert check("positions.learned", mine, seconds=AMPLE) is not mine
+    assert "you interrupted it" in shown[0].headline
+    assert ended(threads)
+
+
+def test_where_there_are_no_threads_it_runs_all_the_same(monkeypatch):
+    def refuse(*args):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    assert judge(double).status == RIGHT
+
+
+def test_the_threads_stack_size_is_put_back():
+    before = threading.stack_size(2**20)
+    try:
+        judge(double)
+        assert threading.stack_size() == 2**20
+    finally:
+        threading.stack_size(before)
+
+
+# Arguments
+
+
+def test_changing_an_argument_is_named():
+    def by_operator(numbers):
+        numbers *= 2
+        return numbers
+
+    def by_shape(numbers):
+        result = 2 * numbers
+        numbers.shape = (3, 2)
+        return result
+
+    for mine in (by_operator, by_shape):
+        assert judge(mine).message == "your function changed its argument `numbers` in place. Work on a copy."
+
+
+def test_changing_a_list_or_a_keyword_argument_is_named():
+    def mine(x, names):
+        names.append("more")
+        return x
+
+    exercise = exercise_of(lambda f: f(X, names=["a"]))
+    assert "`names`" in judge(mine, exercise=exercise).message
+
+
+def test_each_call_gets_fresh_copies():
+    seen = []
+
+    def mine(x):
+        seen.append(x)
+        x_before = x.copy()
+        x[:] = np.nan
+        return 2 * x_before
+
+    assert "in place" in judge(mine).message
+    assert not np.isnan(X).any()
+    assert judge(double).status == RIGHT
+    assert seen[0] is not X
+
+
+def test_nan_in_an_argument_is_not_a_change():
+    exercise = exercise_of(lambda f: f(np.array([np.nan, 1.0])))
+    assert judge(double, exercise=exercise).status == RIGHT
+
+
+def test_functions_of_many_kinds_are_called():
+    class Doubler:
+        def __call__(self, x):
+            return 2 * x
+
+        def method(self, x):
+            return 2 * x
+
+    for mine in (
+        Doubler(),
+        Doubler().method,
+        functools.partial(np.multiply, 2),
+        torch.nn.Identity,
+        np.negative,
+    ):
+        assert judge(mine).status in (RIGHT, WRONG)
+    assert judge(Doubler()).status == judge(Doubler().method).status == RIGHT
+
+
+# Results
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ([[2, 4, 6], [8, 10, 12]], "f(x) should be an array; yours is a list. Wrap it: np.array(...)."),
+        ((2, 4), "yours is a tuple. Wrap it"),
+        ("abc", "yours is a str, 'abc'"),
+        (b"abc", "yours is a bytes"),
+        ({"a": 1}, "yours is a dict"),
+        ({1, 2}, "yours is a set"),
+        (len, "yours is a function ('len')"),
+        (object(), "yours is an object"),
+        (3.0, "f(x) should have shape (T, D) = (2, 3); yours has shape ()"),
+        (np.zeros(3), "should have shape (T, D) = (2, 3); yours has shape (3,)"),
+        (np.zeros((3, 2)), "yours has shape (3, 2). It looks transposed."),
+        (np.zeros((2, 3)), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is all zeros."),
+        (X.astype(object), "dtype object. An array of Python objects"),
+        (2j * X, "Complex numbers are a fine way to rotate"),
+        (X.astype(str), "It should hold numbers"),
+        (X.astype(np.float16), "float16: too coarse"),
+        (torch.tensor(X, dtype=torch.bfloat16), "too coarse"),
+        (torch.tensor(X, dtype=torch.float16), "too coarse"),
+        (
+            np.array([[2, 4, np.nan], [np.inf, 1, 1]]),
+            "holds nan at [t=0, d=2]: not a number one can go on with",
+        ),
+        (np.array([[2, 4, 6], [-np.inf, 1, 1]]), "holds -inf at [t=1, d=0]"),
+        (X.astype(int), "Yours are int64, which cuts off the fractions"),
+        (X > 2, "Yours are bool, which cuts off the fractions"),
+        (np.ma.masked_array(X, X > 2), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:20],
+)
+def test_wrong_results_are_told_what_they_are(result, says):
+    outcome = judge(lambda x: result)
+    assert outcome.status == WRONG
+    assert says in outcome.message
+
+
+def test_generators_and_coroutines():
+    def generator(x):
+        yield x
+
+    async def coroutine(x):
+        return x
+
+    assert "is there a `yield`" in judge(generator).message
+    assert "write `def`" in judge(coroutine).message
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        2 * X,
+        (2 * X).astype(np.float32),
+        (2 * X).astype(int),
+        np.asfortranarray(2 * X),
+        torch.tensor(2 * X),
+        torch.tensor(2 * X, dtype=torch.float32),
+        torch.tensor(2 * X, requires_grad=True),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{value.dtype}",
+)
+def test_right_values_pass_in_whatever_array_they_come(right):
+    assert judge(lambda x: right).status == RIGHT
+
+
+def test_a_check_meets_numpy_arrays_where_the_learner_returns_tensors():
+    def negated(f):
+        one, two = f(X)
+        expect(-one, -2 * X, "minus the first")
+        expect(np.linalg.norm(two), 1.0, "the length of the second")
+
+    exercise = exercise_of(lambda f: expect(np.negative(f(X)[0]), -2 * X, "it"), negated)
+    parts = torch.tensor(2 * X, requires_grad=True), torch.ones(1, requires_grad=True)
+    assert judge(lambda x: parts, exercise=exercise).message == ""
+
+
+class Hostile:
+    def __repr__(self):
+        raise RuntimeError("no repr")
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("no array")
+
+    def __eq__(self, other):
+        raise RuntimeError("no comparison")
+
+    def __len__(self):
+        raise RuntimeError("no length")
+
+
+class LooksLikeTorch(Hostile):
+    __module__ = "torch"
+
+    def detach(self):
+        raise RuntimeError("no detach")
+
+
+def enormous():
+    return np.broadcast_to(np.float64(0), (10**6, 10**6))  # 8 terabytes, were it copied
+
+
+ODD = [
+    None, ..., True, 0, -1, 10**400, 1e308, float("nan"), 1j, "", "x" * 10**6, b"", [], (), {}, [[]],
+    [None] * 10**5, object(), Hostile(), LooksLikeTorch(), Hostile, len, iter([]), (1, 2), (None, None),
+    ([], {}), (Hostile(), Hostile()), np.zeros(0), np.zeros((0, 3)), np.array(1.0), np.full((2, 2), np.nan),
+    np.array(["a"]), np.array([object()]), np.zeros(2, "datetime64[s]"), np.zeros(2, [("a", int)]),
+    enormous(), torch.zeros(0), torch.zeros(2, dtype=torch.complex64), torch.zeros(2, 2).to_sparse(),
+    torch.empty(3, device="meta"), torch.nn.Linear(1, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+def test_no_exercise_raises_whatever_is_returned(exercise, shown):
+    for result in ODD:
+        assert (
+            check(exercise.name, lambda *args, result=result, **kwargs: result, seconds=AMPLE)
+            is exercise.reference
+        )
+    assert len(shown) == len(ODD)
+    for panel, result in zip(shown, ODD, strict=True):
+        assert len(repr(panel)) < 3000
+        assert "our mistake" not in panel.headline, type(result)
+        assert panel._repr_html_()
+
+
+def test_an_enormous_result_is_neither_copied_nor_printed():
+    assert judge(lambda x: enormous()).message.endswith("yours has shape (1000000, 1000000).")
+    assert len(judge(lambda x: "x" * 10**7).message) < 200
+    assert len(judge(lambda x: list(range(10**6))).message) < 200
+
+
+# Side effects
+
+
+def test_what_the_learner_prints_is_left(capsys):
+    def mine(x):
+        print("here I am")
+        return 2 * x
+
+    judge(mine)
+    assert capsys.readouterr().out == "here I am\n"
+
+
+def test_global_random_states_are_put_back():
+    def mine(x):
+        np.random.seed(0)
+        random.seed(0)
+        torch.manual_seed(0)
+        return 2 * x
+
+    states = np.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()
+    assert judge(mine).status == RIGHT
+    assert states == (
+        np.random.get_state()[1].tolist(),
+        random.getstate(),
+        torch.random.get_rng_state().tolist(),
+    )
+
+
+def test_wrong_is_not_something_a_learner_can_catch():
+    def mine(x):
+        try:
+            return 3 * x
+        except Wrong:
+            return 2 * x
+
+    assert judge(mine).status == WRONG

@@ -1,0 +1,180 @@
+"""Progress survives restarts, crashes in mid-write, damaged files, two kernels and disks that refuse."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from glassformer.exercises import check, commands, hint, progress, reveal
+from glassformer.exercises import record as record_module
+from glassformer.exercises.record import ENVIRONMENT, Record
+
+
+def right(d_model, base=10_000.0):
+    return commands._EXERCISES["positions.wavelengths"].reference(d_model, base)
+
+
+def wrong(d_model, base=10_000.0):
+    return 1
+
+
+def restart(monkeypatch):
+    monkeypatch.setattr(commands, "_record", Record())
+
+
+def on_disk(path):
+    return json.loads(path.read_text(encoding="utf-8"))["exercises"]
+
+
+def test_tried_done_and_revealed_are_remembered_across_a_restart(progress_file, shown, monkeypatch):
+    check("positions.wavelengths", wrong)
+    assert on_disk(progress_file) == {"positions.wavelengths": {"tried": True}}
+    check("positions.wavelengths", right)
+    reveal("positions.rotary")
+    restart(monkeypatch)
+    assert commands._record.load() == {
+        "positions.wavelengths": {"tried": True, "done": True},
+        "positions.rotary": {"revealed": True},
+    }
+
+
+def test_looking_and_stubs_leave_no_trace(progress_file, shown):
+    check("positions.wavelengths", lambda d_model, base=1e4: None)
+    check("positions.wavelength", right)
+    check("positions.wavelengths", 3)
+    hint("positions.wavelengths")
+    progress()
+    assert not progress_file.exists()
+
+
+def test_done_stays_done(progress_file, shown):
+    check("positions.wavelengths", right)
+    check("positions.wavelengths", wrong)
+    assert on_disk(progress_file)["positions.wavelengths"]["done"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b'{"version": 1, "exerc', b"[]", b"null", b"\xff\xfe\x00", b"[" * 100_000,
+     b'{"exercises": 3}', b'{"exercises": {"positions.rotary": 1}}'],
+)  # fmt: skip
+def test_a_damaged_file_is_set_aside_whole_and_said_so(damage, progress_file, shown):
+    progress_file.write_bytes(damage)
+    check("positions.wavelengths", right)
+    assert on_disk(progress_file) == {"positions.wavelengths": {"done": True}}
+    assert progress_file.with_name("progress.json.corrupt").read_bytes() == damage
+    (notice,) = shown[1:]
+    assert repr(notice) == (
+        "Your progress file was damaged. It is kept as progress.json.corrupt; a new one was begun."
+    )
+
+
+def test_a_second_damaged_file_does_not_overwrite_the_first(progress_file, shown):
+    for damage in (b"one", b"two", b"three"):
+        progress_file.write_bytes(damage)
+        progress()
+    kept = sorted(progress_file.parent.glob("*.corrupt*"))
+    assert [path.read_bytes() for path in kept] == [b"one", b"two", b"three"]
+
+
+def test_a_process_killed_in_mid_write_leaves_the_old_file(progress_file):
+    program = """
+import os, sys
+from glassformer.exercises.record import Record
+record = Record()
+record.mark("first", "done")
+os.{deadly} = lambda *args: os._exit(9)
+record.mark("second", "done")
+"""
+    for deadly in ("fsync", "replace"):
+        progress_file.unlink(missing_ok=True)
+        environment = {**os.environ, ENVIRONMENT: str(progress_file)}
+        ended = subprocess.run(
+            [sys.executable, "-c", program.format(deadly=deadly)], env=environment, check=False
+        )
+        assert ended.returncode == 9
+        assert on_disk(progress_file) == {"first": {"done": True}}
+
+
+def test_the_file_is_synced_before_it_takes_the_old_ones_place(monkeypatch):
+    steps = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: (steps.append(name), real(*args)))
+    Record().mark("a", "done")
+    assert steps == ["fsync", "replace"]
+
+
+def test_a_failed_write_leaves_no_litter(progress_file, monkeypatch):
+    record = Record()
+    record.mark("a", "done")
+
+    def refuse(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    record.mark("b", "done")
+    assert on_disk(progress_file) == {"a": {"done": True}}
+    assert os.listdir(progress_file.parent) == ["progress.json"]
+    assert record.load() == {"a": {"done": True}, "b": {"done": True}}
+    assert "No space left on device" in record.take_notices()[0]
+
+
+def test_two_kernels_keep_each_others_marks(progress_file):
+    one, two = Record(), Record()
+    one.load(), two.load()
+    one.mark("a", "done")
+    two.mark("b", "tried")
+    one.mark("c", "revealed")
+    two.mark("a", "tried")
+    assert on_disk(progress_file) == {
+        "a": {"done": True, "tried": True},
+        "b": {"tried": True},
+        "c": {"revealed": True},
+    }
+
+
+def test_a_mark_lost_to_another_kernel_is_written_again(progress_file):
+    one = Record()
+    one.mark("a", "done")
+    progress_file.write_text('{"exercises": {}}')  # another kernel read before we wrote, and wrote after
+    one.mark("b", "done")
+    assert set(on_disk(progress_file)) == {"a", "b"}
+
+
+def test_marks_of_a_newer_book_are_kept(progress_file):
+    progress_file.write_text('{"version": 2, "exercises": {"loss.entropy": {"done": true, "framed": true}}}')
+    Record().mark("a", "done")
+    assert on_disk(progress_file)["loss.entropy"] == {"done": True, "framed": True}
+
+
+@pytest.mark.parametrize("kind", ["folder is a file", "file is a folder"])
+def test_a_disk_that_refuses_is_said_once_and_survived(kind, tmp_path, monkeypatch, shown):
+    blocked = tmp_path / "blocked"
+    if kind == "folder is a file":
+        blocked.write_text("in the way")
+        monkeypatch.setenv(ENVIRONMENT, str(blocked / "progress.json"))
+    else:
+        blocked.mkdir()
+        monkeypatch.setenv(ENVIRONMENT, str(blocked))
+    assert check("positions.wavelengths", right) is right
+    check("positions.context_cost", lambda *sizes: (1, 1.0))
+    check("positions.rotary", lambda *sizes: 1)
+    progress()
+    notices = [repr(panel) for panel in shown if "cannot be saved" in repr(panel)]
+    assert len(notices) == 1
+    assert str(tmp_path) not in notices[0]
+    rows = {row[0]: row[-1] for row in shown[-1].rows}
+    assert rows["positions.wavelengths"] == "done"
+    assert rows["positions.rotary"] == "tried"
+
+
+def test_without_the_environments_word_it_is_the_users_data_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv(ENVIRONMENT)
+    monkeypatch.setattr(
+        record_module.platformdirs, "user_data_path", lambda *args: tmp_path / "data" / "glassformer"
+    )
+    Record().mark("a", "done")
+    assert on_disk(tmp_path / "data" / "glassformer" / "progress.json") == {"a": {"done": True}}

@@ -1,0 +1,103 @@
+"""What is said about a difference, and how small a difference may be."""
+
+import numpy as np
+import pytest
+
+from glassformer.exercises.expect import Wrong, expect, expect_error, expect_parts, place, show
+
+
+def said(*args, **kwargs):
+    with pytest.raises(Wrong) as caught:
+        expect(*args, **kwargs)
+    return str(caught.value)
+
+
+def test_a_small_array_is_shown_whole():
+    assert said(np.array([0.0, 1.5]), [1.0, 1.5], "row 0") == "row 0 should be [1, 1.5]; yours is [0, 1.5]."
+
+
+def test_of_a_large_array_the_first_difference_is_named_by_its_axes():
+    want = np.arange(20.0).reshape(4, 5)
+    got = want.copy()
+    got[2, 3] = got[3, 0] = -1
+    assert (
+        said(got, want, "the table", axes="T D")
+        == "the table: [t=2, d=3] should be 13; yours is -1 (2 of 20 numbers differ)."
+    )
+    assert "[2, 3] should be" in said(got, want, "the table")
+
+
+def test_zeros_everywhere_are_said_to_be_that():
+    want = np.arange(1.0, 21.0).reshape(4, 5)
+    assert said(np.zeros((4, 5)), want, "it") == "it should not be zero everywhere: [0, 0] should be 1."
+
+
+def test_numbers_get_the_digits_it_takes_to_tell_them_apart():
+    assert said(1.00000001, 1.0, "it") == "it should be 1; yours is 1.00000001."
+    assert said(np.float64(1 + 1e-9), 1.0, "it") == "it should be 1; yours is 1.000000001."
+
+
+def test_a_mistake_is_explained_only_where_it_is_the_one():
+    mistakes = ((np.array([2.0, 1.0]), "swapped"), (np.array([0.0, 0.0]), "forgotten"))
+    assert said(np.array([2.0, 1.0]), [1.0, 2.0], "it", *mistakes).endswith(" swapped")
+    assert said(np.array([0.0, 0.0]), [1.0, 2.0], "it", *mistakes).endswith(" forgotten")
+    assert said(np.array([9.0, 9.0]), [1.0, 2.0], "it", *mistakes).endswith("[9, 9].")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "close", "far"), [(np.float64, 9e-11, 1.1e-10), (np.float32, 9e-6, 1.1e-5)]
+)
+def test_the_tolerance_is_what_it_says(dtype, close, far):
+    want = np.array([1.0, 0.5])
+    expect((want + np.array([0, close])).astype(dtype), want, "it")
+    said((want + np.array([0, far])).astype(dtype), want, "it")
+
+
+def test_the_tolerance_grows_with_the_largest_number_and_never_falls_below_that_for_one():
+    expect(np.array([1000.0 + 9e-8]), [1000.0], "it")
+    said(np.array([1000.0 + 2e-7]), [1000.0], "it")
+    expect(np.array([9e-11]), [0.0], "it")
+    said(np.array([2e-10]), [0.0], "it")
+
+
+def test_whole_numbers_are_exact_and_must_be_whole():
+    expect(np.int32(5), 5, "it")
+    expect(124_439_808, 124_439_808, "it")
+    assert said(124_439_807, 124_439_808, "it") == "it should be 124439808; yours is 124439807."
+    assert "should be a whole number (int); yours is float64 5" in said(5.0, 5, "it")
+    assert "should be a whole number (int); yours is bool True" in said(True, 1, "it")
+
+
+def test_truth_is_true_or_false_and_not_one_or_zero():
+    expect(np.True_, True, "it")
+    assert said(1, True, "it") == "it should be True or False; yours is 1."
+    assert said("yes", True, "it") == "it should be True or False; yours is a str, 'yes'."
+
+
+def test_parts():
+    assert expect_parts([1, 2], ("a", "b")) == (1, 2)
+    for got in (1, (1,), (1, 2, 3), np.zeros(2)):
+        with pytest.raises(Wrong, match=r"should return 2 things, \(a, b\); yours returned"):
+            expect_parts(got, ("a", "b"))
+
+
+def test_an_expected_error():
+    def no(kind):
+        raise kind("because")
+
+    assert str(expect_error(lambda: no(ValueError), ValueError, "it")) == "because"
+    with pytest.raises(Wrong, match="yours raised KeyError"):
+        expect_error(lambda: no(KeyError), ValueError, "it")
+    with pytest.raises(Wrong, match="yours quietly returned an int, 3"):
+        expect_error(lambda: 3, ValueError, "it")
+    with pytest.raises(Wrong, match=r"^because$"):
+        expect_error(lambda: no(Wrong), ValueError, "it")
+
+
+def test_show_and_place():
+    assert show(np.array([True, False])) == "[True, False]"
+    assert show(np.zeros((2, 2))) == "all zeros"
+    assert show(np.arange(9)) == "9 numbers"
+    assert show(np.array([[0, 0], [1, 2]])) == "[[0, 0], [1, 2]]"
+    assert place((1, 2), "T D") == "[t=1, d=2]"
+    assert place((1, 2)) == "[1, 2]"
