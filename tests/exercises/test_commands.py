@@ -113,16 +113,25 @@ def test_what_a_learner_writes_cannot_become_html(shown):
     assert "<script>" in outline.text
 
 
+def test_nothing_shown_is_taken_for_html():
+    for text in ("<b>", "`<b>`", "` <b>", "&lt;"):
+        panel = Panel(text, [("✓", text)], code=text)
+        table = Table(text, (text, "two"), [("1", text)], text)
+        for thing in (panel, table):
+            outline = Outline(thing._repr_html_())
+            assert "b" not in outline.tags
+            assert text.replace("`", "") in outline.text.replace("`", "")
+
+
 def test_colours_are_the_pages_own_but_for_the_bar():
-    panel = Panel("a `b`", [("✓", "c")], code="d < e", mood="bad")
-    table = Table("caption", ("one", "two"), [("1", "<2>")], "closing")
+    panel = Panel("a `b`", [("✓", "c")], code="d <i>", mood="bad")
+    table = Table("caption", ("one", "two"), [("1", "2")], "closing")
     for thing in (panel, table):
         html = thing._repr_html_()
         assert set(re.findall(r"#[0-9A-Fa-f]{6}", html)) <= set(BAR.values())
         assert set(re.findall(r"(?<![-\w])color: (\w+)", html)) <= {"inherit"}
         assert set(re.findall(r"background: (\w+)", html)) <= {"none"}
-    assert Outline(panel._repr_html_()).text == "a b✓\xa0cd < e"
-    assert "<2>" in Outline(table._repr_html_()).text
+    assert Outline(panel._repr_html_()).text == "a b✓\xa0cd <i>"
 
 
 @pytest.mark.parametrize("colour", BAR.values())

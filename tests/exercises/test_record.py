@@ -107,6 +107,15 @@ def test_the_file_is_synced_before_it_takes_the_old_ones_place(monkeypatch):
     assert steps == ["fsync", "replace"]
 
 
+def test_what_is_known_is_not_written_again(monkeypatch):
+    writes = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda *args: (writes.append(args), real(*args)))
+    for _ in range(3):
+        Record().mark("a", "done")
+    assert len(writes) == 1
+
+
 def test_a_failed_write_leaves_no_litter(progress_file, monkeypatch):
     record = Record()
     record.mark("a", "done")

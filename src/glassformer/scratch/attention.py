@@ -95,7 +95,13 @@ def scaled_dot_product_attention(
 
 
 def split_heads(x: Float[np.ndarray, "*B T D"], n_heads: int) -> Float[np.ndarray, "*B H T K"]:
-    """(..., T, D) -> (..., H, T, K): each position's D numbers cut into H runs of K, one for each head."""
+    """(..., T, D) -> (..., H, T, K): each position's D numbers cut into H runs of K, one for each head.
+
+    Derived in chapter 03.
+
+    Raises:
+        ValueError: `n_heads` does not divide D, or x has fewer than two axes.
+    """
     checks.axes("x", x, "T, D")
     *B, T, D = x.shape
     checks.divisible("d_model", D, "n_heads", n_heads)
@@ -103,7 +109,13 @@ def split_heads(x: Float[np.ndarray, "*B T D"], n_heads: int) -> Float[np.ndarra
 
 
 def merge_heads(x: Float[np.ndarray, "*B H T K"]) -> Float[np.ndarray, "*B T D"]:
-    """(..., H, T, K) -> (..., T, D): undoes `split_heads`."""
+    """(..., H, T, K) -> (..., T, D): undoes `split_heads`.
+
+    Derived in chapter 03.
+
+    Raises:
+        ValueError: x has fewer than three axes.
+    """
     checks.axes("x", x, "H, T, K")
     *B, H, T, K = x.shape
     return x.swapaxes(-3, -2).reshape(*B, T, H * K)
