@@ -1,0 +1,229 @@
+"""Execute each chapter's text into the notebook that readers open, when either of them needs it.
+
+    python tools/notebooks.py               execute what changed
+    python tools/notebooks.py --check       execute nothing; say what is out of date, and fail if anything is
+    python tools/notebooks.py --force 04    execute every chapter with "04" in its path, changed or not
+
+``book/chapters/**/*.md`` (MyST-notebook text) and ``notebooks/**/*.ipynb`` (the same cells, with outputs) are
+pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from: its cells, and the package that
+ran them. It is executed again when the text or the package differs, and never when a reader has changed its
+cells, because that is their work.
+
+The same text run twice gives the same bytes: no timings, no versions, cell ids that follow from the source,
+widget model ids that follow from the notebook's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+# What JupyterLab writes into a cell's metadata when it is run, scrolled or folded: nobody's text.
+PASSING_METADATA = {"execution", "scrolled", "collapsed", "trusted"}
+CELL_TIME_LIMIT = 300  # seconds
+
+
+def pairs(root: Path = ROOT) -> list[tuple[Path, Path]]:
+    """Every text and the notebook it becomes, whether or not that notebook exists yet."""
+    texts = root / "book" / "chapters"
+    notebooks = root / "notebooks"
+    return [
+        (text, (notebooks / text.relative_to(texts)).with_suffix(".ipynb"))
+        for text in sorted(texts.rglob("*.md"))
+    ]
+
+
+def read_text(text: Path) -> NotebookNode:
+    """The notebook that a text describes, without outputs. A cell's id follows from its source."""
+    notebook = jupytext.read(text, fmt="md:myst")
+    seen: Counter[str] = Counter()
+    for cell in notebook.cells:
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        seen[digest] += 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook.metadata = nbformat.from_dict(
+        {
+            "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+            "language_info": {
+                "file_extension": ".py",
+                "mimetype": "text/x-python",
+                "name": "python",
+                "pygments_lexer": "ipython3",
+            },
+        }
+    )
+    return notebook
+
+
+def bare_cells(notebook: NotebookNode) -> list[dict]:
+    """What an author wrote: kind, source and metadata of each cell, without outputs, counts and ids."""
+    return [
+        {
+            "cell_type": cell.cell_type,
+            "source": cell.source,
+            "metadata": {key: cell.metadata[key] for key in cell.metadata if key not in PASSING_METADATA},
+        }
+        for cell in notebook.cells
+    ]
+
+
+def cells_fingerprint(notebook: NotebookNode) -> str:
+    """A hash that changes when, and only when, somebody changes a cell."""
+    return hashlib.sha256(json.dumps(bare_cells(notebook), sort_keys=True).encode()).hexdigest()
+
+
+def package_fingerprint(root: Path = ROOT) -> str:
+    """A hash of every file that an executed cell may have used: the package with its JavaScript and data."""
+    package = root / "src" / "glassformer"
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.relative_to(package).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    return digest.hexdigest()
+
+
+def condition(text: Path, notebook: Path, package: str) -> str:
+    """How a notebook stands to its text: fresh, missing, edited, text changed or package changed."""
+    if not notebook.exists():
+        return "missing"
+    stored = nbformat.read(notebook, as_version=4)
+    made_from = stored.metadata.get("glassformer", {})
+    now = cells_fingerprint(read_text(text))
+    if cells_fingerprint(stored) not in (made_from.get("cells"), now):
+        return "edited"
+    if made_from.get("cells") != now:
+        return "text changed"
+    return "fresh" if made_from.get("package") == package else "package changed"
+
+
+def execute(text: Path, notebook: Path, package: str) -> None:
+    """Run a text in its notebook's folder and store the result, or raise and leave what was stored alone."""
+    fresh = read_text(text)
+    made_from = {"cells": cells_fingerprint(fresh), "package": package}
+    notebook.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        # What the author has solved must not show in the outputs that readers start from.
+        environment = os.environ | {"GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json")}
+        NotebookClient(
+            fresh,
+            timeout=CELL_TIME_LIMIT,
+            resources={"metadata": {"path": str(notebook.parent)}},
+            extra_arguments=["--log-level=ERROR"],
+            store_widget_state=True,
+            coalesce_streams=True,
+            record_timing=False,
+        ).execute(env=environment)
+    fresh.metadata.language_info.pop("version", None)
+    fresh.metadata["glassformer"] = made_from
+    fresh = with_stable_widgets(fresh, notebook.stem)
+    nbformat.validate(fresh)
+    write_atomically(fresh, notebook)
+
+
+def with_stable_widgets(notebook: NotebookNode, name: str) -> NotebookNode:
+    """The same notebook without what a second execution would change: random model ids, memory addresses."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if WIDGET_VIEW in output.get("data", {}) and "text/plain" in output.data:
+                plain = output.data["text/plain"]
+                output.data["text/plain"] = re.sub(r"<[\w.]*?(\w+) object at 0x\w+>", r"\1()", plain)
+    models = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    dumped = nbformat.writes(notebook)
+    for number, old in enumerate(models):  # in the order in which the kernel made them
+        dumped = dumped.replace(old, hashlib.sha256(f"{name}/{number}".encode()).hexdigest()[:32])
+    return nbformat.reads(dumped, as_version=4)
+
+
+def write_atomically(notebook: NotebookNode, path: Path) -> None:
+    """Write beside the target and rename, so that a crash leaves either the old notebook or the new one."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.stem}-", delete=False
+    ) as scratch:
+        scratch.write(nbformat.writes(notebook, sort_keys=True).rstrip("\n") + "\n")
+    os.chmod(scratch.name, 0o644)
+    os.replace(scratch.name, path)
+
+
+def shows_only_pictures(cell: NotebookNode) -> bool:
+    """Whether a cell's outputs are pictures and widgets and nothing else."""
+
+    def picture(output: NotebookNode) -> bool:
+        data = output.get("data", {})
+        html = "".join(data.get("text/html", ""))
+        return WIDGET_VIEW in data or "<svg" in html or any(kind.startswith("image/") for kind in data)
+
+    return all(picture(output) for output in cell.outputs)
+
+
+def exactness(folder: Path) -> tuple[int, int]:
+    """Of the code cells that show more than pictures and widgets: how many nbval compares, and how many in all."""
+    cells = [
+        cell
+        for path in sorted(folder.rglob("*.ipynb"))
+        if ".ipynb_checkpoints" not in path.parts
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code" and not shows_only_pictures(cell)
+    ]
+    compared = [cell for cell in cells if "nbval-ignore-output" not in cell.metadata.get("tags", [])]
+    return len(compared), len(cells)
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    parser = argparse.ArgumentParser(description="Execute the chapters whose text or code changed.")
+    parser.add_argument("only", nargs="*", help="parts of the paths to look at (default: every chapter)")
+    parser.add_argument(
+        "--check", action="store_true", help="execute nothing; fail if anything is out of date"
+    )
+    parser.add_argument("--force", action="store_true", help="execute whether or not anything changed")
+    options = parser.parse_args(arguments)
+
+    package = package_fingerprint(root)
+    failed = False
+    for text, notebook in pairs(root):
+        name = notebook.relative_to(root).as_posix()
+        if options.only and not any(part in name for part in options.only):
+            continue
+        found = condition(text, notebook, package)
+        if found == "edited":
+            failed = True
+            print(
+                f"{name}: kept as it is. Its cells are neither those of {text.relative_to(root).as_posix()}"
+                " nor those it was made from, so somebody edited it here. Move the changes into the text, or"
+                " delete the notebook, and run this again.",
+                file=sys.stderr,
+            )
+        elif options.check:
+            failed |= found != "fresh"
+            print(f"{name}: {found}")
+        elif found == "fresh" and not options.force:
+            print(f"{name}: fresh")
+        else:
+            print(f"{name}: {found}, executing …", flush=True)
+            try:
+                execute(text, notebook, package)
+            except CellExecutionError as error:
+                failed = True
+                print(f"{name}: not stored, because a cell failed.\n{error}", file=sys.stderr)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
