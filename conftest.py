@@ -1,0 +1,61 @@
+"""What all tests share: a browser, the built site, and two lines at the end of the report.
+
+It lies here, above tests/ and notebooks/, because pytest reads it before it collects either, on every worker.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from playwright.sync_api import Browser, sync_playwright
+
+from tools import book
+from tools import browser as browsers
+from tools.notebooks import ROOT, exactness
+
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium, started once. Without one, these tests are skipped; in CI they fail."""
+    path = browsers.find()
+    if path is None:
+        reason = "there is no Chromium or Chrome here"
+        pytest.fail(reason) if IN_CI else pytest.skip(reason)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=browsers.FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, built once from the stored notebooks, whichever worker asks first."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with FileLock(shared / "site.lock"):
+        built = shared / "site" / "_build" / "html"
+        report = shared / "site-failed.txt"
+        if not built.exists() and not report.exists():
+            try:
+                book.build(shared / "site", quiet=True)
+            except subprocess.CalledProcessError as error:
+                report.write_text(error.output, encoding="utf-8")
+    if report.exists():
+        pytest.fail("`make book` failed:\n" + report.read_text(encoding="utf-8"), pytrace=False)
+    return built
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much of what the notebooks print is compared to the last character."""
+    exact, all_cells = exactness(ROOT / "notebooks")
+    if all_cells:
+        terminalreporter.write_line(
+            f"notebooks: of {all_cells} code cells that show more than a picture or a widget, "
+            f"{exact} are compared exactly ({100 * exact / all_cells:.0f} %)."
+        )

@@ -1,0 +1,109 @@
+"""Pages of the built site, opened both ways that readers open them: over http and from disk."""
+
+import functools
+import http.server
+import os
+import re
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture(scope="session")
+def doors(site):
+    """The site's two addresses."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield {"http": f"http://127.0.0.1:{server.server_port}/", "file": site.as_uri() + "/"}
+    server.shutdown()
+
+
+@dataclass
+class Visit:
+    """One page in a tab of its own, with all that it asked for and complained of."""
+
+    page: Page
+    home: str
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on(
+            "response",
+            lambda answer: answer.status >= 400 and self.complaints.append(f"{answer.status}: {answer.url}"),
+        )
+        self.page.on(
+            "console",
+            lambda said: (
+                said.type in ("error", "warning") and self.complaints.append(f"{said.type}: {said.text}")
+            ),
+        )
+
+    def settle(self):
+        """Wait for formulas, widgets and whatever frame they asked for."""
+        self.page.evaluate("() => window.MathJax?.startup?.promise")
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.widget-host')].every((host) => host.childElementCount)"
+        )
+        self.page.evaluate(
+            "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
+        )
+
+    def open_everything(self):
+        """Unfold what is folded, because readers will."""
+        self.page.evaluate(
+            "() => document.querySelectorAll('article details').forEach((d) => (d.open = true))"
+        )
+        self.page.evaluate("() => dispatchEvent(new Event('resize'))")
+        self.settle()
+
+    def elsewhere(self):
+        """What it asked for that is not of this site."""
+        return [url for url in self.requests if not url.startswith((self.home, "blob:", "data:"))]
+
+    def axe_violations(self):
+        options = {"runOnly": {"type": "tag", "values": WCAG}}
+        found = Axe().run(self.page, options=options).response["violations"]
+        return [
+            f"{v['id']}: {node['html'][:300]} {node['failureSummary']}" for v in found for node in v["nodes"]
+        ]
+
+    def shoot(self, name):
+        """Save a picture where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+        if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(
+                path=Path(folder) / f"{re.sub('[^a-z0-9-]+', '-', name)}.png", full_page=True
+            )
+
+
+@pytest.fixture
+def visit(browser, doors):
+    """visit("book/notation.html", door="file", theme="dark", width=360) -> Visit"""
+    contexts = []
+
+    def visit(path, *, door="http", theme="light", width=1280):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        contexts.append(context)
+        arrived = Visit(context.new_page(), doors[door])
+        arrived.page.goto(doors[door] + path)
+        arrived.settle()
+        return arrived
+
+    yield visit
+    for context in contexts:
+        context.close()

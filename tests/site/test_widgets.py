@@ -1,0 +1,235 @@
+"""Every widget on every page, without a kernel: it starts, answers the keyboard, and shows what Python says.
+
+What each view draws in each state is tested in tests/widgets. Here the same code comes out of a stored
+notebook, through the page, into book/site/widget-host.js.
+"""
+
+import json
+import re
+
+import nbformat
+import numpy as np
+import pytest
+
+from glassformer import scratch, widgets
+from glassformer.widgets.view import View
+from tools import notebooks
+
+
+def stored_views():
+    """(page, place on the page, class, stored state) of every widget that a notebook shows."""
+    for _, path in notebooks.pairs():
+        if not path.exists():
+            continue
+        notebook = nbformat.read(path, as_version=4)
+        models = notebook.metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
+        page = path.relative_to(notebooks.ROOT).with_suffix(".html").as_posix()
+        views = [
+            output.data[notebooks.WIDGET_VIEW]["model_id"]
+            for cell in notebook.cells
+            for output in cell.get("outputs", [])
+            if notebooks.WIDGET_VIEW in output.get("data", {})
+        ]
+        for place, model in enumerate(views):
+            state = models[model]["state"]
+            yield page, place, state["_anywidget_id"].rpartition(".")[2], state
+
+
+VIEWS = list(stored_views())
+IDS = [f"{page}-{place}-{name}" for page, place, name, _ in VIEWS]
+
+
+class Shown:
+    """A widget on a page, and what a reader can do to it and see of it."""
+
+    def __init__(self, visit, place):
+        self.visit = visit
+        self.root = visit.page.locator(".widget-host").nth(place)
+
+    def press(self, label, *keys):
+        control = self.root.get_by_label(label, exact=True)
+        control.focus()
+        for key in keys:
+            control.press(key)
+        self.visit.settle()
+
+    @property
+    def says(self):
+        return self.root.locator(".gf-says").inner_text()
+
+    def seen(self):
+        """The drawing, its name and the sentence below: all of it should answer."""
+        drawing = self.root.locator(".gf-drawing")
+        return drawing.inner_html(), drawing.get_attribute("aria-label"), self.says
+
+    def table(self, number=0):
+        details = self.root.locator("details.gf-details")
+        if details.get_attribute("open") is None:
+            details.locator("summary").press("Enter")
+        self.visit.settle()
+        read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(cell => cell.textContent))"
+        return self.root.locator(".gf-numbers table").nth(number).evaluate(read)
+
+
+def number(text):
+    return float(text.replace("−", "-").replace(",", "").replace("\N{THIN SPACE}", ""))
+
+
+def column(table, index):
+    return np.array([number(row[index]) for row in table])
+
+
+# --- what each view must show after a few keys, computed in Python ---
+
+
+def clock_hands(shown, state):
+    for step in (1, 2, 3):
+        shown.press("Position p", "ArrowRight")
+        position = state["position"] + step
+        expected = scratch.sinusoidal(np.array([position]), state["d_model"], base=state["base"])[0]
+        assert shown.says.startswith(f"At position {position}, hand 0 has turned {position:.2f} rad")
+        np.testing.assert_allclose(column(shown.table(), 5), expected[0::2], atol=5.1e-5)
+        np.testing.assert_allclose(column(shown.table(), 6), expected[1::2], atol=5.1e-5)
+
+
+def position_heatmap(shown, state):
+    for step in (1, 2):
+        shown.press("Row", "ArrowRight")
+        row = state["row"] + step
+        expected = scratch.sinusoidal(np.array([row]), state["d_model"], base=state["base"])[0]
+        assert re.search(rf"\b{row}\b", shown.says)
+        np.testing.assert_allclose(column(shown.table(), 3), expected, atol=5.1e-5)
+
+
+def rotation_plane(shown, state):
+    def score(m, n):
+        q, k = (
+            state[f"{name}_length"]
+            * np.array(
+                [np.cos(np.radians(state[f"{name}_angle"])), np.sin(np.radians(state[f"{name}_angle"]))]
+            )
+            for name in ("query", "key")
+        )
+        turned = [
+            scratch.rotate(vector[None], np.array([[position * state["theta"]]]))[0]
+            for vector, position in ((q, m), (k, n))
+        ]
+        return turned[0] @ turned[1]
+
+    m, n = state["query_position"], state["key_position"]
+    for label, move in (
+        ("Query’s position m", (1, 0)),
+        ("Key’s position n", (0, 1)),
+        ("Key’s position n", (0, 1)),
+    ):
+        shown.press(label, "ArrowRight")
+        m, n = m + move[0], n + move[1]
+        said = re.search(r"Query at (\d+), key at (\d+): distance (−?\d+).* Score (−?[\d.]+)\.", shown.says)
+        assert [number(part) for part in said.groups()[:3]] == [m, n, m - n]
+        assert number(said[4]) == pytest.approx(score(m, n), abs=5.1e-4)
+
+
+def distance_bias(shown, state):
+    if state["method"] == "t5":
+        shown.press("Key", "ArrowLeft")
+        relative = state["key"] - 1 - state["query"]
+        bucket = scratch.t5_bucket(
+            np.array([relative]),
+            bidirectional=state["bidirectional"],
+            n_buckets=state["n_buckets"],
+            max_distance=state["max_distance"],
+        )[0]
+        assert f"bucket {bucket}" in shown.says
+        return
+    slopes = scratch.alibi_slopes(state["n_heads"])
+    np.testing.assert_allclose(column(shown.table(), 2), slopes, atol=5.1e-7)
+    for step in (1, 2):
+        shown.press("Key", "ArrowLeft")
+        back = state["query"] - state["key"] + step
+        bias = -slopes[state["head"] - 1] * back
+        said = re.search(r"(\d+) positions back from query (\d+), bias (−[\d.]+);", shown.says)
+        assert (int(said[1]), int(said[2])) == (back, state["query"])
+        assert number(said[3]) == pytest.approx(bias, abs=5.1e-3)
+    shown.press("Head", "ArrowRight")
+    assert shown.says.startswith(f"Head {state['head'] + 1} of {state['n_heads']}, slope")
+
+
+def shuffle_sentence(shown, state):
+    order = list(state["order"])
+    settings = {name: state[name] for name in ("words", "positions", "causal", "layers")}
+    for flip in (None, "Add sinusoidal positions", "Causal mask"):
+        if flip:
+            shown.press(flip, "Space")
+            name = "causal" if flip == "Causal mask" else "positions"
+            settings[name] = not settings[name]
+        shown.root.locator("[aria-pressed]").first.press("ArrowRight")
+        shown.visit.settle()
+        order[0], order[1] = order[1], order[0]
+        words, vectors, change = widgets.ShuffleSentence(order=order, **settings).outputs()
+        table = shown.table()
+        assert [row[0] for row in table] == words
+        np.testing.assert_allclose([[number(x) for x in row[1:-1]] for row in table], vectors, atol=5.1e-4)
+        assert f"“{' '.join(words)}”" in shown.says or order == sorted(order)
+        for row, moved in zip(table, change, strict=True):
+            assert number(row[-1]) == pytest.approx(moved, abs=5.1e-3)
+
+
+def quiz(shown, state):
+    for place, question in enumerate(state["questions"]):
+        card = shown.root.locator("fieldset").nth(place)
+        inputs, feedback = card.locator("input"), card.locator(".gf-feedback")
+        assert feedback.inner_text().strip() == ""
+        for choice, option in enumerate(question["options"]):
+            inputs.nth(choice).press("Space")
+            if question.get("multiple"):
+                card.get_by_role("button").press("Enter")
+            shown.visit.settle()
+            told = feedback.inner_text()
+            plain = re.sub(r"[`*$\\{}]", "", option["why"])
+            assert plain.split()[0] in told
+            assert ("Right" in told) or ("No." in told)
+            if not question.get("multiple"):
+                assert ("Right" in told) == bool(option.get("correct"))
+    shown.root.get_by_role("button", name="Start again").press("Enter")
+    shown.visit.settle()
+    assert shown.root.locator(".gf-feedback").all_inner_texts() == [""] * len(state["questions"])
+
+
+CHECKS = {
+    "ClockHands": clock_hands,
+    "DistanceBias": distance_bias,
+    "PositionHeatmap": position_heatmap,
+    "Quiz": quiz,
+    "RotationPlane": rotation_plane,
+    "ShuffleSentence": shuffle_sentence,
+}
+
+
+def test_every_widget_of_the_package_is_on_a_page_and_checked_here():
+    exported = {name for name in widgets.__all__ if issubclass(getattr(widgets, name), View)}
+    assert {name for _, _, name, _ in VIEWS} == exported == set(CHECKS)
+
+
+@pytest.mark.parametrize("door", ["http", "file"])
+@pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
+def test_it_answers_the_keyboard_with_what_python_computes(visit, page, place, name, state, door):
+    shown = Shown(visit(page, door=door), place)
+    assert shown.root.locator(".gf-widget").count() == 1
+    json.dumps(state)
+    if name == "Quiz":
+        CHECKS[name](shown, state)
+    else:
+        before = shown.seen()
+        CHECKS[name](shown, state)
+        for part, (then, now) in enumerate(zip(before, shown.seen(), strict=True)):
+            assert then != now, ("drawing", "aria-label", "sentence")[part]
+    assert shown.visit.complaints == []
+
+
+@pytest.mark.parametrize("page", sorted({page for page, _, _, _ in VIEWS}))
+def test_no_view_is_left_asleep(visit, page):
+    arrived = visit(page)
+    asked = arrived.page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
+    assert asked == sum(1 for other, *_ in VIEWS if other == page)
+    assert arrived.page.locator(".widget-host > .gf-widget").count() == asked
+    assert arrived.page.locator(".widget-host-failed").count() == 0

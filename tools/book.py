@@ -1,0 +1,68 @@
+"""Build the site from the stored notebooks, and say where to open it.
+
+    python tools/book.py [OUTPUT]     build into OUTPUT (default: _build); every warning is an error
+
+With GLASSFORMER_REPOSITORY in the environment, the address of the project's repository as the publishing
+workflow sets it, pages also link there and offer to open themselves in Binder and Colab. Without it there are no
+such buttons, because they would lead nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def configuration(repository: str | None) -> dict:
+    """The settings in _config.yml, with those that depend on where the project is published."""
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    if repository:
+        settings["sphinx"]["config"]["html_theme_options"] |= {
+            "repository_url": repository.removesuffix("/").removesuffix(".git"),
+            "repository_branch": "main",
+            "use_repository_button": True,
+            "launch_buttons": {
+                "binderhub_url": "https://mybinder.org",
+                "colab_url": "https://colab.research.google.com",
+                "notebook_interface": "jupyterlab",
+            },
+        }
+    return settings
+
+
+def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
+    """Build all pages under ``output``/_build; returns the folder that holds them.
+
+    Raises:
+        subprocess.CalledProcessError: Sphinx had something to warn of, a missing reference included.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        config = Path(scratch) / "_config.yml"
+        settings = configuration(os.environ.get("GLASSFORMER_REPOSITORY"))
+        config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
+        options = ["--path-output", str(output), "--config", str(config), "--all", "-W", "-n", "--keep-going"]
+        subprocess.run(
+            [*jupyter_book, "build", str(ROOT), *options, *["-q"] * quiet],
+            check=True,
+            cwd=ROOT,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+            text=True,
+        )
+    return output / "_build" / "html"
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]).resolve() if sys.argv[1:] else ROOT
+    try:
+        print(f"\nThe site is built. Open {build(folder) / 'index.html'}")
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)
