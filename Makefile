@@ -1,0 +1,22 @@
+# Each command makes its own environment first, once. PYTHON=python3.12 chooses a Python, VENV=path a place for it.
+PYTHON ?= python3
+VENV ?= .venv
+export VENV
+
+.PHONY: lab test book notebooks environment
+
+lab: environment  ## read, run and practise, in JupyterLab
+	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/exercises/*.ipynb >/dev/null
+	@$(VENV)/bin/jupyter-lab --allow-root notebooks/index.ipynb
+
+test: environment  ## everything that CI runs
+	@$(VENV)/bin/python tools/test.py
+
+book: environment  ## the static site, from the stored notebooks
+	@$(VENV)/bin/python tools/book.py
+
+notebooks: environment  ## execute the chapters whose text or code changed
+	@$(VENV)/bin/python tools/notebooks.py
+
+environment:
+	@$(PYTHON) tools/environment.py

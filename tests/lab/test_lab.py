@@ -1,0 +1,217 @@
+"""A reader's first hour in a real JupyterLab: run a chapter, move a widget, answer an exercise."""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tools.notebooks import ROOT
+
+CHAPTER = "04-putting-order-in.ipynb"
+EXERCISE = "positions.sinusoidal"
+START = 90  # seconds, each of them a bound on a slow machine and not a measurement
+RUN = 300
+ANSWER = 60
+
+# As it comes, JupyterLab keeps only the cells in sight in the page. The tests want to read all of them.
+SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+}
+
+WITHOUT_THE_TWO = """def sinusoidal(positions, d_model, base=10_000.0):
+    frequencies = base ** (-np.arange(d_model // 2) / d_model)
+    angles = np.asarray(positions)[:, None] * frequencies
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(positions), d_model)"""
+RIGHT = WITHOUT_THE_TWO.replace("(-np.arange(", "(-2 * np.arange(")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A JupyterLab of its own, over a copy of the book: nobody's settings, and nobody's progress."""
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copytree(ROOT / "notebooks", folder / "book" / "notebooks")
+    settings = folder / "settings" / "@jupyterlab"
+    for name, values in SETTINGS.items():
+        path = settings / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    environment = os.environ | {
+        "GLASSFORMER_PROGRESS": str(folder / "progress.json"),
+        "IPYTHONDIR": str(folder / "ipython"),
+        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+        "JUPYTER_DATA_DIR": str(folder / "data"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+    }
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = secrets.token_hex(16)
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
+    command += [f"--ServerApp.root_dir={folder / 'book'}"]
+    with open(folder / "log.txt", "w") as log:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            deadline = time.monotonic() + START
+            while True:
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={token}", timeout=5)
+                    break
+                except OSError:
+                    if server.poll() is not None or time.monotonic() > deadline:
+                        pytest.fail("JupyterLab did not start:\n" + (folder / "log.txt").read_text())
+                    time.sleep(0.3)
+            yield (
+                lambda path, desk: (
+                    f"http://127.0.0.1:{port}/lab/workspaces/{desk}/tree/notebooks/{path}?reset&token={token}"
+                )
+            )
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+
+class Notebook:
+    """One notebook, open in JupyterLab."""
+
+    def __init__(self, page, path):
+        self.page = page
+        self.written = nbformat.read(ROOT / "notebooks" / path, as_version=4).cells
+        self.cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell")
+        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook").wait_for(timeout=START * 1000)
+        page.wait_for_function(
+            "n => document.querySelectorAll('.jp-Notebook .jp-Cell').length === n",
+            arg=len(self.written),
+            timeout=START * 1000,
+        )
+        # The kernel must be there before a cell is run: JupyterLab drops what comes before.
+        page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=START * 1000)
+        self.wait_until_idle()
+
+    def wait_until_idle(self, seconds=RUN):
+        """Until the kernel is idle and no cell waits its turn."""
+        self.page.wait_for_function(
+            """() => document.querySelector('.jp-NotebookPanel .jp-Notebook-ExecutionIndicator')
+                         ?.dataset.status === 'idle'
+                     && ![...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]
+                            .some((prompt) => prompt.textContent.includes('*'))""",
+            timeout=seconds * 1000,
+        )
+
+    def menu(self, name, entry):
+        self.page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text=re.compile(f"^{name}$")).click()
+        self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).click()
+
+    def run_all(self):
+        self.menu("Run", "Run All Cells")
+        code = [index for index, cell in enumerate(self.written) if cell.cell_type == "code" and cell.source]
+        last = self.cells.nth(code[-1]).locator(".jp-InputPrompt", has_text=f"[{len(code)}]:")
+        last.first.wait_for(timeout=RUN * 1000)
+        self.wait_until_idle()
+        return code
+
+    def errors(self):
+        kinds = ["application/vnd.jupyter.error", "application/vnd.jupyter.stderr"]
+        selector = ", ".join(f".jp-OutputArea-output[data-mime-type='{kind}']" for kind in kinds)
+        return self.page.locator(selector).all_inner_texts()
+
+    def find(self, text, before=None):
+        """The number of the last code cell, up to `before`, whose source contains a text."""
+        places = [
+            index
+            for index, cell in enumerate(self.written[: None if before is None else before + 1])
+            if cell.cell_type == "code" and text in cell.source
+        ]
+        assert places, f"no cell contains {text!r}"
+        return places[-1]
+
+    def rewrite(self, index, source):
+        """Replace a cell's source as one does: click, select all, type over it."""
+        editor = self.cells.nth(index).locator(".cm-content")
+        editor.scroll_into_view_if_needed()
+        editor.click()
+        self.page.keyboard.press("ControlOrMeta+A")
+        self.page.keyboard.insert_text(source)
+
+    def run(self, index):
+        editor = self.cells.nth(index).locator(".cm-content")
+        editor.click()
+        self.page.keyboard.press("Control+Enter")
+        self.wait_until_idle(ANSWER)
+
+    def output(self, index):
+        return self.cells.nth(index).locator(".jp-OutputArea").inner_text()
+
+    def shoot(self, name):
+        """Pictures of both themes where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+        if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            for theme in ("Dark", "Light"):
+                self.page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text="Settings").click()
+                self.page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Theme$")).hover()
+                self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^JupyterLab {theme}$")).click()
+                self.page.wait_for_timeout(1500)
+                self.page.screenshot(path=Path(folder) / f"lab-{name}-{theme.lower()}.png")
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+def test_the_chapter_runs_from_top_to_bottom_and_its_widgets_answer(lab, page):
+    page.goto(lab(CHAPTER, "chapter"))
+    notebook = Notebook(page, CHAPTER)
+    notebook.run_all()
+    assert notebook.errors() == []
+
+    clocks = page.locator(".gf-widget", has=page.locator(".gf-clocks")).first
+    slider = clocks.get_by_label("Position p", exact=True)
+    before = int(slider.input_value())
+    clocks.locator(".gf-title").click()  # JupyterLab takes the focus back from a cell that is not the active one
+    slider.focus()
+    slider.press("ArrowRight")
+    expected = f"At position {before + 1}, hand 0 has turned {before + 1:.2f} rad"
+    clocks.locator(".gf-says", has_text=expected).wait_for(timeout=ANSWER * 1000)
+    notebook.shoot("chapter")
+
+
+def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
+    path = f"exercises/{CHAPTER}"
+    page.goto(lab(path, "practice"))
+    notebook = Notebook(page, path)
+    notebook.run_all()
+    assert notebook.errors() == []
+
+    asks = notebook.find(f'check("{EXERCISE}"')
+    stub = notebook.find("def sinusoidal(", before=asks)
+    assert "not attempted yet" in notebook.output(asks)
+
+    rest = "" if stub != asks else "\n" + notebook.written[asks].source.splitlines()[-1]
+    for answer, verdict in ((WITHOUT_THE_TWO, "the 2 is missing"), (RIGHT, "right, all")):
+        notebook.rewrite(stub, answer + rest)
+        notebook.run(stub)
+        if stub != asks:
+            notebook.run(asks)
+        notebook.cells.nth(asks).locator(".jp-OutputArea", has_text=verdict).wait_for(timeout=ANSWER * 1000)
+        assert notebook.errors() == []
+    notebook.shoot("practice")

@@ -1,0 +1,96 @@
+"""Find the Chromium that the browser tests drive, or get one.
+
+python tools/browser.py     install one if there is none, and say where it is
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+NAMES = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "msedge",
+    "microsoft-edge",
+]
+PLACES = [
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
+]
+# Nothing of the browser's own on the network, so that what a page asks for is what the page asks for.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def candidates() -> Iterator[str | None]:
+    """Where a browser may be, the one that was asked for first."""
+    yield os.environ.get("GLASSFORMER_BROWSER")
+    yield from map(shutil.which, NAMES)
+    yield from PLACES
+    try:
+        from playwright.sync_api import sync_playwright
+
+        with sync_playwright() as playwright:
+            yield playwright.chromium.executable_path
+    except Exception:  # no Playwright, or one that cannot start: then it has no browser for us either
+        return
+
+
+def starts(path: str | None) -> bool:
+    """Whether this is a browser that runs here; Ubuntu's chromium may be a stub that asks for a snap."""
+    if not path or not Path(path).is_file():
+        return False
+    if os.name == "nt":
+        return True  # prints no version there
+    try:
+        return subprocess.run([path, "--version"], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def find() -> str | None:
+    """The path of a browser that starts, or None."""
+    return next(filter(starts, candidates()), None)
+
+
+def ensure() -> str | None:
+    """The path of a browser: the system's, else Playwright's download, else apt's where we are root."""
+    attempts = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    if shutil.which("apt-get") and getattr(os, "geteuid", lambda: 1)() == 0:
+        # Playwright's Chromium needs libraries that a bare machine lacks; Debian's package brings its own.
+        attempts += [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]]
+    found = find()
+    for command in attempts:
+        if found:
+            break
+        print("No browser for the tests yet:", *command[-3:], flush=True)
+        try:
+            subprocess.run(command, timeout=600, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            print(error)
+        found = find()
+    return found
+
+
+if __name__ == "__main__":
+    path = ensure()
+    print(path or "No Chromium or Chrome was found, and none could be installed.")
+    sys.exit(path is None)
