@@ -5,9 +5,9 @@
     python tools/notebooks.py --force 04    execute every chapter with "04" in its path, changed or not
 
 ``book/chapters/**/*.md`` (MyST-notebook text) and ``notebooks/**/*.ipynb`` (the same cells, with outputs) are
-pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from: its cells, and the package that
-ran them. It is executed again when the text or the package differs, and never when a reader has changed its
-cells, because that is their work.
+pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from: its cells, and the package
+that ran them. It is executed again when the text or the package differs, and never when a reader has changed
+its cells, because that is their work.
 
 The same text run twice gives the same bytes: no timings, no versions, cell ids that follow from the source,
 widget model ids that follow from the notebook's name.
@@ -174,7 +174,7 @@ def shows_only_pictures(cell: NotebookNode) -> bool:
 
 
 def exactness(folder: Path) -> tuple[int, int]:
-    """Of the code cells that show more than pictures and widgets: how many nbval compares, and how many in all."""
+    """Of the code cells that show more than pictures and widgets: how many nbval compares, and how many exist."""
     cells = [
         cell
         for path in sorted(folder.rglob("*.ipynb"))

@@ -123,6 +123,10 @@ def test_nothing_shown_is_taken_for_html():
             assert text.replace("`", "") in outline.text.replace("`", "")
 
 
+def test_a_backtick_without_its_partner_is_a_backtick():
+    assert Outline(Panel("a ` b")._repr_html_()).text == "a ` b"
+
+
 def test_colours_are_the_pages_own_but_for_the_bar():
     panel = Panel("a `b`", [("✓", "c")], code="d <i>", mood="bad")
     table = Table("caption", ("one", "two"), [("1", "2")], "closing")

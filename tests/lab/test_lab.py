@@ -187,7 +187,8 @@ def test_the_chapter_runs_from_top_to_bottom_and_its_widgets_answer(lab, page):
     clocks = page.locator(".gf-widget", has=page.locator(".gf-clocks")).first
     slider = clocks.get_by_label("Position p", exact=True)
     before = int(slider.input_value())
-    clocks.locator(".gf-title").click()  # JupyterLab takes the focus back from a cell that is not the active one
+    # JupyterLab takes the focus back from a cell that is not the active one.
+    clocks.locator(".gf-title").click()
     slider.focus()
     slider.press("ArrowRight")
     expected = f"At position {before + 1}, hand 0 has turned {before + 1:.2f} rad"

@@ -8,17 +8,15 @@ page reported an error or asked for anything from anywhere.
 import json
 import os
 import re
-import runpy
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page
 
 from glassformer.widgets.bundle import bundle
 
-ROOT = Path(__file__).parents[2]
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 # The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
@@ -157,19 +155,6 @@ class Mounted:
         )
 
 
-@pytest.fixture(scope="session")
-def browser():
-    """Headless Chromium, started once."""
-    tool = runpy.run_path(str(ROOT / "tools" / "browser.py"))
-    path = tool["find"]()
-    if path is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no Chromium or Chrome was found")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=tool["FLAGS"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(scope="module")
 def call(browser):
     """call("maths", "softmax", row): what a named export of a widget's bundled module returns.
@@ -200,7 +185,7 @@ def page(browser):
     """A blank page of desktop width that may load nothing and report nothing."""
     context = browser.new_context(viewport={"width": 900, "height": 900}, has_touch=True)
     page = context.new_page()
-    page.set_default_timeout(5_000)
+    page.set_default_timeout(15_000)
     troubles = []
     page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
     page.on(

@@ -21,7 +21,7 @@ correct = true
 why = "One number for each query and key."
 
 [[question.option]]
-text = "The output, 2*3*4 of it."
+text = "The output, 2*3*4 of it, or 2*3*."
 why = "That needs the values too."
 
 [[question]]
@@ -77,7 +77,7 @@ def test_a_choice_is_answered_at_once(quiz):
 def test_right_at_the_first_try_counts_even_if_one_looks_further(quiz):
     quiz.control("The scores.").check()
     assert quiz.says == "1 of 2 right, all at the first try."
-    quiz.control("The output, 2*3*4 of it.").check()
+    quiz.control("The output, 2*3*4 of it, or 2*3*.").check()
     assert feedback(quiz, 0) == ["✗ No. That needs the values too."]
     assert quiz.says == "1 of 2 right, all at the first try."
     quiz.saved()
@@ -106,15 +106,17 @@ def test_several_right_options_are_ticked_then_checked(quiz):
         "1 more applies.",
     ]
     assert quiz.says == "0 of 2 right, 0 at the first try."
-    quiz.press("RoPE", "Space")
     quiz.press("T5", "Space")
+    check.press("Enter")
+    assert quiz.says == "0 of 2 right, 0 at the first try."  # all, and one too many
+    quiz.press("RoPE", "Space")
     check.press("Enter")
     assert feedback(quiz, 1) == [
         "✓ Right. ALiBi: It subtracts from the scores.",
         "✓ Right. T5: A learned number for each bucket.",
     ]
     assert quiz.says == "1 of 2 right, 0 at the first try."
-    assert quiz.saved() == {"answers": [[], [[0, 1], [0, 2]]]}
+    assert quiz.saved() == {"answers": [[], [[0, 1], [0, 1, 2], [0, 2]]]}
 
 
 def test_checking_nothing_says_what_to_do(quiz):

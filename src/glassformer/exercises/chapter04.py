@@ -1459,7 +1459,7 @@ def _row(angles: Any) -> np.ndarray:
 
 
 def _shift(k: Real, frequencies: Any) -> np.ndarray:
-    """The rotation by k steps, one frequency a pair: the parts of e^(ikw), laid out by hand."""
+    """The rotation by k steps, one frequency a pair: the parts of e^(ikθ), laid out by hand."""
     D = 2 * len(frequencies)
     matrix = np.zeros((D, D))
     turns = np.exp(1j * k * np.asarray(frequencies))
