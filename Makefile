@@ -7,7 +7,7 @@ export VENV
 
 lab: environment  ## read, run and practise, in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/exercises/*.ipynb >/dev/null
-	@$(VENV)/bin/jupyter-lab --allow-root notebooks/index.ipynb
+	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
 
 test: environment  ## everything that CI runs
 	@$(VENV)/bin/python tools/test.py
