@@ -3,8 +3,8 @@
     python tools/book.py [OUTPUT]     build into OUTPUT (default: _build); every warning is an error
 
 With GLASSFORMER_REPOSITORY in the environment, the address of the project's repository as the publishing
-workflow sets it, pages also link there and offer to open themselves in Binder and Colab. Without it there are
-no such buttons, because they would lead nowhere.
+workflow sets it, pages also link there and offer to open themselves in Binder. Without it there are no such
+buttons, because they would lead nowhere. (Colab has no copy of the package, so there is no button for it.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def configuration(repository: str | None) -> dict:
             "use_repository_button": True,
             "launch_buttons": {
                 "binderhub_url": "https://mybinder.org",
-                "colab_url": "https://colab.research.google.com",
                 "notebook_interface": "jupyterlab",
             },
         }
