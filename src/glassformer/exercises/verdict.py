@@ -70,7 +70,7 @@ class Table:
         return "\n".join([self.caption, *body, *([self.closing] if self.closing else [])])
 
     def _repr_html_(self) -> str:
-        left = 'style="text-align: left"'
+        left = 'style="text-align: left; white-space: nowrap; padding: 0.15em 1em 0.15em 0"'
         head = "".join(f'<th scope="col" {left}>{html.escape(cell)}</th>' for cell in self.heads)
         body = "".join(
             "<tr>" + "".join(f"<td {left}>{html.escape(cell)}</td>" for cell in row) + "</tr>"
@@ -79,7 +79,7 @@ class Table:
         closing = f"<div>{_inline(self.closing)}</div>" if self.closing else ""
         return (
             f'<div style="{_BOX.format(bar=BAR["plain"])}; overflow-x: auto" tabindex="0">'
-            f'<table style="color: inherit"><caption {left}>{html.escape(self.caption)}</caption>'
+            f'<table style="color: inherit; font-size: 0.85em"><caption {left}>{html.escape(self.caption)}</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{closing}</div>"
         )
 
