@@ -1,0 +1,338 @@
+"""A Transformer as a list of named choices. Every model of the book, and every published one, is such a list.
+
+The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff, V vocabulary.
+"""
+
+import difflib
+import json
+import math
+from collections import Counter
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.parameters import ParameterCount, Part, evaluate
+
+FAMILIES = ("decoder", "encoder", "encoder-decoder")
+POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
+ROPE_LAYOUTS = ("half", "interleaved")
+NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
+NORM_PLACEMENTS = ("pre", "post")
+GATED = ("swiglu", "geglu", "geglu_tanh")
+FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", *GATED)
+ATTENTION_BIASES = ("all", "qkv", "none")
+HEADS = ("tied", "untied", "none")
+
+CHOICES = {
+    "family": FAMILIES,
+    "positions": POSITIONS,
+    "rope_layout": ROPE_LAYOUTS,
+    "norm": NORMS,
+    "norm_placement": NORM_PLACEMENTS,
+    "feedforward": FEEDFORWARDS,
+    "attention_bias": ATTENTION_BIASES,
+    "head": HEADS,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """What a Transformer is made of. Five sizes are the minimum; the defaults of the rest are GPT-2's choices.
+
+    A size left at None is derived from others, and after construction it is a number: `config.d_ff` is an
+    int. A config never changes; `replace` makes another one.
+
+    Source: the options are those of the models in `published.py`. Derived in chapters 02 to 08 and 13.
+
+    Raises:
+        ValueError: a size, number or choice is outside its range, or two of them contradict each other. The
+            message names the field, its value and the rule.
+        TypeError: a field holds the wrong kind of thing.
+    """
+
+    # Sizes
+    vocab_size: int
+    context_length: int  # the longest input; learned positions have one row for each place in it
+    d_model: int  # width of the residual stream
+    n_layers: int  # blocks; in an encoder–decoder those of the encoder
+    n_heads: int  # heads that ask
+    family: str = "decoder"
+    n_decoder_layers: int | None = None  # None: n_layers. Only an encoder–decoder has it
+    n_kv_heads: int | None = None  # heads that answer. None: n_heads (MHA); 1 is MQA, in between is GQA
+    d_head: int | None = None  # None: d_model / n_heads
+    d_ff: int | None = None  # None: 4 · d_model
+
+    # Positions
+    positions: str = "learned"
+    rope_base: float = 10_000.0
+    rope_layout: str = "half"
+    rope_interpolation: float = 1.0  # positions are divided by it
+    t5_n_buckets: int = 32
+    t5_max_distance: int = 128
+
+    # Norms
+    norm: str = "layernorm"  # "layernorm" divides by √(σ² + ε), "layernorm_sigma" by σ + ε
+    norm_eps: float = 1e-5
+    norm_placement: str = "pre"  # "pre" also puts a norm after the last block
+
+    # Attention
+    attention_bias: str = "all"  # "all" also has one after W_o, which "qkv" leaves out
+    attention_scale: float | None = None  # q·k is multiplied by it. None: 1/√d_head
+    qk_norm: bool = False  # an RMSNorm over each head's queries, and one over its keys
+
+    # Feed-forward
+    feedforward: str = "gelu_tanh"
+    feedforward_bias: bool = True
+
+    # Embeddings
+    embedding_scale: float = 1.0  # token vectors are multiplied by it; the 2017 paper: √d_model
+    embedding_norm: bool = False  # a norm right after the embeddings: BERT, BLOOM
+    n_segments: int = 0  # BERT: 2, one for each of the sentences it compares
+
+    # From the last hidden state to the output
+    head: str = "tied"  # "tied" uses the token embedding again, "untied" has weights of its own
+    head_bias: bool = False
+    head_transform: bool = False  # BERT: a linear layer, activation and norm come before the head
+    head_scale: float = 1.0  # what enters the head is multiplied by it; T5: 1/√d_model
+    pooler: bool = False  # BERT: a linear layer and tanh on the first position
+
+    # Training
+    dropout: float = 0.0  # on the sum of the embeddings and on what each sublayer adds
+
+    def __post_init__(self) -> None:
+        # What was left at None is remembered, so that `replace` can derive it anew.
+        derived = frozenset(f.name for f in fields(self) if getattr(self, f.name) is None)
+        self._set("_derived", derived)
+        self._check_choices()
+        self._check_and_derive_sizes()
+        self._check_numbers()
+        self._check_positions()
+        self._check_what_families_have()
+
+    # Checking
+
+    def _check_choices(self) -> None:
+        for name, choices in CHOICES.items():
+            checks.one_of(name, getattr(self, name), choices)
+        for f in fields(self):
+            if f.type is bool:
+                checks.flag(f.name, getattr(self, f.name))
+
+    def _check_and_derive_sizes(self) -> None:
+        for name in ("vocab_size", "context_length", "d_model", "n_layers", "n_heads"):
+            self._whole(name)
+        if self.family == "encoder-decoder":
+            self._derive("n_decoder_layers", self.n_layers)
+            self._whole("n_decoder_layers")
+        elif self.n_decoder_layers is not None:
+            raise ValueError(
+                f'n_decoder_layers={self.n_decoder_layers} needs family="encoder-decoder", not {self.family!r}: '
+                "where there is one stack, n_layers is its depth"
+            )
+        self._derive("n_kv_heads", self.n_heads)
+        self._whole("n_kv_heads")
+        checks.divisible("n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)
+        if self.d_head is None:
+            checks.divisible("d_model", self.d_model, "n_heads", self.n_heads)
+        self._derive("d_head", self.d_model // self.n_heads)
+        self._whole("d_head")
+        self._derive("d_ff", 4 * self.d_model)
+        self._whole("d_ff")
+        self._whole("n_segments", at_least=0)
+
+    def _check_numbers(self) -> None:
+        self._derive("attention_scale", 1 / math.sqrt(self.d_head))
+        for name in (
+            "attention_scale",
+            "embedding_scale",
+            "head_scale",
+            "norm_eps",
+            "rope_base",
+            "rope_interpolation",
+        ):
+            checks.positive(name, getattr(self, name))
+            self._set(name, float(getattr(self, name)))
+        checks.rate("dropout", self.dropout)
+        self._set("dropout", float(self.dropout))
+
+    def _check_positions(self) -> None:
+        self._whole("t5_n_buckets")
+        self._whole("t5_max_distance")
+        in_pairs = "sines and cosines come in pairs of dimensions"
+        if self.positions == "sinusoidal":
+            checks.even("d_model", self.d_model, in_pairs)
+        if self.positions == "rope":
+            checks.even("d_head", self.d_head, in_pairs)
+        if self.positions == "t5":
+            if self.family != "decoder":  # an encoder looks both ways
+                checks.t5_buckets(True, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
+            if self.family != "encoder":  # a decoder looks back only
+                checks.t5_buckets(False, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
+
+    def _check_what_families_have(self) -> None:
+        if self.n_segments and self.family != "encoder":
+            raise ValueError(
+                f'n_segments={self.n_segments} needs family="encoder", not {self.family!r}: '
+                "what a decoder generates belongs to no segment"
+            )
+        if self.pooler and self.family != "encoder":
+            raise ValueError(
+                f'pooler=True needs family="encoder", not {self.family!r}: '
+                "the first position of a causal stack sees only itself"
+            )
+        if self.head == "none":
+            for name, absent in (("head_bias", False), ("head_transform", False), ("head_scale", 1.0)):
+                if getattr(self, name) != absent:
+                    raise ValueError(f'{name}={getattr(self, name)} needs a head, but head="none"')
+
+    def _whole(self, name: str, *, at_least: int = 1) -> None:
+        checks.whole(name, getattr(self, name), at_least=at_least)
+        self._set(name, int(getattr(self, name)))  # NumPy's integers become Python's, which JSON knows
+
+    def _derive(self, name: str, value: Any) -> None:
+        """Puts `value` where None was given."""
+        if getattr(self, name) is None:
+            self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        """The way into a frozen dataclass, for construction only."""
+        object.__setattr__(self, name, value)
+
+    # What follows from the choices
+
+    @property
+    def gated(self) -> bool:
+        """Whether the feed-forward has a gate, W_gate beside W_up."""
+        return self.feedforward in GATED
+
+    def parameter_count(self) -> ParameterCount:
+        """How many numbers the model learns, part by part, by formula; equal to what a built model has.
+
+        Shared weights count once: a tied head adds nothing. Derived in chapters 07, 08 and 13.
+        """
+        sizes = {
+            "V": self.vocab_size,
+            "T": self.context_length,
+            "D": self.d_model,
+            "F": self.d_ff,
+            "H": self.n_heads,
+            "G": self.n_kv_heads,
+            "K": self.d_head,
+        }
+
+        def part(name: str, times: int, formula: Counter[str], note: str = "") -> Part:
+            return Part(name, times, formula, evaluate(formula, sizes), note)
+
+        two_stacks = self.family == "encoder-decoder"
+        n_stacks = 2 if two_stacks else 1
+        n_crossing = self.n_decoder_layers if two_stacks else 0  # blocks that also look at the encoder
+        n_blocks = self.n_layers + n_crossing
+
+        attention, feedforward, norm = self._attention(), self._feedforward(), self._norm()
+        parts = [part("token embedding", 1, Counter(VD=1))]
+        match self.positions:
+            case "learned":
+                parts.append(part("positions", n_stacks, Counter(TD=1)))
+            case "t5":  # one number for each bucket and head, shared by all blocks of a stack
+                parts.append(part("positions", n_stacks, Counter(H=self.t5_n_buckets)))
+            case _:
+                note = "none" if self.positions == "none" else f"{self.positions}: computed, not learned"
+                parts.append(part("positions", 1, Counter(), note))
+        if self.n_segments:
+            parts.append(part("segments", 1, Counter(D=self.n_segments)))
+        if self.embedding_norm:
+            parts.append(part("embedding norm", n_stacks, norm))
+        parts.append(part("attention", n_blocks, attention))
+        if two_stacks:
+            parts.append(part("cross-attention", n_crossing, attention))
+        parts.append(part("feed-forward", n_blocks, feedforward))
+        parts.append(part("norms", 2 * n_blocks + n_crossing, norm))  # one for each sublayer
+        if self.norm_placement == "pre":
+            parts.append(part("final norm", n_stacks, norm))
+        if self.pooler:
+            parts.append(part("pooler", 1, Counter(DD=1, D=1)))
+        if self.head != "none":
+            parts.append(part("head", 1, self._head(), "tied: the token embedding again"))
+
+        block = attention + feedforward + norm + norm
+        blocks = {"encoder" if two_stacks else self.family: block}
+        if two_stacks:
+            blocks["decoder"] = block + attention + norm
+        return ParameterCount(sizes, tuple(parts), blocks)
+
+    def _attention(self) -> Counter[str]:
+        """W_q and W_o (D, H·K), W_k and W_v (D, G·K), with their biases and the gains of QK-norm."""
+        queries = "D" if self.n_heads * self.d_head == self.d_model else "HK"
+        keys = queries if self.n_kv_heads == self.n_heads else "K" if self.n_kv_heads == 1 else "GK"
+        formula = Counter({"D" + queries: 2}) + Counter({"D" + keys: 2})
+        if self.attention_bias != "none":
+            formula += Counter({queries: 1}) + Counter({keys: 2})
+        if self.attention_bias == "all":
+            formula += Counter(D=1)
+        if self.qk_norm:
+            formula += Counter(K=2)
+        return formula
+
+    def _feedforward(self) -> Counter[str]:
+        """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases."""
+        n_into = 2 if self.gated else 1
+        formula = Counter(DF=n_into + 1)
+        return formula + Counter(F=n_into, D=1) if self.feedforward_bias else formula
+
+    def _norm(self) -> Counter[str]:
+        """A gain and, but for RMSNorm, a bias."""
+        return Counter(D=1 if self.norm == "rmsnorm" else 2)
+
+    def _head(self) -> Counter[str]:
+        """The unembedding (D, V) if it is not tied, its bias, and what comes before it."""
+        formula = Counter(VD=1) if self.head == "untied" else Counter()
+        if self.head_bias:
+            formula += Counter(V=1)
+        if self.head_transform:
+            formula += Counter(DD=1, D=1) + self._norm()
+        return formula
+
+    # Other configs
+
+    def replace(self, **changes: Any) -> "ModelConfig":
+        """This config with some fields changed. What was derived is derived anew: `d_ff` follows `d_model`.
+
+        Raises:
+            ValueError: the result breaks a rule of `ModelConfig`.
+            TypeError: a name is no field, or a value is of the wrong kind.
+        """
+        given = {f.name: None if f.name in self._derived else getattr(self, f.name) for f in fields(self)}
+        return type(self)(**given | changes)
+
+    def to_json(self) -> str:
+        """Every field in its order, derived ones as the numbers they are."""
+        return json.dumps(asdict(self), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "ModelConfig":
+        """The config that `to_json` wrote; fields that have a default may be missing.
+
+        What the text says counts as given, and `replace` derives none of it anew.
+
+        Raises:
+            ValueError: `text` is not JSON or no JSON object, a field is unknown, missing or breaks a rule.
+            TypeError: `text` is no string, or a field holds the wrong kind of thing.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a string of JSON, not {type(text).__name__}")
+        try:
+            given = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"text is not JSON: {error}") from None
+        if not isinstance(given, dict):
+            raise ValueError(f"text must be a JSON object of fields, not {given!r:.40}")
+        names = [f.name for f in fields(cls)]
+        for name in given:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(names)}"
+                raise ValueError(f"text has the field {name!r}, which ModelConfig does not know{hint}")
+        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in given]
+        if missing:
+            raise ValueError(f"text lacks the field {', '.join(map(repr, missing))}")
+        return cls(**given)

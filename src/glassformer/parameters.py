@@ -1,0 +1,139 @@
+"""How many numbers a model learns: formulas in axis letters, and a table that prints them with their values.
+
+A formula is a `Counter` of products of sizes: 4D² + 4D is `Counter(DD=4, D=4)`. What is printed and what is
+counted come from the same `Counter`, so they cannot disagree.
+The letters: V vocab_size, T context_length, D d_model, F d_ff, H n_heads, G n_kv_heads, K d_head.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+NAMES = {
+    "V": "vocab_size",
+    "T": "context_length",
+    "D": "d_model",
+    "F": "d_ff",
+    "H": "n_heads",
+    "G": "n_kv_heads",
+    "K": "d_head",
+}
+
+
+def evaluate(formula: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+    """The value of a formula: Counter(DD=4, D=4) with D = 10 is 440.
+
+    Raises:
+        KeyError: a letter of the formula has no size.
+    """
+    return sum(n * math.prod(sizes[letter] for letter in product) for product, n in formula.items())
+
+
+def spell(formula: Mapping[str, int]) -> str:
+    """A formula as it is written: Counter(DD=4, D=4) is "4D² + 4D". Longer products come first."""
+    by_length = sorted(formula.items(), key=lambda term: -len(term[0]))
+    products = (("·".join(product).replace("D·D", "D²"), n) for product, n in by_length)
+    return " + ".join(f"{n if n > 1 else ''}{product}" for product, n in products) or "0"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One line of the table: `times` components with `each` parameters, as `formula` says.
+
+    A part without parameters says in `note` why it has none.
+    """
+
+    name: str
+    times: int
+    formula: Counter[str]
+    each: int
+    note: str = ""
+
+    @property
+    def count(self) -> int:
+        """The parameters of all of them together."""
+        return self.times * self.each
+
+    def __str__(self) -> str:
+        if not self.formula:
+            return self.note
+        one = spell(self.formula)
+        if self.times == 1:
+            return one
+        return f"{self.times} × ({one})" if len(self.formula) > 1 else f"{self.times} × {one}"
+
+
+@dataclass(frozen=True)
+class ParameterCount:
+    """A model's parameters, part by part; `str()` of it is the table that chapters 07, 08 and 13 show.
+
+    `count.total` is all of them, `count["attention"]` those of one part, `count.parts` has the lines.
+    `blocks` gives, for each kind of block, the formula of a single one.
+
+    Raises:
+        KeyError: there is no part of that name; the message lists those there are.
+    """
+
+    sizes: dict[str, int]
+    parts: tuple[Part, ...]
+    blocks: dict[str, Counter[str]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All parameters, shared ones counted once."""
+        return sum(part.count for part in self.parts)
+
+    def __getitem__(self, name: str) -> int:
+        for part in self.parts:
+            if part.name == name:
+                return part.count
+        raise KeyError(f"{name!r} is not a part of this model; its parts are {self._names()}")
+
+    def _names(self) -> str:
+        return ", ".join(part.name for part in self.parts)
+
+    def __str__(self) -> str:
+        rows = [("part", "formula", "each", "parameters", "share")]
+        for part in self.parts:
+            each = f"{part.each:,}" if part.times > 1 else ""
+            share = f"{100 * part.count / self.total:.2f} %"
+            rows.append((part.name, str(part), each, f"{part.count:,}", share))
+        rows.append(("total", "", "", f"{self.total:,}", "100.00 %"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [_line(row, widths) for row in rows]
+        rule = "─" * len(lines[0])
+        table = [lines[0], rule, *lines[1:-1], rule, lines[-1]]
+        return "\n".join([*table, "", *self._block_lines(), *self._size_lines()])
+
+    def _block_lines(self) -> list[str]:
+        """One line a kind of block: "one decoder block: 12D² + 13D = 7,087,872"."""
+        return [
+            f"one {kind} block: {spell(self._without_f(formula))} = {evaluate(formula, self.sizes):,}"
+            for kind, formula in self.blocks.items()
+        ]
+
+    def _size_lines(self) -> list[str]:
+        """What the letters of the table stand for here, four to a line."""
+        used = set().union(*(set(product) for part in self.parts for product in part.formula))
+        sizes = [f"{letter} = {NAMES[letter]} = {self.sizes[letter]:,}" for letter in NAMES if letter in used]
+        return [", ".join(sizes[start : start + 4]) for start in range(0, len(sizes), 4)]
+
+    def _without_f(self, formula: Counter[str]) -> Counter[str]:
+        """The formula with 4D (or another whole multiple of D) in the place of F, where d_ff is one."""
+        multiple, rest = divmod(self.sizes["F"], self.sizes["D"])
+        if rest:
+            return formula
+        result = Counter()
+        for product, n in formula.items():
+            result[product.replace("F", "D")] += n * multiple if "F" in product else n
+        return result
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    """Names and formulas to the left of their columns, numbers to the right."""
+    cells = [
+        cell.ljust(width) if column < 2 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells)

@@ -1,0 +1,330 @@
+"""Models that others published, as `ModelConfig`s: where each is described, and exactly how large it is.
+
+Dropout is left out, since it is a matter of training. Where a model has no longest input, `context_length` is
+the one it was trained on.
+"""
+
+import difflib
+from dataclasses import dataclass
+
+from glassformer.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class Published:
+    """A config, where it comes from, how many parameters the model has, and what else is worth knowing."""
+
+    config: ModelConfig
+    source: str
+    n_parameters: int
+    note: str = ""
+
+
+def published(name: str) -> Published:
+    """The entry of `PUBLISHED` or `TEACHING` with that name, such as "gpt2".
+
+    Raises:
+        ValueError: there is none; the message says which is meant, or lists all there are.
+        TypeError: `name` is not a string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name={name!r} must be a string, such as 'gpt2'")
+    models = PUBLISHED | TEACHING
+    if name not in models:
+        near = difflib.get_close_matches(name.lower(), models, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"name={name!r} is not a known model.{hint} Known are {', '.join(models)}.")
+    return models[name]
+
+
+# What the members of a family share
+
+
+def _gpt2(d_model: int, n_layers: int, n_heads: int) -> ModelConfig:
+    return ModelConfig(
+        vocab_size=50_257, context_length=1024, d_model=d_model, n_layers=n_layers, n_heads=n_heads
+    )
+
+
+def _bert(d_model: int, n_layers: int, n_heads: int) -> ModelConfig:
+    return ModelConfig(
+        family="encoder",
+        vocab_size=30_522,
+        context_length=512,
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        norm_eps=1e-12,
+        norm_placement="post",
+        feedforward="gelu",
+        embedding_norm=True,
+        n_segments=2,
+        head="none",
+        pooler=True,
+    )
+
+
+def _t5(d_model: int, n_layers: int, n_heads: int, d_ff: int) -> ModelConfig:
+    return ModelConfig(
+        family="encoder-decoder",
+        vocab_size=32_128,
+        context_length=512,
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        d_head=64,
+        d_ff=d_ff,
+        positions="t5",
+        norm="rmsnorm",
+        norm_eps=1e-6,
+        attention_bias="none",
+        attention_scale=1.0,
+        feedforward="relu",
+        feedforward_bias=False,
+        head_scale=d_model**-0.5,
+    )
+
+
+def _llama(
+    vocab_size: int,
+    context_length: int,
+    d_model: int,
+    n_layers: int,
+    n_heads: int,
+    d_ff: int,
+    *,
+    n_kv_heads: int | None = None,
+    rope_base: float = 10_000.0,
+) -> ModelConfig:
+    return ModelConfig(
+        vocab_size=vocab_size,
+        context_length=context_length,
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=n_heads,
+        n_kv_heads=n_kv_heads,
+        d_ff=d_ff,
+        positions="rope",
+        rope_base=rope_base,
+        norm="rmsnorm",
+        attention_bias="none",
+        feedforward="swiglu",
+        feedforward_bias=False,
+        head="untied",
+    )
+
+
+GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2; "
+GPT3 = "Brown et al. 2020, Language Models are Few-Shot Learners, table 2.1"
+BERT = "Devlin et al. 2019, BERT, section 3; "
+T5 = "Raffel et al. 2020, Exploring the Limits of Transfer Learning, section 3.7; "
+LLAMA_2 = "Touvron et al. 2023, Llama 2, section 2.2; "
+QWEN2_5 = "Qwen Team 2024, Qwen2.5 Technical Report, section 2; "
+QWEN3 = "Qwen Team 2025, Qwen3 Technical Report, section 2; "
+HUB = "https://huggingface.co/"
+
+GPT2_NOTE = "The paper's table says {}: its counts were mistaken, as the authors' repository says."
+LLAMA_2_NOTE = (
+    'Meta\'s own files have the rows of W_q and W_k in the order of rope_layout="interleaved"; '
+    'the converted ones, meant here, in that of "half".'
+)
+T5_NOTE = "Each stack learns one table of biases, and all of its blocks use it."
+
+PUBLISHED: dict[str, Published] = {
+    # GPT: decoders with learned positions
+    "gpt2": Published(
+        _gpt2(768, 12, 12), GPT2 + HUB + "openai-community/gpt2", 124_439_808, GPT2_NOTE.format("117M")
+    ),
+    "gpt2-medium": Published(
+        _gpt2(1024, 24, 16),
+        GPT2 + HUB + "openai-community/gpt2-medium",
+        354_823_168,
+        GPT2_NOTE.format("345M"),
+    ),
+    "gpt2-large": Published(
+        _gpt2(1280, 36, 20), GPT2 + HUB + "openai-community/gpt2-large", 774_030_080, GPT2_NOTE.format("762M")
+    ),
+    "gpt2-xl": Published(
+        _gpt2(1600, 48, 25), GPT2 + HUB + "openai-community/gpt2-xl", 1_557_611_200, GPT2_NOTE.format("1542M")
+    ),
+    "gpt3": Published(
+        _gpt2(12_288, 96, 96).replace(context_length=2048),
+        GPT3,
+        174_604_259_328,
+        "The weights are not public; this is GPT-2's architecture at the paper's sizes, and its 174,600M agree. "
+        "The 175,181,291,520 one also reads is another count: the matrices alone, no biases, norms or positions, "
+        "but an unembedding of its own beside the embedding. Half of GPT-3's layers attend sparsely, which "
+        "changes no count.",
+    ),
+    # BERT: encoders, post-norm
+    "bert-base": Published(
+        _bert(768, 12, 12),
+        BERT + HUB + "google-bert/bert-base-uncased",
+        109_482_240,
+        "With the pooler, without the heads of pre-training. The paper says 110M.",
+    ),
+    "bert-large": Published(
+        _bert(1024, 24, 16),
+        BERT + HUB + "google-bert/bert-large-uncased",
+        335_141_888,
+        "With the pooler, without the heads of pre-training. The paper says 340M.",
+    ),
+    # T5: encoder–decoders with relative positions
+    "t5-small": Published(_t5(512, 6, 8, 2048), T5 + HUB + "google-t5/t5-small", 60_506_624, T5_NOTE),
+    "t5-base": Published(_t5(768, 12, 12, 3072), T5 + HUB + "google-t5/t5-base", 222_903_552, T5_NOTE),
+    "t5-large": Published(_t5(1024, 24, 16, 4096), T5 + HUB + "google-t5/t5-large", 737_668_096, T5_NOTE),
+    "t5-v1.1-base": Published(
+        _t5(768, 12, 12, 2048).replace(feedforward="geglu_tanh", head="untied", head_scale=1.0),
+        "Shazeer 2020, GLU Variants Improve Transformer; " + HUB + "google/t5-v1_1-base",
+        247_577_856,
+        "Flan-T5 base has the same architecture.",
+    ),
+    # LLaMA and its heirs: decoders with rotary positions, RMSNorm and a gated feed-forward
+    "llama-2-7b": Published(
+        _llama(32_000, 4096, 4096, 32, 32, 11_008),
+        LLAMA_2 + HUB + "meta-llama/Llama-2-7b-hf",
+        6_738_415_616,
+        LLAMA_2_NOTE,
+    ),
+    "llama-2-13b": Published(
+        _llama(32_000, 4096, 5120, 40, 40, 13_824),
+        LLAMA_2 + HUB + "meta-llama/Llama-2-13b-hf",
+        13_015_864_320,
+        LLAMA_2_NOTE,
+    ),
+    "llama-2-70b": Published(
+        _llama(32_000, 4096, 8192, 80, 64, 28_672, n_kv_heads=8),
+        LLAMA_2 + HUB + "meta-llama/Llama-2-70b-hf",
+        68_976_648_192,
+        LLAMA_2_NOTE,
+    ),
+    "llama-3-8b": Published(
+        _llama(128_256, 8192, 4096, 32, 32, 14_336, n_kv_heads=8, rope_base=500_000.0),
+        "Grattafiori et al. 2024, The Llama 3 Herd of Models, table 3; " + HUB + "meta-llama/Meta-Llama-3-8B",
+        8_030_261_248,
+    ),
+    "mistral-7b": Published(
+        _llama(32_768, 32_768, 4096, 32, 32, 14_336, n_kv_heads=8, rope_base=1_000_000.0),
+        "Jiang et al. 2023, Mistral 7B, table 1; " + HUB + "mistralai/Mistral-7B-v0.3",
+        7_248_023_552,
+        "Version 0.3. It has no sliding window, which version 0.1 has, and a larger vocabulary.",
+    ),
+    "qwen2.5-0.5b": Published(
+        _llama(151_936, 32_768, 896, 24, 14, 4864, n_kv_heads=2, rope_base=1_000_000.0).replace(
+            norm_eps=1e-6, attention_bias="qkv", head="tied"
+        ),
+        QWEN2_5 + HUB + "Qwen/Qwen2.5-0.5B",
+        494_032_768,
+        "The vocabulary is padded: the tokenizer uses the first 151,665 rows.",
+    ),
+    "qwen2.5-7b": Published(
+        _llama(152_064, 131_072, 3584, 28, 28, 18_944, n_kv_heads=4, rope_base=1_000_000.0).replace(
+            norm_eps=1e-6, attention_bias="qkv"
+        ),
+        QWEN2_5 + HUB + "Qwen/Qwen2.5-7B",
+        7_615_616_512,
+        "The vocabulary is padded: the tokenizer uses the first 151,665 rows.",
+    ),
+    "qwen3-0.6b": Published(
+        _llama(151_936, 40_960, 1024, 28, 16, 3072, n_kv_heads=8, rope_base=1_000_000.0).replace(
+            d_head=128, norm_eps=1e-6, qk_norm=True, head="tied"
+        ),
+        QWEN3 + HUB + "Qwen/Qwen3-0.6B",
+        596_049_920,
+        "16 heads of 128 are 2048 wide, twice d_model.",
+    ),
+    "qwen3-8b": Published(
+        _llama(151_936, 40_960, 4096, 36, 32, 12_288, n_kv_heads=8, rope_base=1_000_000.0).replace(
+            norm_eps=1e-6, qk_norm=True
+        ),
+        QWEN3 + HUB + "Qwen/Qwen3-8B",
+        8_190_735_360,
+    ),
+    "smollm2-135m": Published(
+        _llama(49_152, 8192, 576, 30, 9, 1536, n_kv_heads=3, rope_base=100_000.0).replace(head="tied"),
+        "Allal et al. 2025, SmolLM2; " + HUB + "HuggingFaceTB/SmolLM2-135M",
+        134_515_008,
+    ),
+    "tinyllama-1.1b": Published(
+        _llama(32_000, 2048, 2048, 22, 32, 5632, n_kv_heads=4),
+        "Zhang et al. 2024, TinyLlama, section 2; " + HUB + "TinyLlama/TinyLlama_v1.1",
+        1_100_048_384,
+    ),
+    # Decoders with one choice apart
+    "bloom-560m": Published(
+        ModelConfig(
+            vocab_size=250_880,
+            context_length=2048,
+            d_model=1024,
+            n_layers=24,
+            n_heads=16,
+            positions="alibi",
+            embedding_norm=True,
+        ),
+        "Le Scao et al. 2022, BLOOM, section 3.2; " + HUB + "bigscience/bloom-560m",
+        559_214_592,
+        "ALiBi, and a norm after the embeddings. 46 % of the parameters are its vocabulary of 46 languages.",
+    ),
+    "starcoderbase-1b": Published(
+        ModelConfig(
+            vocab_size=49_152, context_length=8192, d_model=2048, n_layers=24, n_heads=16, n_kv_heads=1
+        ),
+        "Li et al. 2023, StarCoder, section 5; " + HUB + "bigcode/starcoderbase-1b",
+        1_137_207_296,
+        "Multi-query attention: one head of keys and values for all 16 that ask.",
+    ),
+}
+
+
+# The small models that the book's readers build
+
+
+def _teaching(*, d_model: int = 4, n_layers: int = 2, context_length: int = 64) -> ModelConfig:
+    return ModelConfig(
+        vocab_size=4,
+        context_length=context_length,
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=2,
+        attention_bias="none",
+    )
+
+
+TEACHING: dict[str, Published] = {
+    "teaching-736": Published(_teaching(), "Chapter 08", 736, "16 + 256 + 456 + 8 parameters."),
+    "teaching-2240": Published(_teaching(d_model=8), "Chapter 08", 2_240, "Twice as wide."),
+    "teaching-1192": Published(_teaching(n_layers=4), "Chapter 08", 1_192, "Twice as deep."),
+    "teaching-512": Published(_teaching(context_length=8), "Chapter 08", 512, "An eighth of the context."),
+    "numpy-gpt": Published(
+        ModelConfig(
+            vocab_size=1000,
+            context_length=1024,
+            d_model=256,
+            n_layers=6,
+            n_heads=8,
+            positions="sinusoidal",
+            attention_bias="none",
+        ),
+        "Chapter 08",
+        4_988_928,
+    ),
+    "post-ln": Published(
+        ModelConfig(
+            vocab_size=1000,
+            context_length=1024,
+            d_model=512,
+            n_layers=6,
+            n_heads=8,
+            positions="sinusoidal",
+            norm="layernorm_sigma",
+            norm_eps=1e-6,
+            norm_placement="post",
+            attention_bias="none",
+            feedforward="relu",
+            head="untied",
+        ),
+        "Chapter 07",
+        19_926_016,
+        "A decoder in the manner of 2017, but it divides by σ + ε, and there is no scale on its embeddings.",
+    ),
+}

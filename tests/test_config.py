@@ -1,0 +1,650 @@
+"""ModelConfig: what it derives, what it refuses, JSON, and that its count is what a built model has."""
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer import config as choices
+from glassformer.config import ModelConfig
+from glassformer.parameters import NAMES, Part, evaluate, spell
+
+TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_heads": 2}
+
+
+def tiny(**changed):
+    return ModelConfig(**{**TINY, **changed})
+
+
+# What is derived
+
+
+def test_what_is_left_out_is_derived():
+    config = tiny()
+    assert (config.n_kv_heads, config.d_head, config.d_ff) == (2, 4, 32)
+    assert config.attention_scale == 0.5
+    assert config.n_decoder_layers is None
+
+
+def test_an_encoder_decoder_has_as_many_blocks_on_both_sides_unless_said():
+    assert tiny(family="encoder-decoder").n_decoder_layers == 2
+    assert tiny(family="encoder-decoder", n_decoder_layers=5).n_decoder_layers == 5
+
+
+def test_what_is_given_stays():
+    config = tiny(n_heads=4, n_kv_heads=2, d_head=3, d_ff=5, attention_scale=1.0)
+    assert (config.n_kv_heads, config.d_head, config.d_ff, config.attention_scale) == (2, 3, 5, 1.0)
+
+
+def test_heads_need_not_divide_the_width_when_their_own_is_given():
+    assert tiny(n_heads=3, d_head=4).d_head == 4
+
+
+@pytest.mark.parametrize(
+    ("feedforward", "gated"),
+    [
+        ("relu", False),
+        ("gelu", False),
+        ("gelu_tanh", False),
+        ("swiglu", True),
+        ("geglu", True),
+        ("geglu_tanh", True),
+    ],
+)
+def test_which_feedforwards_have_a_gate(feedforward, gated):
+    assert tiny(feedforward=feedforward).gated is gated
+
+
+def test_a_config_does_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        tiny().d_model = 16
+
+
+def test_equal_configs_are_equal_and_have_one_hash():
+    assert tiny() == tiny(d_ff=32, n_kv_heads=2)
+    assert len({tiny(), tiny(d_ff=32), tiny(d_ff=33)}) == 2
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_whole_numbers_and_numpy_numbers_become_plain_ones():
+    config = tiny(d_model=np.int64(8), n_segments=0, dropout=0, rope_base=np.float32(100))
+    kinds = [type(getattr(config, name)) for name in ("d_model", "d_ff", "dropout", "rope_base")]
+    assert kinds == [int, int, float, float]
+    json.loads(config.to_json())
+
+
+# Replacing
+
+
+def test_replace_derives_anew_what_was_derived():
+    changed = tiny().replace(d_model=12, n_heads=3)
+    assert (changed.d_ff, changed.d_head, changed.n_kv_heads) == (48, 4, 3)
+    assert tiny(family="encoder-decoder").replace(n_layers=7).n_decoder_layers == 7
+    assert tiny().replace(d_head=16).attention_scale == 0.25
+
+
+def test_replace_keeps_what_was_given():
+    changed = tiny(d_ff=20, d_head=6, attention_scale=1.0).replace(d_model=12)
+    assert (changed.d_ff, changed.d_head, changed.attention_scale) == (20, 6, 1.0)
+
+
+def test_replace_remembers_through_copies_and_further_replacing():
+    for config in (
+        tiny().replace(n_layers=3),
+        copy.deepcopy(tiny(n_layers=3)),
+        pickle.loads(pickle.dumps(tiny(n_layers=3))),
+    ):
+        assert config.replace(d_model=16) == tiny(n_layers=3, d_model=16)
+
+
+def test_replace_leaves_the_original_alone_and_accepts_none():
+    config = tiny(d_ff=20)
+    assert config.replace(d_ff=None).d_ff == 32
+    assert config.d_ff == 20
+
+
+def test_replace_holds_the_result_to_the_rules():
+    with pytest.raises(ValueError, match="d_model=9 is not divisible by n_heads=2"):
+        tiny().replace(d_model=9)
+    with pytest.raises(TypeError, match="n_layer"):
+        tiny().replace(n_layer=3)
+
+
+# What is refused: (the fields, the error, its message from beginning to end)
+
+WHOLE = ("vocab_size", "context_length", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff")
+POSITIVE = ("rope_base", "rope_interpolation", "norm_eps", "attention_scale", "embedding_scale", "head_scale")
+FLAGS = (
+    "qk_norm",
+    "feedforward_bias",
+    "embedding_norm",
+    "head_bias",
+    "head_transform",
+    "pooler",
+)
+
+REFUSED = [
+    *[({name: 0}, ValueError, f"{name}=0 must be at least 1") for name in WHOLE],
+    *[({name: 2.0}, TypeError, f"{name}=2.0 must be a whole number") for name in WHOLE],
+    *[({name: True}, TypeError, f"{name}=True must be a whole number") for name in WHOLE],
+    *[({name: "2"}, TypeError, f"{name}='2' must be a whole number") for name in WHOLE],
+    *[({name: None}, TypeError, f"{name}=None must be a whole number") for name in WHOLE[:5]],
+    ({"n_segments": -1}, ValueError, "n_segments=-1 must be at least 0"),
+    ({"n_segments": 1.0}, TypeError, "n_segments=1.0 must be a whole number"),
+    ({"t5_n_buckets": 0}, ValueError, "t5_n_buckets=0 must be at least 1"),
+    ({"t5_max_distance": 1.5}, TypeError, "t5_max_distance=1.5 must be a whole number"),
+    *[({name: 0.0}, ValueError, f"{name}=0.0 must be positive and finite") for name in POSITIVE],
+    *[({name: math.inf}, ValueError, f"{name}=inf must be positive and finite") for name in POSITIVE],
+    *[({name: math.nan}, ValueError, f"{name}=nan must be positive and finite") for name in POSITIVE],
+    *[({name: "1"}, TypeError, f"{name}='1' must be a number") for name in POSITIVE],
+    ({"dropout": 1.0}, ValueError, "dropout=1.0 must be at least 0 and below 1"),
+    ({"dropout": -0.1}, ValueError, "dropout=-0.1 must be at least 0 and below 1"),
+    ({"dropout": math.nan}, ValueError, "dropout=nan must be at least 0 and below 1"),
+    ({"dropout": "0"}, TypeError, "dropout='0' must be a number"),
+    *[({name: 1}, TypeError, f"{name}=1 must be True or False") for name in FLAGS],
+    ({"family": "gpt"}, ValueError, "family='gpt' is not one of 'decoder', 'encoder', 'encoder-decoder'"),
+    (
+        {"positions": "rotary"},
+        ValueError,
+        "positions='rotary' is not one of 'learned', 'none', 'sinusoidal', 'rope', 'alibi', 't5'",
+    ),
+    ({"rope_layout": "split"}, ValueError, "rope_layout='split' is not one of 'half', 'interleaved'"),
+    (
+        {"norm": "batchnorm"},
+        ValueError,
+        "norm='batchnorm' is not one of 'layernorm', 'layernorm_sigma', 'rmsnorm'",
+    ),
+    ({"norm_placement": "both"}, ValueError, "norm_placement='both' is not one of 'pre', 'post'"),
+    (
+        {"feedforward": "silu"},
+        ValueError,
+        "feedforward='silu' is not one of 'gelu_tanh', 'gelu', 'relu', 'swiglu', 'geglu', 'geglu_tanh'",
+    ),
+    ({"attention_bias": True}, ValueError, "attention_bias=True is not one of 'all', 'qkv', 'none'"),
+    ({"head": None}, ValueError, "head=None is not one of 'tied', 'untied', 'none'"),
+    ({"d_model": 9}, ValueError, "d_model=9 is not divisible by n_heads=2"),
+    ({"n_heads": 4, "n_kv_heads": 3}, ValueError, "n_heads=4 is not divisible by n_kv_heads=3"),
+    ({"n_kv_heads": 4}, ValueError, "n_heads=2 is not divisible by n_kv_heads=4"),
+    (
+        {"positions": "rope", "d_head": 3},
+        ValueError,
+        "d_head=3 is odd: sines and cosines come in pairs of dimensions",
+    ),
+    (
+        {"positions": "rope", "d_model": 6},
+        ValueError,
+        "d_head=3 is odd: sines and cosines come in pairs of dimensions",
+    ),
+    (
+        {"positions": "sinusoidal", "d_model": 9, "n_heads": 3},
+        ValueError,
+        "d_model=9 is odd: sines and cosines come in pairs of dimensions",
+    ),
+    ({"positions": "t5", "t5_n_buckets": 1}, ValueError, "t5_n_buckets=1 must be at least 2"),
+    (
+        {"positions": "t5", "family": "encoder", "t5_n_buckets": 2},
+        ValueError,
+        "t5_n_buckets=2 must be at least 4",
+    ),
+    (
+        {"positions": "t5", "family": "encoder-decoder", "t5_n_buckets": 7},
+        ValueError,
+        "t5_n_buckets=7 is odd: with bidirectional=True, past and future have half the buckets each",
+    ),
+    (
+        {"positions": "t5", "family": "encoder-decoder", "t5_max_distance": 16},
+        ValueError,
+        "t5_max_distance=16 must exceed the 16 distances that have their own bucket "
+        "(t5_n_buckets=32, bidirectional=False)",
+    ),
+    (
+        {"positions": "t5", "family": "encoder", "t5_max_distance": 8},
+        ValueError,
+        "t5_max_distance=8 must exceed the 8 distances that have their own bucket "
+        "(t5_n_buckets=32, bidirectional=True)",
+    ),
+    (
+        {"n_decoder_layers": 2},
+        ValueError,
+        "n_decoder_layers=2 needs family=\"encoder-decoder\", not 'decoder': "
+        "where there is one stack, n_layers is its depth",
+    ),
+    (
+        {"family": "encoder-decoder", "n_decoder_layers": 0},
+        ValueError,
+        "n_decoder_layers=0 must be at least 1",
+    ),
+    (
+        {"n_segments": 2},
+        ValueError,
+        "n_segments=2 needs family=\"encoder\", not 'decoder': what a decoder generates belongs to no segment",
+    ),
+    (
+        {"pooler": True, "family": "encoder-decoder"},
+        ValueError,
+        "pooler=True needs family=\"encoder\", not 'encoder-decoder': "
+        "the first position of a causal stack sees only itself",
+    ),
+    ({"head": "none", "head_bias": True}, ValueError, 'head_bias=True needs a head, but head="none"'),
+    (
+        {"head": "none", "head_transform": True},
+        ValueError,
+        'head_transform=True needs a head, but head="none"',
+    ),
+    ({"head": "none", "head_scale": 0.5}, ValueError, 'head_scale=0.5 needs a head, but head="none"'),
+]
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+@pytest.mark.parametrize(("fields", "error", "message"), REFUSED, ids=lambda value: str(value)[:60])
+def test_it_is_refused_and_the_message_says_why(fields, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        tiny(**fields)
+
+
+def test_every_field_is_refused_something():
+    refused = {name for fields, *_ in REFUSED for name in fields}
+    assert refused == {f.name for f in dataclasses.fields(ModelConfig)}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"positions": "learned", "d_head": 3},  # odd widths matter to rotations alone
+        {"positions": "t5", "t5_n_buckets": 2, "t5_max_distance": 2},
+        {"positions": "t5", "t5_n_buckets": 7},
+        {"positions": "t5", "family": "encoder", "t5_max_distance": 9},
+        {"positions": "none", "t5_n_buckets": 7, "t5_max_distance": 1},
+        {"family": "encoder", "n_segments": 1},  # RoBERTa's
+        {"family": "encoder", "head": "none", "pooler": True},
+        {"family": "encoder", "head": "tied", "pooler": True},
+        {"dropout": 0.999},
+    ],
+)
+def test_what_is_allowed_at_the_edge(fields):
+    tiny(**fields)
+
+
+# JSON
+
+
+@st.composite
+def configs(draw):
+    """Any valid config, small enough to build."""
+    some = {name: draw(st.sampled_from(options)) for name, options in choices.CHOICES.items()}
+    positive = st.floats(1e-6, 1e6)
+    n_kv_heads = draw(st.sampled_from([None, 1, 2]))
+    n_heads = (n_kv_heads or 1) * draw(st.integers(1, 3))
+    d_head = draw(st.sampled_from([None, 2, 4, 6]))
+    encoder, has_head = some["family"] == "encoder", some["head"] != "none"
+    return ModelConfig(
+        **some,
+        vocab_size=draw(st.integers(1, 9)),
+        context_length=draw(st.integers(1, 9)),
+        d_model=draw(st.sampled_from([2, 4])) * n_heads,
+        n_layers=draw(st.integers(1, 3)),
+        n_heads=n_heads,
+        n_kv_heads=n_kv_heads,
+        d_head=d_head,
+        d_ff=draw(st.sampled_from([None, 1, 7])),
+        n_decoder_layers=draw(st.sampled_from([None, 1, 4])) if some["family"] == "encoder-decoder" else None,
+        rope_base=draw(positive),
+        rope_interpolation=draw(positive),
+        t5_n_buckets=draw(st.sampled_from([4, 8, 32])),
+        t5_max_distance=draw(st.integers(17, 200)),
+        norm_eps=draw(positive),
+        attention_scale=draw(st.none() | positive),
+        qk_norm=draw(st.booleans()),
+        feedforward_bias=draw(st.booleans()),
+        embedding_scale=draw(positive),
+        embedding_norm=draw(st.booleans()),
+        n_segments=draw(st.integers(0, 3)) if encoder else 0,
+        head_bias=has_head and draw(st.booleans()),
+        head_transform=has_head and draw(st.booleans()),
+        head_scale=draw(positive) if has_head else 1.0,
+        pooler=encoder and draw(st.booleans()),
+        dropout=draw(st.floats(0, 0.9)),
+    )
+
+
+ANY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
+
+
+@ANY
+@given(configs())
+def test_json_brings_every_config_back(config):
+    text = config.to_json()
+    assert ModelConfig.from_json(text) == config
+    assert ModelConfig.from_json(text).to_json() == text
+
+
+def test_json_holds_every_field_in_order_and_derived_sizes_as_numbers():
+    text = tiny().to_json()
+    assert text.startswith('{\n  "vocab_size": 11,\n  "context_length": 6,\n')
+    assert list(json.loads(text)) == [f.name for f in dataclasses.fields(ModelConfig)]
+    assert json.loads(text)["d_ff"] == 32
+
+
+def test_fields_with_a_default_may_be_missing():
+    assert ModelConfig.from_json(json.dumps(TINY)) == tiny()
+
+
+def without(name):
+    return json.dumps({key: value for key, value in TINY.items() if key != name})
+
+
+NOT_A_CONFIG = [
+    (42, TypeError, "text must be a string of JSON, not int"),
+    ("d_model: 8", ValueError, "text is not JSON: Expecting value: line 1 column 1 (char 0)"),
+    ("[1, 2]", ValueError, "text must be a JSON object of fields, not [1, 2]"),
+    ("null", ValueError, "text must be a JSON object of fields, not None"),
+    (without("d_model"), ValueError, "text lacks the field 'd_model'"),
+    (
+        "{}",
+        ValueError,
+        "text lacks the field 'vocab_size', 'context_length', 'd_model', 'n_layers', 'n_heads'",
+    ),
+    (
+        json.dumps(TINY | {"n_layer": 2}),
+        ValueError,
+        "text has the field 'n_layer', which ModelConfig does not know; did you mean 'n_layers'?",
+    ),
+    (json.dumps(TINY | {"d_model": 8.0}), TypeError, "d_model=8.0 must be a whole number"),
+    (json.dumps(TINY | {"pooler": 0}), TypeError, "pooler=0 must be True or False"),
+    (json.dumps(TINY | {"norm_eps": math.nan}), ValueError, "norm_eps=nan must be positive and finite"),
+    (json.dumps(TINY | {"d_model": 9}), ValueError, "d_model=9 is not divisible by n_heads=2"),
+]
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+@pytest.mark.parametrize(("text", "error", "message"), NOT_A_CONFIG, ids=lambda value: str(value)[:40])
+def test_what_is_no_config_is_refused(text, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        ModelConfig.from_json(text)
+
+
+def test_an_unknown_field_that_resembles_none_lists_them_all():
+    with pytest.raises(
+        ValueError, match="'zzz', which ModelConfig does not know; the fields are vocab_size, "
+    ) as e:
+        ModelConfig.from_json(json.dumps(TINY | {"zzz": 1}))
+    assert str(e.value).endswith("dropout")
+
+
+# Counting, by hand: V = 11, T = 6, D = 8, F = 32, H = 2, K = 4, two blocks
+
+
+BY_HAND = {
+    "decoder": (
+        {},
+        {
+            "token embedding": 88,
+            "positions": 48,
+            "attention": 2 * (4 * 64 + 4 * 8),  # four matrices (8, 8), each with a bias
+            "feed-forward": 2 * (8 * 32 + 32 + 32 * 8 + 8),
+            "norms": 2 * 2 * 16,
+            "final norm": 16,
+            "head": 0,
+        },
+    ),
+    "encoder": (
+        {
+            "family": "encoder",
+            "norm_placement": "post",
+            "embedding_norm": True,
+            "n_segments": 2,
+            "pooler": True,
+            "head_bias": True,
+            "head_transform": True,
+        },
+        {
+            "token embedding": 88,
+            "positions": 48,
+            "segments": 16,
+            "embedding norm": 16,
+            "attention": 576,
+            "feed-forward": 1104,
+            "norms": 64,
+            "pooler": 72,
+            "head": 72 + 16 + 11,  # linear layer, norm, bias
+        },
+    ),
+    "encoder-decoder": (
+        {
+            "family": "encoder-decoder",
+            "n_decoder_layers": 3,
+            "positions": "t5",
+            "norm": "rmsnorm",
+            "attention_bias": "none",
+            "feedforward": "geglu_tanh",
+            "feedforward_bias": False,
+            "d_ff": 10,
+            "head": "untied",
+        },
+        {
+            "token embedding": 88,
+            "positions": 2 * 32 * 2,  # a table for each stack, 32 buckets for 2 heads
+            "attention": 5 * 256,
+            "cross-attention": 3 * 256,
+            "feed-forward": 5 * 240,
+            "norms": 2 * 2 * 8 + 3 * 3 * 8,
+            "final norm": 16,
+            "head": 88,
+        },
+    ),
+    "grouped heads": (
+        {
+            "n_heads": 4,
+            "n_kv_heads": 2,
+            "d_head": 6,
+            "attention_bias": "qkv",
+            "qk_norm": True,
+            "positions": "rope",
+            "norm": "rmsnorm",
+            "feedforward": "swiglu",
+            "d_ff": 10,
+        },
+        {
+            "token embedding": 88,
+            "positions": 0,
+            # W_q and W_o are (8, 24) and (24, 8), W_k and W_v (8, 12); biases 24 + 12 + 12; gains 6 + 6
+            "attention": 2 * (192 + 192 + 96 + 96 + 48 + 12),
+            "feed-forward": 2 * (3 * 80 + 10 + 10 + 8),
+            "norms": 32,
+            "final norm": 8,
+            "head": 0,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_counts_worked_by_hand(name):
+    fields, expected = BY_HAND[name]
+    count = tiny(**fields).parameter_count()
+    assert {part.name: part.count for part in count.parts} == expected
+    assert count.total == sum(expected.values())
+
+
+def test_a_single_key_head_is_written_without_its_number():
+    count = tiny(n_heads=4, n_kv_heads=1, attention_bias="none").parameter_count()
+    assert str(part_of(count, "attention")) == "2 × (2D² + 2D·K)"
+    assert count["attention"] == 2 * (2 * 64 + 2 * 8 * 2)
+
+
+def part_of(count, name):
+    return next(part for part in count.parts if part.name == name)
+
+
+def test_an_absent_part_is_named_with_those_there_are():
+    count = tiny().parameter_count()
+    with pytest.raises(
+        KeyError, match="'pooler' is not a part of this model; its parts are token embedding, pos"
+    ):
+        count["pooler"]
+
+
+# The table
+
+
+def as_python(formula):
+    """What is printed, made computable: "12 × (4D² + 2D·F)" is 12 * (4*D**2 + 2*D*F)."""
+    formula = re.sub(r"(\d)([A-Z])", r"\1*\2", formula)
+    return formula.replace("×", "*").replace("·", "*").replace("²", "**2")
+
+
+@ANY
+@given(configs())
+def test_every_printed_formula_has_the_printed_value(config):
+    count = config.parameter_count()
+    sizes = {letter: getattr(config, name) for letter, name in NAMES.items()}
+    for part in count.parts:
+        if part.formula:
+            assert eval(as_python(str(part)), {}, sizes) == part.count
+        else:
+            assert part.note
+            assert part.count == 0
+    of_blocks = {
+        kind: eval(as_python(line.split(": ")[1].split(" = ")[0]), {}, sizes)
+        for kind, line in zip(count.blocks, count._block_lines(), strict=True)
+    }
+    n_blocks = dict.fromkeys(of_blocks, config.n_layers)
+    if config.family == "encoder-decoder":
+        n_blocks["decoder"] = config.n_decoder_layers
+    in_blocks = ("attention", "cross-attention", "feed-forward", "norms")
+    in_parts = sum(part.count for part in count.parts if part.name in in_blocks)
+    assert sum(n_blocks[kind] * of_blocks[kind] for kind in of_blocks) == in_parts
+
+
+def test_the_table_of_gpt2():
+    gpt2 = ModelConfig(vocab_size=50257, context_length=1024, d_model=768, n_layers=12, n_heads=12)
+    assert str(gpt2.parameter_count()) == TABLE.strip("\n")
+
+
+TABLE = """
+part             formula                               each   parameters     share
+──────────────────────────────────────────────────────────────────────────────────
+token embedding  V·D                                          38,597,376   31.02 %
+positions        T·D                                             786,432    0.63 %
+attention        12 × (4D² + 4D)                  2,362,368   28,348,416   22.78 %
+feed-forward     12 × (2D·F + F + D)              4,722,432   56,669,184   45.54 %
+norms            24 × 2D                              1,536       36,864    0.03 %
+final norm       2D                                                1,536    0.00 %
+head             tied: the token embedding again                       0    0.00 %
+──────────────────────────────────────────────────────────────────────────────────
+total                                                        124,439,808  100.00 %
+
+one decoder block: 12D² + 13D = 7,087,872
+V = vocab_size = 50,257, T = context_length = 1,024, D = d_model = 768, F = d_ff = 3,072
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({}, "one decoder block: 12D² + 13D = 872"),
+        ({"attention_bias": "none"}, "one decoder block: 12D² + 9D = 840"),
+        ({"d_ff": 12}, "one decoder block: 4D² + 2D·F + 9D + F = 532"),
+        ({"family": "encoder", "d_ff": 8}, "one encoder block: 6D² + 10D = 464"),
+    ],
+)
+def test_a_block_in_one_formula(fields, line):
+    assert line in str(tiny(**fields).parameter_count()).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("positions", "note"),
+    [
+        ("none", "none"),
+        ("sinusoidal", "sinusoidal: computed, not learned"),
+        ("rope", "rope: computed, not learned"),
+        ("alibi", "alibi: computed, not learned"),
+    ],
+)
+def test_positions_that_are_not_learned_say_so(positions, note):
+    count = tiny(positions=positions).parameter_count()
+    assert count["positions"] == 0
+    assert str(part_of(count, "positions")) == note
+
+
+def test_a_formula_is_spelled_and_evaluated():
+    formula = Counter(D=4, DD=4, DGK=1)
+    assert spell(formula) == "D·G·K + 4D² + 4D"
+    assert evaluate(formula, {"D": 10, "G": 2, "K": 3}) == 60 + 400 + 40
+    assert spell(Counter()) == "0"
+    assert str(Part("norms", 2, Counter(D=2), 20)) == "2 × 2D"
+    with pytest.raises(KeyError, match="F"):
+        evaluate(Counter(F=1), {"D": 10})
+
+
+# The formula equals the built model
+
+
+GRID = [
+    {},
+    {"family": "encoder"},
+    {"family": "encoder-decoder"},
+    {"family": "encoder-decoder", "n_decoder_layers": 3, "head": "untied", "embedding_norm": True},
+    {"family": "encoder-decoder", "positions": "t5", "norm": "rmsnorm", "attention_bias": "none"},
+    {"family": "encoder-decoder", "positions": "sinusoidal", "norm_placement": "post", "dropout": 0.1},
+    {"family": "encoder-decoder", "qk_norm": True, "n_kv_heads": 1, "attention_bias": "qkv"},
+    {"family": "encoder", "n_segments": 2, "embedding_norm": True, "norm_placement": "post", "pooler": True},
+    {"family": "encoder", "head_transform": True, "head_bias": True, "head": "untied"},
+    {"family": "encoder", "head_transform": True, "head_bias": True, "norm": "rmsnorm"},
+    {"family": "encoder", "positions": "t5", "t5_n_buckets": 8, "t5_max_distance": 20, "head": "none"},
+    {"positions": "none", "head": "none"},
+    {"positions": "sinusoidal", "embedding_scale": 8**0.5},
+    {"positions": "rope", "rope_base": 100.0, "rope_layout": "interleaved", "rope_interpolation": 2.0},
+    {"positions": "alibi", "embedding_norm": True},
+    {"positions": "t5", "attention_scale": 1.0, "head_scale": 8**-0.5},
+    {"norm": "layernorm_sigma", "norm_eps": 1e-6, "norm_placement": "post", "feedforward": "relu"},
+    {"norm": "rmsnorm", "head": "untied"},
+    {"head": "untied", "head_bias": True},
+    {"attention_bias": "qkv"},
+    {"attention_bias": "none", "feedforward_bias": False},
+    {"n_heads": 4, "n_kv_heads": 2, "attention_bias": "all"},
+    {"n_heads": 4, "n_kv_heads": 1, "d_head": 6, "attention_bias": "qkv"},
+    {"n_heads": 3, "d_head": 4, "qk_norm": True},
+    {"feedforward": "swiglu", "d_ff": 10},
+    {"feedforward": "geglu", "d_ff": 10, "feedforward_bias": False},
+    {"feedforward": "geglu_tanh"},
+    {"feedforward": "gelu", "n_layers": 1, "context_length": 1, "vocab_size": 1},
+]
+
+
+def test_the_grid_has_every_field_and_every_choice():
+    grid = [tiny(**fields) for fields in GRID]
+    for f in dataclasses.fields(ModelConfig):
+        values = {getattr(config, f.name) for config in grid}
+        if f.name in choices.CHOICES:
+            assert values == set(choices.CHOICES[f.name]), f.name
+        elif f.name != "d_model":
+            assert len(values) > 1, f.name
+
+
+@pytest.mark.parametrize("fields", GRID, ids=str)
+def test_the_count_is_that_of_the_numpy_model(fields):
+    from glassformer import scratch
+
+    config = tiny(**fields)
+    model = scratch.Transformer(config, generator=np.random.default_rng(0))
+    assert sum(a.size for a in model.named_parameters().values()) == config.parameter_count().total
+
+
+@pytest.mark.parametrize("fields", GRID, ids=str)
+def test_the_count_is_that_of_the_torch_model(fields):
+    import torch
+
+    from glassformer import nn
+
+    config = tiny(**fields)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    assert sum(p.numel() for _, p in model.named_parameters()) == config.parameter_count().total
