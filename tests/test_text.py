@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from glassformer.text import CharTokenizer, corpus, split, windows
+from glassformer.text import CharTokenizer, corpus, inputs_and_targets, split, windows
 
 # The corpus
 
@@ -113,6 +113,21 @@ BAD = {
         ValueError,
         "ids has shape (1, 10), but needs exactly one axis",
     ),
+    "targets": (
+        lambda: inputs_and_targets(IDS[:, None]),
+        ValueError,
+        "windows.shape[-1]=1 must be at least 2",
+    ),
+    "target axes": (
+        lambda: inputs_and_targets(np.array(3)),
+        ValueError,
+        "windows has shape (), but needs the axes (..., T+1)",
+    ),
+    "target floats": (
+        lambda: inputs_and_targets(np.zeros((2, 3))),
+        TypeError,
+        "windows must be an array of integers, not float64",
+    ),
 }
 
 
@@ -160,3 +175,21 @@ def test_windows_come_from_the_generator_alone():
     first, again, other = (windows(np.arange(1000), 5, 8, np.random.default_rng(s)) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
+
+
+# Inputs and targets
+
+
+def test_at_each_place_the_target_is_the_next_id():
+    inputs, targets = inputs_and_targets(np.array([[5, 3, 8, 1], [2, 2, 7, 0]]))
+    np.testing.assert_array_equal(inputs, [[5, 3, 8], [2, 2, 7]])
+    np.testing.assert_array_equal(targets, [[3, 8, 1], [2, 7, 0]])
+    inputs, targets = inputs_and_targets(np.array([4, 9], np.uint8))
+    assert (inputs.tolist(), targets.tolist()) == ([4], [9])
+    assert inputs.dtype == targets.dtype == np.uint8
+
+
+def test_inputs_and_targets_of_windows():
+    inputs, targets = inputs_and_targets(windows(IDS * 10, 3, 50, np.random.default_rng(0)))
+    assert inputs.shape == targets.shape == (50, 3)
+    np.testing.assert_array_equal(targets - inputs, 10)  # in this text, every id is 10 more than the last

@@ -94,7 +94,7 @@ def windows(
 ) -> Integer[np.ndarray, "{count} {length}+1"]:
     """Random stretches of the text, (count, length + 1), each as likely to start at one place as another.
 
-    All but the last column are a model's inputs, all but the first its targets.
+    `inputs_and_targets` makes of them what a model reads and what it has to say.
 
     Raises:
         ValueError: `length` or `count` is below 1, or `ids` has fewer than `length` + 1 entries.
@@ -106,3 +106,20 @@ def windows(
         raise ValueError(f"length={length} needs windows of {length + 1} ids, but there are only {len(ids)}")
     starts = generator.integers(len(ids) - length, size=count)
     return ids[starts[:, None] + np.arange(length + 1)]
+
+
+def inputs_and_targets(
+    windows: Integer[np.ndarray, "*B _"],
+) -> tuple[Integer[np.ndarray, "*B T"], Integer[np.ndarray, "*B T"]]:
+    """Windows (..., T + 1) become what a model reads, (..., T), and what it has to say there, (..., T): what is next.
+
+    The targets are the inputs, shifted by one. Derived in chapter 09.
+
+    Raises:
+        ValueError: the windows have fewer than two ids, which leaves nothing to predict.
+        TypeError: `windows` are not integers.
+    """
+    checks.integers("windows", windows)
+    checks.axes("windows", windows, "T+1")
+    checks.whole("windows.shape[-1]", windows.shape[-1], at_least=2)
+    return windows[..., :-1], windows[..., 1:]

@@ -39,14 +39,21 @@ class Room:
         return {"generator": self.generator(seed), "dtype": self.dtype(name)}
 
     def load(self, module, **weights):
-        """Puts NumPy arrays in place of the weights of those names."""
+        """Puts NumPy arrays in place of the weights of those names; a Linear's name stands for its weight."""
         for name, values in weights.items():
-            assert tuple(getattr(module, name).shape) == values.shape
+            holder = module
+            if hasattr(getattr(module, name), "weight"):
+                holder, name = getattr(module, name), "weight"
+            assert tuple(getattr(holder, name).shape) == values.shape
             if self.is_torch:
-                getattr(module, name).data = torch.from_numpy(values.copy())
+                getattr(holder, name).data = torch.from_numpy(values.copy())
             else:
-                setattr(module, name, values.copy())
+                setattr(holder, name, values.copy())
         return module
+
+    def weight(self, module, name):
+        """The weight of the Linear of that name, as a NumPy array (in, out)."""
+        return self.numpy(getattr(module, name).weight)
 
 
 SCRATCH, NN = Room(glassformer.scratch), Room(glassformer.nn)

@@ -4,7 +4,10 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from .rooms import METHODS, Layer, both_rooms
+from glassformer import scratch
+
+from .grid import SYSTEMS
+from .rooms import METHODS, SCRATCH, Layer, both_rooms
 
 
 def attention(room, **changed):
@@ -22,6 +25,35 @@ def attend(room, q=(5, 4), k=(6, 4), v=(6, 4), **given):
 
 def ones(room, *shape, dtype="float64"):
     return room.array(np.ones(shape), dtype)
+
+
+def model(room, system="GPT-2", **changed):
+    """A model with V = 11, D = 8, H = 2 and a context of 12."""
+    return room.layers.Transformer(SYSTEMS[system].replace(**changed), generator=None)
+
+
+def read(room, *shape, system="GPT-2", **given):
+    """What a model makes of ids of that shape, all 0."""
+    arrays = {n: room.array(v) if isinstance(v, (np.ndarray, list)) else v for n, v in given.items()}
+    return model(room, system)(room.array(np.zeros(shape, int)), **arrays)
+
+
+def cross_entropy(room, logits=(2, 3), targets=(0, 1), **given):
+    return room.layers.cross_entropy(ones(room, *logits), room.array(np.array(targets)), **given)
+
+
+def cache(room, *sizes):
+    return room.layers.KeyValueCache(*sizes)
+
+
+def linear(room, *sizes):
+    return room.layers.Linear(*sizes, **room.parameters())
+
+
+def loaded(room, **changed):
+    layer = linear(room, 2, 3)
+    state = {"weight": ones(room, 2, 3), "bias": ones(room, 3), **changed}
+    return layer.load_state_dict({name: values for name, values in state.items() if values is not None})
 
 
 # name: (what to call, the error, its message from beginning to end)
@@ -203,7 +235,7 @@ CASES = {
     "rotate angles": (
         lambda r: r.layers.rotate(ones(r, 3, 4), ones(r, 1, 2)),
         ValueError,
-        "angles.shape=(1, 2) does not match (T, d_head/2)=(3, 2)",
+        "angles.shape[-2:]=(1, 2) does not match (T, d_head/2)=(3, 2)",
     ),
     "rotate odd": (
         lambda r: r.layers.rotate(ones(r, 3, 5), ones(r, 3, 2)),
@@ -262,9 +294,9 @@ CASES = {
         "query_positions must be an array of integers, not float64",
     ),
     "relative axes": (
-        lambda r: r.layers.relative_positions(r.array([0]), r.array([[1]])),
+        lambda r: r.layers.relative_positions(r.array([0]), r.array([[[1]]])),
         ValueError,
-        "key_positions has shape (1, 1), but needs exactly one axis",
+        "key_positions has shape (1, 1, 1), but needs the axes (T,) or (B, T)",
     ),
     "slopes": (
         lambda r: r.layers.alibi_slopes(0),
@@ -468,6 +500,418 @@ CASES = {
         TypeError,
         "mask must be an array of booleans (True = may attend), not float64",
     ),
+    "attention n_kv_heads": (
+        lambda r: attention(r, n_kv_heads=2),
+        ValueError,
+        "n_heads=3 is not divisible by n_kv_heads=2",
+    ),
+    "attention bias kind": (
+        lambda r: attention(r, bias=True),
+        ValueError,
+        "bias=True is not one of 'none', 'qkv', 'all'",
+    ),
+    "attention bias shape": (
+        lambda r: attention(r)(ones(r, 5, 12), bias=ones(r, 2, 5, 5)),
+        ValueError,
+        "bias of shape (2, 5, 5) does not broadcast to the scores' (3, 5, 5)",
+    ),
+    "attention positions by row": (
+        lambda r: attention(r)(ones(r, 2, 5, 12), positions=r.array(np.zeros((3, 5), int))),
+        ValueError,
+        "positions has shape (3, 5), but needs exactly one axis",
+    ),
+    "repeat times": (
+        lambda r: r.layers.repeat_heads(ones(r, 2, 5, 4), 0),
+        ValueError,
+        "times=0 must be at least 1",
+    ),
+    "repeat axes": (
+        lambda r: r.layers.repeat_heads(ones(r, 5, 4), 2),
+        ValueError,
+        "x has shape (5, 4), but needs the axes (..., G, T, K)",
+    ),
+    # linear, norms, feed-forward
+    "Linear n_in": (lambda r: linear(r, 0, 3), ValueError, "n_in=0 must be at least 1"),
+    "Linear n_out": (lambda r: linear(r, 3, 2.0), TypeError, "n_out=2.0 must be a whole number"),
+    "Linear width": (
+        lambda r: linear(r, 3, 2)(ones(r, 5, 4)),
+        ValueError,
+        "x.shape[-1]=4 does not match n_in=3",
+    ),
+    "Linear ints": (
+        lambda r: linear(r, 3, 2)(ones(r, 5, 3, dtype="int64")),
+        TypeError,
+        "x must be an array of floating-point numbers, not int64",
+    ),
+    **{
+        f"{norm} {name}": (case, error, message)
+        for norm in ("LayerNorm", "SigmaNorm", "RMSNorm")
+        for name, case, error, message in (
+            (
+                "d_model",
+                lambda r, norm=norm: getattr(r.layers, norm)(0),
+                ValueError,
+                "d_model=0 must be at least 1",
+            ),
+            (
+                "eps",
+                lambda r, norm=norm: getattr(r.layers, norm)(4, eps=0.0),
+                ValueError,
+                "eps=0.0 must be positive and finite",
+            ),
+            (
+                "width",
+                lambda r, norm=norm: getattr(r.layers, norm)(4)(ones(r, 3, 5)),
+                ValueError,
+                "x.shape[-1]=5 does not match d_model=4",
+            ),
+            (
+                "ints",
+                lambda r, norm=norm: getattr(r.layers, norm)(4)(ones(r, 3, 4, dtype="int64")),
+                TypeError,
+                "x must be an array of floating-point numbers, not int64",
+            ),
+        )
+    },
+    "activation": (
+        lambda r: r.layers.FeedForward(4, 8, activation="swish", **r.parameters()),
+        ValueError,
+        "activation='swish' is not one of 'relu', 'gelu', 'gelu_tanh', 'swiglu', 'geglu', 'geglu_tanh'",
+    ),
+    "d_ff": (
+        lambda r: r.layers.FeedForward(4, 0, **r.parameters()),
+        ValueError,
+        "n_out=0 must be at least 1",
+    ),
+    "FeedForward width": (
+        lambda r: r.layers.FeedForward(4, 8, **r.parameters())(ones(r, 3, 5)),
+        ValueError,
+        "x.shape[-1]=5 does not match n_in=4",
+    ),
+    # head and pooler
+    "Unembedding width": (
+        lambda r: model(r).head(ones(r, 3, 7)),
+        ValueError,
+        "x.shape[-1]=7 does not match d_model=8",
+    ),
+    "Unembedding ints": (
+        lambda r: model(r).head(ones(r, 3, 8, dtype="int64")),
+        TypeError,
+        "x must be an array of floating-point numbers, not int64",
+    ),
+    "Pooler axes": (
+        lambda r: model(r, "BERT").pool(ones(r, 8)),
+        ValueError,
+        "x has shape (8,), but needs the axes (..., T, D)",
+    ),
+    # cache
+    "cache batch_size": (lambda r: cache(r, 0, 2, 5, 4), ValueError, "batch_size=0 must be at least 1"),
+    "cache n_kv_heads": (lambda r: cache(r, 1, 0, 5, 4), ValueError, "n_kv_heads=0 must be at least 1"),
+    "cache capacity": (lambda r: cache(r, 1, 2, 0, 4), ValueError, "capacity=0 must be at least 1"),
+    "cache d_head": (lambda r: cache(r, 1, 2, 5, 4.0), TypeError, "d_head=4.0 must be a whole number"),
+    "cache shape": (
+        lambda r: cache(r, 1, 2, 5, 4).append(ones(r, 1, 2, 3, 5), ones(r, 1, 2, 3, 5)),
+        ValueError,
+        "the keys have shape (1, 2, 3, 5), but the cache takes (B, G, T, K) = (1, 2, T, 4)",
+    ),
+    "cache full": (
+        lambda r: cache(r, 1, 2, 5, 4).append(*[ones(r, 1, 2, 6, 4)] * 2),
+        ValueError,
+        "the cache has room for capacity=5 positions: 0 are there, and 6 more do not fit",
+    ),
+    "reorder rows": (
+        lambda r: model(r).new_cache(2, 5).reorder([0, 2]),
+        ValueError,
+        "rows[1]=2 is outside 0..1 (batch_size=2)",
+    ),
+    "reorder floats": (
+        lambda r: model(r).new_cache(2, 5).reorder(np.array([0.0, 1.0])),
+        TypeError,
+        "rows must be an array of integers, not float64",
+    ),
+    "reorder too few": (
+        lambda r: model(r).new_cache(2, 5).reorder([0]),
+        ValueError,
+        "rows has 1 entries, but there are 2 rows to place",
+    ),
+    # model
+    "no config": (
+        lambda r: r.layers.Transformer(12, generator=None),
+        TypeError,
+        "config=12 must be a ModelConfig",
+    ),
+    "no id": (lambda r: read(r, 2, 0), ValueError, "ids.shape[-1]=0 must be at least 1"),
+    "ids of floats": (
+        lambda r: model(r)(ones(r, 2)),
+        TypeError,
+        "ids must be an array of integers, not float64",
+    ),
+    "ids without axes": (
+        lambda r: read(r),
+        ValueError,
+        "ids has shape (), but needs the axes (..., T)",
+    ),
+    "ids outside": (
+        lambda r: model(r)(r.array([0, 11])),
+        ValueError,
+        "ids[1]=11 is outside 0..10 (vocab_size=11)",
+    ),
+    "longer than the context": (
+        lambda r: read(r, 13),
+        ValueError,
+        "positions[12]=12 is outside 0..11 (context_length=12)",
+    ),
+    "model mask shape": (
+        lambda r: read(r, 2, 3, mask=np.ones((2, 4), bool)),
+        ValueError,
+        "mask.shape=(2, 4) does not match (..., S)=(2, 3)",
+    ),
+    "model mask kind": (
+        lambda r: read(r, 2, 3, mask=np.ones((2, 3), int)),
+        TypeError,
+        "mask must be an array of booleans (True = a real token), not int64",
+    ),
+    "model positions": (
+        lambda r: read(r, 2, 3, system="BLOOM", positions=[0, 1]),
+        ValueError,
+        "positions has 2 entries, but there are 3 rows to place",
+    ),
+    "model positions kind": (
+        lambda r: read(r, 2, 3, system="BLOOM", positions=[0.0, 1.0, 2.0]),
+        TypeError,
+        "positions must be an array of integers, not float64",
+    ),
+    "segments without": (
+        lambda r: read(r, 2, 3, segments=np.zeros((2, 3), int)),
+        ValueError,
+        "segments were given, but n_segments=0",
+    ),
+    "segments shape": (
+        lambda r: read(r, 2, 3, system="BERT", segments=[0, 0, 0]),
+        ValueError,
+        "segments.shape=(3,) does not match ids.shape=(2, 3)",
+    ),
+    "segments outside": (
+        lambda r: read(r, 3, system="BERT", segments=[0, 1, 2]),
+        ValueError,
+        "segments[2]=2 is outside 0..1 (n_segments=2)",
+    ),
+    "segments kind": (
+        lambda r: read(r, 3, system="BERT", segments=[0.0, 1.0, 1.0]),
+        TypeError,
+        "segments must be an array of integers, not float64",
+    ),
+    "source of a decoder": (
+        lambda r: read(r, 3, source=[0, 1]),
+        ValueError,
+        "source is for an encoder-decoder, but family='decoder'",
+    ),
+    "source_mask of an encoder": (
+        lambda r: read(r, 3, system="BERT", source_mask=np.ones(3, bool)),
+        ValueError,
+        "source_mask is for an encoder-decoder, but family='encoder'",
+    ),
+    "nothing to read": (
+        lambda r: read(r, 3, system="T5"),
+        ValueError,
+        "an encoder-decoder needs either source, the ids to read, or memory, what encode gave",
+    ),
+    "twice to read": (
+        lambda r: read(r, 3, system="T5", source=[0, 1], memory=np.ones((2, 8), np.float32)),
+        ValueError,
+        "an encoder-decoder needs either source, the ids to read, or memory, what encode gave",
+    ),
+    "source outside": (
+        lambda r: read(r, 3, system="T5", source=[0, -1]),
+        ValueError,
+        "source[1]=-1 is outside 0..10 (vocab_size=11)",
+    ),
+    "source kind": (
+        lambda r: read(r, 3, system="T5", source=[0.5]),
+        TypeError,
+        "source must be an array of integers, not float64",
+    ),
+    "source batch": (
+        lambda r: read(r, 2, 3, system="T5", source=[0, 1]),
+        ValueError,
+        "source.shape[:-1]=() does not match ids.shape[:-1]=(2,)",
+    ),
+    "memory width": (
+        lambda r: read(r, 3, system="T5", memory=np.ones((2, 7), np.float32)),
+        ValueError,
+        "memory.shape[-1]=7 does not match d_model=8",
+    ),
+    "memory batch": (
+        lambda r: read(r, 3, system="T5", memory=np.ones((1, 2, 8), np.float32)),
+        ValueError,
+        "memory.shape[:-2]=(1,) does not match ids.shape[:-1]=()",
+    ),
+    "memory kind": (
+        lambda r: read(r, 3, system="T5", memory=np.ones((2, 8), int)),
+        TypeError,
+        "memory must be an array of floating-point numbers, not int64",
+    ),
+    "source_mask shape": (
+        lambda r: read(r, 3, system="T5", source=[0, 1], source_mask=np.ones(3, bool)),
+        ValueError,
+        "source_mask.shape=(3,) does not match (..., S)=(2,)",
+    ),
+    "memory's source_mask": (
+        lambda r: read(r, 3, system="T5", memory=np.ones((2, 8), np.float32), source_mask=np.ones(3, bool)),
+        ValueError,
+        "source_mask.shape=(3,) does not match (..., S)=(2,)",
+    ),
+    "cache of another model": (
+        lambda r: read(r, 1, 3, cache=model(r, "the modern one").new_cache(1, 5)),
+        ValueError,
+        "the keys have shape (1, 2, 3, 4), but the cache takes (B, G, T, K) = (1, 2, T, 6)",
+    ),
+    "cache of another batch": (
+        lambda r: read(r, 1, 3, cache=model(r).new_cache(2, 5)),
+        ValueError,
+        "ids of shape (1, 3) do not fit the cache: it takes (B, T) with B=2",
+    ),
+    "cache without batch": (
+        lambda r: read(r, 3, cache=model(r).new_cache(2, 5)),
+        ValueError,
+        "ids of shape (3,) do not fit the cache: it takes (B, T) with B=2",
+    ),
+    "cache too short": (
+        lambda r: read(r, 1, 6, cache=model(r).new_cache(1, 5)),
+        ValueError,
+        "the cache has room for capacity=5 positions: 0 are there, and 6 more do not fit",
+    ),
+    "cache of an encoder": (
+        lambda r: read(r, 1, 3, system="BERT", cache=model(r).new_cache(1, 5)),
+        ValueError,
+        "cache is for a decoder, but family='encoder': every position sees the whole text",
+    ),
+    "new_cache of an encoder": (
+        lambda r: model(r, "BERT").new_cache(1, 5),
+        ValueError,
+        "this model has no decoder: its configuration leaves it out",
+    ),
+    "new_cache size": (lambda r: model(r).new_cache(1, 0), ValueError, "capacity=0 must be at least 1"),
+    "no encoder": (
+        lambda r: model(r).encode(r.array([0])),
+        ValueError,
+        "this model has no encoder: its configuration leaves it out",
+    ),
+    "encode mask": (
+        lambda r: model(r, "T5").encode(r.array([0, 1]), mask=ones(r, 3, dtype="bool")),
+        ValueError,
+        "mask.shape=(3,) does not match (..., S)=(2,)",
+    ),
+    "no head": (
+        lambda r: model(r, head="none").head(ones(r, 3, 8)),
+        ValueError,
+        "this model has no head: its configuration leaves it out",
+    ),
+    "no pooler": (
+        lambda r: model(r).pool(ones(r, 3, 8)),
+        ValueError,
+        "this model has no pooler: its configuration leaves it out",
+    ),
+    # loss
+    "loss shapes": (
+        lambda r: cross_entropy(r, (2, 4, 3), (0, 1)),
+        ValueError,
+        "targets.shape=(2,) does not match logits.shape[:-1]=(2, 4)",
+    ),
+    "loss target": (
+        lambda r: cross_entropy(r, (2, 3), (0, 3)),
+        ValueError,
+        "targets[1]=3 is outside 0..2 (vocab_size=3)",
+    ),
+    "loss another ignore_index": (
+        lambda r: cross_entropy(r, (2, 3), (0, -100), ignore_index=-1),
+        ValueError,
+        "targets[1]=-100 is outside 0..2 (vocab_size=3)",
+    ),
+    "loss nothing left": (
+        lambda r: cross_entropy(r, (2, 3), (-100, -100)),
+        ValueError,
+        "targets has no entry other than ignore_index=-100: there is nothing to average",
+    ),
+    "loss targets kind": (
+        lambda r: cross_entropy(r, (2, 3), (0.0, 1.0)),
+        TypeError,
+        "targets must be an array of integers, not float64",
+    ),
+    "loss logits kind": (
+        lambda r: r.layers.cross_entropy(r.array([[1, 2]]), r.array([0])),
+        TypeError,
+        "logits must be an array of floating-point numbers, not int64",
+    ),
+}
+
+# What only scratch has
+SCRATCH_CASES = {
+    "state missing": (
+        lambda r: loaded(r, bias=None),
+        ValueError,
+        "the state does not fit: bias is missing",
+    ),
+    "state unknown": (
+        lambda r: loaded(r, gain=ones(r, 3)),
+        ValueError,
+        "the state does not fit: gain is not a weight of this layer",
+    ),
+    "state shape": (
+        lambda r: loaded(r, weight=ones(r, 3, 2)),
+        ValueError,
+        "the state does not fit: weight has shape (3, 2), but must have (2, 3)",
+    ),
+    "dropout rate": (
+        lambda r: scratch.Dropout(1.0, generator=None),
+        ValueError,
+        "rate=1.0 must be at least 0 and below 1",
+    ),
+    "dropout without chance": (
+        lambda r: scratch.Dropout(0.1, generator=None)(ones(r, 3)),
+        ValueError,
+        "rate=0.1 needs a generator to draw what is dropped in training",
+    ),
+    "AdamW rate": (
+        lambda r: scratch.AdamW(linear(r, 2, 3), learning_rate=0.0),
+        ValueError,
+        "learning_rate=0.0 must be positive and finite",
+    ),
+    "AdamW beta": (
+        lambda r: scratch.AdamW(linear(r, 2, 3), betas=(0.9, 1.0)),
+        ValueError,
+        "betas[1]=1.0 must be at least 0 and below 1",
+    ),
+    "AdamW eps": (
+        lambda r: scratch.AdamW(linear(r, 2, 3), eps=-1e-8),
+        ValueError,
+        "eps=-1e-08 must be positive and finite",
+    ),
+    "AdamW decay": (
+        lambda r: scratch.AdamW(linear(r, 2, 3), weight_decay=-0.1),
+        ValueError,
+        "weight_decay=-0.1 must be zero or more, and finite",
+    ),
+    "AdamW names": (
+        lambda r: scratch.AdamW(linear(r, 2, 3), no_decay=["gain"]),
+        ValueError,
+        "no_decay='gain' is not one of 'weight', 'bias'",
+    ),
+    "max_norm": (
+        lambda r: scratch.clip_gradients(linear(r, 2, 3), 0.0),
+        ValueError,
+        "max_norm=0.0 must be positive and finite",
+    ),
+    "no forward": (
+        lambda r: scratch.Layer()(1),
+        NotImplementedError,
+        "Layer has no forward",
+    ),
+    "loss backward": (
+        lambda r: scratch.cross_entropy_backward(ones(r, 2, 3), np.array([0, 3])),
+        ValueError,
+        "targets[1]=3 is outside 0..2 (vocab_size=3)",
+    ),
 }
 
 
@@ -479,6 +923,25 @@ def test_the_message_names_argument_value_and_rule(room, case):
     with pytest.raises(error) as caught:
         call(room)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("case", SCRATCH_CASES)
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_the_message_of_what_only_scratch_has(case):
+    call, error, message = SCRATCH_CASES[case]
+    with pytest.raises(error) as caught:
+        call(SCRATCH)
+    assert str(caught.value) == message
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    layer = linear(SCRATCH, 2, 3)
+    kept = layer.state_dict()
+    with pytest.raises(ValueError, match="bias is missing"):
+        layer.load_state_dict({"weight": np.ones((2, 3))})
+    np.testing.assert_array_equal(layer.weight, kept["weight"])
+    layer.weight[...] = 0  # what state_dict gave is a copy
+    assert kept["weight"].any()
 
 
 @both_rooms

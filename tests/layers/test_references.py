@@ -7,6 +7,7 @@ angles and slopes in float32, where numbers near 1 are 6e-8 apart and a few such
 import numpy as np
 import pytest
 import torch
+from ledger import TORCH, TRANSFORMERS, largest_difference, largest_relative_difference, record
 from transformers import GPTJConfig, LlamaConfig, T5Config
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.gptj import modeling_gptj as gptj
@@ -17,12 +18,24 @@ from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
 
 from .rooms import NN, SCRATCH, Layer, both_rooms
 
-DOUBLE = {"rtol": 0, "atol": 1e-12}
-SINGLE = {"rtol": 0, "atol": 1e-6}
+DOUBLE, SINGLE, EXACT = 1e-13, 1e-6, 0
 
 
 def torch64(array):
     return torch.from_numpy(np.asarray(array, np.float64))
+
+
+def compare(component, reference, room, ours, theirs, bound, difference=largest_difference):
+    """Holds ours to theirs, and notes it in the parity ledger."""
+    ours, theirs = (x.detach().numpy() if isinstance(x, torch.Tensor) else x for x in (ours, theirs))
+    name, dtype = "nn" if room.is_torch else "scratch", str(ours.dtype)
+    section = "Attention and positions"
+    record(component, reference, dtype, name, difference(ours, theirs), bound, section=section)
+
+
+def of(model):
+    """Transformers, and the model there that has the layer."""
+    return f"{TRANSFORMERS} ({model})"
 
 
 # Attention against PyTorch
@@ -49,8 +62,9 @@ def test_scaled_dot_product_attention(room, shape, extra):
     expected = torch.nn.functional.scaled_dot_product_attention(
         torch64(q), torch64(k), torch64(v), attn_mask=for_torch
     )
-    np.testing.assert_allclose(room.numpy(output), expected.numpy(), **DOUBLE)
-    np.testing.assert_allclose(room.numpy(weights) @ v, expected.numpy(), **DOUBLE)
+    compare("scaled dot-product attention", TORCH, room, output, expected, DOUBLE)
+    by_hand = room.numpy(weights) @ v
+    compare("scaled dot-product attention: weights, times v", TORCH, room, by_hand, expected, DOUBLE)
 
 
 @both_rooms
@@ -61,7 +75,7 @@ def test_multi_head_attention(room, shape, H, causal):
     *_, T, D = shape
     layer = Layer(room, "none", D, H, causal=causal)
     W_q, W_k, W_v, W_o = (
-        torch64(room.numpy(getattr(layer.attention, name))) for name in ("W_q", "W_k", "W_v", "W_o")
+        torch64(room.weight(layer.attention, name)) for name in ("W_q", "W_k", "W_v", "W_o")
     )
     theirs = torch.nn.MultiheadAttention(D, H, bias=False, batch_first=True, dtype=torch.float64)
     theirs.in_proj_weight.data = torch.cat([W_q.T, W_k.T, W_v.T])  # torch keeps (out, in)
@@ -69,8 +83,8 @@ def test_multi_head_attention(room, shape, H, causal):
     x = np.random.default_rng(1).normal(size=shape)
     hidden = ~torch.ones(T, T, dtype=torch.bool).tril() if causal else None  # there, True = may not attend
     output, weights = theirs(*[torch64(x)] * 3, attn_mask=hidden, average_attn_weights=False)
-    np.testing.assert_allclose(layer(x), output.detach().numpy(), **DOUBLE)
-    np.testing.assert_allclose(layer.weights(x), weights.detach().numpy(), **DOUBLE)
+    compare("multi-head attention", TORCH, room, layer(x), output, DOUBLE)
+    compare("multi-head attention: weights", TORCH, room, layer.weights(x), weights, DOUBLE)
 
 
 # Sinusoidal
@@ -83,7 +97,7 @@ def test_sinusoidal_is_the_table_of_xlm(room, D):
     table = torch.empty(600, D)
     create_sinusoidal_embeddings(600, D, out=table)  # computed in float64, stored in float32
     ours = room.numpy(room.layers.sinusoidal(room.array(np.arange(600)), D))
-    np.testing.assert_array_equal(ours.astype(np.float32), table.numpy())
+    compare("sinusoidal positions, rounded", of("XLM"), room, ours.astype(np.float32), table, EXACT)
 
 
 # Rotary
@@ -117,7 +131,8 @@ def test_half_layout_is_llama(room, K, base, interpolation):
     expected = llama.apply_rotary_pos_emb(torch.from_numpy(q), torch.from_numpy(k), cos, sin)
     method = room.layers.RotaryPositions(K, base=base, interpolation=interpolation)
     for x, turned in zip((q, k), expected, strict=True):
-        np.testing.assert_allclose(room.numpy(method.rotate(room.array(x))), turned.numpy(), **SINGLE)
+        ours = method.rotate(room.array(x))
+        compare("rotary positions, half layout", of("LLaMA"), room, ours, turned, SINGLE)
 
 
 @both_rooms
@@ -128,7 +143,8 @@ def test_interleaved_layout_is_gpt_j(room, K):
     sin, cos = gptj.create_sinusoidal_positions(T, K)[None].chunk(2, dim=-1)
     expected = gptj.apply_rotary_pos_emb(torch.from_numpy(q).transpose(1, 2), sin, cos).transpose(1, 2)
     method = room.layers.RotaryPositions(K, layout="interleaved")
-    np.testing.assert_allclose(room.numpy(method.rotate(room.array(q))), expected.numpy(), **SINGLE)
+    ours = method.rotate(room.array(q))
+    compare("rotary positions, interleaved layout", of("GPT-J"), room, ours, expected, SINGLE)
 
 
 @both_rooms
@@ -142,7 +158,8 @@ def test_interleaved_layout_is_roformer(room, K):
     )
     method = room.layers.RotaryPositions(K, layout="interleaved")
     for x, turned in zip((q, k), expected, strict=True):
-        np.testing.assert_allclose(room.numpy(method.rotate(room.array(x))), turned.numpy(), **SINGLE)
+        ours = method.rotate(room.array(x))
+        compare("rotary positions, interleaved layout", of("RoFormer"), room, ours, turned, SINGLE)
 
 
 def causal_bias(T):
@@ -154,7 +171,7 @@ def in_single_precision(room, layer):
     """The layer's attention with float32 weights, and those weights as torch has them, (out, in)."""
     kept = {}
     for name in ("W_q", "W_k", "W_v", "W_o"):
-        weight = room.numpy(getattr(layer.attention, name)).astype(np.float32)
+        weight = room.weight(layer.attention, name).astype(np.float32)
         room.load(layer.attention, **{name: weight})
         kept[name] = torch.from_numpy(weight.T.copy())
     return layer.attention, kept
@@ -173,10 +190,8 @@ def test_a_whole_layer_of_llama(room, H):
     x = np.random.default_rng(3).uniform(-1, 1, size=(2, T, D)).astype(np.float32)
     cos_sin = llama.LlamaRotaryEmbedding(config)(torch.from_numpy(x), torch.arange(T)[None])
     output, weights = theirs(torch.from_numpy(x), cos_sin, causal_bias(T))
-    np.testing.assert_allclose(room.numpy(attention(room.array(x))), output.detach().numpy(), **SINGLE)
-    np.testing.assert_allclose(
-        room.numpy(attention.weights(room.array(x))), weights.detach().numpy(), **SINGLE
-    )
+    for ours, expected in ((attention(room.array(x)), output), (attention.weights(room.array(x)), weights)):
+        compare("LLaMA: a layer of attention", TRANSFORMERS, room, ours, expected, SINGLE)
 
 
 @both_rooms
@@ -195,10 +210,8 @@ def test_a_whole_layer_of_gpt_j(room, H):
     output, weights = theirs(
         torch.from_numpy(x), attention_mask=causal_bias(T), position_ids=torch.arange(T).expand(2, T)
     )
-    np.testing.assert_allclose(room.numpy(attention(room.array(x))), output.detach().numpy(), **SINGLE)
-    np.testing.assert_allclose(
-        room.numpy(attention.weights(room.array(x))), weights.detach().numpy(), **SINGLE
-    )
+    for ours, expected in ((attention(room.array(x)), output), (attention.weights(room.array(x)), weights)):
+        compare("GPT-J: a layer of attention", TRANSFORMERS, room, ours, expected, SINGLE)
 
 
 # T5
@@ -219,7 +232,7 @@ def test_t5_buckets(room, bidirectional, n_buckets, max_distance):
     theirs = T5Attention._relative_position_bucket(
         torch.from_numpy(relative), num_buckets=n_buckets, **settings
     )
-    np.testing.assert_array_equal(ours, theirs.numpy())
+    compare("T5: buckets of distances", TRANSFORMERS, room, ours, theirs, EXACT)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["bidirectional", "causal"])
@@ -262,7 +275,7 @@ def test_a_whole_layer_of_t5(room, bidirectional, H):
         attn_implementation="eager",
     )
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double().eval()
-    W = {name: torch64(room.numpy(getattr(layer.attention, name)).T) for name in ("W_q", "W_k", "W_v", "W_o")}
+    W = {name: torch64(room.weight(layer.attention, name).T) for name in ("W_q", "W_k", "W_v", "W_o")}
     theirs.load_state_dict(
         {
             "q.weight": W["W_q"] / (D // H) ** 0.5,  # T5 does not divide the scores by √K
@@ -276,11 +289,10 @@ def test_a_whole_layer_of_t5(room, bidirectional, H):
     mask = None if bidirectional else torch.full((T, T), -torch.inf, dtype=torch.float64).triu(1)[None, None]
     output, _, weights = theirs(torch64(x), mask=mask)
     places = room.array(np.arange(T))
-    np.testing.assert_array_equal(
-        room.numpy(layer.method.bias(places, places)), theirs.compute_bias(T, T)[0].detach().numpy()
-    )
-    np.testing.assert_allclose(layer(x), output.detach().numpy(), **DOUBLE)
-    np.testing.assert_allclose(layer.weights(x), weights.detach().numpy(), **DOUBLE)
+    bias = layer.method.bias(places, places)
+    compare("T5: bias of positions", TRANSFORMERS, room, bias, theirs.compute_bias(T, T)[0], EXACT)
+    for ours, expected in ((layer(x), output), (layer.weights(x), weights)):
+        compare("T5: a layer of attention", TRANSFORMERS, room, ours, expected, DOUBLE)
 
 
 # ALiBi
@@ -294,15 +306,16 @@ def test_alibi_is_bloom(room, H):
     places = room.array(np.arange(T))
     theirs = build_alibi_tensor(torch.ones(1, T), H, torch.float32).numpy()  # (H, 1, T)
     slopes = room.numpy(room.layers.alibi_slopes(H))
-    np.testing.assert_allclose(slopes, theirs[:, 0, 1], rtol=1e-6, atol=0)  # there, a float32 to some power
+    bloom, relative = of("BLOOM, in float32"), largest_relative_difference
+    compare("ALiBi: slopes (relative)", bloom, room, slopes, theirs[:, 0, 1], SINGLE, relative)
     ours = room.numpy(room.layers.AlibiPositions(H).bias(places, places))
     past = np.tri(T, dtype=bool)
     from_the_query = theirs - theirs.transpose(0, 2, 1)
-    np.testing.assert_allclose(ours[:, past], from_the_query[:, past], **SINGLE)
+    compare("ALiBi: bias of positions", bloom, room, ours[:, past], from_the_query[:, past], SINGLE)
 
     q, k, v = np.random.default_rng(4).normal(size=(3, H, T, 4))
     attend = room.layers.scaled_dot_product_attention
     _, weights = attend(*map(room.array, (q, k, v)), mask=room.array(past), bias=room.array(ours))
     scores = torch64(q) @ torch64(k).transpose(-1, -2) / 2 + torch64(theirs)
     expected = scores.masked_fill(~torch.from_numpy(past), -torch.inf).softmax(-1)
-    np.testing.assert_allclose(room.numpy(weights), expected.numpy(), **SINGLE)
+    compare("ALiBi: attention weights", bloom, room, weights, expected, SINGLE)

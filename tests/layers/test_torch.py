@@ -14,10 +14,10 @@ def test_gradients_reach_every_weight_and_agree_with_finite_differences(method):
     layer = Layer(NN, method, D=4, H=2, causal=True)
     x = torch.randn(3, 4, generator=NN.generator(), dtype=torch.float64, requires_grad=True)
     weights = dict(layer.attention.named_parameters()) | dict(layer.method.named_parameters())
-    names = {"W_q", "W_k", "W_v", "W_o"}
+    names = {f"{W}.weight" for W in ("W_q", "W_k", "W_v", "W_o")}
     if method in ("learned", "t5", "t5-bidirectional"):
-        names.add("weight")
-    assert {name.rsplit(".")[-1] for name in weights} == names
+        names |= {"weight", "positions.weight"}  # one weight: the attention holds the method too
+    assert set(weights) == names
     torch.autograd.gradcheck(lambda x: layer.attention(layer.method.embed(x)), x)
     layer.attention(layer.method.embed(x)).square().sum().backward()
     for name, weight in weights.items():

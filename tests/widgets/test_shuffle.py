@@ -73,7 +73,8 @@ def test_the_view_computes_what_python_computes(call, positions, causal, layers)
 def test_outputs_are_those_of_the_books_attention(positions, causal):
     w = widget("the dog bites the man", [0, 4, 2, 3, 1], positions, causal, 1)
     attention = MultiHeadAttention(8, 1, causal=causal, generator=np.random.default_rng(0), dtype=np.float64)
-    attention.W_q, attention.W_k, attention.W_v = (np.array(w.weights[0][f"W_{c}"]) for c in "qkv")
+    for c in "qkv":
+        getattr(attention, f"W_{c}").weight = np.array(w.weights[0][f"W_{c}"])
     attention.W_o = np.eye(8)
     x = np.stack([embed_word(word) for word in ["the", "man", "bites", "the", "dog"]])
     expected = attention(x + positions * sinusoidal(np.arange(5), 8))

@@ -4,11 +4,20 @@ from glassformer.nn.attention import (
     MultiHeadAttention,
     causal_mask,
     merge_heads,
+    repeat_heads,
     scaled_dot_product_attention,
     softmax,
     split_heads,
 )
+from glassformer.nn.block import Block
+from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
+from glassformer.nn.feedforward import FeedForward, gelu, gelu_tanh, relu, sigmoid, silu
+from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.linear import Linear
+from glassformer.nn.loss import cross_entropy
+from glassformer.nn.model import Stack, Transformer
+from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.nn.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -27,21 +36,40 @@ from glassformer.nn.positions import (
 
 __all__ = [
     "AlibiPositions",
+    "Block",
+    "FeedForward",
+    "KeyValueCache",
+    "LayerNorm",
     "LearnedPositions",
+    "Linear",
+    "ModelCache",
     "MultiHeadAttention",
     "NoPositions",
+    "Pooler",
+    "RMSNorm",
     "RotaryPositions",
+    "SigmaNorm",
     "SinusoidalPositions",
+    "Stack",
     "T5Positions",
     "TokenEmbedding",
+    "Transformer",
+    "Unembedding",
     "alibi_slopes",
     "causal_mask",
+    "cross_entropy",
     "frequencies",
+    "gelu",
+    "gelu_tanh",
     "merge_heads",
     "relative_positions",
+    "relu",
+    "repeat_heads",
     "rotate",
     "rotation_angles",
     "scaled_dot_product_attention",
+    "sigmoid",
+    "silu",
     "sinusoidal",
     "softmax",
     "split_heads",

@@ -1,7 +1,7 @@
 """Attention: every position asks, every visible position answers, and the answers are averaged.
 
 The axes, here and everywhere: B batch, T positions asking (queries), S positions answering (keys), D d_model,
-H heads, K d_head.
+H heads, G heads of keys and values, K d_head.
 """
 
 import math
@@ -9,9 +9,16 @@ import math
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
+from torch.nn import functional
 
 from glassformer import _checks as checks
+from glassformer.nn.cache import KeyValueCache
+from glassformer.nn.linear import Linear
+from glassformer.nn.norm import RMSNorm
 from glassformer.nn.positions import NoPositions
+from glassformer.trace import see, tracing
+
+LOWEST = -3e38  # about the lowest number that float32 has
 
 
 def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
@@ -29,11 +36,10 @@ def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
     """
     checks.floats("x", x)
     checks.whole(f"x.shape[{axis}]", x.shape[axis])
-    largest = x.amax(dim=axis, keepdim=True)
-    largest = torch.where(largest == -torch.inf, 0.0, largest)
-    exponentials = torch.exp(x - largest)
-    total = exponentials.sum(dim=axis, keepdim=True)
-    return exponentials / torch.where(total == 0, 1.0, total)
+    largest = x.amax(dim=axis, keepdim=True).clamp(min=LOWEST)  # finite even where a row is −inf throughout
+    weights = torch.exp(x - largest)
+    # The largest entry gave exp(0) = 1, so only a row of nothing sums to less than 1, namely to 0.
+    return weights / weights.sum(dim=axis, keepdim=True).clamp(min=1)
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"]:
@@ -60,8 +66,9 @@ def scaled_dot_product_attention(
     *,
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
+    scale: float | None = None,
 ) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
-    """softmax(q·kᵀ/√K + bias)·v, and the weights that average the values.
+    """softmax(q·kᵀ·scale + bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
 
     `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything else that broadcasts to the
     scores (..., T, S). A query that may see no key gets zeros.
@@ -82,7 +89,7 @@ def scaled_dot_product_attention(
     for name, array in (("q", q), ("k", k), ("v", v)):
         checks.floats(name, array)
     checks.attention_shapes(q.shape, k.shape, v.shape)
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])  # (..., T, S)
+    scores = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)  # (..., T, S)
     if bias is not None:
         checks.floats("bias", bias)
         checks.broadcasts("bias", bias, scores.shape)
@@ -91,6 +98,7 @@ def scaled_dot_product_attention(
         checks.mask(mask, scores.shape)
         scores = torch.where(mask, scores, -torch.inf)
     weights = softmax(scores)
+    see(scores=scores, weights=weights)
     return weights @ v, weights
 
 
@@ -121,19 +129,41 @@ def merge_heads(x: Float[Tensor, "*B H T K"]) -> Float[Tensor, "*B T D"]:
     return x.transpose(-3, -2).reshape(*B, T, H * K)
 
 
-class MultiHeadAttention(nn.Module):
-    """Self-attention with H heads, each attending in its own d_head = D/H dimensions.
+def repeat_heads(x: Float[Tensor, "*B G T K"], times: int) -> Float[Tensor, "*B H T K"]:
+    """(..., G, T, K) -> (..., H, T, K): each head of keys or values, `times` times, for the queries it serves.
 
-    `W_q`, `W_k`, `W_v` and `W_o` are (D, D), used as x @ W, and start out normal with variance 1/D, which
-    keeps the variance of what passes through. `positions`, one of the classes in `positions.py`, opens
-    its doors 2 (queries and keys) and 3 (scores) here; door 1 is the caller's:
-    `attention(positions.embed(x))`.
+    Grouped-query attention has H = G · times query heads; query head h uses key/value head h // times.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2. Derived in chapter 03.
+    Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models", section 2.2.
+    Derived in chapter 03.
 
     Raises:
-        ValueError: `n_heads` does not divide `d_model`, or `positions` was made for another n_heads or
-            d_head.
+        ValueError: x has fewer than three axes, or `times` is below 1.
+    """
+    checks.axes("x", x, "G, T, K")
+    checks.whole("times", times)
+    return x if times == 1 else x.repeat_interleave(times, dim=-3)
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention with H heads, each attending in its own d_head dimensions.
+
+    The queries come from x, the keys and values from x too or, in cross-attention, from `memory`. `W_q` leads
+    from D to H·K, `W_k` and `W_v` from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H,
+    H/G query heads share each head of keys and values (grouped-query; with G = 1, multi-query). `bias` says
+    which of the four have biases: "none", "qkv" or "all". With `qk_norm`, each query and key is brought to a
+    standard size by an RMSNorm over d_head, so that no score can grow large.
+
+    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries and keys) and 3 (scores)
+    here; door 1 is the caller's: `attention(positions.embed(x))`.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; grouped: Ainslie et al. 2023,
+    "GQA"; qk_norm: Henry et al. 2020, "Query-Key Normalization for Transformers". Derived in chapter 03, its
+    gradient in 09.
+
+    Raises:
+        ValueError: `n_heads` does not divide `d_model` (where `d_head` is not given), `n_kv_heads` does not
+            divide `n_heads`, or `positions` was made for another n_heads or d_head.
     """
 
     def __init__(
@@ -141,79 +171,155 @@ class MultiHeadAttention(nn.Module):
         d_model: int,
         n_heads: int,
         *,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
         positions: NoPositions | None = None,
         causal: bool = False,
-        generator: torch.Generator,
+        bias: str = "none",
+        qk_norm: bool = False,
+        norm_eps: float = 1e-5,
+        scale: float | None = None,
+        generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        checks.divisible("d_model", d_model, "n_heads", n_heads)
-        self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_model // n_heads
-        self.causal = causal
+        if d_head is None:
+            checks.divisible("d_model", d_model, "n_heads", n_heads)
+            d_head = d_model // n_heads
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
+        checks.one_of("bias", bias, ("none", "qkv", "all"))
+        self.d_model, self.n_heads, self.n_kv_heads, self.d_head = d_model, n_heads, n_kv_heads, d_head
+        self.causal, self.scale = causal, scale
         self.positions = NoPositions() if positions is None else positions
         for size in ("n_heads", "d_head"):
             if hasattr(self.positions, size):
                 checks.equal(f"positions.{size}", getattr(self.positions, size), size, getattr(self, size))
 
-        def weight() -> Float[Tensor, "D D"]:
-            return nn.Parameter(
-                d_model**-0.5 * torch.randn(d_model, d_model, generator=generator, dtype=dtype)
-            )
-
-        self.W_q, self.W_k, self.W_v, self.W_o = weight(), weight(), weight(), weight()
+        drawn = {"generator": generator, "dtype": dtype}
+        self.W_q = Linear(d_model, n_heads * d_head, bias=bias != "none", **drawn)
+        self.W_k = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
+        self.W_v = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
+        self.W_o = Linear(n_heads * d_head, d_model, bias=bias == "all", **drawn)
+        self.norm_q = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        self.norm_k = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
 
     def forward(
         self,
         x: Float[Tensor, "*B T D"],
         *,
-        positions: Integer[Tensor, " T"] | None = None,
+        memory: Float[Tensor, "*B S D"] | None = None,
+        positions: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
+        bias: Float[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `positions` says where each row of x sits, 0..T-1 by default. `mask`, True = may attend, broadcasts to
-        (..., H, T, S); with `causal`, a query sees what both masks allow, and "before" goes by row, whatever
-        `positions` says. A NaN anywhere in row t of x makes every row NaN, those before t too.
+        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by default. `mask`, True = may
+        attend, broadcasts to (..., H, T, S); with `causal`, a query sees what both masks allow, and "before"
+        goes by row, whatever `positions` says. `bias`, which broadcasts alike, is added to the scores: for a
+        table that many layers share. With a `cache`, x is what is new; its keys and values are added to those
+        of the past. A NaN anywhere in row t of x makes every row NaN, those before t too.
 
         Raises:
             ValueError: a shape does not fit, or a position is one that `positions` cannot place.
             TypeError: x is not floating-point, `positions` not integer or `mask` not boolean.
         """
-        output, _ = self._attend(x, positions, mask)
-        return merge_heads(output) @ self.W_o
+        q, k, v, mask, bias = self._prepare(x, memory, positions, mask, bias, cache)
+        if tracing():  # by hand, for those who look inside
+            output, _ = scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, scale=self.scale)
+        else:  # the same in one piece, which never keeps the weights
+            if bias is not None:
+                bias = bias.to(q.dtype)
+                mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
+            output = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+        return self.W_o(merge_heads(output))
 
     def weights(
         self,
         x: Float[Tensor, "*B T D"],
         *,
-        positions: Integer[Tensor, " T"] | None = None,
+        memory: Float[Tensor, "*B S D"] | None = None,
+        positions: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
+        bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B H T S"]:
         """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys."""
-        _, weights = self._attend(x, positions, mask)
-        return weights
+        q, k, v, mask, bias = self._prepare(x, memory, positions, mask, bias, None)
+        return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, scale=self.scale)[1]
 
-    def _attend(
+    def _prepare(
         self,
         x: Float[Tensor, "*B T D"],
-        positions: Integer[Tensor, " T"] | None,
+        memory: Float[Tensor, "*B S D"] | None,
+        positions: Integer[Tensor, "..."] | None,
         mask: Bool[Tensor, "..."] | None,
-    ) -> tuple[Float[Tensor, "*B H T K"], Float[Tensor, "*B H T S"]]:
+        bias: Float[Tensor, "..."] | None,
+        cache: KeyValueCache | None,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+        """What the heads attend with: q (..., H, T, K), k and v (..., H, S, K), and the mask and bias of all."""
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
         *B, T, D = x.shape
         checks.equal("x.shape[-1]", D, "d_model", self.d_model)
+        crossing = memory is not None
+        past = 0 if cache is None or crossing else cache.length
         if positions is None:
-            positions = torch.arange(T, device=x.device)
-        checks.integers("positions", positions)
-        checks.one_axis("positions", positions, length=T)
-        if mask is not None:
-            checks.mask(mask, (*B, self.n_heads, T, T))
-        if self.causal:
-            visible = causal_mask(T).to(x.device)
-            mask = visible if mask is None else mask & visible
+            positions = torch.arange(past, past + T, device=x.device)
+        checks.places("positions", positions, tuple(B), T)
 
-        q, k, v = (split_heads(x @ W, self.n_heads) for W in (self.W_q, self.W_k, self.W_v))
-        q, k = self.positions.rotate(q, positions), self.positions.rotate(k, positions)
-        bias = self.positions.bias(positions, positions)
-        return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+        q = self._heads(x, self.W_q, self.norm_q, None if crossing else positions)
+        if crossing and cache is not None and cache.length:  # what the encoder said never changes
+            k, v = cache.keys, cache.values
+        else:
+            source = memory if crossing else x
+            k = self._heads(source, self.W_k, self.norm_k, None if crossing else positions)
+            v = self._heads(source, self.W_v, None, None)
+            if cache is not None:
+                k, v = cache.append(k, v)
+        S, times = k.shape[-2], self.n_heads // self.n_kv_heads
+        k, v = repeat_heads(k, times), repeat_heads(v, times)
+        checks.attention_shapes(q.shape, k.shape, v.shape)
+        see(q=q, k=k, v=v)
+
+        if mask is not None:
+            checks.mask(mask, (*B, self.n_heads, T, S))
+        if bias is not None:
+            checks.floats("bias", bias)
+            checks.broadcasts("bias", bias, (*B, self.n_heads, T, S))
+        if self.causal and T > 1:  # a single query is the last: it sees everything
+            visible = causal_mask(T, S).to(x.device)
+            mask = visible if mask is None else mask & visible
+        key_positions = positions if cache is None else self._key_positions(positions, cache)
+        own = None if crossing else self.positions.bias(positions, key_positions)
+        return q, k, v, mask, bias if own is None else own if bias is None else own + bias
+
+    def _heads(
+        self,
+        x: Float[Tensor, "*B T D"],
+        W: Linear,
+        norm: RMSNorm | None,
+        positions: Integer[Tensor, "..."] | None,
+    ) -> Float[Tensor, "*B H T K"]:
+        """Takes x through W, cut into heads, brought to size by `norm` and turned by `positions`, where given."""
+        heads = split_heads(W(x), W.n_out // self.d_head)
+        if norm is not None:
+            heads = norm(heads)
+        if positions is not None:
+            heads = self.positions.rotate(heads, positions)
+        return heads
+
+    def _key_positions(
+        self, positions: Integer[Tensor, "..."], cache: KeyValueCache
+    ) -> Integer[Tensor, "..."]:
+        """Where the cached keys are, which only door 3 asks: at 0, 1, 2 …, or the bias is the caller's."""
+        if type(self.positions).bias is NoPositions.bias:
+            return positions
+        places = torch.arange(cache.length, device=positions.device)
+        if not torch.equal(positions, places[-len(positions) :]):
+            raise ValueError(
+                f"positions={positions.tolist()} do not follow the {cache.length - len(positions)} cached: for "
+                "other places, give the bias of all of them"
+            )
+        return places

@@ -5,6 +5,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from glassformer import _checks as checks
+from glassformer.nn.linear import normal
 
 
 class TokenEmbedding(nn.Module):
@@ -13,7 +14,7 @@ class TokenEmbedding(nn.Module):
     `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training". Derived in
-    chapter 02.
+    chapter 02, its gradient in 09.
 
     Raises:
         ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1 (the message names the
@@ -26,14 +27,14 @@ class TokenEmbedding(nn.Module):
         vocab_size: int,
         d_model: int,
         *,
-        generator: torch.Generator,
+        generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         checks.whole("vocab_size", vocab_size)
         checks.whole("d_model", d_model)
         self.vocab_size, self.d_model = vocab_size, d_model
-        self.weight = nn.Parameter(0.02 * torch.randn(vocab_size, d_model, generator=generator, dtype=dtype))
+        self.weight = normal(generator, 0.02, (vocab_size, d_model), dtype)
 
     def forward(self, ids: Integer[Tensor, "*B T"]) -> Float[Tensor, "*B T D"]:
         """Maps ids (..., T) to vectors (..., T, D)."""

@@ -7,6 +7,7 @@ Attention by itself is blind to order. A position can enter it by three doors, a
     door 3  bias(t, s)   the scores: what is added to them
 
 A method opens one door and leaves the others shut. The classes stand on the functions above them.
+Positions are (T,), the same for every row of a batch, or (B, T).
 Tables and angles are computed in float64 and cast to the dtype of x where they meet it.
 The axes: B batch, T positions asking (queries), S positions answering (keys), D d_model, H heads, K d_head.
 """
@@ -18,6 +19,7 @@ from jaxtyping import Float, Int, Integer, Real
 from torch import Tensor, nn
 
 from glassformer import _checks as checks
+from glassformer.nn.linear import normal
 
 IN_PAIRS = "sines and cosines come in pairs of dimensions"
 
@@ -83,7 +85,7 @@ def rotation_angles(
 
 
 def rotate(
-    x: Float[Tensor, "*B T K"], angles: Float[Tensor, "T K//2"], *, layout: str = "half"
+    x: Float[Tensor, "*B T K"], angles: Float[Tensor, "... T K//2"], *, layout: str = "half"
 ) -> Float[Tensor, "*B T K"]:
     """Turns each pair of dimensions of x in its plane, pair i of row t by angles[t, i].
 
@@ -102,7 +104,7 @@ def rotate(
     checks.one_of("layout", layout, ("half", "interleaved"))
     T, K = x.shape[-2:]
     checks.even("d_head", K, IN_PAIRS)
-    checks.equal("angles.shape", tuple(angles.shape), "(T, d_head/2)", (T, K // 2))
+    checks.equal("angles.shape[-2:]", tuple(angles.shape[-2:]), "(T, d_head/2)", (T, K // 2))
     if layout == "half":
         first, second = slice(0, K // 2), slice(K // 2, K)  # pair i: dimensions i and i + K/2
     else:
@@ -119,20 +121,20 @@ def rotate(
 
 
 def relative_positions(
-    query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
-) -> Int[Tensor, "T S"]:
+    query_positions: Integer[Tensor, "*B T"], key_positions: Integer[Tensor, "*B S"]
+) -> Int[Tensor, "*B T S"]:
     """Key minus query, for every pair: negative where the key lies in the query's past.
 
     Derived in chapter 04.
 
     Raises:
-        ValueError: an argument does not have exactly one axis.
+        ValueError: an argument has neither one axis nor, a row for each text of a batch, two.
         TypeError: an argument is not integer.
     """
     for name, positions in (("query_positions", query_positions), ("key_positions", key_positions)):
         checks.integers(name, positions)
-        checks.one_axis(name, positions)
-    return key_positions.to(torch.int64) - query_positions.to(torch.int64)[:, None]
+        checks.one_axis_or_two(name, positions)
+    return key_positions.to(torch.int64)[..., None, :] - query_positions.to(torch.int64)[..., None]
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " H"]:
@@ -201,20 +203,20 @@ class NoPositions(nn.Module):
     """All three doors shut. The other methods inherit from it and open one."""
 
     def embed(
-        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None = None
+        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B T D"]:
         """Door 1, the input: token vectors (..., T, D), plus their positions if the method does that."""
         return x
 
     def rotate(
-        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, " T"] | None = None
+        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B T K"]:
         """Door 2, queries or keys (..., H, T, K), turned by their positions if the method does that."""
         return x
 
     def bias(
-        self, query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
-    ) -> Float[Tensor, "H T S"] | None:
+        self, query_positions: Integer[Tensor, "*B T"], key_positions: Integer[Tensor, "*B S"]
+    ) -> Float[Tensor, "*B H T S"] | None:
         """Door 3, what to add to the scores (H, T, S), or None."""
         return None
 
@@ -238,11 +240,12 @@ class SinusoidalPositions(NoPositions):
         self.d_model, self.base = d_model, base
 
     def embed(
-        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None = None
+        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B T D"]:
         """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
         positions = _places(x, positions, "d_model", self.d_model)
-        return x + sinusoidal(positions, self.d_model, base=self.base).to(x.dtype)
+        waves = sinusoidal(positions.reshape(-1), self.d_model, base=self.base)
+        return x + waves.reshape(*positions.shape, self.d_model).to(x.dtype)
 
 
 class LearnedPositions(NoPositions):
@@ -262,19 +265,17 @@ class LearnedPositions(NoPositions):
         context_length: int,
         d_model: int,
         *,
-        generator: torch.Generator,
+        generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         checks.whole("context_length", context_length)
         checks.whole("d_model", d_model)
         self.context_length, self.d_model = context_length, d_model
-        self.weight = nn.Parameter(
-            0.02 * torch.randn(context_length, d_model, generator=generator, dtype=dtype)
-        )
+        self.weight = normal(generator, 0.02, (context_length, d_model), dtype)
 
     def embed(
-        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None = None
+        self, x: Float[Tensor, "*B T D"], positions: Integer[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B T D"]:
         """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
         positions = _places(x, positions, "d_model", self.d_model)
@@ -305,12 +306,21 @@ class RotaryPositions(NoPositions):
         self.d_head, self.base, self.layout, self.interpolation = d_head, base, layout, interpolation
 
     def rotate(
-        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, " T"] | None = None
+        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B T K"]:
         """Turns each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
-        positions = _places(x, positions, "d_head", self.d_head)
-        angles = rotation_angles(positions, self.d_head, base=self.base, interpolation=self.interpolation)
-        return rotate(x, angles, layout=self.layout)
+        return rotate(x, self._angles(x, positions), layout=self.layout)
+
+    def _angles(
+        self, x: Float[Tensor, "*B T K"], positions: Integer[Tensor, "..."] | None
+    ) -> Float[Tensor, "..."]:
+        positions = _places(x, positions, "d_head", self.d_head, heads=True)
+        settings = {"base": self.base, "interpolation": self.interpolation}
+        angles = rotation_angles(positions.reshape(-1), self.d_head, **settings)
+        angles = angles.reshape(*positions.shape, self.d_head // 2)
+        return (
+            angles if positions.ndim == 1 else angles[:, None]
+        )  # (T, K/2) or (B, 1, T, K/2): all heads alike
 
 
 class AlibiPositions(NoPositions):
@@ -331,11 +341,11 @@ class AlibiPositions(NoPositions):
         self.n_heads = n_heads
 
     def bias(
-        self, query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
-    ) -> Float[Tensor, "H T S"]:
+        self, query_positions: Integer[Tensor, "*B T"], key_positions: Integer[Tensor, "*B S"]
+    ) -> Float[Tensor, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = torch.abs(relative_positions(query_positions, key_positions))
-        return alibi_slopes(self.n_heads).to(distance.device)[:, None, None] * -distance
+        return alibi_slopes(self.n_heads).to(distance.device)[:, None, None] * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):
@@ -358,7 +368,7 @@ class T5Positions(NoPositions):
         bidirectional: bool,
         n_buckets: int = 32,
         max_distance: int = 128,
-        generator: torch.Generator,
+        generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
@@ -366,30 +376,38 @@ class T5Positions(NoPositions):
         checks.t5_buckets(bidirectional, n_buckets, max_distance)
         self.n_heads, self.bidirectional = n_heads, bidirectional
         self.n_buckets, self.max_distance = n_buckets, max_distance
-        self.weight = nn.Parameter(0.02 * torch.randn(n_buckets, n_heads, generator=generator, dtype=dtype))
+        self.weight = normal(generator, 0.02, (n_buckets, n_heads), dtype)
 
     def bias(
-        self, query_positions: Integer[Tensor, " T"], key_positions: Integer[Tensor, " S"]
-    ) -> Float[Tensor, "H T S"]:
+        self, query_positions: Integer[Tensor, "*B T"], key_positions: Integer[Tensor, "*B S"]
+    ) -> Float[Tensor, "*B H T S"]:
         """The entry of `weight` for each distance and head, (H, T, S)."""
-        buckets = t5_bucket(
+        return torch.moveaxis(self.weight[self._buckets(query_positions, key_positions)], -1, -3)
+
+    def _buckets(
+        self, query_positions: Integer[Tensor, "*B T"], key_positions: Integer[Tensor, "*B S"]
+    ) -> Int[Tensor, "*B T S"]:
+        return t5_bucket(
             relative_positions(query_positions, key_positions),
             bidirectional=self.bidirectional,
             n_buckets=self.n_buckets,
             max_distance=self.max_distance,
         )
-        return torch.moveaxis(self.weight[buckets], -1, 0)
 
 
 def _places(
-    x: Float[Tensor, "*B T D"], positions: Integer[Tensor, " T"] | None, size_name: str, size: int
-) -> Integer[Tensor, " T"]:
+    x: Float[Tensor, "*B T D"],
+    positions: Integer[Tensor, "..."] | None,
+    size_name: str,
+    size: int,
+    *,
+    heads: bool = False,
+) -> Integer[Tensor, "..."]:
     """Where each row of x sits, 0..T-1 unless said; first checks that x has rows of `size` features."""
     checks.floats("x", x)
     checks.axes("x", x, "T, D")
     checks.equal("x.shape[-1]", x.shape[-1], size_name, size)
     if positions is None:
         return torch.arange(x.shape[-2], device=x.device)
-    checks.integers("positions", positions)
-    checks.one_axis("positions", positions, length=x.shape[-2])
+    checks.places("positions", positions, x.shape[:-3] if heads else x.shape[:-2], x.shape[-2])
     return positions

@@ -1,14 +1,32 @@
-"""The Transformer in NumPy, one concept a file. `glassformer.nn` is its PyTorch twin, name for name."""
+"""The Transformer in NumPy, one concept a file. `glassformer.nn` is its PyTorch twin, name for name.
+
+What only this room has, because PyTorch brings its own: `Layer` (there, nn.Module), every backward (autograd),
+`Dropout`, `AdamW` and `clip_gradients`.
+"""
 
 from glassformer.scratch.attention import (
     MultiHeadAttention,
     causal_mask,
     merge_heads,
+    repeat_heads,
     scaled_dot_product_attention,
+    scaled_dot_product_attention_backward,
     softmax,
+    softmax_backward,
     split_heads,
 )
+from glassformer.scratch.block import Block
+from glassformer.scratch.cache import KeyValueCache, ModelCache
+from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
+from glassformer.scratch.feedforward import FeedForward, gelu, gelu_tanh, relu, sigmoid, silu
+from glassformer.scratch.head import Pooler, Unembedding
+from glassformer.scratch.layer import Layer
+from glassformer.scratch.linear import Linear
+from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
+from glassformer.scratch.model import Stack, Transformer
+from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
+from glassformer.scratch.optimizer import AdamW, clip_gradients
 from glassformer.scratch.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -26,24 +44,50 @@ from glassformer.scratch.positions import (
 )
 
 __all__ = [
+    "AdamW",
     "AlibiPositions",
+    "Block",
+    "Dropout",
+    "FeedForward",
+    "KeyValueCache",
+    "Layer",
+    "LayerNorm",
     "LearnedPositions",
+    "Linear",
+    "ModelCache",
     "MultiHeadAttention",
     "NoPositions",
+    "Pooler",
+    "RMSNorm",
     "RotaryPositions",
+    "SigmaNorm",
     "SinusoidalPositions",
+    "Stack",
     "T5Positions",
     "TokenEmbedding",
+    "Transformer",
+    "Unembedding",
     "alibi_slopes",
     "causal_mask",
+    "clip_gradients",
+    "cross_entropy",
+    "cross_entropy_backward",
     "frequencies",
+    "gelu",
+    "gelu_tanh",
     "merge_heads",
     "relative_positions",
+    "relu",
+    "repeat_heads",
     "rotate",
     "rotation_angles",
     "scaled_dot_product_attention",
+    "scaled_dot_product_attention_backward",
+    "sigmoid",
+    "silu",
     "sinusoidal",
     "softmax",
+    "softmax_backward",
     "split_heads",
     "t5_bucket",
 ]

@@ -1,17 +1,25 @@
 """Attention: every position asks, every visible position answers, and the answers are averaged.
 
 The axes, here and everywhere: B batch, T positions asking (queries), S positions answering (keys), D d_model,
-H heads, K d_head.
+H heads, G heads of keys and values, K d_head.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Bool, Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
+from glassformer.scratch.cache import KeyValueCache
+from glassformer.scratch.layer import Layer, sum_to
+from glassformer.scratch.linear import Linear
+from glassformer.scratch.norm import RMSNorm
 from glassformer.scratch.positions import NoPositions
+from glassformer.trace import see
+
+LOWEST = -3e38  # about the lowest number that float32 has
 
 
 def softmax(x: Float[np.ndarray, "*B"], axis: int = -1) -> Float[np.ndarray, "*B"]:
@@ -29,11 +37,26 @@ def softmax(x: Float[np.ndarray, "*B"], axis: int = -1) -> Float[np.ndarray, "*B
     """
     checks.floats("x", x)
     checks.whole(f"x.shape[{axis}]", x.shape[axis])
-    largest = x.max(axis=axis, keepdims=True)
-    largest = np.where(largest == -np.inf, 0.0, largest)
-    exponentials = np.exp(x - largest)
-    total = exponentials.sum(axis=axis, keepdims=True)
-    return exponentials / np.where(total == 0, 1.0, total)
+    largest = np.maximum(
+        x.max(axis=axis, keepdims=True), LOWEST
+    )  # finite even where a row is −inf throughout
+    weights = x - largest
+    np.exp(weights, out=weights)
+    # The largest entry gave exp(0) = 1, so only a row of nothing sums to less than 1, namely to 0.
+    weights /= np.maximum(weights.sum(axis=axis, keepdims=True), 1)
+    return weights
+
+
+def softmax_backward(
+    grad: Float[np.ndarray, "*B"], weights: Float[np.ndarray, "*B"]
+) -> Float[np.ndarray, "*B"]:
+    """From the gradient of softmax's output, `weights`, to that of its input, along the last axis.
+
+    weights · (grad − Σ grad·weights): what all entries gain alike changes nothing, since they sum to 1.
+
+    Derived in chapter 09.
+    """
+    return weights * (grad - np.vecdot(grad, weights)[..., None])
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[np.ndarray, "T S"]:
@@ -60,8 +83,9 @@ def scaled_dot_product_attention(
     *,
     mask: Bool[np.ndarray, "..."] | None = None,
     bias: Float[np.ndarray, "..."] | None = None,
+    scale: float | None = None,
 ) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
-    """softmax(q·kᵀ/√K + bias)·v, and the weights that average the values.
+    """softmax(q·kᵀ·scale + bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
 
     `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything else that broadcasts to the
     scores (..., T, S). A query that may see no key gets zeros.
@@ -82,16 +106,43 @@ def scaled_dot_product_attention(
     for name, array in (("q", q), ("k", k), ("v", v)):
         checks.floats(name, array)
     checks.attention_shapes(q.shape, k.shape, v.shape)
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])  # (..., T, S)
+    scores = q @ k.swapaxes(-1, -2)  # (..., T, S)
+    scores *= 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if bias is not None:
         checks.floats("bias", bias)
         checks.broadcasts("bias", bias, scores.shape)
-        scores = scores + bias.astype(scores.dtype)
+        scores += bias.astype(scores.dtype)
     if mask is not None:
         checks.mask(mask, scores.shape)
-        scores = np.where(mask, scores, -np.inf)
+        np.copyto(scores, -np.inf, where=~mask)
     weights = softmax(scores)
+    see(scores=scores, weights=weights)
     return weights @ v, weights
+
+
+def scaled_dot_product_attention_backward(
+    grad: Float[np.ndarray, "*B T K"],
+    q: Float[np.ndarray, "*B T K"],
+    k: Float[np.ndarray, "*B S K"],
+    v: Float[np.ndarray, "*B S K"],
+    weights: Float[np.ndarray, "*B T S"],
+    *,
+    scale: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """From the gradient of the output to those of q, k, v and of the scores, which is also the bias's.
+
+    A masked pair has a weight of 0, and so no gradient: the mask needs no mention.
+
+    Derived in chapter 09.
+    """
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    grad_v = weights.swapaxes(-1, -2) @ grad
+    grad_scores = softmax_backward(grad @ v.swapaxes(-1, -2), weights)
+    grad_q = grad_scores @ k
+    grad_k = grad_scores.swapaxes(-1, -2) @ q
+    grad_q *= scale
+    grad_k *= scale
+    return grad_q, grad_k, grad_v, grad_scores
 
 
 def split_heads(x: Float[np.ndarray, "*B T D"], n_heads: int) -> Float[np.ndarray, "*B H T K"]:
@@ -121,19 +172,41 @@ def merge_heads(x: Float[np.ndarray, "*B H T K"]) -> Float[np.ndarray, "*B T D"]
     return x.swapaxes(-3, -2).reshape(*B, T, H * K)
 
 
-class MultiHeadAttention:
-    """Self-attention with H heads, each attending in its own d_head = D/H dimensions.
+def repeat_heads(x: Float[np.ndarray, "*B G T K"], times: int) -> Float[np.ndarray, "*B H T K"]:
+    """(..., G, T, K) -> (..., H, T, K): each head of keys or values, `times` times, for the queries it serves.
 
-    `W_q`, `W_k`, `W_v` and `W_o` are (D, D), used as x @ W, and start out normal with variance 1/D, which
-    keeps the variance of what passes through. `positions`, one of the classes in `positions.py`, opens
-    its doors 2 (queries and keys) and 3 (scores) here; door 1 is the caller's:
-    `attention(positions.embed(x))`.
+    Grouped-query attention has H = G · times query heads; query head h uses key/value head h // times.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2. Derived in chapter 03.
+    Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models", section 2.2.
+    Derived in chapter 03.
 
     Raises:
-        ValueError: `n_heads` does not divide `d_model`, or `positions` was made for another n_heads or
-            d_head.
+        ValueError: x has fewer than three axes, or `times` is below 1.
+    """
+    checks.axes("x", x, "G, T, K")
+    checks.whole("times", times)
+    return x if times == 1 else np.repeat(x, times, axis=-3)
+
+
+class MultiHeadAttention(Layer):
+    """Attention with H heads, each attending in its own d_head dimensions.
+
+    The queries come from x, the keys and values from x too or, in cross-attention, from `memory`. `W_q` leads
+    from D to H·K, `W_k` and `W_v` from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H,
+    H/G query heads share each head of keys and values (grouped-query; with G = 1, multi-query). `bias` says
+    which of the four have biases: "none", "qkv" or "all". With `qk_norm`, each query and key is brought to a
+    standard size by an RMSNorm over d_head, so that no score can grow large.
+
+    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries and keys) and 3 (scores)
+    here; door 1 is the caller's: `attention(positions.embed(x))`.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; grouped: Ainslie et al. 2023,
+    "GQA"; qk_norm: Henry et al. 2020, "Query-Key Normalization for Transformers". Derived in chapter 03, its
+    gradient in 09.
+
+    Raises:
+        ValueError: `n_heads` does not divide `d_model` (where `d_head` is not given), `n_kv_heads` does not
+            divide `n_heads`, or `positions` was made for another n_heads or d_head.
     """
 
     def __init__(
@@ -141,75 +214,177 @@ class MultiHeadAttention:
         d_model: int,
         n_heads: int,
         *,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
         positions: NoPositions | None = None,
         causal: bool = False,
-        generator: np.random.Generator,
+        bias: str = "none",
+        qk_norm: bool = False,
+        norm_eps: float = 1e-5,
+        scale: float | None = None,
+        generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        checks.divisible("d_model", d_model, "n_heads", n_heads)
-        self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_model // n_heads
-        self.causal = causal
+        if d_head is None:
+            checks.divisible("d_model", d_model, "n_heads", n_heads)
+            d_head = d_model // n_heads
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
+        checks.one_of("bias", bias, ("none", "qkv", "all"))
+        self.d_model, self.n_heads, self.n_kv_heads, self.d_head = d_model, n_heads, n_kv_heads, d_head
+        self.causal, self.scale = causal, scale
         self.positions = NoPositions() if positions is None else positions
         for size in ("n_heads", "d_head"):
             if hasattr(self.positions, size):
                 checks.equal(f"positions.{size}", getattr(self.positions, size), size, getattr(self, size))
 
-        def weight() -> Float[np.ndarray, "D D"]:
-            return generator.normal(0, d_model**-0.5, (d_model, d_model)).astype(dtype)
+        drawn = {"generator": generator, "dtype": dtype}
+        self.W_q = Linear(d_model, n_heads * d_head, bias=bias != "none", **drawn)
+        self.W_k = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
+        self.W_v = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
+        self.W_o = Linear(n_heads * d_head, d_model, bias=bias == "all", **drawn)
+        self.norm_q = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        self.norm_k = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
 
-        self.W_q, self.W_k, self.W_v, self.W_o = weight(), weight(), weight(), weight()
-
-    def __call__(
+    def forward(
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
-        positions: Integer[np.ndarray, " T"] | None = None,
+        memory: Float[np.ndarray, "*B S D"] | None = None,
+        positions: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
-    ) -> Float[np.ndarray, "*B T D"]:
+        bias: Float[np.ndarray, "..."] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> tuple[Float[np.ndarray, "*B T D"], Callable]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `positions` says where each row of x sits, 0..T-1 by default. `mask`, True = may attend, broadcasts to
-        (..., H, T, S); with `causal`, a query sees what both masks allow, and "before" goes by row, whatever
-        `positions` says. A NaN anywhere in row t of x makes every row NaN, those before t too.
+        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by default. `mask`, True = may
+        attend, broadcasts to (..., H, T, S); with `causal`, a query sees what both masks allow, and "before"
+        goes by row, whatever `positions` says. `bias`, which broadcasts alike, is added to the scores: for a
+        table that many layers share. With a `cache`, x is what is new; its keys and values are added to those
+        of the past. A NaN anywhere in row t of x makes every row NaN, those before t too.
 
         Raises:
             ValueError: a shape does not fit, or a position is one that `positions` cannot place.
             TypeError: x is not floating-point, `positions` not integer or `mask` not boolean.
         """
-        output, _ = self._attend(x, positions, mask)
-        return merge_heads(output) @ self.W_o
+        output, _, attend_backward = self._attend(x, memory, positions, mask, bias, cache)
+        y, output_backward = self.W_o.forward(merge_heads(output))
+
+        def backward(grad: np.ndarray) -> tuple[np.ndarray | None, ...]:
+            """Gives the gradients of x, of `memory` and of `bias`; None for what was not there."""
+            return attend_backward(split_heads(output_backward(grad), self.n_heads))
+
+        return y, backward
 
     def weights(
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
-        positions: Integer[np.ndarray, " T"] | None = None,
+        memory: Float[np.ndarray, "*B S D"] | None = None,
+        positions: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
+        bias: Float[np.ndarray, "..."] | None = None,
     ) -> Float[np.ndarray, "*B H T S"]:
         """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys."""
-        _, weights = self._attend(x, positions, mask)
-        return weights
+        return self._attend(x, memory, positions, mask, bias, None)[1]
 
     def _attend(
         self,
         x: Float[np.ndarray, "*B T D"],
-        positions: Integer[np.ndarray, " T"] | None,
+        memory: Float[np.ndarray, "*B S D"] | None,
+        positions: Integer[np.ndarray, "..."] | None,
         mask: Bool[np.ndarray, "..."] | None,
-    ) -> tuple[Float[np.ndarray, "*B H T K"], Float[np.ndarray, "*B H T S"]]:
+        bias: Float[np.ndarray, "..."] | None,
+        cache: KeyValueCache | None,
+    ) -> tuple[Float[np.ndarray, "*B H T K"], Float[np.ndarray, "*B H T S"], Callable]:
+        """The heads' outputs, the attention paid, and the way back from the outputs to x, memory and bias."""
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
         *B, T, D = x.shape
         checks.equal("x.shape[-1]", D, "d_model", self.d_model)
+        crossing = memory is not None
+        past = 0 if cache is None or crossing else cache.length
         if positions is None:
-            positions = np.arange(T)
-        checks.integers("positions", positions)
-        checks.one_axis("positions", positions, length=T)
-        if mask is not None:
-            checks.mask(mask, (*B, self.n_heads, T, T))
-        if self.causal:
-            mask = causal_mask(T) if mask is None else mask & causal_mask(T)
+            positions = np.arange(past, past + T)
+        checks.places("positions", positions, tuple(B), T)
 
-        q, k, v = (split_heads(x @ W, self.n_heads) for W in (self.W_q, self.W_k, self.W_v))
-        q, k = self.positions.rotate(q, positions), self.positions.rotate(k, positions)
-        bias = self.positions.bias(positions, positions)
-        return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+        q, q_backward = self._heads(x, self.W_q, self.norm_q, None if crossing else positions)
+        if crossing and cache is not None and cache.length:  # what the encoder said never changes
+            k, v = cache.keys, cache.values
+        else:
+            source = memory if crossing else x
+            k, k_backward = self._heads(source, self.W_k, self.norm_k, None if crossing else positions)
+            v, v_backward = self._heads(source, self.W_v, None, None)
+            if cache is not None:
+                k, v = cache.append(k, v)
+        S, times = k.shape[-2], self.n_heads // self.n_kv_heads
+        k, v = repeat_heads(k, times), repeat_heads(v, times)
+        see(q=q, k=k, v=v)
+
+        if mask is not None:
+            checks.mask(mask, (*B, self.n_heads, T, S))
+        if self.causal and T > 1:  # a single query is the last: it sees everything
+            visible = causal_mask(T, S)
+            mask = visible if mask is None else mask & visible
+        key_positions = positions if cache is None else self._key_positions(positions, cache)
+        own = None if crossing else self.positions.bias(positions, key_positions)
+        scores_bias = bias if own is None else own if bias is None else own + bias
+        output, weights = scaled_dot_product_attention(q, k, v, mask=mask, bias=scores_bias, scale=self.scale)
+
+        def backward(grad: np.ndarray) -> tuple[np.ndarray | None, ...]:
+            if cache is not None:
+                raise RuntimeError(
+                    "no gradient leads through a cache: it is for generating, not for training"
+                )
+            grad_q, grad_k, grad_v, grad_scores = scaled_dot_product_attention_backward(
+                grad, q, k, v, weights, scale=self.scale
+            )
+            if own is not None:
+                self.positions.bias_backward(grad_scores, positions, key_positions)
+            # A head of keys and values gets the sum over the query heads that it served.
+            served = (*B, self.n_kv_heads, times, S, self.d_head)
+            grad_k, grad_v = (g.reshape(served).sum(axis=-3) for g in (grad_k, grad_v))
+            grad_x, grad_source = q_backward(grad_q), k_backward(grad_k) + v_backward(grad_v)
+            grad_bias = None if bias is None else sum_to(grad_scores, bias.shape)
+            return (grad_x, grad_source, grad_bias) if crossing else (grad_x + grad_source, None, grad_bias)
+
+        return output, weights, backward
+
+    def _heads(
+        self,
+        x: Float[np.ndarray, "*B T D"],
+        W: Linear,
+        norm: RMSNorm | None,
+        positions: Integer[np.ndarray, "..."] | None,
+    ) -> tuple[Float[np.ndarray, "*B H T K"], Callable]:
+        """Takes x through W, cut into heads, brought to size by `norm` and turned by `positions`, where given."""
+        projected, project_backward = W.forward(x)
+        heads = split_heads(projected, W.n_out // self.d_head)
+        if norm is not None:
+            heads, norm_backward = norm.forward(heads)
+        if positions is not None:
+            heads = self.positions.rotate(heads, positions)
+
+        def backward(grad: np.ndarray) -> np.ndarray:
+            if positions is not None:
+                grad = self.positions.rotate_backward(grad, positions)
+            if norm is not None:
+                grad = norm_backward(grad)
+            return project_backward(merge_heads(grad))
+
+        return heads, backward
+
+    def _key_positions(
+        self, positions: Integer[np.ndarray, "..."], cache: KeyValueCache
+    ) -> Integer[np.ndarray, "..."]:
+        """Where the cached keys are, which only door 3 asks: at 0, 1, 2 …, or the bias is the caller's."""
+        if type(self.positions).bias is NoPositions.bias:
+            return positions
+        places = np.arange(cache.length)
+        if not np.array_equal(positions, places[-len(positions) :]):
+            raise ValueError(
+                f"positions={positions.tolist()} do not follow the {cache.length - len(positions)} cached: for "
+                "other places, give the bias of all of them"
+            )
+        return places

@@ -1,19 +1,22 @@
 """Token ids become vectors: a table with one row for each entry of the vocabulary."""
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
+from glassformer.scratch.layer import Layer, normal
 
 
-class TokenEmbedding:
+class TokenEmbedding(Layer):
     """Looks up one learned vector for each token id.
 
     `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training". Derived in
-    chapter 02.
+    chapter 02, its gradient in 09.
 
     Raises:
         ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1 (the message names the
@@ -26,15 +29,31 @@ class TokenEmbedding:
         vocab_size: int,
         d_model: int,
         *,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         checks.whole("vocab_size", vocab_size)
         checks.whole("d_model", d_model)
         self.vocab_size, self.d_model = vocab_size, d_model
-        self.weight = generator.normal(0, 0.02, (vocab_size, d_model)).astype(dtype)
+        self.weight = normal(generator, 0.02, (vocab_size, d_model), dtype)
 
-    def __call__(self, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "*B T D"]:
+    def forward(self, ids: Integer[np.ndarray, "*B T"]) -> tuple[Float[np.ndarray, "*B T D"], Callable]:
         """Maps ids (..., T) to vectors (..., T, D)."""
         checks.indices("ids", ids, "vocab_size", self.vocab_size)
-        return self.weight[ids]
+
+        def backward(grad: np.ndarray) -> None:
+            self.accumulate(weight=add_at(self.weight.shape, ids, grad))
+
+        return self.weight[ids], backward
+
+
+def add_at(
+    shape: tuple[int, ...], rows: Integer[np.ndarray, "*B"], values: Float[np.ndarray, "*B D"]
+) -> Float[np.ndarray, "V D"]:
+    """Zeros of that shape, with each of `values` added to its row: the backward of looking rows up.
+
+    A row that was looked up twice gets both, which `table[rows] += values` would not do.
+    """
+    table = np.zeros(shape, values.dtype)
+    np.add.at(table, rows.reshape(-1), values.reshape(-1, shape[-1]))
+    return table

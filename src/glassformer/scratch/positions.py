@@ -7,6 +7,7 @@ Attention by itself is blind to order. A position can enter it by three doors, a
     door 3  bias(t, s)   the scores: what is added to them
 
 A method opens one door and leaves the others shut. The classes stand on the functions above them.
+Behind each door is its backward. Positions are (T,), the same for every row of a batch, or (B, T).
 Tables and angles are computed in float64 and cast to the dtype of x where they meet it.
 The axes: B batch, T positions asking (queries), S positions answering (keys), D d_model, H heads, K d_head.
 """
@@ -18,6 +19,8 @@ from jaxtyping import Float, Int, Integer, Real
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
+from glassformer.scratch.embedding import add_at
+from glassformer.scratch.layer import Layer, normal, sum_to
 
 IN_PAIRS = "sines and cosines come in pairs of dimensions"
 
@@ -82,7 +85,7 @@ def rotation_angles(
 
 
 def rotate(
-    x: Float[np.ndarray, "*B T K"], angles: Float[np.ndarray, "T K//2"], *, layout: str = "half"
+    x: Float[np.ndarray, "*B T K"], angles: Float[np.ndarray, "... T K//2"], *, layout: str = "half"
 ) -> Float[np.ndarray, "*B T K"]:
     """Turns each pair of dimensions of x in its plane, pair i of row t by angles[t, i].
 
@@ -101,7 +104,7 @@ def rotate(
     checks.one_of("layout", layout, ("half", "interleaved"))
     T, K = x.shape[-2:]
     checks.even("d_head", K, IN_PAIRS)
-    checks.equal("angles.shape", tuple(angles.shape), "(T, d_head/2)", (T, K // 2))
+    checks.equal("angles.shape[-2:]", tuple(angles.shape[-2:]), "(T, d_head/2)", (T, K // 2))
     if layout == "half":
         first, second = slice(0, K // 2), slice(K // 2, K)  # pair i: dimensions i and i + K/2
     else:
@@ -118,20 +121,20 @@ def rotate(
 
 
 def relative_positions(
-    query_positions: Integer[np.ndarray, " T"], key_positions: Integer[np.ndarray, " S"]
-) -> Int[np.ndarray, "T S"]:
+    query_positions: Integer[np.ndarray, "*B T"], key_positions: Integer[np.ndarray, "*B S"]
+) -> Int[np.ndarray, "*B T S"]:
     """Key minus query, for every pair: negative where the key lies in the query's past.
 
     Derived in chapter 04.
 
     Raises:
-        ValueError: an argument does not have exactly one axis.
+        ValueError: an argument has neither one axis nor, a row for each text of a batch, two.
         TypeError: an argument is not integer.
     """
     for name, positions in (("query_positions", query_positions), ("key_positions", key_positions)):
         checks.integers(name, positions)
-        checks.one_axis(name, positions)
-    return key_positions.astype(np.int64) - query_positions.astype(np.int64)[:, None]
+        checks.one_axis_or_two(name, positions)
+    return key_positions.astype(np.int64)[..., None, :] - query_positions.astype(np.int64)[..., None]
 
 
 def alibi_slopes(n_heads: int) -> Float[np.ndarray, " H"]:
@@ -196,26 +199,46 @@ def t5_bucket(
 # The methods: three doors each
 
 
-class NoPositions:
+class NoPositions(Layer):
     """All three doors shut. The other methods inherit from it and open one."""
 
     def embed(
-        self, x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, " T"] | None = None
+        self, x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, "..."] | None = None
     ) -> Float[np.ndarray, "*B T D"]:
         """Door 1, the input: token vectors (..., T, D), plus their positions if the method does that."""
         return x
 
+    def embed_backward(
+        self, grad: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, "..."] | None = None
+    ) -> Float[np.ndarray, "*B T D"]:
+        """From the gradient of what `embed` gave to that of the token vectors, which a sum leaves as it is."""
+        return grad
+
     def rotate(
-        self, x: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, " T"] | None = None
+        self, x: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, "..."] | None = None
     ) -> Float[np.ndarray, "*B T K"]:
         """Door 2, queries or keys (..., H, T, K), turned by their positions if the method does that."""
         return x
 
+    def rotate_backward(
+        self, grad: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, "..."] | None = None
+    ) -> Float[np.ndarray, "*B T K"]:
+        """From the gradient of what `rotate` gave to that of the queries or keys."""
+        return grad
+
     def bias(
-        self, query_positions: Integer[np.ndarray, " T"], key_positions: Integer[np.ndarray, " S"]
-    ) -> Float[np.ndarray, "H T S"] | None:
+        self, query_positions: Integer[np.ndarray, "*B T"], key_positions: Integer[np.ndarray, "*B S"]
+    ) -> Float[np.ndarray, "*B H T S"] | None:
         """Door 3, what to add to the scores (H, T, S), or None."""
         return None
+
+    def bias_backward(
+        self,
+        grad: Float[np.ndarray, "..."],
+        query_positions: Integer[np.ndarray, "*B T"],
+        key_positions: Integer[np.ndarray, "*B S"],
+    ) -> None:
+        """Takes the gradient of the scores, (..., H, T, S), to the weights behind `bias`, if it has any."""
 
 
 class SinusoidalPositions(NoPositions):
@@ -236,11 +259,12 @@ class SinusoidalPositions(NoPositions):
         self.d_model, self.base = d_model, base
 
     def embed(
-        self, x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, " T"] | None = None
+        self, x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, "..."] | None = None
     ) -> Float[np.ndarray, "*B T D"]:
         """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
         positions = _places(x, positions, "d_model", self.d_model)
-        return x + sinusoidal(positions, self.d_model, base=self.base).astype(x.dtype)
+        waves = sinusoidal(positions.reshape(-1), self.d_model, base=self.base)
+        return x + waves.reshape(*positions.shape, self.d_model).astype(x.dtype)
 
 
 class LearnedPositions(NoPositions):
@@ -260,21 +284,30 @@ class LearnedPositions(NoPositions):
         context_length: int,
         d_model: int,
         *,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         checks.whole("context_length", context_length)
         checks.whole("d_model", d_model)
         self.context_length, self.d_model = context_length, d_model
-        self.weight = generator.normal(0, 0.02, (context_length, d_model)).astype(dtype)
+        self.weight = normal(generator, 0.02, (context_length, d_model), dtype)
 
     def embed(
-        self, x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, " T"] | None = None
+        self, x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, "..."] | None = None
     ) -> Float[np.ndarray, "*B T D"]:
         """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
         positions = _places(x, positions, "d_model", self.d_model)
         checks.indices("positions", positions, "context_length", self.context_length)
         return x + self.weight[positions].astype(x.dtype)
+
+    def embed_backward(
+        self, grad: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, "..."] | None = None
+    ) -> Float[np.ndarray, "*B T D"]:
+        """Adds to the gradient of each row of the table that of the vectors it was added to."""
+        positions = _places(grad, positions, "d_model", self.d_model)
+        each = sum_to(grad, (*positions.shape, self.d_model))
+        self.accumulate(weight=add_at(self.weight.shape, positions, each))
+        return grad
 
 
 class RotaryPositions(NoPositions):
@@ -299,12 +332,27 @@ class RotaryPositions(NoPositions):
         self.d_head, self.base, self.layout, self.interpolation = d_head, base, layout, interpolation
 
     def rotate(
-        self, x: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, " T"] | None = None
+        self, x: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, "..."] | None = None
     ) -> Float[np.ndarray, "*B T K"]:
         """Turns each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
-        positions = _places(x, positions, "d_head", self.d_head)
-        angles = rotation_angles(positions, self.d_head, base=self.base, interpolation=self.interpolation)
-        return rotate(x, angles, layout=self.layout)
+        return rotate(x, self._angles(x, positions), layout=self.layout)
+
+    def rotate_backward(
+        self, grad: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, "..."] | None = None
+    ) -> Float[np.ndarray, "*B T K"]:
+        """Turns the gradient back by the same angles: the transpose of a rotation is its inverse."""
+        return rotate(grad, -self._angles(grad, positions), layout=self.layout)
+
+    def _angles(
+        self, x: Float[np.ndarray, "*B T K"], positions: Integer[np.ndarray, "..."] | None
+    ) -> Float[np.ndarray, "..."]:
+        positions = _places(x, positions, "d_head", self.d_head, heads=True)
+        settings = {"base": self.base, "interpolation": self.interpolation}
+        angles = rotation_angles(positions.reshape(-1), self.d_head, **settings)
+        angles = angles.reshape(*positions.shape, self.d_head // 2)
+        return (
+            angles if positions.ndim == 1 else angles[:, None]
+        )  # (T, K/2) or (B, 1, T, K/2): all heads alike
 
 
 class AlibiPositions(NoPositions):
@@ -324,11 +372,11 @@ class AlibiPositions(NoPositions):
         self.n_heads = n_heads
 
     def bias(
-        self, query_positions: Integer[np.ndarray, " T"], key_positions: Integer[np.ndarray, " S"]
-    ) -> Float[np.ndarray, "H T S"]:
+        self, query_positions: Integer[np.ndarray, "*B T"], key_positions: Integer[np.ndarray, "*B S"]
+    ) -> Float[np.ndarray, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = np.abs(relative_positions(query_positions, key_positions))
-        return alibi_slopes(self.n_heads)[:, None, None] * -distance
+        return alibi_slopes(self.n_heads)[:, None, None] * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):
@@ -351,37 +399,56 @@ class T5Positions(NoPositions):
         bidirectional: bool,
         n_buckets: int = 32,
         max_distance: int = 128,
-        generator: np.random.Generator,
+        generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         checks.whole("n_heads", n_heads)
         checks.t5_buckets(bidirectional, n_buckets, max_distance)
         self.n_heads, self.bidirectional = n_heads, bidirectional
         self.n_buckets, self.max_distance = n_buckets, max_distance
-        self.weight = generator.normal(0, 0.02, (n_buckets, n_heads)).astype(dtype)
+        self.weight = normal(generator, 0.02, (n_buckets, n_heads), dtype)
 
     def bias(
-        self, query_positions: Integer[np.ndarray, " T"], key_positions: Integer[np.ndarray, " S"]
-    ) -> Float[np.ndarray, "H T S"]:
+        self, query_positions: Integer[np.ndarray, "*B T"], key_positions: Integer[np.ndarray, "*B S"]
+    ) -> Float[np.ndarray, "*B H T S"]:
         """The entry of `weight` for each distance and head, (H, T, S)."""
-        buckets = t5_bucket(
+        return np.moveaxis(self.weight[self._buckets(query_positions, key_positions)], -1, -3)
+
+    def bias_backward(
+        self,
+        grad: Float[np.ndarray, "..."],
+        query_positions: Integer[np.ndarray, "*B T"],
+        key_positions: Integer[np.ndarray, "*B S"],
+    ) -> None:
+        """Adds to the gradient of each bucket that of all the scores that it was added to."""
+        buckets = self._buckets(query_positions, key_positions)
+        each = np.moveaxis(sum_to(grad, (*buckets.shape[:-2], self.n_heads, *buckets.shape[-2:])), -3, -1)
+        self.accumulate(weight=add_at(self.weight.shape, buckets, each))
+
+    def _buckets(
+        self, query_positions: Integer[np.ndarray, "*B T"], key_positions: Integer[np.ndarray, "*B S"]
+    ) -> Int[np.ndarray, "*B T S"]:
+        return t5_bucket(
             relative_positions(query_positions, key_positions),
             bidirectional=self.bidirectional,
             n_buckets=self.n_buckets,
             max_distance=self.max_distance,
         )
-        return np.moveaxis(self.weight[buckets], -1, 0)
 
 
 def _places(
-    x: Float[np.ndarray, "*B T D"], positions: Integer[np.ndarray, " T"] | None, size_name: str, size: int
-) -> Integer[np.ndarray, " T"]:
+    x: Float[np.ndarray, "*B T D"],
+    positions: Integer[np.ndarray, "..."] | None,
+    size_name: str,
+    size: int,
+    *,
+    heads: bool = False,
+) -> Integer[np.ndarray, "..."]:
     """Where each row of x sits, 0..T-1 unless said; first checks that x has rows of `size` features."""
     checks.floats("x", x)
     checks.axes("x", x, "T, D")
     checks.equal("x.shape[-1]", x.shape[-1], size_name, size)
     if positions is None:
         return np.arange(x.shape[-2])
-    checks.integers("positions", positions)
-    checks.one_axis("positions", positions, length=x.shape[-2])
+    checks.places("positions", positions, x.shape[:-3] if heads else x.shape[:-2], x.shape[-2])
     return positions

@@ -1,0 +1,142 @@
+"""The key–value cache: what past positions answered with, kept, so that each is computed once.
+
+Under a causal mask a position never sees what comes after it, so its keys and values stay as they are while
+the text grows, and a new token needs only its own.
+"""
+
+import torch
+from jaxtyping import Float, Integer
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from glassformer import _checks as checks
+
+
+class KeyValueCache:
+    """The keys and values of one attention layer, in arrays made once: (B, G, capacity, K) each.
+
+    Derived in chapter 11.
+
+    Raises:
+        ValueError: a size is below 1, what is appended has another shape, or there is no room for it.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        n_kv_heads: int,
+        capacity: int,
+        d_head: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+    ) -> None:
+        for name, size in (
+            ("batch_size", batch_size),
+            ("n_kv_heads", n_kv_heads),
+            ("capacity", capacity),
+            ("d_head", d_head),
+        ):
+            checks.whole(name, size)
+        self.capacity, self.length = capacity, 0
+        shape = (batch_size, n_kv_heads, capacity, d_head)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros_like(self.keys)
+
+    def append(
+        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
+    ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
+        """Adds the keys and values of T new positions, and gives those of all S so far (views, not copies)."""
+        checks.room_in_cache(k.shape, self.keys.shape, self.length)
+        new = slice(self.length, self.length + k.shape[-2])
+        self.keys[:, :, new], self.values[:, :, new] = k, v
+        self.length = new.stop
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def reorder(self, rows: Integer[Tensor, " B"]) -> None:
+        """Row i of the batch becomes what row rows[i] was, as when a beam search drops one text for another."""
+        filled = slice(0, self.length)
+        self.keys[:, :, filled] = self.keys[rows, :, filled]
+        self.values[:, :, filled] = self.values[rows, :, filled]
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the arrays take, in bytes."""
+        return self.keys.nbytes + self.values.nbytes
+
+
+class ModelCache:
+    """A `KeyValueCache` for every block of a decoder, and the places of the positions in it.
+
+    A decoder that looks at an encoder's output has a second one for each block, with the keys and values of
+    that output: made when it is first seen, and never changed.
+
+    Derived in chapter 11.
+    """
+
+    def __init__(self, blocks: list[KeyValueCache]) -> None:
+        self.blocks = blocks
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything; the arrays for the decoder's own positions stay."""
+        for block in self.blocks:
+            block.length = 0
+        self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
+        self.positions = None  # (S,) or (B, S)
+
+    @property
+    def length(self) -> int:
+        """How many positions are cached."""
+        return self.blocks[0].length
+
+    @property
+    def capacity(self) -> int:
+        """How many positions there is room for."""
+        return self.blocks[0].capacity
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it all takes, in bytes: 2 · n_layers · B · G · capacity · K numbers, and the memory's."""
+        return sum(cache.nbytes for cache in (*self.blocks, *self.memory) if cache is not None)
+
+    @property
+    def next_position(self) -> Integer[Tensor, "..."] | int:
+        """Where the next token stands if nothing else is said: one after the last, in every row."""
+        return 0 if self.positions is None else self.positions[..., -1:] + 1
+
+    def place(self, positions: Integer[Tensor, "..."]) -> Integer[Tensor, "..."]:
+        """Notes where T new tokens stand, (T,) or (B, T), and gives the places of all S so far."""
+        if self.positions is not None:
+            rows = torch.broadcast_shapes(
+                self.positions.shape[:-1], positions.shape[:-1]
+            )  # (T,) is for every row
+            past, new = (p.expand(*rows, p.shape[-1]) for p in (self.positions, positions))
+            positions = torch.cat([past, new], dim=-1)
+        self.positions = positions
+        return positions
+
+    def for_memory(self, block: int, length: int) -> KeyValueCache:
+        """The cache of that block's keys and values of an encoder's output of `length` positions."""
+        if self.memory[block] is None:
+            batch_size, n_kv_heads, _, d_head = self.blocks[block].keys.shape
+            like = {"dtype": self.blocks[block].keys.dtype, "device": self.blocks[block].keys.device}
+            self.memory[block] = KeyValueCache(batch_size, n_kv_heads, length, d_head, **like)
+        return self.memory[block]
+
+    def reorder(self, rows: ArrayLike) -> None:
+        """Row i of the batch becomes what row rows[i] was, in every block.
+
+        Raises:
+            ValueError: an entry of `rows` is not a row, or there are more or fewer than the batch has.
+            TypeError: `rows` is not integers.
+        """
+        rows = torch.as_tensor(rows, device=self.blocks[0].keys.device)
+        batch_size = len(self.blocks[0].keys)
+        checks.one_axis("rows", rows, length=batch_size)
+        checks.indices("rows", rows, "batch_size", batch_size)
+        for cache in (*self.blocks, *self.memory):
+            if cache is not None:
+                cache.reorder(rows)
+        if self.positions is not None and self.positions.ndim == 2:
+            self.positions = self.positions[rows]

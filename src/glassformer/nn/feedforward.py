@@ -1,0 +1,104 @@
+"""The feed-forward network: every position by itself, widened, bent, and brought back.
+
+The axes: T positions, D d_model, F d_ff.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from glassformer import _checks as checks
+from glassformer.nn.linear import Linear
+from glassformer.trace import see
+
+# Activations: one number in, one out
+
+
+def relu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """max(x, 0): what is negative is cut off. Derived in chapter 06."""
+    return torch.relu(x)
+
+
+def gelu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """Exact: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the chance that a normal number is below x.
+
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in chapter 06.
+    """
+    return functional.gelu(x)
+
+
+def gelu_tanh(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """GELU with Φ replaced by a tanh that is near it: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
+
+    What GPT-2 computes. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a sigmoid.
+
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2. Derived in chapter 06.
+    """
+    return functional.gelu(x, approximate="tanh")
+
+
+def silu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """Swish: x · σ(x), where σ is the `sigmoid`.
+
+    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in chapter 06.
+    """
+    return functional.silu(x)
+
+
+def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
+    return torch.sigmoid(x)
+
+
+# The name that a configuration gives: what bends, and whether a second projection gates it
+ACTIVATIONS = {
+    "relu": (relu, False),
+    "gelu": (gelu, False),
+    "gelu_tanh": (gelu_tanh, False),
+    "swiglu": (silu, True),
+    "geglu": (gelu, True),
+    "geglu_tanh": (gelu_tanh, True),
+}
+
+
+class FeedForward(nn.Module):
+    """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
+
+    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back. `activation` is "relu",
+    "gelu" or "gelu_tanh", or a gated one: "swiglu", "geglu" or "geglu_tanh".
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated: Shazeer 2020, "GLU Variants
+    Improve Transformer". Derived in chapter 06, its gradient in 09.
+
+    Raises:
+        ValueError: a size is below 1, `activation` is none of these, or the last axis of x not `d_model`.
+        TypeError: x is not floating-point.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: str = "gelu_tanh",
+        bias: bool = True,
+        generator: torch.Generator | None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.one_of("activation", activation, ACTIVATIONS)
+        self.activation = activation
+        gated = ACTIVATIONS[activation][1]
+        drawn = {"bias": bias, "generator": generator, "dtype": dtype}
+        self.W_up = Linear(d_model, d_ff, **drawn)
+        self.W_gate = Linear(d_model, d_ff, **drawn) if gated else None
+        self.W_down = Linear(d_ff, d_model, **drawn)
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Maps x (..., D) to (..., D)."""
+        act, gated = ACTIVATIONS[self.activation]
+        up = self.W_up(x)  # (..., F)
+        neurons = act(self.W_gate(x)) * up if gated else act(up)
+        see(neurons=neurons)
+        return self.W_down(neurons)

@@ -1,0 +1,321 @@
+"""The whole machine: embeddings, stacks of blocks, a head; three families from the same parts.
+
+The axes: B batch, T positions, S positions that are looked at, D d_model, V vocabulary.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Integer
+from torch import Tensor, nn
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.nn.block import Block, norm_of
+from glassformer.nn.cache import KeyValueCache, ModelCache
+from glassformer.nn.embedding import TokenEmbedding
+from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.positions import (
+    AlibiPositions,
+    LearnedPositions,
+    NoPositions,
+    SinusoidalPositions,
+    T5Positions,
+)
+from glassformer.trace import enter, see
+
+
+def positions_of(
+    config: ModelConfig, *, causal: bool, generator: torch.Generator | None, dtype: torch.dtype
+) -> NoPositions:
+    """What tells a whole stack where its tokens are: doors 1 and 3. RoPE's door, 2, is in every attention."""
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(config.d_model)
+        case "learned":
+            return LearnedPositions(config.context_length, config.d_model, generator=generator, dtype=dtype)
+        case "alibi":
+            return AlibiPositions(config.n_heads)
+        case "t5":
+            return T5Positions(
+                config.n_heads,
+                bidirectional=not causal,
+                n_buckets=config.t5_n_buckets,
+                max_distance=config.t5_max_distance,
+                generator=generator,
+                dtype=dtype,
+            )
+    return NoPositions()
+
+
+class Stack(nn.Module):
+    """Blocks one after another, with positions before the first and, if they are pre-norm, a norm at the end.
+
+    An encoder's stack is not causal; a decoder's is, and with `crossing` each of its blocks also looks at an
+    encoder's output.
+
+    Derived in chapter 08, its gradient in 09.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        n_layers: int,
+        *,
+        causal: bool,
+        crossing: bool = False,
+        generator: torch.Generator | None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        self.name = "decoder" if causal else "encoder"
+        drawn = {"generator": generator, "dtype": dtype}
+        self.positions = positions_of(config, causal=causal, **drawn)
+        self.embedding_norm = norm_of(config, dtype) if config.embedding_norm else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            Block(config, causal=causal, crossing=crossing, **drawn) for _ in range(n_layers)
+        )
+        self.norm = norm_of(config, dtype) if config.norm_placement == "pre" else None
+
+    def forward(
+        self,
+        x: Float[Tensor, "*B T D"],
+        *,
+        memory: Float[Tensor, "*B S D"] | None = None,
+        positions: Integer[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        cache: ModelCache | None = None,
+    ) -> Float[Tensor, "*B T D"]:
+        """Maps token vectors (..., T, D) to final states (..., T, D).
+
+        The masks say which positions are real, (B, S); the causal mask is the stack's own affair.
+        """
+        if positions is None:
+            positions = torch.arange(x.shape[-2], device=x.device)
+            if cache is not None:
+                positions = positions + cache.next_position
+        mask = None if mask is None else mask[..., None, None, :]  # (B, 1, 1, S): for every head and query
+        memory_mask = None if memory_mask is None else memory_mask[..., None, None, :]
+
+        enter(f"{self.name}: in")
+        x = self.positions.embed(x, positions)
+        key_positions = positions if cache is None else cache.place(positions)
+        bias = self.positions.bias(positions, key_positions)  # one for all blocks
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        x = self.dropout(x)
+        see(stream=x)
+        for i, block in enumerate(self.blocks):
+            enter(f"{self.name}: block {i}")
+            x = block(
+                x,
+                memory=memory,
+                positions=positions,
+                mask=mask,
+                bias=bias,
+                memory_mask=memory_mask,
+                cache=None if cache is None else cache.blocks[i],
+                memory_cache=None
+                if cache is None or memory is None
+                else cache.for_memory(i, memory.shape[-2]),
+            )
+        enter(f"{self.name}: out")
+        if self.norm is not None:
+            x = self.norm(x)
+            see(normed=x)
+        return x
+
+
+class Transformer(nn.Module):
+    """A Transformer as its configuration describes it.
+
+    A decoder continues a text: every position sees what came before. An encoder reads one: every position
+    sees all. An encoder–decoder does both: the decoder continues its own text and looks at what the encoder
+    made of another, the source. All use the same blocks and one token embedding.
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et al. 2018; encoder: Devlin et
+    al. 2019. Derived in chapter 08, the families in chapter 12, its gradient in 09.
+
+    Raises:
+        TypeError: `config` is not a ModelConfig.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        generator: torch.Generator | None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.instance("config", config, ModelConfig)
+        self.config = config
+        drawn = {"generator": generator, "dtype": dtype}
+        two = config.family == "encoder-decoder"
+        self.token_embedding = TokenEmbedding(config.vocab_size, config.d_model, **drawn)
+        self.segment_embedding = (
+            TokenEmbedding(config.n_segments, config.d_model, **drawn) if config.n_segments else None
+        )
+        self.encoder = (
+            Stack(config, config.n_layers, causal=False, **drawn) if config.family != "decoder" else None
+        )
+        self.decoder = (
+            Stack(
+                config,
+                config.n_decoder_layers if two else config.n_layers,
+                causal=True,
+                crossing=two,
+                **drawn,
+            )
+            if config.family != "encoder"
+            else None
+        )
+        self.unembedding = Unembedding(config, **drawn) if config.head != "none" else None
+        if config.head == "tied":
+            # Lies in memory as (D, V), and is still (V, D): for each new token the head reads the whole table, and
+            # reads it so nearly twice as fast, while the embedding looks up a single row.
+            table = self.token_embedding.weight
+            table.data = table.data.T.contiguous().T
+        self.pooler = Pooler(config.d_model, **drawn) if config.pooler else None
+
+    def forward(
+        self,
+        ids: Integer[Tensor, "*B T"],
+        *,
+        mask: Bool[Tensor, "*B _"] | None = None,
+        positions: Integer[Tensor, "..."] | None = None,
+        segments: Integer[Tensor, "*B T"] | None = None,
+        source: Integer[Tensor, "*B S"] | None = None,
+        memory: Float[Tensor, "*B S D"] | None = None,
+        source_mask: Bool[Tensor, "*B S"] | None = None,
+        cache: ModelCache | None = None,
+    ) -> Float[Tensor, "*B T V"]:
+        """Maps ids (..., T) to logits (..., T, V), or where the model has no head to final states (..., T, D).
+
+        `mask` (..., S) is True at real tokens and False at padding, with a cache for all that is cached and
+        new. `positions` is (T,) or (B, T), by default 0..T-1 or, with a cache, what follows. An
+        encoder–decoder takes the ids to read as `source`, or as `memory` what `encode` made of them, with
+        `source_mask` for their padding. With a `cache`, ids are the new ones only.
+
+        Raises:
+            ValueError: an input does not fit the family, the sizes or the cache.
+            TypeError: ids are not integers, or a mask is not boolean.
+        """
+        hidden = self._hidden(ids, mask, positions, segments, source, memory, source_mask, cache)
+        if self.unembedding is None:
+            return hidden
+        logits = self.unembedding(hidden, self.token_embedding)
+        see(logits=logits)
+        return logits
+
+    def hidden(
+        self,
+        ids: Integer[Tensor, "*B T"],
+        *,
+        mask: Bool[Tensor, "*B _"] | None = None,
+        positions: Integer[Tensor, "..."] | None = None,
+        segments: Integer[Tensor, "*B T"] | None = None,
+        source: Integer[Tensor, "*B S"] | None = None,
+        memory: Float[Tensor, "*B S D"] | None = None,
+        source_mask: Bool[Tensor, "*B S"] | None = None,
+        cache: ModelCache | None = None,
+    ) -> Float[Tensor, "*B T D"]:
+        """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits. Takes what forward does."""
+        return self._hidden(ids, mask, positions, segments, source, memory, source_mask, cache)
+
+    def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
+        """Maps final states (..., D) to logits (..., V).
+
+        Raises:
+            ValueError: the model has no head.
+        """
+        checks.has_part("head", self.unembedding)
+        return self.unembedding(hidden, self.token_embedding)
+
+    def pool(self, hidden: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B D"]:
+        """Maps final states (..., T, D) to one vector for the text, (..., D).
+
+        Raises:
+            ValueError: the model has no pooler.
+        """
+        checks.has_part("pooler", self.pooler)
+        return self.pooler(hidden)
+
+    def encode(
+        self, source: Integer[Tensor, "*B S"], *, mask: Bool[Tensor, "*B S"] | None = None
+    ) -> Float[Tensor, "*B S D"]:
+        """Maps ids (..., S) to the final states of the encoder, (..., S, D).
+
+        Raises:
+            ValueError: the model has no encoder, or an input does not fit.
+        """
+        checks.has_part("encoder", self.encoder)
+        checks.text_to_read(self.config, source, mask, "mask")
+        return self._encode(source, mask, None, None)
+
+    def new_cache(self, batch_size: int, length: int) -> ModelCache:
+        """An empty cache for `batch_size` texts of up to `length` positions.
+
+        Raises:
+            ValueError: the model has no decoder, or a size is below 1.
+        """
+        checks.has_part("decoder", self.decoder)
+        config, weight = self.config, self.token_embedding.weight
+        return ModelCache(
+            [
+                KeyValueCache(
+                    batch_size,
+                    config.n_kv_heads,
+                    length,
+                    config.d_head,
+                    dtype=weight.dtype,
+                    device=weight.device,
+                )
+                for _ in self.decoder.blocks
+            ]
+        )
+
+    def _hidden(
+        self,
+        ids: Integer[Tensor, "*B T"],
+        mask: Bool[Tensor, "*B _"] | None,
+        positions: Integer[Tensor, "..."] | None,
+        segments: Integer[Tensor, "*B T"] | None,
+        source: Integer[Tensor, "*B S"] | None,
+        memory: Float[Tensor, "*B S D"] | None,
+        source_mask: Bool[Tensor, "*B S"] | None,
+        cache: ModelCache | None,
+    ) -> Float[Tensor, "*B T D"]:
+        checks.model_inputs(self.config, ids, mask, positions, segments, source, memory, source_mask, cache)
+        if self.decoder is None:
+            return self._encode(ids, mask, positions, segments)
+        if source is not None:
+            memory = self._encode(source, source_mask, None, None)
+        return self.decoder(
+            self._embed(ids, None),
+            memory=memory,
+            positions=positions,
+            mask=mask,
+            memory_mask=source_mask,
+            cache=cache,
+        )
+
+    def _encode(
+        self,
+        ids: Integer[Tensor, "*B S"],
+        mask: Bool[Tensor, "*B S"] | None,
+        positions: Integer[Tensor, "..."] | None,
+        segments: Integer[Tensor, "*B S"] | None,
+    ) -> Float[Tensor, "*B S D"]:
+        return self.encoder(self._embed(ids, segments), positions=positions, mask=mask)
+
+    def _embed(
+        self, ids: Integer[Tensor, "*B T"], segments: Integer[Tensor, "*B T"] | None
+    ) -> Float[Tensor, "*B T D"]:
+        """Token vectors, and for BERT what says which of two texts each belongs to (the first by default)."""
+        x = self.token_embedding(ids)
+        if self.config.embedding_scale != 1:
+            x = x * self.config.embedding_scale
+        if self.segment_embedding is not None:
+            x = x + self.segment_embedding(torch.zeros_like(ids) if segments is None else segments)
+        return x

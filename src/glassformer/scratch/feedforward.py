@@ -1,0 +1,169 @@
+"""The feed-forward network: every position by itself, widened, bent, and brought back.
+
+The axes: T positions, D d_model, F d_ff.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import DTypeLike
+
+from glassformer import _checks as checks
+from glassformer.scratch.layer import Layer
+from glassformer.scratch.linear import Linear
+from glassformer.trace import see
+
+# Activations: one number in, one out, each with its slope, which is all that its backward needs
+
+
+def relu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """max(x, 0): what is negative is cut off. Derived in chapter 06."""
+    return np.maximum(x, 0)
+
+
+def relu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """The slope of `relu`: 1 where x > 0, else 0 (at 0 too, as in torch). Derived in chapter 09."""
+    return (x > 0).astype(x.dtype)
+
+
+def gelu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """Exact: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the chance that a normal number is below x.
+
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in chapter 06.
+    """
+    return x * _normal_cdf(x)
+
+
+def gelu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """The slope of `gelu`: Φ(x) + x · φ(x), where φ is the normal density. Derived in chapter 09."""
+    return _normal_cdf(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def _normal_cdf(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    from scipy.special import erf  # NumPy has none; imported here, since only the exact GELU needs SciPy
+
+    return (1 + erf(x / math.sqrt(2))) / 2
+
+
+# math.sqrt gives a plain Python number. np.sqrt would give a float64 that turns float32 arrays into float64.
+GELU_SCALE, GELU_CUBIC = math.sqrt(8 / math.pi), 0.044715
+
+
+def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """GELU with Φ replaced by a tanh that is near it: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
+
+    What GPT-2 computes. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a sigmoid.
+
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2. Derived in chapter 06.
+    """
+    return x * sigmoid(_bent(x))
+
+
+def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """The slope of `gelu_tanh`, by the product rule. Derived in chapter 09."""
+    s = sigmoid(_bent(x))
+    slope = _bent(x, cubic=3 * GELU_CUBIC)  # x times the slope of _bent
+    slope *= 1 - s
+    slope += 1
+    slope *= s
+    return slope
+
+
+def _bent(x: Float[np.ndarray, "*B"], cubic: float = GELU_CUBIC) -> Float[np.ndarray, "*B"]:
+    """√(8/π) · (x + 0.044715x³), in place: it takes longer to make a large array than to fill one."""
+    bent = x * x
+    bent *= cubic
+    bent += 1
+    bent *= x
+    bent *= GELU_SCALE
+    return bent
+
+
+def silu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """Swish: x · σ(x), where σ is the `sigmoid`.
+
+    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in chapter 06.
+    """
+    return x * sigmoid(x)
+
+
+def silu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """The slope of `silu`: σ(x) · (1 + x · (1 − σ(x))). Derived in chapter 09."""
+    s = sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
+    s = -x
+    with np.errstate(over="ignore"):  # exp of a large number is inf, and 1 / inf the 0 that we want
+        np.exp(s, out=s)
+    s += 1
+    return np.divide(1, s, out=s)
+
+
+# The name that a configuration gives: what bends, its slope, and whether a second projection gates it
+ACTIVATIONS = {
+    "relu": (relu, relu_slope, False),
+    "gelu": (gelu, gelu_slope, False),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_slope, False),
+    "swiglu": (silu, silu_slope, True),
+    "geglu": (gelu, gelu_slope, True),
+    "geglu_tanh": (gelu_tanh, gelu_tanh_slope, True),
+}
+
+
+class FeedForward(Layer):
+    """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
+
+    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back. `activation` is "relu",
+    "gelu" or "gelu_tanh", or a gated one: "swiglu", "geglu" or "geglu_tanh".
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated: Shazeer 2020, "GLU Variants
+    Improve Transformer". Derived in chapter 06, its gradient in 09.
+
+    Raises:
+        ValueError: a size is below 1, `activation` is none of these, or the last axis of x not `d_model`.
+        TypeError: x is not floating-point.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: str = "gelu_tanh",
+        bias: bool = True,
+        generator: np.random.Generator | None,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        checks.one_of("activation", activation, ACTIVATIONS)
+        self.activation = activation
+        gated = ACTIVATIONS[activation][2]
+        drawn = {"bias": bias, "generator": generator, "dtype": dtype}
+        self.W_up = Linear(d_model, d_ff, **drawn)
+        self.W_gate = Linear(d_model, d_ff, **drawn) if gated else None
+        self.W_down = Linear(d_ff, d_model, **drawn)
+
+    def forward(self, x: Float[np.ndarray, "*B D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+        """Maps x (..., D) to (..., D)."""
+        act, slope, gated = ACTIVATIONS[self.activation]
+        up, up_backward = self.W_up.forward(x)  # (..., F)
+        if gated:
+            gate, gate_backward = self.W_gate.forward(x)
+            bent = act(gate)
+            neurons = bent * up
+        else:
+            neurons = act(up)
+        see(neurons=neurons)
+        y, down_backward = self.W_down.forward(neurons)
+
+        def backward(grad: np.ndarray) -> np.ndarray:
+            grad = down_backward(grad)
+            if gated:
+                return up_backward(grad * bent) + gate_backward(grad * up * slope(gate))
+            return up_backward(grad * slope(up))
+
+        return y, backward

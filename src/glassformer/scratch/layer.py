@@ -1,0 +1,130 @@
+"""What every layer in NumPy can do: name its weights, take in gradients, be saved. PyTorch has `nn.Module`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from glassformer import _checks as checks
+
+Shape = tuple[int, ...]
+
+
+class Layer:
+    """Weights and sublayers by name, and the gradients of the weights.
+
+    A subclass writes `forward`, which gives two things: the output, and a function `backward`. That function
+    takes the gradient of the loss with respect to the output, adds to the gradient of every weight, and gives
+    the gradient with respect to the input: the chain rule, one layer at a time. It remembers of the forward
+    pass what it needs, and nothing is kept once it is dropped. Calling the layer gives the output alone.
+
+    Every attribute that is an array is a weight, and every one that is a layer, or a list of layers, a
+    sublayer; a name that starts with an underscore is neither.
+
+    Derived in chapter 09.
+    """
+
+    training = True  # as in torch: dropout drops, and what backward needs is kept
+
+    def forward(self, *inputs: Any, **options: Any) -> tuple[Any, Callable]:
+        """The output and `backward`."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """The output of `forward`, without its backward."""
+        return self.forward(*inputs, **options)[0]
+
+    def layers(self, prefix: str = "") -> Iterator[tuple[str, "Layer"]]:
+        """This layer and all below it, each with its path, such as `decoder.blocks.0.attention`."""
+        yield prefix, self
+        for name, value in vars(self).items():
+            if name[0] == "_":
+                continue
+            children = enumerate(value) if isinstance(value, list) else [(None, value)]
+            for i, child in children:
+                if isinstance(child, Layer):
+                    path = name if i is None else f"{name}.{i}"
+                    yield from child.layers(f"{prefix}.{path}" if prefix else path)
+
+    def _places(self) -> Iterator[tuple[str, "Layer", str]]:
+        """Every weight once, under its first path: the path, the layer that holds it, its name there."""
+        met = set()
+        for path, layer in self.layers():
+            for name, value in vars(layer).items():
+                if isinstance(value, np.ndarray) and name[0] != "_" and id(value) not in met:
+                    met.add(id(value))
+                    yield f"{path}.{name}" if path else name, layer, name
+
+    def named_parameters(self) -> dict[str, np.ndarray]:
+        """Every weight by its path. These are the arrays themselves: change them in place to train."""
+        return {path: getattr(layer, name) for path, layer, name in self._places()}
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        """The gradient of every weight that has one, under the names of `named_parameters`."""
+        return {
+            path: layer._gradients[name]
+            for path, layer, name in self._places()
+            if name in vars(layer).get("_gradients", {})
+        }
+
+    def accumulate(self, **gradients: np.ndarray) -> None:
+        """Adds to the gradients of this layer's own weights, by name, as every `backward` does.
+
+        Adds, because a weight that is used twice has the sum of both uses' gradients.
+        """
+        kept = vars(self).setdefault("_gradients", {})
+        for name, gradient in gradients.items():
+            kept[name] = kept[name] + gradient if name in kept else gradient
+
+    def zero_gradients(self) -> None:
+        """Forgets all gradients, before the next batch."""
+        for _, layer in self.layers():
+            vars(layer).pop("_gradients", None)
+
+    def train(self, mode: bool = True) -> "Layer":
+        """Sets this layer and all below it to training, or with False to evaluation; gives the layer."""
+        for _, layer in self.layers():
+            layer.training = mode
+        return self
+
+    def eval(self) -> "Layer":
+        """Sets this layer and all below it to evaluation: no dropout; a model keeps nothing for backward."""
+        return self.train(False)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """A copy of every weight by its path, to be saved."""
+        return {path: weight.copy() for path, weight in self.named_parameters().items()}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Puts the values of `state` in place of the weights. If anything does not fit, nothing is changed.
+
+        Raises:
+            ValueError: a weight is missing or of another shape, or a name is not one of this layer's.
+        """
+        weights = self.named_parameters()
+        checks.state_dict(
+            {name: weight.shape for name, weight in weights.items()},
+            {name: tuple(values.shape) for name, values in state.items()},
+        )
+        for name, weight in weights.items():
+            weight[...] = state[name]
+
+
+def normal(
+    generator: np.random.Generator | None, deviation: float, shape: Shape, dtype: DTypeLike
+) -> np.ndarray:
+    """A weight to start from: normal around 0 with that standard deviation.
+
+    Zeros where `generator` is None: weights that are about to be loaded need no drawing.
+    """
+    if generator is None:
+        return np.zeros(shape, dtype)
+    return generator.normal(0, deviation, shape).astype(dtype)
+
+
+def sum_to(gradient: np.ndarray, shape: Shape) -> np.ndarray:
+    """Undoes broadcasting: what was used in many places gets the sum of the gradients of all of them."""
+    gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+    repeated = tuple(i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1)
+    return gradient.sum(axis=repeated, keepdims=True) if repeated else gradient

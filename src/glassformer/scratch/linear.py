@@ -1,0 +1,58 @@
+"""The linear map: every output is a weighted sum of the inputs."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import DTypeLike
+
+from glassformer import _checks as checks
+from glassformer.scratch.layer import Layer, normal
+
+
+class Linear(Layer):
+    """x @ weight + bias, for each row of x by itself.
+
+    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the variance of what passes
+    through; `bias` (n_out), if there is one, starts at 0. (torch's own Linear keeps its weight the other way
+    round, (n_out, n_in).)
+
+    Derived in chapter 06, its gradient in 09.
+
+    Raises:
+        ValueError: a size is below 1, or the last axis of x is not n_in.
+        TypeError: x is not floating-point.
+    """
+
+    def __init__(
+        self,
+        n_in: int,
+        n_out: int,
+        *,
+        bias: bool = True,
+        generator: np.random.Generator | None,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        checks.whole("n_in", n_in)
+        checks.whole("n_out", n_out)
+        self.n_in, self.n_out = n_in, n_out
+        self.weight = normal(generator, n_in**-0.5, (n_in, n_out), dtype)
+        self.bias = np.zeros(n_out, dtype) if bias else None
+
+    def forward(self, x: Float[np.ndarray, "*B n_in"]) -> tuple[Float[np.ndarray, "*B n_out"], Callable]:
+        """Maps x (..., n_in) to (..., n_out)."""
+        checks.floats("x", x)
+        checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
+        rows = x.reshape(-1, self.n_in)  # one large product is faster than many small ones
+        y = rows @ self.weight
+        if self.bias is not None:
+            y += self.bias
+
+        def backward(grad: np.ndarray) -> np.ndarray:
+            grads = grad.reshape(-1, self.n_out)
+            self.accumulate(weight=rows.T @ grads)
+            if self.bias is not None:
+                self.accumulate(bias=grads.sum(axis=0))
+            return (grads @ self.weight.T).reshape(x.shape)
+
+        return y.reshape(*x.shape[:-1], self.n_out), backward

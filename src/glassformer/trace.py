@@ -1,0 +1,87 @@
+"""Looking inside: the layers name what they compute, and a trace keeps it for as long as it is open."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+
+class Seen(NamedTuple):
+    """One array on its way through a model: the part and sublayer that computed it, its name, the array."""
+
+    part: str  # such as "decoder: block 3"
+    sublayer: str  # "attention", "cross-attention", "feed-forward", or "" outside of blocks
+    name: str  # such as "weights"
+    array: Any
+
+
+class Trace(list[Seen]):
+    """All that was seen, in the order in which it was computed.
+
+    Derived in chapter 01.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = self.sublayer = ""
+
+    def arrays(self, name: str, sublayer: str | None = None) -> list[Any]:
+        """Every array of that name, such as "weights", block by block; of one kind of sublayer only, if given."""
+        return [seen.array for seen in self if seen.name == name and sublayer in (None, seen.sublayer)]
+
+    def __str__(self) -> str:
+        """A table with one line for each array: where, its name, its shape, how many numbers it has."""
+        rows = [("part", "sublayer", "array", "shape", "numbers")]
+        before = ("", "")
+        for part, sublayer, name, array in self:
+            where = (part if part != before[0] else "", sublayer if (part, sublayer) != before else "")
+            shape = "(" + ", ".join(map(str, array.shape)) + ")"
+            rows.append((*where, name, shape, f"{math.prod(array.shape):,}"))
+            before = (part, sublayer)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = []
+        for *cells, numbers in rows:
+            words = [cell.ljust(width) for cell, width in zip(cells, widths[:-1], strict=True)]
+            lines.append("  ".join([*words, numbers.rjust(widths[-1])]))
+        return "\n".join(lines)
+
+
+_open: list[Trace] = []
+
+
+@contextmanager
+def trace() -> Iterator[Trace]:
+    """Keeps what the layers of either room compute inside the `with` block.
+
+    `with trace() as seen: model(ids)` leaves in `seen` the arrays themselves, not copies. Traces nest; each
+    keeps what happens while it is open.
+    """
+    opened = Trace()
+    _open.append(opened)
+    try:
+        yield opened
+    finally:
+        _open[:] = [other for other in _open if other is not opened]
+
+
+def see(**arrays: Any) -> None:
+    """Called by the layers: shows `arrays` to the traces that are open, most often none."""
+    for opened in _open:
+        opened.extend(Seen(opened.part, opened.sublayer, name, array) for name, array in arrays.items())
+
+
+def enter(part: str) -> None:
+    """Called by the stacks: what is seen from here on belongs to `part`."""
+    for opened in _open:
+        opened.part, opened.sublayer = part, ""
+
+
+def enter_sublayer(sublayer: str) -> None:
+    """Called by the blocks: what is seen from here on belongs to that sublayer."""
+    for opened in _open:
+        opened.sublayer = sublayer
+
+
+def tracing() -> bool:
+    """Whether any trace is open."""
+    return bool(_open)

@@ -1,0 +1,141 @@
+"""The cache: what it holds, what it refuses, and that a refusal changes nothing."""
+
+import numpy as np
+import pytest
+import torch
+
+from .grid import SYSTEMS
+from .rooms import both_rooms
+from .twins import build, run
+
+DECODERS = ["GPT-2", "the modern one", "BLOOM", "2017", "T5"]
+every_decoder = pytest.mark.parametrize("name", DECODERS)
+ROUNDING = 1e-12
+
+
+def built(room, name):
+    return build(room, SYSTEMS[name])
+
+
+def source_of(model, rows=3):
+    if model.config.family == "decoder":
+        return {}
+    return {"source": np.random.default_rng(5).integers(0, 11, (rows, 4))}
+
+
+def step(room, model, ids, cache, **read):
+    arrays = {name: room.array(values) for name, values in read.items()}
+    with torch.no_grad():
+        return room.numpy(model(room.array(ids), cache=cache, **arrays))
+
+
+@both_rooms
+@every_decoder
+def test_reordering_rows_is_having_read_them_in_that_order(room, name):
+    model, ids, order = built(room, name), np.arange(18).reshape(3, 6) % 11, [2, 0, 2]
+    source, cache = source_of(model), model.new_cache(3, 6)
+    positions = np.array([[0, 1, 2, 3], [0, 0, 0, 1], [5, 6, 7, 8]])
+    step(room, model, ids[:, :4], cache, positions=positions, **source)
+    cache.reorder(order)
+    source = {n: values[order] for n, values in source.items()}
+    continued = step(room, model, ids[:, 4:5], cache, **source)
+    all_positions = np.concatenate([positions, positions[:, -1:] + 1], axis=1)[order]
+    read = {"ids": np.concatenate([ids[order, :4], ids[:, 4:5]], axis=1), "positions": all_positions}
+    assert np.abs(continued - run(room, model, read | source)[:, 4:]).max() <= ROUNDING
+
+
+@both_rooms
+@every_decoder
+def test_after_a_reset_it_is_as_new(room, name):
+    model, ids = built(room, name), np.arange(15).reshape(3, 5) % 11
+    cache = model.new_cache(3, 5)
+    step(room, model, ids, cache, **source_of(model))
+    held = [block.keys for block in cache.blocks]
+    cache.reset()
+    assert cache.length == 0
+    other = {n: v[::-1].copy() for n, v in source_of(model).items()}
+    fresh = step(room, model, ids[::-1].copy(), cache, **other)
+    np.testing.assert_array_equal(fresh, step(room, model, ids[::-1].copy(), model.new_cache(3, 5), **other))
+    assert all(block.keys is keys for block, keys in zip(cache.blocks, held, strict=True))
+
+
+@both_rooms
+@every_decoder
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_what_is_refused_changes_nothing(room, name):
+    """Too many ids, an id or a position that is none: the cache can be used on as if nobody had asked."""
+    model, ids = built(room, name), np.arange(18).reshape(3, 6) % 11
+    source, cache, twin = source_of(model), model.new_cache(3, 6), model.new_cache(3, 6)
+    for one in (cache, twin):
+        step(room, model, ids[:, :4], one, **source)
+    refused = [
+        (ids[:, :3], {}, "capacity=6 positions: 4 are there, and 3 more do not fit"),
+        (ids[:, :1] + 11, {}, r"ids\[0, 0\]=\d+ is outside 0..10"),
+        (ids[:, :1], {"positions": np.array([0, 1])}, "positions has 2 entries"),
+        (ids[:, :1], {"mask": np.ones((3, 4), bool)}, r"mask.shape=\(3, 4\) does not match .*=\(3, 5\)"),
+    ]
+    if model.config.positions == "learned":
+        refused.append((ids[:, :1], {"positions": np.array([12])}, r"positions\[0\]=12 is outside 0..11"))
+    for new, given, message in refused:
+        with pytest.raises(ValueError, match=message):
+            step(room, model, new, cache, **given, **source)
+    assert cache.length == 4
+    np.testing.assert_array_equal(
+        step(room, model, ids[:, 4:], cache, **source), step(room, model, ids[:, 4:], twin, **source)
+    )
+
+
+@both_rooms
+def test_positions_that_are_left_out_follow_those_that_were_given(room):
+    model, ids = built(room, "GPT-2"), np.arange(10).reshape(2, 5)
+    asked = [
+        ([0, 3], [[4, 5, 6]] * 2, [[0, 3, 4, 5, 6]] * 2),  # for all rows alike
+        ([[0, 0], [7, 8]], [[1, 2, 3], [9, 10, 11]], [[0, 0, 1, 2, 3], [7, 8, 9, 10, 11]]),
+    ]
+    for first, follow, everywhere in asked:
+        expected = run(room, model, {"ids": ids, "positions": np.array(everywhere)})[:, 2:]
+        for second in ({}, {"positions": np.array(follow)}):
+            cache = model.new_cache(2, 5)
+            step(room, model, ids[:, :2], cache, positions=np.array(first))
+            assert np.abs(step(room, model, ids[:, 2:], cache, **second) - expected).max() <= ROUNDING
+
+
+@both_rooms
+def test_its_size_is_known_beforehand(room):
+    config = SYSTEMS["the modern one"]
+    model = room.layers.Transformer(config, generator=None)
+    cache = model.new_cache(3, 7)
+    assert (cache.length, cache.capacity) == (0, 7)
+    assert cache.nbytes == 2 * config.n_layers * 3 * config.n_kv_heads * 7 * config.d_head * 4
+    before = [block.keys for block in cache.blocks]
+    step(room, model, np.zeros((3, 7), int), cache)
+    assert cache.nbytes == 2 * config.n_layers * 3 * config.n_kv_heads * 7 * config.d_head * 4
+    assert all(block.keys is keys for block, keys in zip(cache.blocks, before, strict=True))
+
+
+@both_rooms
+def test_the_memory_of_an_encoder_is_kept_once_and_counted(room):
+    model = build(room, SYSTEMS["T5"])
+    config, cache = model.config, model.new_cache(3, 7)
+    empty = cache.nbytes
+    with torch.no_grad():
+        memory = room.numpy(model.encode(room.array(source_of(model)["source"])))
+    first = step(room, model, np.array([[1], [2], [3]]), cache, memory=memory)
+    assert cache.nbytes - empty == 2 * config.n_decoder_layers * 3 * config.n_kv_heads * 4 * config.d_head * 8
+    kept = [block.keys for block in cache.memory]
+    step(room, model, np.array([[1], [2], [3]]), cache, memory=memory)
+    assert all(block.keys is keys for block, keys in zip(cache.memory, kept, strict=True))
+    assert np.isfinite(first).all()
+
+
+@both_rooms
+def test_appending_gives_views(room):
+    cache = room.layers.KeyValueCache(1, 1, 3, 2, dtype=room.dtype("float64"))
+    one, two = room.array(np.ones((1, 1, 1, 2))), room.array(2 * np.ones((1, 1, 2, 2)))
+    cache.append(one, 2 * one)
+    keys, values = cache.append(two, 2 * two)
+    np.testing.assert_array_equal(room.numpy(keys)[0, 0], [[1, 1], [2, 2], [2, 2]])
+    np.testing.assert_array_equal(room.numpy(values)[0, 0], [[2, 2], [4, 4], [4, 4]])
+    cache.keys[0, 0, 0, 0] = 9.0
+    assert keys[0, 0, 0, 0] == 9
+    assert cache.length == 3

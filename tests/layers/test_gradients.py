@@ -1,0 +1,449 @@
+"""Every backward of the NumPy room against finite differences, in float64.
+
+Along a random direction d, the loss changes at the rate ⟨gradient, d⟩. The rate is measured with five points,
+(8·(f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h, which is wrong by h⁴ times a fifth derivative, and by the rounding
+of f, 1e-16 and more, divided by h. With h = 1e-4, that leaves nine digits and more.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from glassformer import scratch
+from glassformer.scratch import feedforward, layer
+from glassformer.scratch.embedding import add_at
+from glassformer.scratch.model import Stack
+
+from .grid import GRID, SYSTEMS
+from .rooms import METHODS, SCRATCH
+from .twins import build, draw, given, texts
+
+STEP = 1e-4
+ERROR = 1e-9  # relative to the size of the gradient, or to 1 where that is larger
+
+
+def check(forward, inputs, gradients, rng, *, together=False):
+    """Compares `gradients` of a loss, forward(), with finite differences: for each input, or for all at once.
+
+    `forward()` reads the arrays of `inputs` anew at every call; they are moved in place. Both are dicts.
+    """
+    assert set(inputs) == set(gradients)
+    for names in [list(inputs)] if together else [[name] for name in inputs]:
+        kept = {name: inputs[name].copy() for name in names}
+        directions = {name: rng.normal(size=inputs[name].shape) for name in names}
+        length = np.sqrt(sum(np.vdot(d, d) for d in directions.values()))
+
+        def at(steps, kept=kept, directions=directions, length=length):
+            for name, start in kept.items():
+                inputs[name][...] = start + steps * STEP / length * directions[name]
+            return forward()
+
+        measured = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * STEP)
+        at(0)
+        assert all(gradients[name].shape == start.shape for name, start in kept.items()), names
+        claimed = sum(np.vdot(gradients[name], d) for name, d in directions.items()) / length
+        size = np.sqrt(sum(np.vdot(gradients[name], gradients[name]) for name in names))
+        assert abs(measured - claimed) <= ERROR * max(1, size), names
+
+
+def check_layer(model, call, inputs, *, seed=0, back=None, silent=(), together=False):
+    """Checks the gradients of all inputs and all weights of a layer.
+
+    `call()` is the layer's forward on `inputs`, and `back` says how what its backward gives is named: by
+    default, one gradient for the only input. `silent` are weights without a part in the output.
+    """
+    rng = np.random.default_rng(seed)
+    if model.named_parameters():
+        model.load_state_dict(draw({n: w.shape for n, w in model.named_parameters().items()}, seed))
+    y, backward = call()
+    grad = rng.normal(size=y.shape)
+    model.zero_gradients()
+    kept = grad.copy()
+    gave = backward(grad)
+    np.testing.assert_array_equal(grad, kept)  # the gradient that came in is the caller's
+    back = back or (lambda gave: dict(zip(inputs, [gave], strict=True)))
+    gradients = model.gradients()
+    weights = {n: w for n, w in model.named_parameters().items() if n not in silent}
+    assert set(gradients) == set(weights)
+    check(
+        lambda: np.vdot(grad, call()[0]),
+        inputs | weights,
+        back(gave) | gradients,
+        rng,
+        together=together,
+    )
+    backward(grad)  # once more: gradients add up
+    for name, gradient in model.gradients().items():
+        np.testing.assert_allclose(gradient, 2 * gradients[name], rtol=1e-12, atol=1e-14)
+
+
+def normal(*shape, seed=1):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def drawn():
+    return SCRATCH.parameters()
+
+
+# Functions
+
+
+def check_function(function, backward, *inputs):
+    """`backward(grad, *inputs)` gives the gradient of each input, in their order."""
+    rng = np.random.default_rng(0)
+    grad = rng.normal(size=function(*inputs).shape)
+    gave = backward(grad, *inputs)
+    names = [str(i) for i in range(len(inputs))]
+    check(
+        lambda: np.vdot(grad, function(*inputs)),
+        dict(zip(names, inputs, strict=True)),
+        dict(zip(names, gave, strict=True)),
+        rng,
+    )
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu"])
+def test_slopes(name):
+    function, slope = getattr(feedforward, name), getattr(feedforward, f"{name}_slope")
+    x = np.linspace(-6, 6, 250).reshape(2, 125)  # relu bends at 0, which is not among them
+    for i, j in [(0, 0), (0, 62), (0, 124), (1, 0), (1, 30), (1, 124)]:
+        h = np.zeros_like(x)
+        h[i, j] = STEP
+        near, far = function(x + h) - function(x - h), function(x + 2 * h) - function(x - 2 * h)
+        assert abs((8 * near - far)[i, j] / (12 * STEP) - slope(x)[i, j]) <= ERROR
+    check_function(function, lambda grad, x: [grad * slope(x)], x)
+
+
+def test_relu_has_slope_0_at_0():
+    np.testing.assert_array_equal(feedforward.relu_slope(np.array([-1.0, -0.0, 0.0, 1.0])), [0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 1)], ids=str)
+def test_softmax(shape):
+    check_function(
+        scratch.softmax, lambda grad, x: [scratch.softmax_backward(grad, scratch.softmax(x))], normal(*shape)
+    )
+
+
+def test_softmax_of_a_row_of_nothing_has_no_gradient():
+    weights = scratch.softmax(np.array([[-np.inf, -np.inf], [-np.inf, 2.0]]))
+    np.testing.assert_array_equal(scratch.softmax_backward(normal(2, 2), weights), np.zeros((2, 2)))
+
+
+MASKS = {
+    "none": None,
+    "causal": np.tri(3, 4, 1, dtype=bool),
+    "a query without keys": np.array([[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 1]], bool),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_scaled_dot_product_attention(mask, scale):
+    q, k, v, bias = normal(2, 3, 5), normal(2, 4, 5, seed=2), normal(2, 4, 5, seed=3), normal(2, 3, 4, seed=4)
+    given = {"mask": MASKS[mask], "scale": scale}
+
+    def attend(q, k, v, bias):
+        return scratch.scaled_dot_product_attention(q, k, v, bias=bias, **given)
+
+    check_function(
+        lambda *inputs: attend(*inputs)[0],
+        lambda grad, *inputs: scratch.scaled_dot_product_attention_backward(
+            grad, *inputs[:3], attend(*inputs)[1], scale=scale
+        ),
+        q,
+        k,
+        v,
+        bias,
+    )
+
+
+@pytest.mark.parametrize("ignored", [0, 1, 5])
+def test_cross_entropy(ignored):
+    logits, targets = normal(2, 3, 5), np.array([[0, 4, 1], [3, 3, 2]])
+    targets.reshape(-1)[:ignored] = -100
+    check_function(
+        lambda logits: scratch.cross_entropy(logits, targets),
+        lambda grad, logits: [grad * scratch.cross_entropy_backward(logits, targets)],
+        logits,
+    )
+    assert not scratch.cross_entropy_backward(logits, targets)[targets == -100].any()
+
+
+def test_the_gradient_of_the_loss_does_not_depend_on_how_the_logits_lie_in_memory():
+    logits, targets = normal(4, 3, 5), np.arange(12).reshape(4, 3) % 5
+    expected = scratch.cross_entropy_backward(logits, targets)
+    for lying in (np.asfortranarray(logits), logits.swapaxes(0, 1).copy().swapaxes(0, 1)):
+        np.testing.assert_array_equal(scratch.cross_entropy_backward(lying, targets), expected)
+
+
+def test_adding_at_rows_adds_every_use():
+    table = add_at((3, 2), np.array([[2, 0], [2, 2]]), np.arange(8.0).reshape(2, 2, 2))
+    np.testing.assert_array_equal(table, [[2, 3], [0, 0], [0 + 4 + 6, 1 + 5 + 7]])
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (1, 4), (3, 1), (2, 3, 4), (2, 1, 1), (1, 3, 4)], ids=str)
+def test_sum_to_undoes_broadcasting(shape):
+    small = normal(*shape)
+    check_function(
+        lambda small: np.broadcast_to(small, (2, 3, 4)),
+        lambda grad, small: [layer.sum_to(grad, shape)],
+        small,
+    )
+
+
+# Layers
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
+def test_linear(bias, shape):
+    linear, x = scratch.Linear(4, 3, bias=bias, **drawn()), normal(*shape)
+    check_layer(linear, lambda: linear.forward(x), {"x": x})
+
+
+@pytest.mark.parametrize("norm", ["LayerNorm", "SigmaNorm", "RMSNorm"])
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("eps", [1e-5, 0.5])
+def test_norms(norm, shape, eps):
+    norm, x = getattr(scratch, norm)(4, eps=eps, dtype=np.float64), normal(*shape)
+    check_layer(norm, lambda: norm.forward(x), {"x": x})
+
+
+@pytest.mark.parametrize("norm", ["LayerNorm", "RMSNorm"])
+def test_norms_of_a_vector_of_equal_features(norm):
+    norm, x = getattr(scratch, norm)(4, eps=0.5, dtype=np.float64), np.array([[2.0] * 4, [0.0] * 4])
+    check_layer(norm, lambda: norm.forward(x), {"x": x})
+
+
+@pytest.mark.parametrize("activation", feedforward.ACTIVATIONS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_feedforward(activation, bias):
+    network = scratch.FeedForward(4, 5, activation=activation, bias=bias, **drawn())
+    x = normal(2, 3, 4)
+    check_layer(network, lambda: network.forward(x), {"x": x})
+
+
+def test_token_embedding():
+    embedding, ids = scratch.TokenEmbedding(5, 3, **drawn()), np.array([[1, 4, 1], [0, 1, 2]])
+    check_layer(embedding, lambda: embedding.forward(ids), {}, back=lambda gave: {})
+
+
+@dataclass
+class Door:
+    """One door of a method as a layer, for `check_layer`."""
+
+    method: scratch.NoPositions
+    name: str
+    places: np.ndarray | None
+
+    def __call__(self, x):
+        y = getattr(self.method, self.name)(x, self.places)
+        return y, lambda grad: getattr(self.method, f"{self.name}_backward")(grad, self.places)
+
+
+PLACES = {"from 0": None, "alike": np.array([3, 0, 7]), "by row": np.array([[0, 1, 2], [5, 5, 0]])}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("door", ["embed", "rotate"])
+def test_doors_1_and_2(method, places, door):
+    D, H = 12, 3
+    method = METHODS[method](SCRATCH, D, H)
+    x = normal(2, 3, D) if door == "embed" else normal(2, H, 3, D // H)
+    opened = Door(method, door, PLACES[places])
+    silent = set(method.named_parameters())
+    if isinstance(method, scratch.LearnedPositions) and door == "embed":
+        silent = set()
+    check_layer(method, lambda: opened(x), {"x": x}, silent=silent)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("by_row", [True, False])
+def test_door_3(bidirectional, by_row):
+    method = scratch.T5Positions(
+        2, bidirectional=bidirectional, n_buckets=8, max_distance=9, dtype=np.float64, generator=None
+    )
+    queries, keys = np.array([[0, 4, 2], [9, 30, 1]]), np.array([[0, 1, 2, 3], [7, 7, 8, 0]])
+    if not by_row:
+        queries, keys = queries[0], keys[0]
+
+    def call():
+        return method.bias(queries, keys), lambda grad: method.bias_backward(grad, queries, keys)
+
+    check_layer(method, call, {}, back=lambda gave: {})
+
+
+ATTENTIONS = {
+    "plain": {},
+    "causal": {"causal": True},
+    "grouped": {"n_heads": 4, "n_kv_heads": 2, "d_head": 2},
+    "multi-query": {"n_heads": 4, "n_kv_heads": 1, "d_head": 3, "causal": True},
+    "biased": {"bias": "all"},
+    "qkv biased": {"bias": "qkv", "scale": 1.0},
+    "qk-norm": {"qk_norm": True, "norm_eps": 1e-3, "causal": True},
+    "grouped qk-norm": {"qk_norm": True, "n_heads": 4, "n_kv_heads": 2, "d_head": 2, "bias": "all"},
+}
+
+
+def self_and_bias(gave):
+    x, memory, bias = gave
+    assert memory is None
+    return {"x": x} if bias is None else {"x": x, "bias": bias}
+
+
+@pytest.mark.parametrize("variant", ATTENTIONS)
+@pytest.mark.parametrize("extra", ["nothing", "mask", "bias"])
+def test_attention(variant, extra):
+    attention = scratch.MultiHeadAttention(6, **{"n_heads": 2, **ATTENTIONS[variant], **drawn()})
+    inputs, options = {"x": normal(2, 3, 6)}, {}
+    if extra == "mask":
+        options["mask"] = np.array([[[[0, 0, 1]]], [[[1, 1, 0]]]], bool)  # causal, two queries see no key
+    if extra == "bias":
+        inputs["bias"] = normal(attention.n_heads, 3, 3, seed=5)
+        options["bias"] = inputs["bias"]
+    check_layer(attention, lambda: attention.forward(inputs["x"], **options), inputs, back=self_and_bias)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("places", PLACES)
+def test_attention_with_positions(method, places):
+    D, H = 12, 3
+    method = METHODS[method](SCRATCH, D, H)
+    attention = scratch.MultiHeadAttention(D, H, positions=method, causal=True, **drawn())
+    x, bias = normal(2, 3, D), normal(3, 3, seed=5)
+    silent = {"positions.weight"} if isinstance(method, scratch.LearnedPositions) else ()
+    check_layer(
+        attention,
+        lambda: attention.forward(x, positions=PLACES[places], bias=bias),
+        {"x": x, "bias": bias},
+        back=self_and_bias,
+        silent=silent,
+    )
+
+
+def stream_memory_and_bias(gave):
+    return dict(zip(("x", "memory", "bias"), gave, strict=True))
+
+
+@pytest.mark.parametrize("variant", [n for n, v in ATTENTIONS.items() if "causal" not in v])
+@pytest.mark.parametrize("masked", [False, True])
+def test_cross_attention(variant, masked):
+    attention = scratch.MultiHeadAttention(6, **{"n_heads": 2, **ATTENTIONS[variant], **drawn()})
+    x, memory, bias = normal(2, 3, 6), normal(2, 4, 6, seed=2), normal(2, 1, 3, 4, seed=5)
+    mask = np.array([[[[0, 0, 0, 0]]], [[[1, 1, 0, 1]]]], bool) if masked else None
+    check_layer(
+        attention,
+        lambda: attention.forward(x, memory=memory, bias=bias, mask=mask),
+        {"x": x, "memory": memory, "bias": bias},
+        back=stream_memory_and_bias,
+    )
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+@pytest.mark.parametrize("crossing", [False, True])
+@pytest.mark.parametrize("system", ["GPT-2", "the modern one", "a GPT in NumPy"])
+def test_block(placement, crossing, system):
+    config = SYSTEMS[system].replace(norm_placement=placement)
+    block = scratch.Block(config, causal=True, crossing=crossing, **drawn())
+    inputs = {"x": normal(2, 3, 8), "bias": normal(3, 3, seed=5)}
+    if crossing:
+        inputs["memory"] = normal(2, 4, 8, seed=2)
+
+    def back(gave):
+        return {name: grad for name, grad in stream_memory_and_bias(gave).items() if name in inputs}
+
+    check_layer(block, lambda: block.forward(**inputs), inputs, back=back)
+
+
+@pytest.mark.parametrize("crossing", [False, True])
+@pytest.mark.parametrize("system", [n for n, c in SYSTEMS.items() if c.family != "encoder"])
+def test_stack(system, crossing):
+    stack = Stack(SYSTEMS[system], 2, causal=True, crossing=crossing, **drawn())
+    inputs = {"x": normal(2, 3, SYSTEMS[system].d_model)}
+    if crossing:
+        inputs["memory"] = normal(2, 4, SYSTEMS[system].d_model, seed=2)
+    check_layer(
+        stack,
+        lambda: stack.forward(**inputs),
+        inputs,
+        back=lambda gave: {n: g for n, g in zip(("x", "memory"), gave, strict=True) if n in inputs},
+        together=True,
+    )
+
+
+HEADS = {
+    "tied": {},
+    "untied": {"head": "untied"},
+    "tied, all": {"head_bias": True, "head_transform": True, "head_scale": 0.3},
+    "untied, all": {"head": "untied", "head_bias": True, "head_transform": True, "norm": "rmsnorm"},
+}
+
+
+class Head(scratch.Layer):
+    """The unembedding and the embedding that lends it its weight, as one layer."""
+
+    def __init__(self, config):
+        self.embedding = scratch.TokenEmbedding(config.vocab_size, config.d_model, **drawn())
+        self.unembedding = scratch.Unembedding(config, **drawn())
+
+    def forward(self, x):
+        return self.unembedding.forward(x, self.embedding)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize("shape", [(8,), (2, 3, 8)], ids=str)
+def test_unembedding(kind, shape):
+    head, x = Head(SYSTEMS["GPT-2"].replace(**HEADS[kind])), normal(*shape)
+    silent = {"embedding.weight"} if "untied" in kind else ()
+    check_layer(head, lambda: head.forward(x), {"x": x}, silent=silent)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)], ids=str)
+def test_pooler(shape):
+    pooler, x = scratch.Pooler(4, **drawn()), normal(*shape)
+    check_layer(pooler, lambda: pooler.forward(x), {"x": x})
+
+
+def test_dropout():
+    """With a generator that starts anew at each call, the same numbers are dropped, and it is a linear map."""
+    dropout, x = scratch.Dropout(0.4, generator=None), normal(3, 50)
+
+    def call():
+        dropout.generator = np.random.default_rng(3)
+        return dropout.forward(x)
+
+    check_layer(dropout, call, {"x": x})
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_model(system):
+    model = build(SCRATCH, GRID[system])
+    read = given(SCRATCH, texts(GRID[system], "padded"))
+    silent = {name for name in model.named_parameters() if name.startswith("pooler")}
+    check_layer(model, lambda: model.forward(**read), {}, back=lambda gave: {}, silent=silent, together=True)
+
+
+def test_a_model_with_dropout():
+    config = SYSTEMS["2017"].replace(dropout=0.3)
+    model = scratch.Transformer(config, generator=None, dtype=np.float64)
+    read = texts(config)
+    dropouts = [part for _, part in model.layers() if isinstance(part, scratch.Dropout)]
+    assert len(dropouts) == 2 + 2 + 2  # each stack's embeddings, two blocks on either side
+
+    def call():
+        rng = np.random.default_rng(3)
+        for part in dropouts:
+            part.generator = rng
+        return model.forward(**read)
+
+    check_layer(model, call, {}, back=lambda gave: {}, together=True)
+
+
+def test_in_evaluation_a_model_says_that_it_kept_nothing():
+    model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0)).eval()
+    y, backward = model.forward(np.array([0, 1]))
+    with pytest.raises(RuntimeError, match=r"call train\(\) before forward"):
+        backward(y)

@@ -1,0 +1,30 @@
+"""The grid of models is as wide as it says: what is not in it, no suite that walks it has tested."""
+
+from dataclasses import fields
+
+from glassformer.config import CHOICES, ModelConfig
+
+from .grid import COVERING, GRID, OPTIONS, SYSTEMS, allowed_pairs, pairs
+
+# One value is enough: the sizes that only say how large tables are, and what the tests of training switch on
+SIZES_ALONE = {"n_layers", "dropout"}
+
+
+def test_every_pair_of_choices_that_can_meet_meets():
+    met = set()
+    for row in COVERING:
+        met |= pairs(dict(zip(OPTIONS, row, strict=True)))
+    assert allowed_pairs() - met == set()
+
+
+def test_every_field_has_more_than_one_value():
+    for f in fields(ModelConfig):
+        values = {getattr(config, f.name) for config in GRID.values()}
+        if f.name in CHOICES:
+            assert values == set(CHOICES[f.name]), f.name
+        elif f.name not in SIZES_ALONE:
+            assert len(values) > 1, f.name
+
+
+def test_no_model_is_there_twice():
+    assert len(set(GRID.values())) == len(COVERING) + len(SYSTEMS)

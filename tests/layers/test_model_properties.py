@@ -1,0 +1,182 @@
+"""What must hold for a whole model, whatever its sizes and its text."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .grid import SYSTEMS
+from .rooms import both_rooms
+from .twins import build, gradients, run
+
+ROUNDING = 1e-12  # float64, numbers of size 1 to 10
+MATTERS = 1e-6  # far above rounding
+
+seeds = st.integers(0, 2**32 - 1)
+lengths = st.integers(1, 8)
+DECODERS = [name for name, config in SYSTEMS.items() if config.family == "decoder"]
+every_system = pytest.mark.parametrize("name", SYSTEMS)
+few = settings(max_examples=5)  # each reads with a whole model, several times
+
+
+@cache
+def model_of(room, name, **changes):
+    return build(room, SYSTEMS[name].replace(**changes))
+
+
+def read(model, seed, T, batch=2, S=4):
+    rng = np.random.default_rng(seed)
+    V = model.config.vocab_size
+    text = {"ids": rng.integers(0, V, (batch, T))}
+    if model.config.family == "encoder-decoder":
+        text["source"] = rng.integers(0, V, (batch, S))
+    return text
+
+
+def difference(a, b):
+    return np.abs(a - b).max()
+
+
+def other_ids(ids, V):
+    """Another id in every place."""
+    return (ids + 1) % V
+
+
+@both_rooms
+@pytest.mark.parametrize("name", [*DECODERS, "2017", "T5"])
+@few
+@given(seed=seeds, T=lengths, data=st.data())
+def test_no_logits_depend_on_a_later_token(room, name, seed, T, data):
+    model, t = model_of(room, name), data.draw(st.integers(0, T - 1))
+    text = read(model, seed, T)
+    changed = text["ids"].copy()
+    changed[:, t] = other_ids(changed[:, t], model.config.vocab_size)
+    before, after = run(room, model, text), run(room, model, text | {"ids": changed})
+    assert t == 0 or difference(before[:, :t], after[:, :t]) <= ROUNDING
+    assert difference(before[:, t], after[:, t]) > MATTERS
+
+
+@both_rooms
+@pytest.mark.parametrize("name", ["BERT", "an encoder with σ + ε"])
+@few
+@given(seed=seeds, T=st.integers(2, 8))
+def test_in_an_encoder_every_position_sees_every_other(room, name, seed, T):
+    model = model_of(room, name)
+    text = read(model, seed, T, batch=1)
+    before = run(room, model, text)
+    for t in range(T):
+        changed = text["ids"].copy()
+        changed[:, t] = other_ids(changed[:, t], model.config.vocab_size)
+        after = run(room, model, text | {"ids": changed})
+        assert (np.abs(after - before).max(axis=-1) > MATTERS).all()
+
+
+@both_rooms
+@every_system
+@few
+@given(seed=seeds, T=st.integers(2, 8), data=st.data())
+def test_what_is_masked_has_no_influence(room, name, seed, T, data):
+    model, V = model_of(room, name), SYSTEMS[name].vocab_size
+    text = read(model, seed, T)
+    rng = np.random.default_rng(seed)
+    mask = rng.random((2, T)) < 0.6
+    mask[:, data.draw(st.integers(0, T - 1))] = True
+    text["mask"] = mask
+    changed = {"ids": np.where(mask, text["ids"], other_ids(text["ids"], V))}
+    if "source" in text:
+        text["source_mask"] = np.array([[1, 1, 0, 1], [0, 1, 0, 0]], bool)
+        changed["source"] = np.where(text["source_mask"], text["source"], other_ids(text["source"], V))
+    before, after = run(room, model, text), run(room, model, text | changed)
+    assert np.isfinite(before).all()
+    assert difference(before[mask], after[mask]) <= ROUNDING
+
+
+@both_rooms
+@pytest.mark.parametrize("causal", [False, True])
+@few
+@given(seed=seeds)
+def test_garbage_of_any_size_behind_a_mask_is_not_seen(room, causal, seed):
+    rng = np.random.default_rng(seed)
+    attention = room.layers.MultiHeadAttention(8, 2, causal=causal, **room.parameters())
+    x, mask = rng.normal(size=(2, 6, 8)), np.array([[0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1]], bool)
+    garbage = np.where(mask[..., None], x, 1e4 * rng.normal(size=x.shape))
+    seen, hidden = (
+        room.numpy(attention(room.array(values), mask=room.array(mask[:, None, None])))
+        for values in (x, garbage)
+    )
+    assert difference(seen[mask], hidden[mask]) <= ROUNDING
+
+
+@both_rooms
+@every_system
+@few
+@given(seed=seeds, T=lengths)
+def test_texts_of_a_batch_do_not_meet(room, name, seed, T):
+    model = model_of(room, name)
+    text = read(model, seed, T, batch=3)
+    together = run(room, model, text)
+    for row in range(3):
+        alone = run(room, model, {n: values[row : row + 1] for n, values in text.items()})
+        assert difference(alone, together[row : row + 1]) <= ROUNDING
+    order = np.array([2, 0, 1])
+    assert difference(run(room, model, {n: v[order] for n, v in text.items()}), together[order]) <= ROUNDING
+
+
+@both_rooms
+@few
+@given(seed=seeds, T=st.integers(2, 8))
+def test_an_encoder_without_positions_does_not_see_order(room, seed, T):
+    model = model_of(room, "BERT", positions="none")
+    text = read(model, seed, T)
+    order = np.random.default_rng(seed).permutation(T)
+    shuffled = run(room, model, text | {"ids": text["ids"][:, order]})
+    assert difference(shuffled, run(room, model, text)[:, order]) <= ROUNDING
+
+
+@both_rooms
+@pytest.mark.parametrize("positions", ["rope", "alibi", "t5", "learned", "sinusoidal"])
+@few
+@given(seed=seeds, T=st.integers(2, 6), shift=st.integers(1, 6))
+def test_only_absolute_positions_see_where_the_text_begins(room, positions, seed, T, shift):
+    model = model_of(room, "GPT-2", positions=positions, t5_n_buckets=8, t5_max_distance=9)
+    text = read(model, seed, T)
+    moved = run(room, model, text | {"positions": np.arange(T) + shift})
+    if positions in ("rope", "alibi", "t5"):
+        assert difference(moved, run(room, model, text)) <= ROUNDING
+    else:
+        assert difference(moved, run(room, model, text)) > MATTERS
+
+
+@both_rooms
+@pytest.mark.parametrize("name", ["GPT-2", "T5", "BERT"])
+def test_a_tied_weight_has_the_gradients_of_both_its_uses(room, name):
+    """The same numbers in an untied model: what the embedding gets there, and the head, is the sum here."""
+    tied = model_of(room, name)
+    state = dict(tied.state_dict())
+    untied = room.layers.Transformer(
+        SYSTEMS[name].replace(head="untied"), generator=None, dtype=room.dtype("float64")
+    )
+    embedding = room.numpy(state["token_embedding.weight"])
+    untied.load_state_dict(state | {"unembedding.weight": room.array(embedding.T)})
+    text = read(tied, 0, 5)
+    grad = np.random.default_rng(1).normal(size=(2, 5, 11))
+    assert difference(run(room, tied, text), run(room, untied, text)) <= ROUNDING
+    one, two = gradients(room, tied, text, grad), gradients(room, untied, text, grad)
+    in_two_parts = two["token_embedding.weight"] + two["unembedding.weight"].T
+    largest = np.abs(in_two_parts).max()
+    assert difference(one["token_embedding.weight"], in_two_parts) <= ROUNDING * largest
+    assert np.abs(two["unembedding.weight"]).max() > 0.01 * largest
+    assert np.abs(two["token_embedding.weight"]).max() > 0.01 * largest
+
+
+@both_rooms
+def test_the_tied_head_is_the_embedding(room):
+    model = build(room, SYSTEMS["GPT-2"])
+    text = {"ids": np.array([[1, 2, 3]])}
+    before = run(room, model, text)
+    weight = model.token_embedding.weight
+    (weight.data if room.is_torch else weight)[0] += 1  # no token of the text, but an entry of the vocabulary
+    changed = run(room, model, text) != before
+    np.testing.assert_array_equal(changed.any(axis=(0, 1)), np.arange(11) == 0)

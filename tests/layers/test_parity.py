@@ -1,0 +1,137 @@
+"""The two rooms compute one function: every model of the grid, its output, its gradients, its cache, in float64."""
+
+import numpy as np
+import pytest
+import torch
+
+from .grid import GRID, SYSTEMS
+from .rooms import NN, SCRATCH, both_rooms
+from .twins import B, S, T, gradients, run, texts, twins
+
+FORWARD = 1e-12  # float64: a few hundred roundings of numbers of size 1 to 10
+BACKWARD = 1e-11  # relative to the largest gradient
+
+every_model = pytest.mark.parametrize("name", GRID)
+every_generator = pytest.mark.parametrize("name", [n for n, c in GRID.items() if c.family != "encoder"])
+padded_or_not = pytest.mark.parametrize("kind", ["plain", "padded"])
+
+
+def assert_close(one, other, within=FORWARD):
+    assert one.shape == other.shape
+    assert np.isfinite(one).all()
+    assert np.abs(one - other).max() <= within
+
+
+def all_but(read, *names):
+    return {name: values for name, values in read.items() if name not in names}
+
+
+@every_model
+@padded_or_not
+def test_same_output(name, kind):
+    config, (scratch, nn) = GRID[name], twins(name)
+    read = texts(config, kind)
+    output = run(SCRATCH, scratch, read)
+    assert output.shape == (B, T, config.d_model if config.head == "none" else config.vocab_size)
+    assert 0.1 < output.std() < 10  # not so small that nothing could be wrong, nor so large that rounding is
+    assert_close(output, run(NN, nn, read))
+
+
+@every_model
+@padded_or_not
+def test_same_gradients(name, kind):
+    config, (scratch, nn) = GRID[name], twins(name)
+    read = texts(config, kind)
+    grad = np.random.default_rng(2).normal(size=run(SCRATCH, scratch, read).shape)
+    ours, theirs = gradients(SCRATCH, scratch, read, grad), gradients(NN, nn, read, grad)
+    assert set(ours) == set(theirs) == {n for n in scratch.named_parameters() if not n.startswith("pooler")}
+    largest = max(np.abs(gradient).max() for gradient in theirs.values())
+    for weight, gradient in ours.items():
+        assert_close(gradient / largest, theirs[weight] / largest, BACKWARD)
+
+
+@both_rooms
+@every_model
+def test_one_text_is_a_batch_without_its_axis(room, name):
+    config, model = GRID[name], twins(name)[room.is_torch]
+    read = all_but(texts(config, "padded"), "positions")
+    one = {name: values[1] for name, values in read.items()}
+    assert_close(run(room, model, one), run(room, model, read)[1])
+
+
+@both_rooms
+@every_model
+def test_hidden_head_encode_and_pool_are_what_the_model_is_made_of(room, name):
+    config, model = GRID[name], twins(name)[room.is_torch]
+    read = texts(config, "padded")
+    output, hidden = run(room, model, read), run(room, model.hidden, read)
+    assert hidden.shape == (B, T, config.d_model)
+    with torch.no_grad():
+        head = hidden if config.head == "none" else room.numpy(model.head(room.array(hidden)))
+        assert_close(head, output)
+        if config.pooler:
+            linear = model.pooler.linear
+            pooled = np.tanh(hidden[:, 0] @ room.numpy(linear.weight) + room.numpy(linear.bias))
+            assert_close(room.numpy(model.pool(room.array(hidden))), pooled)
+        if config.family != "decoder":
+            ids, mask = (
+                (read["source"], read["source_mask"]) if "source" in read else (read["ids"], read["mask"])
+            )
+            encoded = room.numpy(model.encode(room.array(ids), mask=room.array(mask)))
+        if config.family == "encoder":
+            assert_close(encoded, run(room, model.hidden, {"ids": ids, "mask": mask}))
+        if config.family == "encoder-decoder":
+            assert encoded.shape == (B, S, config.d_model)
+            assert_close(run(room, model, all_but(read, "source") | {"memory": encoded}), output)
+
+
+# The cache
+
+
+def cached(room, model, read, chunks):
+    """The output for texts that are read in chunks of those lengths, with a cache."""
+    cache, outputs, end = model.new_cache(B, T), [], 0
+    for length in chunks:
+        begin, end = end, end + length
+        some = all_but(read, "positions", "mask") | {"ids": read["ids"][:, begin:end], "cache": cache}
+        if "mask" in read:  # for all that has been read
+            some["mask"] = read["mask"][:, :end]
+        if "positions" in read:  # for the new ones
+            some["positions"] = read["positions"][..., begin:end]
+        ids = room.array(some.pop("ids"))
+        arrays = {n: v if n == "cache" else room.array(v) for n, v in some.items()}
+        with torch.no_grad():
+            outputs.append(room.numpy(model(ids, **arrays)))
+        assert cache.length == end
+    return np.concatenate(outputs, axis=1)
+
+
+@both_rooms
+@every_generator
+@padded_or_not
+def test_with_a_cache_the_same_comes_out(room, name, kind):
+    model = twins(name)[room.is_torch]
+    read = texts(GRID[name], kind)
+    assert_close(cached(room, model, read, (3, 1, 1)), run(room, model, read))
+
+
+@both_rooms
+@pytest.mark.parametrize("name", [n for n, c in SYSTEMS.items() if c.family != "encoder"])
+@padded_or_not
+@pytest.mark.parametrize("chunks", [(1,) * T, (2, 3), (T,)], ids=str)
+def test_however_the_text_is_cut(room, name, kind, chunks):
+    model = twins(name)[room.is_torch]
+    read = texts(SYSTEMS[name], kind)
+    assert_close(cached(room, model, read, chunks), run(room, model, read))
+
+
+# Weights
+
+
+@every_model
+def test_the_weights_have_the_same_names_and_shapes_and_are_as_many_as_the_formula_says(name):
+    scratch, nn = twins(name)
+    ours = {n: w.shape for n, w in scratch.state_dict().items()}
+    assert ours == {n: tuple(w.shape) for n, w in nn.state_dict().items()}
+    assert ours == {n: w.shape for n, w in scratch.named_parameters().items()}
+    assert sum(np.prod(shape) for shape in ours.values()) == GRID[name].parameter_count().total

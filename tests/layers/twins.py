@@ -1,0 +1,88 @@
+"""One model in both rooms, with the same weights, and texts to read for any family."""
+
+from functools import cache
+
+import numpy as np
+import torch
+
+from .grid import GRID
+from .rooms import NN, SCRATCH
+
+B, T, S = 2, 5, 4  # texts, their ids, and the ids of the texts that an encoder–decoder reads
+
+
+def draw(names_and_shapes, seed=0):
+    """Weights that leave nothing unseen: biases and shifts not 0, gains not 1, embeddings of size 1."""
+    rng = np.random.default_rng(seed)
+    drawn = {}
+    for name, shape in sorted(names_and_shapes.items()):
+        values = rng.normal(size=shape)
+        if len(shape) == 1:
+            is_gain = "norm" in name and name.endswith("weight")
+            drawn[name] = 1 + 0.3 * values if is_gain else 0.3 * values
+        elif "embedding" in name or "positions" in name:
+            drawn[name] = values
+        else:
+            drawn[name] = values * shape[0] ** -0.5
+    return drawn
+
+
+def build(room, config, dtype="float64", seed=0):
+    """The model of that configuration in that room; its weights depend on the seed, never on the room."""
+    model = room.layers.Transformer(config, generator=None, dtype=room.dtype(dtype))
+    weights = draw({name: tuple(w.shape) for name, w in dict(model.state_dict()).items()}, seed)
+    model.load_state_dict({name: room.array(values) for name, values in weights.items()})
+    return model
+
+
+@cache
+def twins(name):
+    """Both rooms' model of that entry of the grid, float64. Shared among tests: leave the weights alone."""
+    return build(SCRATCH, GRID[name]), build(NN, GRID[name])
+
+
+def texts(config, kind="plain", seed=1):
+    """What the model of that configuration reads, as NumPy arrays.
+
+    "plain" are full texts at the default positions. "padded" texts have padding, on the right in the first and
+    on the left in the second, and positions of their own in every row.
+    """
+    rng = np.random.default_rng(seed)
+    read = {"ids": rng.integers(0, config.vocab_size, (B, T))}
+    if config.n_segments:
+        read["segments"] = rng.integers(0, config.n_segments, (B, T))
+    if config.family == "encoder-decoder":
+        read["source"] = rng.integers(0, config.vocab_size, (B, S))
+    if kind == "padded":
+        read["mask"] = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]], bool)
+        read["positions"] = np.array([[0, 1, 2, 3, 4], [0, 0, 0, 2, 3]])
+        if "source" in read:
+            read["source_mask"] = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], bool)
+    return read
+
+
+def given(room, read):
+    """The same texts for that room, but for what is None."""
+    return {name: room.array(values) for name, values in read.items() if values is not None}
+
+
+def run(room, function, read):
+    """What a model, or one of its methods, makes of the texts: NumPy in, NumPy out."""
+    read = dict(read)
+    ids = room.array(read.pop("ids"))
+    with torch.no_grad():
+        return room.numpy(function(ids, **given(room, read)))
+
+
+def gradients(room, model, read, grad):
+    """The gradient of sum(grad · output) for every weight that has one, by name."""
+    read = given(room, read)
+    ids = read.pop("ids")
+    if room.is_torch:
+        model.zero_grad()
+        (model(ids, **read) * room.array(grad)).sum().backward()
+        return {name: w.grad.numpy() for name, w in model.named_parameters() if w.grad is not None}
+    model.zero_gradients()
+    _, backward = model.forward(ids, **read)
+    backward(grad)
+    return model.gradients()
