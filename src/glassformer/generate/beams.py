@@ -1,0 +1,173 @@
+"""Beam search: several texts at once, and the best that ended. The axes: B batch, V vocabulary."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from glassformer import _checks as checks
+from glassformer.generate.inputs import (
+    Ids,
+    check_context,
+    check_finite,
+    check_id,
+    check_number,
+    prompts_and_sources,
+    stop_ids_of,
+)
+from glassformer.generate.reader import Reader
+
+
+def beam_search(
+    model: Any,
+    prompt_ids: Ids | None,
+    n_new: int,
+    *,
+    n_beams: int,
+    length_penalty: float | int = 1.0,
+    early_stopping: bool | str = False,
+    n_return: int = 1,
+    stop_ids: Iterable[int] = (),
+    cache: bool = True,
+    source: Ids | None = None,
+    start_id: int = 0,
+    pad_id: int = 0,
+) -> list[tuple[Int64[np.ndarray, " _"], float]]:
+    """Looks for likely texts, not likely ids: at every step the `n_beams` likeliest texts go on.
+
+    A text's log-probability is the sum of those of its new ids. A text ends with a stop id, or when it has
+    `n_new` ids, and is then worth its log-probability / (number of new ids)^`length_penalty`. Log-probabilities
+    are negative, so a penalty above 0 helps long texts, and one below 0 short ones.
+
+    The search is over when `n_beams` texts have ended and `early_stopping` is True; or, where it is False, when
+    no growing text would beat the worst of them if it ended now. `"never"` asks instead whether it could
+    beat it at any later length, which takes longest and misses least.
+
+    Prompts, `source`, `cache` and the other arguments are those of `generate`.
+
+    Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4; Wu et al. 2016,
+    "Google's Neural Machine Translation System", section 7, for dividing by length. Every rule as in
+    transformers. Derived in chapter 11.
+
+    Returns:
+        The `n_return` best (text, worth) of the first prompt, best first, then those of the second, and so
+        on; fewer where there are not so many different texts.
+
+    Raises:
+        ValueError: as `generate`; or `n_beams` is below 1, `n_return` not within 1..n_beams,
+            `length_penalty` not finite, `early_stopping` none of the three.
+        TypeError: an argument is of the wrong kind.
+    """
+    prompts, sources = prompts_and_sources(model, prompt_ids, source, start_id)
+    checks.whole("n_new", n_new)
+    checks.whole("n_beams", n_beams)
+    checks.whole("n_return", n_return)
+    if n_return > n_beams:
+        raise ValueError(f"n_return={n_return} must be at most n_beams={n_beams}")
+    check_number("length_penalty", length_penalty, math.isfinite, "finite")
+    if early_stopping not in (True, False, "never"):
+        raise ValueError(f"early_stopping={early_stopping!r} is not one of True, False, 'never'")
+    check_context(prompts, n_new, model.config.context_length)
+    stop_ids = stop_ids_of(stop_ids, model.config.vocab_size)
+    check_id("pad_id", pad_id, model.config.vocab_size)
+
+    reader = Reader(model, prompts, n_new, sources=sources, cache=cache, pad_id=pad_id, copies=n_beams)
+    searches = [
+        _Search(n_beams, n_new, frozenset(stop_ids), length_penalty, early_stopping, pad_id) for _ in prompts
+    ]
+    while True:
+        logits = reader.next_logits()
+        check_finite(logits)
+        log_p = _log_softmax(logits.astype(np.float64)).reshape(len(prompts), n_beams, -1)
+        moves = [search.step(each) for search, each in zip(searches, log_p, strict=True)]
+        if all(search.is_over for search in searches):
+            break
+        rows = [i * n_beams + beam for i, move in enumerate(moves) for beam, _ in move]
+        reader.reorder(np.array(rows))
+        reader.append(np.array([token for move in moves for _, token in move]))
+    return [
+        (np.concatenate([prompt, np.array(text.ids, dtype=np.int64)]), text.score)
+        for prompt, search in zip(prompts, searches, strict=True)
+        for text in search.ended[:n_return]
+    ]
+
+
+@dataclass(frozen=True)
+class _Text:
+    """New ids and their score: the log-probability while the text grows, its worth once it has ended."""
+
+    ids: tuple[int, ...]
+    score: float
+
+
+@dataclass
+class _Search:
+    """The beam search of one prompt: the texts that grow, always `n_beams`, and the best that have ended."""
+
+    n_beams: int
+    n_new: int
+    stop_ids: frozenset[int]
+    length_penalty: float | int
+    early_stopping: bool | str
+    pad_id: int
+    growing: list[_Text] = field(default_factory=list)
+    ended: list[_Text] = field(default_factory=list)  # best first, at most n_beams
+    is_over: bool = False
+
+    def __post_init__(self) -> None:
+        # All beams start from the same prompt. Only one may count at first, or all would find the same.
+        self.growing = [_Text((), 0.0)] + [_Text((), -np.inf)] * (self.n_beams - 1)
+
+    def step(self, log_p: Float[np.ndarray, "beams V"]) -> list[tuple[int, int]]:
+        """Lets every text grow by one id. Gives, for each beam, the beam that it goes on from and the id."""
+        stay = [(beam, self.pad_id) for beam in range(self.n_beams)]
+        if self.is_over:
+            return stay
+        grown, moves = [], []
+        for rank, (beam, token, score) in enumerate(self._candidates(log_p)):
+            text = _Text((*self.growing[beam].ids, token), score)
+            if token in self.stop_ids or len(text.ids) == self.n_new:
+                if rank < self.n_beams:  # the others are only there to replace texts that end
+                    self.ended.append(_Text(text.ids, self._worth(score, len(text.ids))))
+            elif len(grown) < self.n_beams:
+                grown.append(text)
+                moves.append((beam, token))
+        self.ended = sorted(self.ended, key=lambda text: -text.score)[: self.n_beams]
+        self.is_over = not grown or self._nothing_to_gain(grown[0])
+        # A vocabulary of a few ids may not have n_beams continuations: beams without one are dead.
+        n_dead = self.n_beams - len(grown)
+        self.growing = grown + [_Text((), -np.inf)] * n_dead
+        return moves + stay[len(moves) :]
+
+    def _candidates(self, log_p: Float[np.ndarray, "beams V"]) -> list[tuple[int, int, float]]:
+        """The likeliest continuations (beam, id, score), best first: so many that n_beams go on for sure."""
+        scores = (np.array([text.score for text in self.growing])[:, None] + log_p).reshape(-1)
+        # Each beam has at most one continuation for each stop id.
+        n = min(self.n_beams * max(2, 1 + len(self.stop_ids)), len(scores))
+        best = np.argpartition(-scores, n - 1)[:n]
+        best = best[np.argsort(-scores[best], kind="stable")]
+        V = log_p.shape[-1]
+        return [(i // V, i % V, scores[i].item()) for i in best.tolist() if scores[i] > -np.inf]
+
+    def _nothing_to_gain(self, best: _Text) -> bool:
+        """Enough texts have ended, and the best that grows would not be better than the worst of them."""
+        if len(self.ended) < self.n_beams:
+            return False
+        if self.early_stopping is True:
+            return True
+        # The length at which it would be worth most: where length helps, and we ask for the best case, the last.
+        best_case = self.early_stopping == "never" and self.length_penalty > 0
+        length = self.n_new if best_case else len(best.ids)
+        return self._worth(best.score, length) <= self.ended[-1].score
+
+    def _worth(self, score: float, length: int) -> float:
+        return score / length**self.length_penalty
+
+
+def _log_softmax(x: Float[np.ndarray, "*B V"]) -> Float[np.ndarray, "*B V"]:
+    """log(softmax(x)) without a detour through numbers that round to 0."""
+    shifted = x - x.max(axis=-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

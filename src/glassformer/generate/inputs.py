@@ -1,0 +1,111 @@
+"""What goes into generating: prompts and sources as lists of arrays, and what every argument must satisfy."""
+
+from collections.abc import Callable, Iterable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from glassformer import _checks as checks
+
+Ids = Any  # one text: a list, array or tensor of ids. Or several: a list of such texts, of any lengths
+
+
+def prompts_and_sources(
+    model: Any, prompt_ids: Ids | None, source: Ids | None, start_id: int
+) -> tuple[list[Integer[np.ndarray, " _"]], list[Integer[np.ndarray, " _"]] | None]:
+    """Prompts and, for an encoder–decoder, as many sources, as lists of arrays; the model can generate."""
+    config = model.config
+    if config.family == "encoder":
+        raise ValueError("family='encoder' cannot generate: every position sees what comes after it")
+    if config.head == "none":
+        raise ValueError("head='none' cannot generate: there are no logits")
+    if config.dropout > 0 and model.training:
+        raise ValueError(f"the model is in training with dropout={config.dropout}: call model.eval() first")
+    check_id("start_id", start_id, config.vocab_size)
+    if config.family == "decoder":
+        if source is not None:
+            raise ValueError("source must be None: family='decoder' has no encoder to read it")
+        return rows_of("prompt_ids", prompt_ids, config.vocab_size), None
+    if source is None:
+        raise ValueError("source=None: family='encoder-decoder' needs ids for its encoder")
+    sources = rows_of("source", source, config.vocab_size)
+    if prompt_ids is None:
+        prompt_ids = [[start_id]] * len(sources)
+    prompts = rows_of("prompt_ids", prompt_ids, config.vocab_size)
+    checks.equal("len(prompt_ids)", len(prompts), "len(source)", len(sources))
+    return prompts, sources
+
+
+def rows_of(name: str, ids: Ids, vocab_size: int) -> list[Integer[np.ndarray, " _"]]:
+    """One text or several as a list of arrays; none is empty, and every id is in the vocabulary."""
+    if not hasattr(ids, "__len__"):
+        raise TypeError(f"{name} must be the ids of a text, or a list of texts, not {type(ids).__name__}")
+    if len(ids) == 0:
+        raise ValueError(f"{name} is empty")
+    several = np.ndim(ids[0]) > 0
+    rows = []
+    for i, row in enumerate(ids if several else [ids]):
+        row_name = f"{name}[{i}]" if several else name
+        row = np.asarray(row.cpu() if hasattr(row, "cpu") else row)
+        if row.size == 0:
+            raise ValueError(f"{row_name} is empty")
+        checks.integers(row_name, row)
+        checks.one_axis(row_name, row)
+        checks.indices(row_name, row, "vocab_size", vocab_size)
+        rows.append(row.astype(np.int64))
+    return rows
+
+
+def stop_ids_of(stop_ids: Iterable[int], vocab_size: int) -> list[int]:
+    """The stop ids as a list; every one is in the vocabulary."""
+    if not isinstance(stop_ids, Iterable):
+        raise TypeError(f"stop_ids={stop_ids!r} must be a list of ids")
+    stop_ids = list(stop_ids)
+    for stop_id in stop_ids:
+        check_id("stop_ids", stop_id, vocab_size)
+    return stop_ids
+
+
+def check_id(name: str, value: Any, vocab_size: int) -> None:
+    """`value` is in the vocabulary."""
+    checks.whole(name, value, at_least=0)
+    if value >= vocab_size:
+        raise ValueError(f"{name}={value} is outside 0..{vocab_size - 1} (vocab_size={vocab_size})")
+
+
+def check_generator(generator: Any, temperature: float | int) -> None:
+    """There are random numbers where they are needed, from NumPy in both rooms."""
+    if generator is None and temperature != 0:
+        raise ValueError(
+            f"generator=None: drawing at temperature={temperature} needs one, such as "
+            "np.random.default_rng(0); temperature=0 needs none"
+        )
+    if generator is not None and not isinstance(generator, np.random.Generator):
+        raise TypeError(f"generator must be a np.random.Generator, not {type(generator).__name__}")
+
+
+def check_context(prompts: list[np.ndarray], n_new: int, context_length: int, remedy: str = "") -> None:
+    """The longest prompt and what is to follow it fit the context; `remedy` ends the message if not."""
+    longest = max(map(len, prompts))
+    if longest + n_new > context_length:
+        raise ValueError(
+            f"a prompt of {longest} ids and n_new={n_new} make {longest + n_new}, more than "
+            f"context_length={context_length}{remedy}"
+        )
+
+
+def check_number(name: str, value: Any, holds: Callable[[float], bool], rule: str) -> None:
+    """`value` is a number for which `holds` is true; `rule` says so in words."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a number")
+    if not holds(value):
+        raise ValueError(f"{name}={value} must be {rule}")
+
+
+def check_finite(logits: Float[np.ndarray, "*B V"]) -> None:
+    """Every row's largest logit is a finite number. One NaN makes it NaN; single ids may be at −inf."""
+    largest = logits.max(axis=-1)
+    if not np.isfinite(largest).all():
+        raise ValueError(f"logits are not usable: the largest of each row, NaN if there is one, is {largest}")

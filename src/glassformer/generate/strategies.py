@@ -1,0 +1,195 @@
+"""Strategies: from logits to the distribution that the next id is drawn from, and the draw.
+
+Logits (B, V) in, logits (B, V) out, with −inf for what is excluded. The axes: B batch, V vocabulary.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int64, Integer
+
+from glassformer import _checks as checks
+from glassformer.generate.inputs import check_finite, check_number
+from glassformer.scratch import softmax
+
+
+def apply_temperature(
+    logits: Float[np.ndarray, "*B V"], temperature: float | int
+) -> Float[np.ndarray, "*B V"]:
+    """Divides the logits: below 1 the likely gets likelier, above 1 the unlikely does.
+
+    At `temperature` = 0, the limit, only the largest logit stays; of several equal ones, the first. The largest
+    logit becomes 0. That changes no probability, and keeps a tiny temperature from overflowing.
+
+    Source: Ackley et al. 1985, "A Learning Algorithm for Boltzmann Machines". Derived in chapter 11.
+
+    Raises:
+        ValueError: `temperature` is negative or not finite.
+    """
+    check_number("temperature", temperature, lambda t: 0 <= t < math.inf, "at least 0 and finite")
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    if temperature == 0:
+        first_largest = logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])
+        return np.where(first_largest, shifted, -np.inf)
+    with np.errstate(over="ignore"):  # −1 / 1e-310 is −inf, as it should be
+        return shifted / temperature
+
+
+def keep_top_k(logits: Float[np.ndarray, "*B V"], top_k: int) -> Float[np.ndarray, "*B V"]:
+    """Keeps the `top_k` largest logits, and any that equal the smallest of these.
+
+    Source: Fan et al. 2018, "Hierarchical Neural Story Generation", section 5.1. Derived in chapter 11.
+
+    Raises:
+        ValueError: `top_k` is below 1. (Above V it excludes nothing.)
+    """
+    checks.whole("top_k", top_k)
+    if top_k >= logits.shape[-1]:
+        return logits
+    smallest_kept = np.partition(logits, -top_k, axis=-1)[..., -top_k, None]
+    return np.where(logits < smallest_kept, -np.inf, logits)
+
+
+def keep_top_p(logits: Float[np.ndarray, "*B V"], top_p: float | int) -> Float[np.ndarray, "*B V"]:
+    """Keeps the nucleus: the fewest ids, from the likeliest down, that have the probability `top_p` together.
+
+    Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1. Derived in
+    chapter 11.
+
+    Raises:
+        ValueError: `top_p` is not above 0 and at most 1.
+    """
+    check_number("top_p", top_p, lambda p: 0 < p <= 1, "above 0 and at most 1")
+    if top_p == 1:  # a running sum may pass 1 by a rounding error before it reaches the last id
+        return logits
+    likeliest_first = np.argsort(-logits, axis=-1, kind="stable")  # stable: of equals, the first id first
+    so_far = np.cumsum(np.take_along_axis(softmax(logits), likeliest_first, axis=-1), axis=-1)
+    excluded = np.zeros(logits.shape, dtype=bool)
+    # An id is left out if those likelier than it have top_p already.
+    np.put_along_axis(excluded, likeliest_first[..., 1:], so_far[..., :-1] >= top_p, axis=-1)
+    return np.where(excluded, -np.inf, logits)
+
+
+def keep_min_p(logits: Float[np.ndarray, "*B V"], min_p: float | int) -> Float[np.ndarray, "*B V"]:
+    """Keeps every id that is at least `min_p` times as probable as the likeliest.
+
+    Source: Nguyen et al. 2024, "Turning Up the Heat: Min-p Sampling for Creative and Coherent LLM Outputs",
+    section 3. Derived in chapter 11.
+
+    Raises:
+        ValueError: `min_p` is not within 0..1.
+    """
+    check_number("min_p", min_p, lambda p: 0 <= p <= 1, "within 0..1")
+    probabilities = softmax(logits)
+    least = min_p * probabilities.max(axis=-1, keepdims=True)
+    return np.where(probabilities < least, -np.inf, logits)
+
+
+def penalize_repetition(
+    logits: Float[np.ndarray, "B V"], past: Sequence[Integer[np.ndarray, " _"]], penalty: float | int
+) -> Float[np.ndarray, "B V"]:
+    """Makes the ids that occur in `past`, one text for each row, less likely (for a `penalty` above 1).
+
+    A positive logit is divided by the penalty and a negative one multiplied: either way it goes down.
+
+    Source: Keskar et al. 2019, "CTRL", section 4.1; the negative logits as in transformers. Derived in
+    chapter 11.
+
+    Raises:
+        ValueError: `penalty` is not positive and finite, or there is not one text for each row.
+    """
+    checks.positive("repetition_penalty", penalty)
+    checks.equal("len(past)", len(past), "len(logits)", len(logits))
+    logits = logits.copy()
+    for row, ids in zip(logits, past, strict=True):
+        row[ids] = np.where(row[ids] < 0, row[ids] * penalty, row[ids] / penalty)
+    return logits
+
+
+def forbid_repeated_ngrams(
+    logits: Float[np.ndarray, "B V"], past: Sequence[Integer[np.ndarray, " _"]], n: int
+) -> Float[np.ndarray, "B V"]:
+    """Excludes every id that would end a run of `n` ids that is in `past`, one text for each row, already.
+
+    Source: Paulus et al. 2017, "A Deep Reinforced Model for Abstractive Summarization", section 2.5. Derived in
+    chapter 11.
+
+    Raises:
+        ValueError: `n` is below 1, or there is not one text for each row.
+    """
+    checks.whole("no_repeat_ngram", n)
+    checks.equal("len(past)", len(past), "len(logits)", len(logits))
+    logits = logits.copy()
+    for row, ids in zip(logits, past, strict=True):
+        if len(ids) >= n:
+            runs = np.lib.stride_tricks.sliding_window_view(ids, n)
+            begins_like_the_end = (runs[:, :-1] == ids[len(ids) - n + 1 :]).all(axis=1)
+            row[runs[begins_like_the_end, -1]] = -np.inf
+    return logits
+
+
+def distribution(
+    logits: Float[np.ndarray, "*B V"],
+    *,
+    temperature: float | int = 1.0,
+    top_k: int | None = None,
+    top_p: float | int | None = None,
+    min_p: float | int | None = None,
+    repetition_penalty: float | int = 1.0,
+    no_repeat_ngram: int | None = None,
+    past: Sequence[Integer[np.ndarray, " _"]] | None = None,
+) -> Float[np.ndarray, "*B V"]:
+    """The probabilities (..., V) that the next id is drawn from, float64.
+
+    The strategies apply in this order: `repetition_penalty` and `no_repeat_ngram`, which need the `past`, one
+    text for each row of logits (B, V); then `temperature`, `top_k`, `top_p` and `min_p`. Each sees only what
+    those before it left. What is left is made to sum to 1 again. With `temperature` = 0 one id has all the
+    probability: greedy.
+
+    Derived in chapter 11.
+
+    Raises:
+        ValueError: an option is out of its range; a row's largest logit is not finite (NaN, most often);
+            nothing is left to draw; `past` is missing where it is needed.
+        TypeError: logits are not floating-point, or an option is not a number.
+    """
+    checks.floats("logits", logits)
+    logits = logits.astype(np.float64)
+    check_finite(logits)
+    if past is None and (repetition_penalty != 1 or no_repeat_ngram is not None):
+        raise ValueError("past=None, but repetition_penalty and no_repeat_ngram need the texts so far")
+    if repetition_penalty != 1:
+        logits = penalize_repetition(logits, past, repetition_penalty)
+    if no_repeat_ngram is not None:
+        logits = forbid_repeated_ngrams(logits, past, no_repeat_ngram)
+    if (logits.max(axis=-1) == -np.inf).any():
+        raise ValueError(
+            f"nothing is left to draw: repetition_penalty={repetition_penalty}, no_repeat_ngram="
+            f"{no_repeat_ngram} exclude every id"
+        )
+    logits = apply_temperature(logits, temperature)
+    if top_k is not None:
+        logits = keep_top_k(logits, top_k)
+    if top_p is not None:
+        logits = keep_top_p(logits, top_p)
+    if min_p is not None:
+        logits = keep_min_p(logits, min_p)
+    return softmax(logits)
+
+
+def draw(
+    probabilities: Float[np.ndarray, "B V"], uniform: Float[np.ndarray, " B"]
+) -> Int64[np.ndarray, " B"]:
+    """One id for each row, each as often as its probability says; `uniform` are random numbers in [0, 1).
+
+    The probabilities are laid end to end on a line, and the id is drawn on whose stretch the number falls.
+
+    Derived in chapter 11.
+    """
+    ends = np.cumsum(probabilities, axis=-1)
+    # side="right": the first end *above* the number. So an id of probability 0 is never drawn, not even for 0.
+    return np.array(
+        [np.searchsorted(row, u * row[-1], side="right") for row, u in zip(ends, uniform, strict=True)],
+        dtype=np.int64,
+    )

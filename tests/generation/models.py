@@ -1,0 +1,162 @@
+"""Models to generate with: one that can be worked out by hand, and those of transformers behind our interface."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from transformers import DynamicCache, EncoderDecoderCache
+
+
+def config(**changed):
+    """What `generate` asks of a config."""
+    given = {"family": "decoder", "vocab_size": 10, "context_length": 64, "head": "tied", "dropout": 0.0}
+    return SimpleNamespace(**{**given, **changed})
+
+
+class Arithmetic:
+    """After a text comes Σ (position + 1)·(id + 1), modulo V, for sure: wrong positions or masks change it.
+
+    Its cache keeps each position's share of the sum. An encoder–decoder adds the sum over the source.
+    """
+
+    training = False
+
+    def __init__(self, **changed):
+        self.config = config(**changed)
+        self.shapes = []  # of the ids, at every call
+        self.encoded = 0
+
+    def hidden(self, ids, *, mask=None, positions=None, cache=None, memory=None, source_mask=None):
+        self.shapes.append(ids.shape)
+        past = 0 if cache is None else cache.length
+        if positions is None:
+            positions = np.arange(past, past + ids.shape[1])
+        shares = (positions + 1) * (ids + 1)
+        if cache is not None:
+            shares = cache.append(shares)
+        visible = np.ones(shares.shape, bool) if mask is None else mask
+        assert visible.shape == shares.shape
+        sums = np.cumsum(np.where(visible, shares, 0), axis=1)[:, past:]
+        if memory is not None:
+            sums = sums + (memory * source_mask).sum(axis=1, keepdims=True)
+        return sums[:, :, None].astype(float)
+
+    def head(self, hidden):
+        assert hidden.shape[1] == 1, "only the last position needs logits"
+        return np.eye(self.config.vocab_size)[hidden[..., 0].astype(int) % self.config.vocab_size]
+
+    def encode(self, source, *, mask):
+        self.encoded += 1
+        return np.where(mask, source + 1, 1000)  # what padding gives is large, so that it shows if it counts
+
+    def new_cache(self, batch_size, length):
+        return ArithmeticCache(batch_size, length)
+
+
+class ArithmeticCache:
+    def __init__(self, batch_size, capacity):
+        self.shares, self.length, self.capacity = np.zeros((batch_size, capacity), int), 0, capacity
+
+    def append(self, new):
+        end = self.length + new.shape[1]
+        assert end <= self.capacity
+        self.shares[:, self.length : end] = new
+        self.length = end
+        return self.shares[:, :end]
+
+
+class Fixed:
+    """The same logits after every text."""
+
+    training = False
+
+    def __init__(self, logits, **changed):
+        self.logits = np.asarray(logits, float)
+        self.config = config(vocab_size=len(self.logits), **changed)
+
+    def hidden(self, ids, **given):
+        return np.zeros((*ids.shape, 1))
+
+    def head(self, hidden):
+        return np.broadcast_to(self.logits, (*hidden.shape[:-1], len(self.logits)))
+
+    def new_cache(self, batch_size, length):
+        return SimpleNamespace(length=0, reorder=lambda rows: None)
+
+
+class Chain:
+    """Logits that depend on the last id alone: row i of `logits` (V, V) is what follows i."""
+
+    training = False
+
+    def __init__(self, logits):
+        self.logits = np.asarray(logits, float)
+        self.config = config(vocab_size=len(self.logits))
+
+    def hidden(self, ids, **given):
+        return ids[:, :, None].astype(float)
+
+    def head(self, hidden):
+        return self.logits[hidden[..., 0].astype(int)]
+
+    def new_cache(self, batch_size, length):
+        return SimpleNamespace(length=0, reorder=lambda rows: None)
+
+
+class Theirs:
+    """A model of transformers behind our interface, NumPy in and out, cache included."""
+
+    training = False
+
+    def __init__(self, model):
+        self.model = model
+        self.seq2seq = model.config.is_encoder_decoder
+        self.config = config(
+            family="encoder-decoder" if self.seq2seq else "decoder",
+            vocab_size=model.config.vocab_size,
+            context_length=160,
+        )
+
+    @torch.no_grad()
+    def hidden(self, ids, *, mask=None, positions=None, cache=None, memory=None, source_mask=None):
+        given = {"input_ids": torch.from_numpy(ids), "use_cache": cache is not None}
+        if cache is not None:
+            given["past_key_values"] = cache.theirs
+        if mask is not None:
+            given["attention_mask"] = torch.from_numpy(mask).long()
+        if positions is not None:
+            given["position_ids"] = torch.from_numpy(positions)
+        if self.seq2seq:
+            given["encoder_hidden_states"] = torch.from_numpy(memory)
+            given["encoder_attention_mask"] = torch.from_numpy(source_mask).long()
+        part = self.model.get_decoder() if self.seq2seq else self.model.base_model
+        return part(**given).last_hidden_state.numpy()
+
+    @torch.no_grad()
+    def head(self, hidden):
+        hidden = torch.from_numpy(hidden)
+        if self.seq2seq and self.model.config.scale_decoder_outputs:  # T5, where the head is tied
+            hidden = hidden * self.model.config.d_model**-0.5
+        return self.model.lm_head(hidden).numpy()
+
+    @torch.no_grad()
+    def encode(self, source, *, mask):
+        output = self.model.get_encoder()(
+            torch.from_numpy(source), attention_mask=torch.from_numpy(mask).long()
+        )
+        return output.last_hidden_state.numpy()
+
+    def new_cache(self, batch_size, length):
+        return TheirCache(self.seq2seq)
+
+
+class TheirCache:
+    def __init__(self, seq2seq):
+        self.theirs = EncoderDecoderCache(DynamicCache(), DynamicCache()) if seq2seq else DynamicCache()
+
+    @property
+    def length(self):
+        return self.theirs.get_seq_length()
+
+    def reorder(self, rows):
+        self.theirs.reorder_cache(torch.from_numpy(rows))
