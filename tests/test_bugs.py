@@ -1,0 +1,673 @@
+"""Every mistake of the gallery: the tests that it names pass without it and fail with it, and nothing of it stays.
+
+The named tests are run by pytest itself, in a session of their own inside this one.
+"""
+
+import inspect
+import math
+import sys
+import textwrap
+import traceback
+from functools import cache
+from types import FunctionType
+
+import numpy as np
+import pytest
+import torch
+from layers.grid import GRID
+from layers.rooms import NN, SCRATCH, both_rooms
+from layers.twins import build, run, texts
+
+from glassformer import nn, scratch
+from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, put_in
+from glassformer.config import ModelConfig
+from glassformer.generate import generate
+from glassformer.text import inputs_and_targets
+from glassformer.trace import trace
+
+every_bug = pytest.mark.parametrize("name", BUGS)
+
+
+# The tests that catch them
+
+
+class Trials:
+    """A pytest plugin that runs each named test twice, without the bug and with it, and notes what fails."""
+
+    def __init__(self):
+        self.failed = {}  # by bug and test, for each of the test's parameters: without, with
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        for name, known in BUGS.items():
+            for test in known.caught_by:
+                for item in session.items:
+                    if item.nodeid == test or item.nodeid.startswith(f"{test}["):
+                        without = self.fails(item)
+                        with put_in(name):
+                            self.failed.setdefault((name, test), []).append((without, self.fails(item)))
+        return True
+
+    def fails(self, item):
+        from _pytest.runner import runtestprotocol
+
+        reports = {report.when: report for report in runtestprotocol(item, nextitem=None, log=False)}
+        assert all(report.passed for when, report in reports.items() if when != "call"), reports
+        assert not reports["call"].skipped
+        return reports["call"].failed
+
+
+@cache
+def trials():
+    """What the named tests did."""
+    trials = Trials()
+    files = sorted({test.partition("::")[0] for known in BUGS.values() for test in known.caught_by})
+    quiet = ["-q", "-q", "--no-summary", "-p", "no:cacheprovider", "--capture=no"]
+    root = inspect.getfile(Trials).rpartition("tests")[0]
+    pytest.main([*quiet, f"--rootdir={root}", *(root + file for file in files)], plugins=[trials])
+    return trials.failed
+
+
+@pytest.mark.parametrize(
+    ("name", "test"), [(n, test) for n, known in BUGS.items() for test in known.caught_by]
+)
+def test_a_named_test_passes_without_the_bug_and_fails_with_it(name, test):
+    assert (name, test) in trials(), "there is no such test"
+    assert set(trials()[name, test]) == {(False, True)}
+
+
+@every_bug
+def test_every_bug_names_a_test(name):
+    assert BUGS[name].caught_by
+
+
+# In both rooms, in one, and in none
+
+ROUNDING = 1e-12  # float64, numbers of size 1 to 10
+SHOWS = 1e-6  # ε outside the root changes logits by about that much
+
+# Where a mistake shows in the logits: a model of the grid and its texts
+SEEN_IN = {
+    "no-scale": ("GPT-2", "plain"),
+    "softmax-axis": ("GPT-2", "plain"),
+    "mask-after-softmax": ("GPT-2", "plain"),
+    "mask-transposed": ("GPT-2", "plain"),
+    "mask-one-ahead": ("GPT-2", "plain"),
+    "padding-on-queries": ("BERT", "padded"),
+    "padding-attended": ("BERT", "padded"),
+    "heads-not-swapped": ("GPT-2", "plain"),
+    "heads-tiled": ("the modern one", "plain"),
+    "no-positions": ("GPT-2", "plain"),
+    "positions-late": ("GPT-2", "plain"),
+    "rope-on-values": ("the modern one", "plain"),
+    "rope-layout": ("the modern one", "plain"),
+    "t5-sign": ("T5", "plain"),
+    "residual-dropped": ("2017", "plain"),
+    "post-norm": ("GPT-2", "plain"),
+    "eps-outside": ("GPT-2", "plain"),
+    "sigma-unbiased": ("BERT", "plain"),
+    "tied-reshaped": ("GPT-2", "plain"),
+}
+# Those that do not, each with a test of its own below
+ELSEWHERE = {
+    "softmax-overflow",
+    "labels-unshifted",
+    "labels-shifted-twice",
+    "loss-over-padding",
+    "tied-gradient-overwritten",
+    "gradients-kept",
+    "gradients-unclipped",
+    "adam-uncorrected",
+    "dropout-in-evaluation",
+    "cache-off-by-one",
+}
+
+
+def test_every_bug_is_seen_somewhere():
+    assert set(SEEN_IN) | ELSEWHERE == set(BUGS)
+    assert not set(SEEN_IN) & ELSEWHERE
+
+
+def difference(a, b):
+    return np.abs(a - b).max()
+
+
+@cache
+def twins(system):
+    return build(SCRATCH, GRID[system]), build(NN, GRID[system])
+
+
+def outputs(name):
+    """The logits in NumPy, in PyTorch, and in PyTorch with a trace open, where attention goes the long way."""
+    system, kind = SEEN_IN[name]
+    read = texts(GRID[system], kind)
+    ours, theirs = twins(system)
+    numpy, torch = run(SCRATCH, ours, read), run(NN, theirs, read)
+    with trace():
+        return numpy, torch, run(NN, theirs, read)
+
+
+@pytest.mark.parametrize("name", SEEN_IN)
+def test_both_rooms_make_the_same_mistake(name):
+    right, *others = outputs(name)
+    assert all(difference(other, right) <= ROUNDING for other in others)
+    with put_in(name):
+        wrong, *others = outputs(name)
+    assert difference(wrong, right) > SHOWS
+    assert all(difference(other, wrong) <= ROUNDING for other in others)
+
+
+@pytest.mark.parametrize("name", SEEN_IN)
+@pytest.mark.parametrize("room", ROOMS)
+def test_in_one_room_alone_the_other_gives_it_away(name, room):
+    right, *_ = outputs(name)
+    with put_in(name, rooms=[room]):
+        ours, theirs, traced = outputs(name)
+    there, here = (ours, theirs) if room == "nn" else (theirs, ours)
+    assert difference(there, right) <= ROUNDING
+    assert difference(here, right) > SHOWS
+    assert difference(traced, theirs) <= ROUNDING
+
+
+def everything():
+    """Every function of the package with the code that it runs, and every class and module with what it holds."""
+    found = {}
+    modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "glassformer"]
+    classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    for owner in (*modules, *classes):
+        for name, value in vars(owner).items():
+            function = inspect.unwrap(getattr(value, "fget", value)) if callable(value) or value else value
+            code = function.__code__ if isinstance(function, FunctionType) else None
+            found[owner.__module__ if isinstance(owner, type) else "", owner.__name__, name] = value, code
+    return found
+
+
+def assert_untouched(before):
+    after = everything()
+    assert set(after) == set(before)
+    for place, (value, code) in before.items():
+        assert after[place][0] is value, place
+        assert after[place][1] is code, place
+
+
+@every_bug
+def test_nothing_of_it_stays(name):
+    before = everything()
+    with put_in(name):
+        changed = [place for place, it in everything().items() if it[1] is not before[place][1]]
+    assert changed
+    assert_untouched(before)
+    with pytest.raises(ZeroDivisionError), put_in(name):
+        raise ZeroDivisionError
+    assert_untouched(before)
+
+
+@every_bug
+def test_a_bug_is_not_put_in_twice_and_what_was_begun_is_taken_back(name):
+    with put_in(name):
+        before = everything()
+        with pytest.raises(RuntimeError, match=f"not once: cannot put '{name}' in"), put_in(name):
+            pass
+        assert_untouched(before)
+
+
+@pytest.mark.parametrize(("right", "times"), [("x", 4), ("no such line", 0)])
+def test_a_line_that_is_not_there_once_is_not_changed(monkeypatch, right, times):
+    edit = Edit("nn.feedforward.relu", right, "y")
+    monkeypatch.setitem(BUGS, "new", Bug(name="new", title="", symptom="", caught_by=(), edits=(edit,)))
+    before = everything()
+    assert inspect.getsource(nn.relu).count(right) == times
+    with pytest.raises(RuntimeError, match=f"nn.feedforward.relu has '{right}' {times} times, not once"):
+        put_in("new").__enter__()
+    assert_untouched(before)
+
+
+def test_two_bugs_at_once():
+    q = torch.tensor([[2.0, 0.0]])
+    k = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    mask = torch.tensor([[False, True]])
+
+    def weights():
+        return nn.scaled_dot_product_attention(q, k, k, mask=mask)[1].tolist()
+
+    e = math.exp(2.0)
+    with put_in("mask-after-softmax") as outer:
+        assert outer is BUGS["mask-after-softmax"]
+        with put_in("no-scale") as inner:
+            assert inner is BUGS["no-scale"]
+            assert weights() == [[0, pytest.approx(1 / (1 + e))]]
+        assert weights() == [[0, pytest.approx(1 / (1 + math.exp(2 / math.sqrt(2))))]]
+    assert weights() == [[0, 1]]
+
+
+def test_the_source_that_is_shown_is_the_one_that_runs():
+    wrong, right = BUGS["tied-reshaped"].what
+    forward = nn.Unembedding.forward
+    source = textwrap.dedent(inspect.getsource(forward))
+    with put_in("tied-reshaped"):
+        assert inspect.getsource(forward) == source.replace(right, wrong) != source
+        with pytest.raises(TypeError) as caught:
+            inspect.unwrap(forward)(nn.Unembedding(TINY, generator=None), "no array", None)
+        assert 'checks.floats("x", x)' in "".join(traceback.format_tb(caught.tb))
+    assert textwrap.dedent(inspect.getsource(forward)) == source
+
+
+def test_the_entries():
+    for name, known in BUGS.items():
+        assert name == known.name
+        assert bug(name) is known
+        assert name == name.lower()
+        assert known.title[0].isupper()
+        assert not known.title.endswith(".")
+        assert known.symptom.endswith((".", ".)"))
+        assert known.what == (known.edits[0].wrong, known.edits[0].right)
+        assert len(set(known.edits)) == len(known.edits)
+        assert set(known.rooms) <= set(ROOMS)
+    assert len({known.title for known in BUGS.values()}) == len(BUGS)
+    in_numpy_only = {name for name, known in BUGS.items() if known.rooms == ("scratch",)}
+    assert in_numpy_only == {
+        "tied-gradient-overwritten",
+        "gradients-kept",
+        "gradients-unclipped",
+        "adam-uncorrected",
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: bug("mask-before-softmax"),
+            ValueError,
+            "name='mask-before-softmax' is not a known bug. Did you mean 'mask-after-softmax'? Known are "
+            + ", ".join(BUGS)
+            + ".",
+        ),
+        (
+            lambda: put_in("").__enter__(),
+            ValueError,
+            "name='' is not a known bug. Known are " + ", ".join(BUGS) + ".",
+        ),
+        (lambda: put_in(3).__enter__(), TypeError, "name=3 must be a str"),
+        (
+            lambda: put_in("no-scale", rooms=["numpy"]).__enter__(),
+            ValueError,
+            "rooms='numpy' is not one of 'scratch', 'nn'",
+        ),
+        (
+            lambda: put_in("gradients-kept", rooms=["nn"]).__enter__(),
+            ValueError,
+            "rooms=['nn'] cannot have 'gradients-kept', which needs scratch",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_the_message_names_argument_value_and_rule(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+# Training with them
+
+TINY = ModelConfig(vocab_size=11, context_length=8, d_model=8, n_layers=2, n_heads=2)
+
+
+@every_bug
+def test_a_model_can_be_trained_with_it(name):
+    """In PyTorch, where a mistake changes the gradient along with the forward: down is still down."""
+    model = nn.Transformer(TINY, generator=torch.Generator().manual_seed(0)).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    windows = np.random.default_rng(0).integers(0, 11, (4, 9))
+    losses = []
+    with put_in(name):
+        for _ in range(20):
+            inputs, targets = map(torch.from_numpy, inputs_and_targets(windows))
+            loss = nn.cross_entropy(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+    without = {n for n, w in model.named_parameters() if w.grad is None or not w.grad.any()}
+    assert without == ({"decoder.positions.weight"} if name == "no-positions" else set())
+    assert all(torch.isfinite(weight).all() for weight in model.parameters())
+
+
+# What the gallery says of them
+
+
+def model(room, config=TINY, seed=0):
+    """Weights large enough that attention matters."""
+    return build(room, config, seed=seed).eval()
+
+
+def logits(room, it, ids, **given):
+    return run(room, it, {"ids": np.asarray(ids), **given})
+
+
+IDS = np.random.default_rng(0).integers(0, 11, (2, 6))
+
+
+@both_rooms
+def test_no_scale_makes_scores_as_many_times_larger_as_the_root_of_d_head(room):
+    q, k = np.random.default_rng(0).normal(size=(2, 5, 64))
+    with trace() as seen:
+        room.layers.scaled_dot_product_attention(*map(room.array, (q, k, k)))
+        with put_in("no-scale"):
+            room.layers.scaled_dot_product_attention(*map(room.array, (q, k, k)))
+    right, wrong = map(room.numpy, seen.arrays("scores"))
+    np.testing.assert_allclose(wrong, 8 * right, rtol=1e-15)
+
+
+@both_rooms
+@pytest.mark.parametrize(
+    "name", ["softmax-axis", "mask-after-softmax", "mask-transposed", "mask-one-ahead", "heads-not-swapped"]
+)
+def test_these_let_the_future_in(room, name):
+    it, changed = model(room), np.array(IDS)
+    changed[:, -1] = (changed[:, -1] + 1) % 11
+    assert difference(logits(room, it, IDS)[:, :-1], logits(room, it, changed)[:, :-1]) <= ROUNDING
+    with put_in(name):
+        assert difference(logits(room, it, IDS)[:, :-1], logits(room, it, changed)[:, :-1]) > SHOWS
+
+
+@both_rooms
+def test_softmax_axis_makes_columns_sum_to_1_and_mask_after_softmax_makes_rows_too_small(room):
+    q, k = np.random.default_rng(0).normal(size=(2, 5, 8))
+
+    def weights():
+        attend = room.layers.scaled_dot_product_attention
+        return room.numpy(attend(*map(room.array, (q, k, k)), mask=room.layers.causal_mask(5))[1])
+
+    with put_in("softmax-axis"):
+        np.testing.assert_allclose(weights().sum(axis=0), 1, rtol=1e-15)
+    with put_in("mask-after-softmax"):
+        sums = weights().sum(axis=1)
+        assert (sums[:-1] < 1 - SHOWS).all()
+        assert sums[-1] == pytest.approx(1, abs=ROUNDING)
+        assert not np.triu(weights(), 1).any()
+
+
+@both_rooms
+def test_softmax_overflow_is_nan_beyond_88_and_right_before(room):
+    small, large = (room.array(np.float32([[0, x]])) for x in (88, 89))
+    right = room.numpy(room.layers.softmax(small))
+    with put_in("softmax-overflow"), np.errstate(over="ignore", invalid="ignore"):
+        np.testing.assert_allclose(room.numpy(room.layers.softmax(small)), right, rtol=1e-6)
+        assert np.isnan(room.numpy(room.layers.softmax(large))).any()
+
+
+@both_rooms
+@pytest.mark.parametrize("name", ["padding-attended", "padding-on-queries"])
+def test_padding_counts(room, name):
+    """The same text, alone and in a batch with longer ones."""
+    encoder = TINY.replace(family="encoder")
+    it, padded = model(room, encoder), np.array(IDS[:1])
+    padded[:, 4:] = 0
+    mask = np.array([[True] * 4 + [False] * 2])
+    alone, together = logits(room, it, IDS[:1, :4]), logits(room, it, padded, mask=mask)
+    assert difference(alone, together[:, :4]) <= ROUNDING
+    with put_in(name):
+        assert difference(alone, logits(room, it, padded, mask=mask)[:, :4]) > SHOWS
+        it = model(room)  # a causal model, with padding on the right
+        assert (
+            difference(logits(room, it, padded, mask=mask)[:, :4], logits(room, it, padded[:, :4]))
+            <= ROUNDING
+        )
+
+
+@both_rooms
+def test_heads_that_are_not_swapped_are_right_for_one_head_and_for_one_token(room):
+    for config, ids in ((TINY.replace(n_heads=1), IDS), (TINY, IDS[:, :1])):
+        it = model(room, config)
+        right = logits(room, it, ids)
+        with put_in("heads-not-swapped"):
+            assert difference(logits(room, it, ids), right) <= ROUNDING
+
+
+GROUPED = TINY.replace(d_model=16, n_heads=4, n_kv_heads=2, positions="rope")
+
+
+@both_rooms
+def test_heads_tiled_is_another_numbering_of_the_queries(room):
+    """With the query heads renumbered, 0 2 1 3, the wrong layout gives what the right one gave."""
+    it = model(room, GROUPED)
+    right, state = logits(room, it, IDS), {n: np.array(w) for n, w in room_state(room, it).items()}
+    K, order = 4, [0, 2, 1, 3]
+    columns = np.concatenate([np.arange(K * h, K * h + K) for h in order])
+    for block in range(2):
+        attention = f"decoder.blocks.{block}.attention"
+        state[f"{attention}.W_q.weight"] = state[f"{attention}.W_q.weight"][:, columns]
+        state[f"{attention}.W_q.bias"] = state[f"{attention}.W_q.bias"][columns]
+        state[f"{attention}.W_o.weight"] = state[f"{attention}.W_o.weight"][columns]
+    it.load_state_dict({name: room.array(weight) for name, weight in state.items()})
+    with put_in("heads-tiled"):
+        assert difference(logits(room, it, IDS), right) <= ROUNDING
+
+
+def room_state(room, it):
+    return {name: room.numpy(weight) for name, weight in it.state_dict().items()}
+
+
+@both_rooms
+def test_no_positions_shuts_every_door(room):
+    for positions in ("learned", "sinusoidal", "rope", "alibi", "t5"):
+        encoder = TINY.replace(family="encoder", positions=positions)
+        it, order = model(room, encoder), np.random.default_rng(1).permutation(6)
+        assert difference(logits(room, it, IDS[:, order]), logits(room, it, IDS)[:, order]) > SHOWS
+        with put_in("no-positions"):
+            assert difference(logits(room, it, IDS[:, order]), logits(room, it, IDS)[:, order]) <= ROUNDING
+
+
+@both_rooms
+def test_positions_late_leaves_the_first_block_blind(room):
+    it = model(room, TINY.replace(positions="sinusoidal"))
+    with put_in("positions-late"), trace() as seen:
+        logits(room, it, np.full((1, 6), 3))
+    first, second = (room.numpy(scores) for scores in seen.arrays("scores"))
+    allowed = np.isfinite(first[0, 0])
+    assert np.ptp(first[0, 0][allowed]) <= ROUNDING  # one token six times: nothing tells the places apart
+    assert np.ptp(second[0, 0][allowed]) > SHOWS
+
+
+@both_rooms
+def test_rope_on_values_makes_it_matter_where_the_text_begins(room):
+    it = model(room, GROUPED)
+    here, there = ({"positions": np.arange(6) + shift} for shift in (0, 2))
+    assert difference(logits(room, it, IDS, **here), logits(room, it, IDS, **there)) <= ROUNDING
+    with put_in("rope-on-values"):
+        assert difference(logits(room, it, IDS, **here), logits(room, it, IDS, **there)) > SHOWS
+
+
+@both_rooms
+def test_rope_layout_is_right_for_the_first_token_alone(room):
+    it, ids = model(room, GROUPED), np.arange(6)[None]
+    right = logits(room, it, ids)
+    with put_in("rope-layout"):
+        wrong = logits(room, it, ids)
+        assert difference(wrong[:, 0], right[:, 0]) <= ROUNDING
+        assert (np.abs(wrong - right)[:, 1:].max(axis=-1) > SHOWS).all()
+    it = model(room, GROUPED.replace(rope_layout="interleaved"))
+    right = logits(room, it, IDS)
+    with put_in("rope-layout"):
+        assert difference(logits(room, it, IDS), right) == 0
+
+
+@both_rooms
+def test_t5_sign_puts_all_the_past_in_bucket_0(room):
+    places = room.array(np.arange(6))
+    method = room.layers.T5Positions(1, bidirectional=False, n_buckets=8, **room.parameters())
+    room.load(method, weight=np.arange(8.0)[:, None])
+    past = np.tri(6, dtype=bool)
+    assert set(room.numpy(method.bias(places, places))[0][past]) == {0, 1, 2, 3, 4}
+    alibi = room.layers.AlibiPositions(2)
+    right = room.numpy(alibi.bias(places, places))
+    with put_in("t5-sign"):
+        assert set(room.numpy(method.bias(places, places))[0][past]) == {0}
+        np.testing.assert_array_equal(room.numpy(alibi.bias(places, places)), right)
+
+
+@both_rooms
+def test_post_norm_and_a_dropped_residual_leave_no_path_around(room):
+    """Sublayers that write nothing: in a pre-norm model, what goes in is what comes out."""
+    it = model(room, TINY)
+    zeros = {
+        n: np.zeros_like(w) if ".W_o." in n or ".W_down." in n else w for n, w in room_state(room, it).items()
+    }
+    it.load_state_dict({name: room.array(weight) for name, weight in zeros.items()})
+
+    def stream():
+        with trace() as seen:
+            logits(room, it, IDS)
+        return [room.numpy(x) for x in seen.arrays("stream")]
+
+    first, *_, last = stream()
+    assert difference(first, last) == 0
+    with put_in("residual-dropped"):
+        assert not stream()[-1].any()
+    with put_in("post-norm"):
+        assert difference(first, stream()[-1]) > SHOWS
+
+
+@both_rooms
+def test_eps_outside_enlarges_what_is_nearly_equal(room):
+    norm = room.layers.LayerNorm(4, dtype=room.dtype("float64"))
+    x = 1e-4 * room.array([[1.0, -1.0, 1.0, -1.0]])
+    assert difference(np.abs(room.numpy(norm(x))), 1e-4 / math.sqrt(1e-8 + 1e-5)) <= ROUNDING
+    with put_in("eps-outside"):
+        assert difference(np.abs(room.numpy(norm(x))), 1e-4 / (1e-4 + 1e-5)) <= ROUNDING
+
+
+def test_eps_outside_has_no_gradient_where_all_features_are_equal():
+    x = torch.ones(1, 4, requires_grad=True)
+    norm = nn.LayerNorm(4)
+    norm(x).sum().backward()
+    assert torch.isfinite(x.grad).all()
+    with put_in("eps-outside"):
+        norm(x).sum().backward()
+    assert torch.isnan(x.grad).all()
+
+
+@both_rooms
+def test_sigma_unbiased_makes_everything_smaller_by_little(room):
+    norm = room.layers.LayerNorm(768, eps=1e-300, dtype=room.dtype("float64"))
+    x = room.array(np.random.default_rng(0).normal(size=(2, 768)))
+    right = room.numpy(norm(x))
+    with put_in("sigma-unbiased"):
+        np.testing.assert_allclose(room.numpy(norm(x)), right * math.sqrt(1 - 1 / 768), rtol=1e-12)
+    assert f"{1 - math.sqrt(1 - 1 / 768):.2%}" == "0.07%"
+
+
+@both_rooms
+def test_tied_reshaped_mixes_tokens(room):
+    """The table with one row of ones: right, one logit sees it; reshaped, as many as there are features."""
+    config = TINY.replace(vocab_size=8)  # V = D, where even a forgotten transpose raises no error
+    it = model(room, config)
+    room.load(it.token_embedding, weight=np.eye(8)[:, [2]] * np.ones(8))
+    hidden = room.array(np.ones((1, 8)))
+    assert np.flatnonzero(room.numpy(it.head(hidden))).tolist() == [2]
+    with put_in("tied-reshaped"):
+        assert np.count_nonzero(room.numpy(it.head(hidden))) == 8
+
+
+def test_labels():
+    windows = np.arange(5)
+    right = inputs_and_targets(windows)
+    assert [x.tolist() for x in right] == [[0, 1, 2, 3], [1, 2, 3, 4]]
+    with put_in("labels-unshifted"):
+        assert [x.tolist() for x in inputs_and_targets(windows)] == [[0, 1, 2, 3], [0, 1, 2, 3]]
+    with put_in("labels-shifted-twice", rooms=["scratch"]):
+        assert [x.tolist() for x in inputs_and_targets(windows)] == [[0, 1, 2], [2, 3, 4]]
+
+
+@both_rooms
+def test_loss_over_padding_is_too_low_in_proportion(room):
+    scores = room.array(np.random.default_rng(0).normal(size=(2, 4, 11)))
+    targets = np.array(IDS[:, :4])
+    targets[:, 2:] = -100
+    right = float(room.layers.cross_entropy(scores, room.array(targets)))
+    with put_in("loss-over-padding"):
+        assert float(room.layers.cross_entropy(scores, room.array(targets))) == pytest.approx(
+            right / 2, rel=1e-12
+        )
+        equal = room.array(np.zeros((2, 4, 11)))
+        assert float(room.layers.cross_entropy(equal, room.array(targets))) < math.log(11)
+
+
+def test_a_tied_gradient_that_is_overwritten_is_that_of_the_lookup():
+    it = model(SCRATCH).train()
+    grad = np.random.default_rng(0).normal(size=(2, 6, 11))
+
+    def gradient():
+        it.zero_gradients()
+        it.forward(IDS)[1](grad)
+        return it.gradients()
+
+    right = gradient()
+    with put_in("tied-gradient-overwritten"):
+        wrong = gradient()
+    assert {n for n in right if difference(right[n], wrong[n]) > SHOWS} == {"token_embedding.weight"}
+    unused = np.setdiff1d(np.arange(11), IDS)  # not looked up: all they had came from predicting
+    assert np.abs(right["token_embedding.weight"][unused]).min() > 0
+    assert not wrong["token_embedding.weight"][unused].any()
+
+
+def test_gradients_that_are_set_to_zero_do_not_add_up():
+    linear = scratch.Linear(2, 3, generator=np.random.default_rng(0))
+    for _ in range(3):
+        linear.zero_gradients()
+        linear.forward(np.ones((1, 2), np.float32))[1](np.ones((1, 3), np.float32))
+    np.testing.assert_array_equal(linear.gradients()["weight"], 1)
+
+
+def test_gradients_that_are_not_clipped_are_still_measured():
+    linear = scratch.Linear(1, 2, bias=False, generator=np.random.default_rng(0))
+    linear.accumulate(weight=np.array([[30.0, 40.0]]))
+    with put_in("gradients-unclipped"):
+        assert scratch.clip_gradients(linear, 1.0) == 50
+    np.testing.assert_array_equal(linear.gradients()["weight"], [[30, 40]])
+
+
+def test_adam_uncorrected_begins_with_steps_three_times_too_long():
+    def first_step():
+        linear = scratch.Linear(1, 1, bias=False, generator=None, dtype=np.float64)
+        linear.accumulate(weight=np.array([[-5.0]]))
+        scratch.AdamW(linear, learning_rate=0.01, weight_decay=0.0).step()
+        return linear.weight.item()
+
+    assert first_step() == pytest.approx(0.01)
+    with put_in("adam-uncorrected"):
+        assert first_step() == pytest.approx(0.01 * 0.1 / math.sqrt(0.001))  # 3.16 times
+
+
+@both_rooms
+def test_dropout_in_evaluation_gives_another_output_every_time(room):
+    it = room.layers.Transformer(TINY.replace(dropout=0.2), **room.parameters()).eval()
+    right = logits(room, it, IDS)
+    assert difference(logits(room, it, IDS), right) == 0
+    with put_in("dropout-in-evaluation"):
+        one, other = logits(room, it, IDS), logits(room, it, IDS)
+    assert difference(one, right) > SHOWS
+    assert difference(one, other) > SHOWS
+    it = model(room)  # without dropout there is nothing to forget
+    right = logits(room, it, IDS)
+    with put_in("dropout-in-evaluation"):
+        assert difference(logits(room, it, IDS), right) == 0
+
+
+@both_rooms
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "t5"])
+def test_cache_off_by_one_is_right_for_the_first_new_token_alone(room, positions):
+    it = model(room, TINY.replace(positions=positions, context_length=40, t5_max_distance=40))
+    right = generate(it, IDS, 20, temperature=0)
+    with put_in("cache-off-by-one"):
+        np.testing.assert_array_equal(generate(it, IDS, 20, temperature=0, cache=False), right)
+        wrong = np.array(generate(it, IDS, 20, temperature=0))
+        cache = it.new_cache(2, 9)
+        with torch.no_grad():
+            for new in (6, 1, 1, 1):
+                it(room.array(np.zeros((2, new), int)), cache=cache)
+        assert room.numpy(cache.positions).tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
+    np.testing.assert_array_equal(wrong[:, :7], np.array(right)[:, :7])
+    assert (wrong != right).any()
