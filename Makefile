@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab test book notebooks environment
+.PHONY: lab test book notebooks ledger bench environment
 
 lab: environment  ## read, run and practise, in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/exercises/*.ipynb >/dev/null
@@ -17,6 +17,12 @@ book: environment  ## the static site, from the stored notebooks
 
 notebooks: environment  ## execute the chapters whose text or code changed
 	@$(VENV)/bin/python tools/notebooks.py
+
+ledger: environment  ## measure the parity ledger again, and write its page
+	@$(VENV)/bin/python tools/ledger.py
+
+bench: environment  ## ratios of speed and memory, beside transformers and PyTorch
+	@$(VENV)/bin/python benchmarks/bench.py
 
 environment:
 	@$(PYTHON) tools/environment.py

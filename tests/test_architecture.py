@@ -24,6 +24,11 @@ def test_the_arrows_point_one_way(capsys):
         ("nn/attention.py", "import glassformer.scratch"),
         ("text.py", "import torch"),
         ("text.py", "import glassformer.scratch.embedding"),
+        ("config.py", "import glassformer.published"),
+        ("scratch/model.py", "import glassformer.generate"),
+        ("generate/loop.py", "import glassformer.exercises"),
+        ("huggingface/folders.py", "import glassformer.generate"),
+        ("published.py", "import torch"),
         ("nn/embedding.py", "import glassformer.widgets"),
         ("_checks.py", "import numpy"),
         ("_checks.py", "import glassformer.text"),
@@ -47,7 +52,7 @@ def test_a_broken_arrow_is_found(tmp_path, file, line):
     assert module in run.stdout
 
 
-@pytest.mark.parametrize("module", ["text", "scratch"])
+@pytest.mark.parametrize("module", ["text", "scratch", "published", "generate", "huggingface", "bugs", "cli"])
 def test_the_numpy_half_runs_without_torch(module):
     silent = f"import sys, glassformer.{module}; raise SystemExit('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", silent], capture_output=True, text=True)

@@ -107,3 +107,27 @@ class Halves:
         return f"{x / 2}"
 ```'''
     )
+
+
+class Doubles:
+    """Doubles."""
+
+    def forward(self, x):
+        """Forwards."""
+        return 2 * x
+
+    def forward_backward(self, grad):
+        """Backwards."""
+        return 2 * grad
+
+    def last(self):
+        """Says something."""
+
+
+def test_the_way_back_is_shown_on_request(shown):
+    figures.show_source(Doubles)
+    figures.show_source(Doubles, backward=True)
+    without, whole = shown
+    assert "forward_backward" in whole
+    assert "backward" not in without
+    assert "return 2 * x\n\n    def last(self):" in without

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import browser
+import ledger
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
@@ -25,6 +26,7 @@ def main() -> int:
             "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
             "IPYTHONDIR": str(Path(scratch) / "ipython"),
             "OMP_NUM_THREADS": "1",
+            "GLASSFORMER_LEDGER": scratch,
         }
         chromium = browser.ensure()
         if chromium:
@@ -35,11 +37,15 @@ def main() -> int:
         ]
         pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--nbval", "tests", "notebooks"]
         tests = subprocess.run([*pytest, *sys.argv[1:]], cwd=ROOT, env=environment).returncode
+        # Only a whole run has compared everything; one that failed has more pressing news.
+        fault = ledger.check(Path(scratch)) if tests == 0 and not sys.argv[1:] else None
     if any(style):
         print("ruff found something to mend: see above pytest's report.")
+    if fault:
+        print(fault)
     if not chromium:
         print("The browser checks did not run: no Chromium or Chrome was found, and none could be installed.")
-    return int(any(style) or tests != 0 or (in_ci and not chromium))
+    return int(any(style) or tests != 0 or fault is not None or (in_ci and not chromium))
 
 
 if __name__ == "__main__":

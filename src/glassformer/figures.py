@@ -148,17 +148,18 @@ def attention_map(
     return image
 
 
-def show_source(*objects: object) -> None:
+def show_source(*objects: object, backward: bool = False) -> None:
     """Show the package's own source of functions or classes, highlighted as code in notebook and page.
 
-    Of each docstring only the summary is shown; `help` has the rest.
+    Of each docstring only the summary is shown; `help` has the rest. Methods that lead gradients back, whose
+    names end in `_backward`, are shown only with `backward`.
     """
-    source = "\n\n".join(_with_short_docstrings(inspect.getsource(item)) for item in objects)
+    source = "\n\n".join(_shortened(inspect.getsource(item), backward) for item in objects)
     display(Markdown(f"```python\n{source}\n```"))
 
 
-def _with_short_docstrings(source: str) -> str:
-    """Return the source with each docstring cut after its first paragraph."""
+def _shortened(source: str, backward: bool) -> str:
+    """Return the source with each docstring cut after its first paragraph, and with or without the way back."""
     source = textwrap.dedent(source).rstrip()
     lines: list[str | None] = list(source.splitlines())
     for node in ast.walk(ast.parse(source)):
@@ -170,4 +171,9 @@ def _with_short_docstrings(source: str) -> str:
             if blank is not None:
                 lines[blank - 1] += '"""'
                 lines[blank : docstring.end_lineno] = [None] * (docstring.end_lineno - blank)
+        if isinstance(node, ast.ClassDef) and not backward:
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name.endswith("_backward"):
+                    begin = method.lineno - 2  # with the empty line before it
+                    lines[begin : method.end_lineno] = [None] * (method.end_lineno - begin)
     return "\n".join(line for line in lines if line is not None)

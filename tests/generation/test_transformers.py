@@ -28,7 +28,7 @@ SUMS_IN_FLOAT32 = f"{TRANSFORMERS} (GPT-2, LLaMA, T5; scores summed in float32)"
 
 def note(component, difference, bound=0, reference=REFERENCE):
     record(
-        f"our loop, their model: {component}",
+        component,
         reference,
         "float64",
         "scratch",
@@ -136,7 +136,9 @@ def test_a_hundred_greedy_ids(model, lengths, cache):
     expected = model.generate(**theirs, max_new_tokens=100).numpy()[:, -100:]
     assert len(np.unique(expected)) > 10  # no loop of a few ids
     actual = generate(Theirs(model), n_new=100, temperature=0, cache=cache, **ours)
-    compare("100 greedy ids", [text[-100:].tolist() for text in actual], expected.tolist())
+    compare(
+        "greedy loop with their models: 100 ids", [text[-100:].tolist() for text in actual], expected.tolist()
+    )
 
 
 def test_greedy_with_stop_ids_and_penalties(model):
@@ -150,7 +152,7 @@ def test_greedy_with_stop_ids_and_penalties(model):
     )
     given = 1 if model.config.is_encoder_decoder else 8
     compare(
-        "greedy ids, with stop ids and penalties",
+        "greedy loop with their models: ids, with stop ids and penalties",
         [text[given:].tolist() for text in actual],
         [until(row[given:], [3, 17]) for row in expected],
     )
@@ -209,10 +211,14 @@ def test_beam_search(model, search, lengths, cache):
     ]
     for i, (text, score) in enumerate(actual):
         new = text[prompt_lengths[i // options["n_return"]] :].tolist()
-        compare("beam search", [new], [until(expected.sequences[i, given:].numpy(), stop_ids)[:n_new]])
+        compare(
+            "beam search with their models: ids",
+            [new],
+            [until(expected.sequences[i, given:].numpy(), stop_ids)[:n_new]],
+        )
         # Float32 sums of up to 24 terms of order one.
         difference = largest_relative_difference(score, expected.sequences_scores[i].item())
-        note("beam search, scores (relative)", difference, 1e-5, SUMS_IN_FLOAT32)
+        note("beam search with their models: scores (relative)", difference, 1e-5, SUMS_IN_FLOAT32)
 
 
 def test_the_searches_above_are_different(model):

@@ -63,8 +63,8 @@ def test_scaled_dot_product_attention(room, shape, extra):
         torch64(q), torch64(k), torch64(v), attn_mask=for_torch
     )
     compare("scaled dot-product attention", TORCH, room, output, expected, DOUBLE)
-    by_hand = room.numpy(weights) @ v
-    compare("scaled dot-product attention: weights, times v", TORCH, room, by_hand, expected, DOUBLE)
+    from_weights = room.numpy(weights) @ v
+    compare("scaled dot-product attention", TORCH, room, from_weights, expected, DOUBLE)
 
 
 @both_rooms

@@ -1,0 +1,265 @@
+"""How fast, beside what a reader would otherwise use: ratios measured side by side in one process.
+
+Machines are noisy, so nothing here is a number of seconds to be compared with yesterday's. The rivals take turns,
+round after round, and what counts is the ratio of their medians. Every pair is first checked to give the same
+answer. `make bench` prints the table; `--rounds` and `--only` choose how long and what.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import transformers
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from glassformer import huggingface, nn, scratch
+from glassformer.config import ModelConfig
+from glassformer.generate import generate
+from glassformer.published import published
+
+MEBI = 1024**2
+GPT2_SMALL = published("gpt2").config
+SMALL = ModelConfig(vocab_size=65, context_length=256, d_model=128, n_layers=4, n_heads=4)
+
+
+class Row(NamedTuple):
+    """One line of the table: what was done, by whom against whom, and how it compares."""
+
+    work: str
+    ours: str
+    rival: str
+    measured: str
+    goal: str
+    met: bool
+
+
+def take_turns(rounds: int, *works: Callable[[], object]) -> list[float]:
+    """The median seconds of each work, all of them run once in every round, after one round to warm up."""
+    times: list[list[float]] = [[] for _ in works]
+    for i in range(rounds + 1):
+        for work, taken in zip(works, times, strict=True):
+            start = time.perf_counter()
+            work()
+            if i:
+                taken.append(time.perf_counter() - start)
+    return [median(taken) for taken in times]
+
+
+def three_models(config: ModelConfig) -> tuple[GPT2LMHeadModel, nn.Transformer, scratch.Transformer]:
+    """GPT-2 in transformers as it starts out, and both of ours with the same weights."""
+    torch.manual_seed(0)
+    reference = GPT2LMHeadModel(GPT2Config(**huggingface.config_to_hf(config))).eval()
+    state = huggingface.state_from_hf(
+        config, {name: tensor.numpy() for name, tensor in reference.state_dict().items()}
+    )
+    in_numpy = scratch.Transformer(config, generator=None)
+    in_numpy.load_state_dict(state)
+    in_torch = nn.Transformer(config, generator=None)
+    in_torch.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
+    return reference, in_torch.eval(), in_numpy.eval()
+
+
+def bandwidth() -> float:
+    """How many bytes a second a matrix–vector product reads, at best of ten, from 256 MiB of weights."""
+    matrix, vector = np.ones((8192, 8192), np.float32), np.ones(8192, np.float32)
+    best = min(take_turns(1, lambda: vector @ matrix)[0] for _ in range(10))
+    return matrix.nbytes / best
+
+
+def generation(
+    name: str, config: ModelConfig, n_new: int, rounds: int, goals: tuple[float, float]
+) -> list[Row]:
+    """Greedy generation with a cache, one text."""
+    reference, in_torch, in_numpy = three_models(config)
+    prompt = np.random.default_rng(0).integers(0, config.vocab_size, 16)
+
+    def theirs() -> np.ndarray:
+        ids = torch.from_numpy(prompt)[None]
+        settings = {"do_sample": False, "min_new_tokens": n_new, "max_new_tokens": n_new, "pad_token_id": 0}
+        with torch.no_grad():
+            return reference.generate(ids, attention_mask=torch.ones_like(ids), **settings)[0].numpy()
+
+    def ours(model: object) -> Callable[[], np.ndarray]:
+        return lambda: generate(model, prompt, n_new, temperature=0)[0]
+
+    for model in (in_torch, in_numpy):
+        np.testing.assert_array_equal(ours(model)(), theirs())
+    t_theirs, t_torch, t_numpy = take_turns(rounds, theirs, ours(in_torch), ours(in_numpy))
+    weights = sum(weight.nbytes for weight in in_numpy.named_parameters().values())
+    if weights > 100 * MEBI:
+        limit = t_theirs / n_new / (weights / bandwidth())
+        print(
+            f"{name}: {t_theirs / n_new * 1e3:.1f} ms a token in transformers; reading its weights "
+            f"({weights / MEBI:.0f} MiB) once for each token allows at most {limit:.2f} ×"
+        )
+    else:
+        print(
+            f"{name}: {t_theirs / n_new * 1e3:.2f} ms a token in transformers; the weights fit in the CPU's cache"
+        )
+    return [
+        faster(f"generate, {name}", "scratch (NumPy)", "transformers", t_theirs / t_numpy, goals[0]),
+        faster(f"generate, {name}", "nn (PyTorch)", "transformers", t_theirs / t_torch, goals[1]),
+    ]
+
+
+def forward(rounds: int) -> list[Row]:
+    """Logits for one text of 128 tokens, at the size of GPT-2 small."""
+    reference, in_torch, in_numpy = three_models(GPT2_SMALL)
+    ids = np.random.default_rng(0).integers(0, GPT2_SMALL.vocab_size, (1, 128))
+    tensor = torch.from_numpy(ids)
+    with torch.no_grad():
+        expected = reference(tensor).logits.numpy()
+        bound = 1e-4 * np.abs(expected).max()
+        np.testing.assert_allclose(in_numpy(ids), expected, rtol=0, atol=bound)
+        np.testing.assert_allclose(in_torch(tensor).numpy(), expected, rtol=0, atol=bound)
+        works = (lambda: in_numpy(ids), lambda: in_torch(tensor), lambda: reference(tensor).logits)
+        t_numpy, t_torch, t_theirs = take_turns(rounds, *works)
+    work = "forward, GPT-2 small, T=128"
+    return [
+        slower(work, "scratch (NumPy)", "nn (PyTorch eager)", t_numpy / t_torch, 0.85),
+        slower(work, "scratch (NumPy)", "transformers", t_numpy / t_theirs, 0.85),
+    ]
+
+
+def forward_and_backward(rounds: int) -> list[Row]:
+    """The loss and all gradients of a batch of 12 × 64 characters, 4 layers, 128 wide."""
+    reference, in_torch, in_numpy = three_models(SMALL)
+    for model in (reference, in_torch, in_numpy):
+        model.train()
+    windows = np.random.default_rng(0).integers(0, SMALL.vocab_size, (12, 65))
+    ids, targets = windows[:, :-1], windows[:, 1:]
+    tensor, wanted = torch.from_numpy(ids.copy()), torch.from_numpy(targets.copy())
+
+    def by_hand() -> dict[str, np.ndarray]:
+        in_numpy.zero_gradients()
+        logits, backward = in_numpy.forward(ids)
+        backward(scratch.cross_entropy_backward(logits, targets))
+        return in_numpy.gradients()
+
+    def by_autograd() -> dict[str, np.ndarray]:
+        in_torch.zero_grad()
+        nn.cross_entropy(in_torch(tensor), wanted).backward()
+        return {name: parameter.grad.numpy() for name, parameter in in_torch.named_parameters()}
+
+    def theirs() -> None:
+        reference.zero_grad()
+        logits = reference(tensor).logits.reshape(-1, SMALL.vocab_size)
+        torch.nn.functional.cross_entropy(logits, wanted.reshape(-1)).backward()
+
+    expected = by_autograd()
+    largest = max(np.abs(gradient).max() for gradient in expected.values())
+    for name, gradient in by_hand().items():
+        np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=1e-4 * largest)
+    for config_name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
+        assert getattr(reference.config, config_name) == 0  # the same work: no dropout anywhere
+    t_numpy, t_torch, t_theirs = take_turns(rounds, by_hand, by_autograd, theirs)
+    work = "forward + backward, 4 × 128, B12 × T64"
+    return [
+        slower(work, "scratch (NumPy)", "nn (PyTorch eager)", t_numpy / t_torch, 1.4),
+        slower(work, "scratch (NumPy)", "transformers", t_numpy / t_theirs, 1.4),
+    ]
+
+
+def memory() -> list[Row]:
+    """What generating takes beyond the weights and the cache, in a process of its own."""
+    rows = []
+    for room in ("scratch", "nn"):
+        run = subprocess.run(
+            [sys.executable, __file__, "--memory-of", room], capture_output=True, text=True, check=True
+        )
+        beyond = float(run.stdout)
+        ours = {"scratch": "scratch (NumPy)", "nn": "nn (PyTorch)"}[room]
+        rows.append(
+            Row(
+                "memory, generate, GPT-2 small, 512 + 64 tokens",
+                ours,
+                "weights and cache",
+                f"{max(beyond, 0):.0f} MB more",
+                "≤ 100 MB",
+                beyond <= 100,
+            )
+        )
+    return rows
+
+
+def memory_of(room: str) -> float:
+    """Megabytes at the peak of a generation beyond what the process with the model held before, and the cache."""
+    config, n_prompt, n_new = GPT2_SMALL, 512, 64
+    model = {"scratch": scratch, "nn": nn}[room].Transformer(config, generator=None).eval()
+    generate(model, np.arange(4), 2, temperature=0)  # libraries make their own buffers when first used
+    cache = model.new_cache(1, n_prompt + n_new).nbytes
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # Linux: the peak counts from here
+    before = _resident("VmRSS")
+    generate(model, np.arange(n_prompt), n_new, temperature=0)
+    return (_resident("VmHWM") - before - cache) / 1e6  # below 0 where memory freed before is used again
+
+
+def _resident(name: str) -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
+
+
+def faster(work: str, ours: str, rival: str, ratio: float, goal: float) -> Row:
+    """A line that says how many times as fast ours is."""
+    return Row(work, ours, rival, f"{ratio:.2f} × as fast", f"≥ {goal} ×", ratio >= goal)
+
+
+def slower(work: str, ours: str, rival: str, ratio: float, goal: float) -> Row:
+    """A line that says what part of the rival's time ours takes."""
+    return Row(work, ours, rival, f"{ratio:.2f} of its time", f"≤ {goal}", ratio <= goal)
+
+
+def table(rows: list[Row]) -> str:
+    """The rows below their headings, in columns."""
+    cells = [("work", "ours", "against", "measured", "goal", "")]
+    cells += [(*row[:5], "met" if row.met else "MISSED") for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
+
+
+PARTS = {
+    "gpt2": lambda rounds: generation("GPT-2 small", GPT2_SMALL, 32, rounds, (1.7, 1.25)),
+    "small": lambda rounds: generation("4 × 128", SMALL, 200, rounds, (4, 3.5)),
+    "forward": forward,
+    "backward": lambda rounds: forward_and_backward(4 * rounds),
+    "memory": lambda rounds: memory(),
+}
+
+
+def main() -> int:
+    """Runs the parts asked for and prints the table; 1 if a goal was missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="how often the rivals take turns (default 7)")
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS), help="which parts to run")
+    parser.add_argument("--memory-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        print(memory_of(arguments.memory_of))
+        return 0
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, torch threads {torch.get_num_threads()}; "
+        f"NumPy {np.__version__}, torch {torch.__version__}, transformers {transformers.__version__}; "
+        f"medians of {arguments.rounds} rounds"
+    )
+    rows = [row for part in arguments.only for row in PARTS[part](arguments.rounds)]
+    print(table(rows))
+    return int(not all(row.met for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""The command line: count a model's parameters, trace its shapes, generate text."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from glassformer.config import ModelConfig
+from glassformer.published import PUBLISHED, TEACHING, published
+from glassformer.trace import trace as looking_inside
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Glassformer: a Transformer you can see through.",
+)
+
+BYTES_AT_MOST = 4 * 1024**3  # a trace that would need more is refused
+
+
+class Room(StrEnum):
+    """Which of the two implementations works."""
+
+    scratch = "scratch"
+    nn = "nn"
+
+
+RoomOption = Annotated[Room, typer.Option(help="NumPy (scratch) or PyTorch (nn).")]
+Model = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help="A published model's name, or a file with a configuration in JSON."),
+]
+
+
+@app.command()
+def params(model: Model) -> None:
+    """Count a model's parameters, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
+    config = _config(model)
+    typer.echo(config.parameter_count())
+    if model in PUBLISHED | TEACHING:
+        entry = published(model)
+        typer.echo(f"\nsource: {entry.source}")
+        if entry.note:
+            typer.echo(f"note: {entry.note}")
+
+
+@app.command()
+def trace(
+    model: Model = "teaching-736",
+    length: Annotated[int, typer.Option(help="How many tokens go in.")] = 5,
+    layers: Annotated[int | None, typer.Option(help="Keep only so many blocks: all are alike.")] = None,
+    room: RoomOption = Room.scratch,
+) -> None:
+    """Run a model once and list every array it computes, with its shape."""
+    config = _config(model)
+    if layers is not None:
+        depth = {"n_layers": layers}
+        if config.family == "encoder-decoder":
+            depth["n_decoder_layers"] = layers
+        config = _or_complain(config.replace, **depth)
+    if not 1 <= length <= config.context_length:
+        raise typer.BadParameter(
+            f"--length {length} must be at least 1 and at most context_length={config.context_length}"
+        )
+    n_bytes = 4 * config.parameter_count().total
+    if n_bytes > BYTES_AT_MOST:
+        raise typer.BadParameter(
+            f"{model} has {n_bytes / 1024**3:.0f} GiB of weights in float32, and this command builds it: "
+            "--layers 1 shows one block of it"
+        )
+    ids = np.arange(length)[None] % config.vocab_size
+    inputs = {"source": ids} if config.family == "encoder-decoder" else {}
+    if room is Room.nn:
+        import torch
+
+        from glassformer import nn
+
+        built = nn.Transformer(config, generator=None)
+        ids, inputs = torch.from_numpy(ids), {name: torch.from_numpy(array) for name, array in inputs.items()}
+    else:
+        from glassformer import scratch
+
+        built = scratch.Transformer(config, generator=None)
+    with looking_inside() as seen:
+        built.eval()(ids, **inputs)
+    typer.echo(f"{model}, {config.family}: ids of shape {tuple(ids.shape)} go in")
+    sizes = {"D": "d_model", "H": "n_heads", "K": "d_head", "F": "d_ff", "V": "vocab_size"}
+    axes = {"B": 1, "T": length} | {letter: getattr(config, name) for letter, name in sizes.items()}
+    typer.echo(", ".join(f"{letter} = {size:,}" for letter, size in axes.items()) + "\n")
+    typer.echo(seen)
+
+
+@app.command()
+def generate(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A folder with config.json and model.safetensors, or a hub name."
+        ),
+    ],
+    prompt: Annotated[str, typer.Option(help="The text to continue; for T5, the text to read.")] = "\n",
+    n_new: Annotated[int, typer.Option(help="At most how many new tokens.")] = 100,
+    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the likeliest that make up this probability.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Leave out what is less likely than this share of the likeliest.")
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None, typer.Option(help="Above 1: less of what was said already.")
+    ] = None,
+    beams: Annotated[int, typer.Option(help="More than 1: beam search instead of drawing.")] = 1,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
+    slide: Annotated[
+        bool, typer.Option(help="Go on past the model's context, and forget the beginning.")
+    ] = False,
+    room: RoomOption = Room.scratch,
+) -> None:
+    """Continue a text with a model, and print it as it grows; an encoder–decoder reads the prompt and answers."""
+    # Imported here, since counting and tracing need none of it.
+    from glassformer import generate as generation
+    from glassformer import huggingface
+
+    built = _or_complain(huggingface.load, model, room=room.value)
+    tokenizer = _or_complain(huggingface.tokenizer, model)
+    ids = np.array(tokenizer.encode(prompt).ids, dtype=np.int64)
+    reads = built.config.family == "encoder-decoder"
+    inputs = {"prompt_ids": None if reads else ids, "source": ids if reads else None}
+    stop_ids = huggingface.stop_ids(model)
+    if beams > 1:
+        found = _or_complain(
+            generation.beam_search, built, n_new=n_new, n_beams=beams, stop_ids=stop_ids, **inputs
+        )
+        typer.echo(tokenizer.decode(found[0][0]))
+        return
+    strategy = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+    }
+    steps = _or_complain(
+        generation.stream,
+        built,
+        n_new=n_new,
+        generator=np.random.default_rng(seed),
+        stop_ids=stop_ids,
+        past_context="slide" if slide else "refuse",
+        **inputs,
+        **{name: value for name, value in strategy.items() if value is not None},
+    )
+    text = [] if reads else list(ids)
+    shown = ""
+    for step in steps:
+        text.append(int(step[0]))
+        now = tokenizer.decode(text)
+        # A token may be part of a character: what is not whole yet waits for the next one.
+        if now.startswith(shown) and not now.endswith("\N{REPLACEMENT CHARACTER}"):
+            typer.echo(now[len(shown) :], nl=False)
+            shown = now
+    typer.echo(tokenizer.decode(text)[len(shown) :])
+
+
+def _config(name: str) -> ModelConfig:
+    """The configuration behind a name or in a file."""
+    if name.endswith(".json"):
+        try:
+            return _or_complain(ModelConfig.from_json, Path(name).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise typer.BadParameter(f"{name}: {error.strerror}") from None
+    return _or_complain(published, name).config
+
+
+def _or_complain(function: Any, *arguments: Any, **options: Any) -> Any:
+    """What the function gives; what it refuses becomes an error of the command line, without a traceback."""
+    try:
+        return function(*arguments, **options)
+    except (ValueError, TypeError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None

@@ -1,0 +1,381 @@
+"""Configs, field by field: what a config.json says in our words, and the other way."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.huggingface.files import CONFIG
+from glassformer.huggingface.weights import has_own_head
+
+# Their words for ours; where they have several, the usual one first
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+}
+GATES = {
+    "silu": "swiglu",
+    "swish": "swiglu",
+    "gelu": "geglu",
+    "gelu_python": "geglu",
+    "gelu_new": "geglu_tanh",
+    "gelu_pytorch_tanh": "geglu_tanh",
+}
+# T5 writes both kinds in one field, and its "gated-gelu" means the tanh.
+T5_ACTIVATIONS = (
+    ACTIVATIONS | {f"gated-{name}": gated for name, gated in GATES.items()} | {"gated-gelu": "geglu_tanh"}
+)
+
+
+def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
+    """What a config.json, as a dictionary, says about the model.
+
+    Not everything is in it: whether a BERT has a pooler or a head, and whether a head that the file ties has
+    weights of its own after all, the weights decide where they are given, `state` by Hugging Face's names.
+
+    Dropout is one rate here. Attention's own, which the book's models lack, is left out, and matters in
+    training only.
+
+    Raises:
+        ValueError: a field is missing, or says something that these models do not do; the message names it.
+    """
+    kind = given.get("model_type")
+    checks.one_of("model_type", kind, tuple(READERS))
+    if given.get("quantization_config") is not None:
+        raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")
+    settings = READERS[kind](given, () if state is None else state)
+    for f in fields(ModelConfig):
+        if f.type is float and isinstance(settings.get(f.name), int):  # JSON may have 10000 for 10000.0
+            settings[f.name] = float(settings[f.name])
+    config = ModelConfig(**settings)
+    if config.head == "tied" and state is not None and has_own_head(config, state):
+        config = config.replace(head="untied")
+    return config
+
+
+def config_to_hf(config: ModelConfig) -> dict[str, Any]:
+    """A config.json, as a dictionary, that `config_from_hf` and transformers understand.
+
+    Raises:
+        ValueError: no family has such a model; the message names the fields in the way.
+        TypeError: `config` is not a ModelConfig.
+    """
+    checks.instance("config", config, ModelConfig)
+    match config.family:
+        case "encoder":
+            given = _to_bert(config)
+        case "encoder-decoder":
+            given = _to_t5(config)
+        case _:
+            given = _to_llama(config) if config.positions == "rope" else _to_gpt2(config)
+    # Whether nothing was lost, the way back tells. LLaMAs have no dropout, and a pooler is told by its weights.
+    back = config_from_hf(given)
+    lost = [
+        f"{f.name}={getattr(config, f.name)!r} (it has {getattr(back, f.name)!r})"
+        for f in fields(ModelConfig)
+        if f.name not in ("dropout", "pooler") and getattr(back, f.name) != getattr(config, f.name)
+    ]
+    if lost:
+        raise ValueError(f"{given['model_type']} of transformers has no {', '.join(lost)}")
+    return given
+
+
+def _from_gpt2(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
+    _must_be(given, "scale_attn_by_inverse_layer_idx", False, "every layer scales its scores alike here")
+    _must_be(given, "add_cross_attention", False, "a GPT-2 has no encoder to look at")
+    return {
+        "vocab_size": needed(given, "vocab_size"),
+        "context_length": needed(given, "n_positions"),
+        "d_model": needed(given, "n_embd"),
+        "n_layers": needed(given, "n_layer"),
+        "n_heads": needed(given, "n_head"),
+        "d_ff": given.get("n_inner"),
+        "attention_scale": None if given.get("scale_attn_weights", True) else 1.0,
+        "feedforward": _activation(given, "activation_function", "gelu_new", ACTIVATIONS),
+        "norm_eps": given.get("layer_norm_epsilon", 1e-5),
+        "head": _head(given, "GPT2Model", "GPT2LMHeadModel", tied=True),
+        "dropout": given.get("resid_pdrop", 0.1),
+    }
+
+
+def _to_gpt2(config: ModelConfig) -> dict[str, Any]:
+    return {
+        "architectures": ["GPT2Model" if config.head == "none" else "GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": config.vocab_size,
+        "n_positions": config.context_length,
+        "n_embd": config.d_model,
+        "n_layer": config.n_layers,
+        "n_head": config.n_heads,
+        "n_inner": config.d_ff,
+        "scale_attn_weights": config.attention_scale != 1.0,
+        "activation_function": _word(ACTIVATIONS, config.feedforward),
+        "layer_norm_epsilon": config.norm_eps,
+        "tie_word_embeddings": config.head != "untied",
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": 0.0,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
+def _from_bert(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
+    _must_be(given, "is_decoder", False, "a BERT sees both ways here")
+    _must_be(given, "add_cross_attention", False, "a BERT has no other encoder to look at")
+    _must_be(given, "position_embedding_type", "absolute", "a BERT has one learned vector for each position")
+    _must_be(given, "tie_word_embeddings", True, "a BERT predicts a token with its own embedding")
+    architecture = _architecture(given, "BertModel", "BertForMaskedLM", "BertForPreTraining")
+    head, pooler = architecture != "BertModel", architecture != "BertForMaskedLM"
+    if names:
+        head = any(name.startswith("cls.predictions.") for name in names)
+        pooler = any(re.match(r"(bert\.)?pooler\.", name) for name in names)
+    return {
+        "family": "encoder",
+        "vocab_size": needed(given, "vocab_size"),
+        "context_length": needed(given, "max_position_embeddings"),
+        "d_model": needed(given, "hidden_size"),
+        "n_layers": needed(given, "num_hidden_layers"),
+        "n_heads": needed(given, "num_attention_heads"),
+        "d_ff": needed(given, "intermediate_size"),
+        "n_segments": given.get("type_vocab_size", 2),
+        "embedding_norm": True,
+        "norm_placement": "post",
+        "norm_eps": given.get("layer_norm_eps", 1e-12),
+        "feedforward": _activation(given, "hidden_act", "gelu", ACTIVATIONS),
+        "head": "tied" if head else "none",
+        "head_transform": head,
+        "head_bias": head,
+        "pooler": pooler,
+        "dropout": given.get("hidden_dropout_prob", 0.1),
+    }
+
+
+def _to_bert(config: ModelConfig) -> dict[str, Any]:
+    if config.head == "none":
+        architecture = "BertModel"
+    else:
+        architecture = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
+    return {
+        "architectures": [architecture],
+        "model_type": "bert",
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.context_length,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "intermediate_size": config.d_ff,
+        "type_vocab_size": config.n_segments,
+        "layer_norm_eps": config.norm_eps,
+        "hidden_act": _word(ACTIVATIONS, config.feedforward),
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": 0.0,
+        "pad_token_id": None,
+    }
+
+
+def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
+    _must_be(given, "is_encoder_decoder", True, "a T5 has both stacks here")
+    checks.whole("d_model", needed(given, "d_model"))
+    head = _head(given, "T5Model", "T5ForConditionalGeneration", "T5WithLMHeadModel", tied=True)
+    # The first T5s tie their head and scale what enters it; version 1.1 does neither. Older files say the one,
+    # newer ones the other.
+    scaled = given.get("scale_decoder_outputs", given.get("tie_word_embeddings", True))
+    return {
+        "family": "encoder-decoder",
+        "vocab_size": needed(given, "vocab_size"),
+        "context_length": given.get("n_positions", 512),  # what it was trained on: it has no longest input
+        "d_model": given["d_model"],
+        "n_layers": needed(given, "num_layers"),
+        "n_decoder_layers": given.get("num_decoder_layers"),
+        "n_heads": needed(given, "num_heads"),
+        "d_head": needed(given, "d_kv"),
+        "d_ff": needed(given, "d_ff"),
+        "positions": "t5",
+        "t5_n_buckets": given.get("relative_attention_num_buckets", 32),
+        "t5_max_distance": given.get("relative_attention_max_distance", 128),
+        "norm": "rmsnorm",
+        "norm_eps": given.get("layer_norm_epsilon", 1e-6),
+        "attention_bias": "none",
+        "attention_scale": 1.0,
+        "feedforward": _activation(given, "feed_forward_proj", "relu", T5_ACTIVATIONS),
+        "feedforward_bias": False,
+        "head": head,
+        "head_scale": given["d_model"] ** -0.5 if scaled and head != "none" else 1.0,
+        "dropout": given.get("dropout_rate", 0.1),
+    }
+
+
+def _to_t5(config: ModelConfig) -> dict[str, Any]:
+    return {
+        "architectures": ["T5Model" if config.head == "none" else "T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "is_encoder_decoder": True,
+        "vocab_size": config.vocab_size,
+        "n_positions": config.context_length,
+        "d_model": config.d_model,
+        "num_layers": config.n_layers,
+        "num_decoder_layers": config.n_decoder_layers,
+        "num_heads": config.n_heads,
+        "d_kv": config.d_head,
+        "d_ff": config.d_ff,
+        "relative_attention_num_buckets": config.t5_n_buckets,
+        "relative_attention_max_distance": config.t5_max_distance,
+        "layer_norm_epsilon": config.norm_eps,
+        "feed_forward_proj": _word(T5_ACTIVATIONS, config.feedforward),
+        "tie_word_embeddings": config.head != "untied",
+        "scale_decoder_outputs": config.head_scale != 1.0,
+        "dropout_rate": config.dropout,
+        "pad_token_id": 0,  # T5's decoder starts from its padding
+        "decoder_start_token_id": 0,
+        "eos_token_id": None,
+    }
+
+
+def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
+    """LLaMA, Mistral, Qwen2 and Qwen3: one layout, a few choices apart."""
+    kind = given["model_type"]
+    kinds = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+    context_length = needed(given, "max_position_embeddings")
+    _check_window(given, context_length)
+    all_biased = kind in ("llama", "qwen3") and given.get("attention_bias", False)
+    base, interpolation = _rope(given)
+    return {
+        "vocab_size": needed(given, "vocab_size"),
+        "context_length": context_length,
+        "d_model": needed(given, "hidden_size"),
+        "n_layers": needed(given, "num_hidden_layers"),
+        "n_heads": needed(given, "num_attention_heads"),
+        "n_kv_heads": given.get("num_key_value_heads"),
+        "d_head": given.get("head_dim"),
+        "d_ff": needed(given, "intermediate_size"),
+        "positions": "rope",
+        "rope_base": base,
+        "rope_interpolation": interpolation,
+        "norm": "rmsnorm",
+        "norm_eps": given.get("rms_norm_eps", 1e-6),
+        "attention_bias": "all" if all_biased else "qkv" if kind == "qwen2" else "none",
+        "qk_norm": kind == "qwen3",
+        "feedforward": _activation(given, "hidden_act", "silu", GATES),
+        "feedforward_bias": kind == "llama" and given.get("mlp_bias", False),
+        "head": _head(given, f"{kinds[kind]}Model", f"{kinds[kind]}ForCausalLM", tied=False),
+    }
+
+
+def _to_llama(config: ModelConfig) -> dict[str, Any]:
+    if config.qk_norm:
+        kind, name = "qwen3", "Qwen3"
+    else:
+        kind, name = ("qwen2", "Qwen2") if config.attention_bias == "qkv" else ("llama", "Llama")
+    rope = {"rope_type": "default", "rope_theta": config.rope_base}
+    if config.rope_interpolation != 1:
+        rope |= {"rope_type": "linear", "factor": config.rope_interpolation}
+    return {
+        "architectures": [f"{name}Model" if config.head == "none" else f"{name}ForCausalLM"],
+        "model_type": kind,
+        "vocab_size": config.vocab_size,
+        "max_position_embeddings": config.context_length,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "num_key_value_heads": config.n_kv_heads,
+        "head_dim": config.d_head,
+        "intermediate_size": config.d_ff,
+        "rope_parameters": rope,
+        "rope_theta": config.rope_base,  # where transformers 4 looks for the two
+        "rope_scaling": None if config.rope_interpolation == 1 else rope,
+        "rms_norm_eps": config.norm_eps,
+        "attention_bias": config.attention_bias == "all",
+        "mlp_bias": config.feedforward_bias,
+        "hidden_act": _word(GATES, config.feedforward),
+        "tie_word_embeddings": config.head == "tied",
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
+READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
+    "gpt2": _from_gpt2,
+    "bert": _from_bert,
+    "t5": _from_t5,
+    "llama": _from_llama,
+    "mistral": _from_llama,
+    "qwen2": _from_llama,
+    "qwen3": _from_llama,
+}
+
+
+def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
+    """The base of the rotary positions, and what they are divided by."""
+    # Since transformers 5 all is in rope_parameters; before, rope_scaling had what is not standard.
+    field = "rope_parameters" if given.get("rope_parameters") else "rope_scaling"
+    rope = given.get(field) or {}
+    kind = rope.get("rope_type", rope.get("type", "default")) if isinstance(rope, dict) else None
+    if kind not in ("default", "linear"):
+        raise _unsupported(given, field, "the positions are turned as they are (default) or divided (linear)")
+    for settings, name in ((rope, field), (given, "")):
+        if settings.get("partial_rotary_factor", 1.0) != 1:
+            raise _unsupported(given, name or "partial_rotary_factor", "all of every head is turned")
+    base = rope.get("rope_theta", given.get("rope_theta", 10_000.0))
+    return base, rope.get("factor", 1.0) if kind == "linear" else 1.0
+
+
+def _check_window(given: Mapping[str, Any], context_length: int) -> None:
+    """Every position sees all before it: no window slides that is shorter than the context."""
+    slides = given["model_type"] == "mistral" or given.get("use_sliding_window", False)
+    window = given.get("sliding_window", 4096) if slides else None
+    if window is not None and window < context_length:
+        raise _unsupported(
+            given,
+            "sliding_window",
+            f"every position sees all before it. With max_position_embeddings={window} instead of "
+            f"{context_length} in config.json the model is right, for texts up to that length",
+        )
+
+
+def _head(given: Mapping[str, Any], without: str, *with_head: str, tied: bool) -> str:
+    """Whether there is a head, by the architecture's name, and whether it is tied; `tied` where nothing says."""
+    if _architecture(given, *with_head, without) == without:
+        return "none"
+    return "tied" if given.get("tie_word_embeddings", tied) else "untied"
+
+
+def _architecture(given: Mapping[str, Any], *known: str) -> str:
+    """The one of `known` that the file names; the first where it names none."""
+    names = given.get("architectures") or [known[0]]
+    if names[0] not in known:
+        raise _unsupported(given, "architectures", f"for this model_type it can be {', '.join(known)}")
+    return names[0]
+
+
+def _activation(given: Mapping[str, Any], field: str, default: str, ours: Mapping[str, str]) -> str:
+    name = given.get(field, default)
+    if not isinstance(name, str) or name not in ours:
+        raise _unsupported(given, field, f"known are {', '.join(ours)}")
+    return ours[name]
+
+
+def _word(ours: Mapping[str, str], feedforward: str) -> str:
+    """Their word for that feed-forward; if there is none, any: the way back will tell."""
+    return next((theirs for theirs in ours if ours[theirs] == feedforward), next(iter(ours)))
+
+
+def needed(given: Mapping[str, Any], field: str) -> Any:
+    """The value of a field that must be there."""
+    if given.get(field) is None:
+        raise ValueError(f"{CONFIG} lacks {field}")
+    return given[field]
+
+
+def _must_be(given: Mapping[str, Any], field: str, value: Any, why: str) -> None:
+    if given.get(field, value) != value:
+        raise _unsupported(given, field, why)
+
+
+def _unsupported(given: Mapping[str, Any], field: str, why: str) -> ValueError:
+    return ValueError(f"{field}={given.get(field)!r} in {CONFIG} is not supported: {why}")

@@ -1,0 +1,113 @@
+"""The files of a folder: which there are, and their tensors, read one at a time."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+Shape = tuple[int, ...]
+
+CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",  # which shard has which tensor, where one file would be too large
+    "tokenizer.json",
+)
+
+# The types of numbers in a file, as NumPy reads them. It has no bfloat16: see below.
+NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
+class Weights(Mapping):
+    """The tensors of a folder's safetensors files by name, each read from the file when it is asked for.
+
+    Source: the format, https://huggingface.co/docs/safetensors: 8 bytes with the length of a header in JSON, the
+    header, which says where each tensor is, and the tensors.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._places: dict[str, tuple[Path, str, int]] = {}  # file, type of numbers, where they begin
+        self.shapes: dict[str, Shape] = {}
+        for path in _weight_files(folder):
+            try:
+                with safe_open(path, framework="np"):
+                    pass  # the library checks the file: all that the header promises is there
+            except (SafetensorError, OSError) as error:
+                raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
+            with open(path, "rb") as file:
+                header_length = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(header_length))
+            header.pop("__metadata__", None)
+            for name, tensor in header.items():
+                if name in self._places:
+                    raise ValueError(f"{name} is in two files, {self._places[name][0].name} and {path.name}")
+                begins = 8 + header_length + tensor["data_offsets"][0]
+                self._places[name] = path, tensor["dtype"], begins
+                self.shapes[name] = tuple(tensor["shape"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:  # Mapping's own would read the tensor
+        return name in self._places
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        path, dtype, begins = self._places[name]
+        if dtype not in NUMBERS:
+            raise ValueError(
+                f"{name} in {path.name} has numbers of type {dtype}; known are {', '.join(NUMBERS)}"
+            )
+        # The file itself as an array: what is not looked at is not read. "c": nothing is ever written to it.
+        raw = np.memmap(path, NUMBERS[dtype], mode="c", offset=begins, shape=self.shapes[name])
+        values = np.asarray(raw)
+        if dtype == "BF16":  # the upper half of a float32
+            return (values.astype(np.uint32) << 16).view(np.float32)
+        return values
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The folder's one safetensors file, or all its shards."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / INDEX).is_file():
+        names = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise ValueError(f"{folder / INDEX} lacks weight_map, a file's name for every weight")
+        for name in sorted(set(names.values())):
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise ValueError(
+                    f"{folder / INDEX} lists {name!r}, which is no safetensors file of the folder"
+                )
+            if not (folder / name).is_file():
+                raise FileNotFoundError(f"{folder / name} is missing, which {INDEX} lists")
+        return [folder / name for name in sorted(set(names.values()))]
+    pickles = sorted(
+        path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt")
+    )
+    if pickles:
+        raise ValueError(
+            f"{folder} has its weights as {pickles[0]}, a pickle, which can run any program when it is opened; "
+            f"it is not. Look for the model's {WEIGHTS}, or convert the file where you trust it, with "
+            "save_pretrained of transformers"
+        )
+    raise FileNotFoundError(f"{folder} has neither {WEIGHTS} nor {INDEX}")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing")
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise ValueError(f"{path} must be a JSON object, not {given!r:.40}")
+    return given

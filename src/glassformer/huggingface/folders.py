@@ -1,0 +1,170 @@
+"""Folders of the Hugging Face kind, and names on its hub: load a model, save it, find its tokenizer."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer import _checks as checks
+from glassformer.huggingface.configs import config_from_hf, config_to_hf, needed
+from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, read_json
+from glassformer.huggingface.weights import state_to_hf, translated
+
+DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float16", "bfloat16")}
+
+
+def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str = "float32") -> Any:
+    """The model of a folder, or of a name on the Hugging Face hub, as a `Transformer` in evaluation.
+
+    A folder has config.json and model.safetensors, or model.safetensors.index.json and the shards that it
+    lists. A name, such as "openai-community/gpt2", is fetched first, which needs the package huggingface_hub.
+    `room` is "scratch" or "nn"; `dtype` is "float32" or "float64", or in "nn" also "float16" or "bfloat16".
+
+    Weights are read one at a time, straight into the model, so that they are in memory once. Pickles such as
+    pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
+
+    Derived in chapter 13.
+
+    Raises:
+        ValueError: an argument, a setting in config.json, a file or a weight's name or shape is not as it must
+            be. The message names it.
+        OSError: there is no such folder or file (FileNotFoundError), or the hub did not give it.
+        ImportError: a name was given, and huggingface_hub is not installed.
+    """
+    checks.one_of("room", room, DTYPES)
+    checks.one_of("dtype", dtype, DTYPES[room])
+    folder = _folder(path_or_name)
+    weights = Weights(folder)
+    config = config_from_hf(read_json(folder / CONFIG), weights)
+    if room == "scratch":
+        from glassformer.scratch import Transformer
+
+        model = Transformer(config, generator=None, dtype=np.dtype(dtype))
+        parameters = model.named_parameters()
+    else:
+        import torch
+
+        from glassformer.nn import Transformer
+
+        model = Transformer(config, generator=None, dtype=getattr(torch, dtype))
+        # A tensor that shares memory with its parameter, and knows nothing of gradients
+        parameters = {name: weight.detach() for name, weight in model.named_parameters()}
+
+    shapes = {name: tuple(weight.shape) for name, weight in parameters.items()}
+    for name, values in translated(config, shapes, weights, weights.shapes):
+        parameters[name][...] = values if room == "scratch" else torch.from_numpy(values)
+    return model.eval()
+
+
+def save(model: Any, folder: str | os.PathLike) -> None:
+    """Writes config.json and model.safetensors, which `load` and transformers open.
+
+    Both are written beside their places first and moved there when they are whole, so that a program that is
+    interrupted leaves the old files or the new ones, never half of one. Saving takes the memory of the model
+    once more where matrices lie the other way round in the file.
+
+    What a tokenizer needs, such as the ids that begin and end a text, is no part of a model, and not written.
+
+    Raises:
+        ValueError: no family has a model with this config; the message names what is in the way.
+        OSError: the folder cannot be made or written to.
+    """
+    config = model.config
+    weights = dict(model.named_parameters())
+    dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
+    settings = config_to_hf(config) | {"dtype": dtype}
+    if isinstance(next(iter(weights.values())), np.ndarray):
+        from safetensors.numpy import save_file
+
+        state = {name: np.ascontiguousarray(x) for name, x in state_to_hf(config, weights).items()}
+    else:
+        from safetensors.torch import save_file
+
+        weights = {name: x.detach() for name, x in weights.items()}
+        state = {name: x.contiguous() for name, x in state_to_hf(config, weights).items()}
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _replacing(folder / CONFIG) as new_config, _replacing(folder / WEIGHTS) as new_weights:
+        new_config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        save_file(state, new_weights, metadata={"format": "pt"})  # "pt" says how the matrices lie
+
+
+def tokenizer(path_or_name: str | os.PathLike) -> Any:
+    """The `tokenizers.Tokenizer` of a folder or of a name on the hub: `.encode(text).ids`, `.decode(ids)`.
+
+    Raises:
+        OSError: there is no such folder, it has no tokenizer.json (FileNotFoundError), or the hub did not give it.
+        ValueError: tokenizer.json cannot be read.
+        ImportError: the package tokenizers is not installed, or huggingface_hub where a name was given.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise ImportError("reading a tokenizer needs a package: pip install tokenizers") from None
+    path = _folder(path_or_name) / TOKENIZER
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing")
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers has no class of its own for this
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
+def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
+    """The ids that end a text, for `generate`: none, one or several, as the folder or the name on the hub says.
+
+    Ids outside the vocabulary, which no text can have, are left out.
+
+    Raises:
+        OSError: there is no such folder or no config.json (FileNotFoundError), or the hub did not give it.
+        ValueError: a file is not JSON.
+    """
+    folder = _folder(path_or_name)
+    given = read_json(folder / CONFIG)
+    if (folder / GENERATION).is_file():  # what it says goes before what config.json says
+        given |= read_json(folder / GENERATION)
+    ids = given.get("eos_token_id")
+    ids = [] if ids is None else ids if isinstance(ids, list) else [ids]
+    return [i for i in ids if 0 <= i < needed(given, "vocab_size")]
+
+
+def _folder(path_or_name: str | os.PathLike) -> Path:
+    """The folder of that path; or else the one to which the hub's files of that name are fetched."""
+    path = Path(path_or_name)
+    if path.is_dir():
+        return path
+    name = str(path_or_name)
+    if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
+        raise FileNotFoundError(f"path_or_name={name!r} is not a folder, nor could it be a name on the hub")
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise ImportError(
+            f"path_or_name={name!r} is not a folder here; to fetch it from the hub, pip install huggingface_hub"
+        ) from None
+    try:  # no pickles, and no safetensors of other programs, which are in folders below
+        wanted = [CONFIG, GENERATION, INDEX, "model*.safetensors", TOKENIZER]
+        return Path(snapshot_download(name, allow_patterns=wanted))
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"path_or_name={name!r} is not a folder here, and the hub did not give it: {error}"
+        ) from error
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to: it takes its place if all goes well, and is removed if not."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield beside
+        with open(beside, "rb+") as file:
+            os.fsync(file.fileno())  # on the disk itself, before its name points to it
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,316 @@
+"""Weights, name by name: one table for each family says where a weight of ours is in theirs."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a weight of ours is in their files, and how it lies there."""
+
+    name: str
+    transposed: bool = False  # torch's Linear keeps its matrix (out, in), ours (in, out)
+    third: int | None = None  # GPT-2 keeps W_q, W_k and W_v side by side in one matrix
+
+    def take(self, theirs: Any) -> Any:
+        """Our weight out of theirs: a view, no copy."""
+        if self.third is not None:
+            width = theirs.shape[-1] // 3
+            theirs = theirs[..., self.third * width : (self.third + 1) * width]
+        return theirs.T if self.transposed else theirs
+
+    def shape(self, ours: Shape) -> Shape:
+        """The shape of theirs, given that of ours."""
+        if self.third is not None:
+            ours = (*ours[:-1], 3 * ours[-1])
+        return ours[::-1] if self.transposed else ours
+
+
+def linear(name: str) -> Place:
+    """A matrix that lies the other way round, as torch's Linear keeps it."""
+    return Place(name, transposed=True)
+
+
+def third(number: int, name: str) -> Place:
+    """The first, second or third part of a matrix that holds three."""
+    return Place(name, third=number)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a family names its weights."""
+
+    names: dict[str, Place | str]  # by our name, # for the number of a block; all but `weight` or `bias`
+    prefix: str = ""  # begins the names of all but the head's; models without a head leave it out
+    copies: dict[str, str] | None = None  # weights that may be there twice, and whose they are
+    ignored: str = r"(?!)"  # a regular expression for what is in files but no weight of these models
+
+
+# Older GPT-2 files have the causal mask among the weights.
+GPT2 = Layout(
+    names={
+        "token_embedding": "transformer.wte",
+        "decoder.positions": "transformer.wpe",
+        "decoder.blocks.#.norm_attention": "transformer.h.#.ln_1",
+        "decoder.blocks.#.attention.W_q": third(0, "transformer.h.#.attn.c_attn"),
+        "decoder.blocks.#.attention.W_k": third(1, "transformer.h.#.attn.c_attn"),
+        "decoder.blocks.#.attention.W_v": third(2, "transformer.h.#.attn.c_attn"),
+        "decoder.blocks.#.attention.W_o": "transformer.h.#.attn.c_proj",
+        "decoder.blocks.#.norm_feedforward": "transformer.h.#.ln_2",
+        "decoder.blocks.#.feedforward.W_up": "transformer.h.#.mlp.c_fc",
+        "decoder.blocks.#.feedforward.W_down": "transformer.h.#.mlp.c_proj",
+        "decoder.norm": "transformer.ln_f",
+        "unembedding": linear("lm_head"),
+    },
+    prefix="transformer.",
+    copies={"lm_head.weight": "transformer.wte.weight"},
+    ignored=r"\bh\.\d+\.attn\.(masked_)?bias$",
+)
+
+# BERT was also trained to tell whether one sentence follows another, with a head that is left out here.
+BERT = Layout(
+    names={
+        "token_embedding": "bert.embeddings.word_embeddings",
+        "segment_embedding": "bert.embeddings.token_type_embeddings",
+        "encoder.positions": "bert.embeddings.position_embeddings",
+        "encoder.embedding_norm": "bert.embeddings.LayerNorm",
+        "encoder.blocks.#.attention.W_q": linear("bert.encoder.layer.#.attention.self.query"),
+        "encoder.blocks.#.attention.W_k": linear("bert.encoder.layer.#.attention.self.key"),
+        "encoder.blocks.#.attention.W_v": linear("bert.encoder.layer.#.attention.self.value"),
+        "encoder.blocks.#.attention.W_o": linear("bert.encoder.layer.#.attention.output.dense"),
+        "encoder.blocks.#.norm_attention": "bert.encoder.layer.#.attention.output.LayerNorm",
+        "encoder.blocks.#.feedforward.W_up": linear("bert.encoder.layer.#.intermediate.dense"),
+        "encoder.blocks.#.feedforward.W_down": linear("bert.encoder.layer.#.output.dense"),
+        "encoder.blocks.#.norm_feedforward": "bert.encoder.layer.#.output.LayerNorm",
+        "pooler.linear": linear("bert.pooler.dense"),
+        "unembedding.transform": linear("cls.predictions.transform.dense"),
+        "unembedding.norm": "cls.predictions.transform.LayerNorm",
+        "unembedding": "cls.predictions",
+    },
+    prefix="bert.",
+    copies={
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    ignored=r"embeddings\.position_ids$|^cls\.seq_relationship\.",
+)
+
+# The first T5 files have a table of positions in cross-attention, which was never used.
+T5 = Layout(
+    names={
+        "token_embedding": "shared",
+        "encoder.positions": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+        "encoder.blocks.#.norm_attention": "encoder.block.#.layer.0.layer_norm",
+        "encoder.blocks.#.attention.W_q": linear("encoder.block.#.layer.0.SelfAttention.q"),
+        "encoder.blocks.#.attention.W_k": linear("encoder.block.#.layer.0.SelfAttention.k"),
+        "encoder.blocks.#.attention.W_v": linear("encoder.block.#.layer.0.SelfAttention.v"),
+        "encoder.blocks.#.attention.W_o": linear("encoder.block.#.layer.0.SelfAttention.o"),
+        "encoder.blocks.#.norm_feedforward": "encoder.block.#.layer.1.layer_norm",
+        "encoder.blocks.#.feedforward.W_up": linear("encoder.block.#.layer.1.DenseReluDense.wi"),
+        "encoder.blocks.#.feedforward.W_down": linear("encoder.block.#.layer.1.DenseReluDense.wo"),
+        "encoder.norm": "encoder.final_layer_norm",
+        "decoder.positions": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+        "decoder.blocks.#.norm_attention": "decoder.block.#.layer.0.layer_norm",
+        "decoder.blocks.#.attention.W_q": linear("decoder.block.#.layer.0.SelfAttention.q"),
+        "decoder.blocks.#.attention.W_k": linear("decoder.block.#.layer.0.SelfAttention.k"),
+        "decoder.blocks.#.attention.W_v": linear("decoder.block.#.layer.0.SelfAttention.v"),
+        "decoder.blocks.#.attention.W_o": linear("decoder.block.#.layer.0.SelfAttention.o"),
+        "decoder.blocks.#.norm_cross_attention": "decoder.block.#.layer.1.layer_norm",
+        "decoder.blocks.#.cross_attention.W_q": linear("decoder.block.#.layer.1.EncDecAttention.q"),
+        "decoder.blocks.#.cross_attention.W_k": linear("decoder.block.#.layer.1.EncDecAttention.k"),
+        "decoder.blocks.#.cross_attention.W_v": linear("decoder.block.#.layer.1.EncDecAttention.v"),
+        "decoder.blocks.#.cross_attention.W_o": linear("decoder.block.#.layer.1.EncDecAttention.o"),
+        "decoder.blocks.#.norm_feedforward": "decoder.block.#.layer.2.layer_norm",
+        "decoder.blocks.#.feedforward.W_up": linear("decoder.block.#.layer.2.DenseReluDense.wi"),
+        "decoder.blocks.#.feedforward.W_down": linear("decoder.block.#.layer.2.DenseReluDense.wo"),
+        "decoder.norm": "decoder.final_layer_norm",
+        "unembedding": linear("lm_head"),
+    },
+    copies={
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+        "lm_head.weight": "shared.weight",
+    },
+    ignored=r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
+)
+
+# Version 1.1 has a gate: wi_0 is what bends, wi_1 what it is multiplied with.
+T5_GATED = Layout(
+    names=T5.names
+    | {
+        "encoder.blocks.#.feedforward.W_gate": linear("encoder.block.#.layer.1.DenseReluDense.wi_0"),
+        "encoder.blocks.#.feedforward.W_up": linear("encoder.block.#.layer.1.DenseReluDense.wi_1"),
+        "decoder.blocks.#.feedforward.W_gate": linear("decoder.block.#.layer.2.DenseReluDense.wi_0"),
+        "decoder.blocks.#.feedforward.W_up": linear("decoder.block.#.layer.2.DenseReluDense.wi_1"),
+    },
+    copies=T5.copies,
+    ignored=T5.ignored,
+)
+
+# LLaMA, Mistral, Qwen2 and Qwen3. Older files have the frequencies of the rotary positions among the weights.
+LLAMA = Layout(
+    names={
+        "token_embedding": "model.embed_tokens",
+        "decoder.blocks.#.norm_attention": "model.layers.#.input_layernorm",
+        "decoder.blocks.#.attention.W_q": linear("model.layers.#.self_attn.q_proj"),
+        "decoder.blocks.#.attention.W_k": linear("model.layers.#.self_attn.k_proj"),
+        "decoder.blocks.#.attention.W_v": linear("model.layers.#.self_attn.v_proj"),
+        "decoder.blocks.#.attention.W_o": linear("model.layers.#.self_attn.o_proj"),
+        "decoder.blocks.#.attention.norm_q": "model.layers.#.self_attn.q_norm",
+        "decoder.blocks.#.attention.norm_k": "model.layers.#.self_attn.k_norm",
+        "decoder.blocks.#.norm_feedforward": "model.layers.#.post_attention_layernorm",
+        "decoder.blocks.#.feedforward.W_gate": linear("model.layers.#.mlp.gate_proj"),
+        "decoder.blocks.#.feedforward.W_up": linear("model.layers.#.mlp.up_proj"),
+        "decoder.blocks.#.feedforward.W_down": linear("model.layers.#.mlp.down_proj"),
+        "decoder.norm": "model.norm",
+        "unembedding": linear("lm_head"),
+    },
+    prefix="model.",
+    copies={"lm_head.weight": "model.embed_tokens.weight"},
+    ignored=r"\brotary_emb\.inv_freq$",
+)
+
+
+def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Weights by Hugging Face's names, arrays or tensors, as a state dict of ours: views, nothing is copied.
+
+    A prefix such as "transformer." may be there or not. Tied weights may be there twice, if they are equal.
+
+    Raises:
+        ValueError: weights are missing, unknown, of the wrong shape, or tied and yet different. The message
+            names all of them.
+        TypeError: `config` is not a ModelConfig.
+    """
+    checks.instance("config", config, ModelConfig)
+    shapes = {name: tuple(values.shape) for name, values in state.items()}
+    return dict(translated(config, _our_shapes(config), state, shapes))
+
+
+def state_to_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict of ours, arrays or tensors, by Hugging Face's names: views, but for GPT-2's c_attn.
+
+    Tied weights are there once, as in files.
+
+    Raises:
+        ValueError: a weight of the model is missing or of another shape, or a name is not one of its.
+        TypeError: `config` is not a ModelConfig.
+    """
+    checks.instance("config", config, ModelConfig)
+    checks.state_dict(_our_shapes(config), {name: tuple(values.shape) for name, values in state.items()})
+    layout = _layout(config)
+    parts: dict[str, dict[int | None, Any]] = {}
+    for name, values in state.items():
+        place = _place(layout, name)
+        theirs = place.name.removeprefix(layout.prefix) if config.head == "none" else place.name
+        parts.setdefault(theirs, {})[place.third] = values.T if place.transposed else values
+    return {name: _side_by_side(by_third) for name, by_third in parts.items()}
+
+
+def _layout(config: ModelConfig) -> Layout:
+    match config.family:
+        case "encoder":
+            return BERT
+        case "encoder-decoder":
+            return T5_GATED if config.gated else T5
+    return LLAMA if config.positions == "rope" else GPT2
+
+
+def _place(layout: Layout, ours: str) -> Place:
+    """Where the weight of that name of ours is in theirs: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
+    path, leaf = ours.rsplit(".", 1)
+    number = re.search(r"\.blocks\.(\d+)\.", path)
+    row = path if number is None else path.replace(number[0], ".blocks.#.", 1)
+    if row not in layout.names:
+        raise ValueError(f"{ours} has no counterpart in Hugging Face's layout of this family")
+    place = layout.names[row]
+    if isinstance(place, str):
+        place = Place(place)
+    name = place.name if number is None else place.name.replace("#", number[1])
+    # Only matrices lie on their side; a bias has but one axis.
+    return Place(f"{name}.{leaf}", place.transposed and leaf == "weight", place.third)
+
+
+def _our_shapes(config: ModelConfig) -> dict[str, Shape]:
+    from glassformer.scratch import Transformer
+
+    # Zeros that nobody reads or writes take no memory.
+    weights = Transformer(config, generator=None).named_parameters()
+    return {name: weight.shape for name, weight in weights.items()}
+
+
+def translated(
+    config: ModelConfig, wanted: Mapping[str, Shape], state: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> Iterator[tuple[str, Any]]:
+    """Our names, of shapes `wanted`, with the values out of `state`, whose shapes are given: one at a time."""
+    layout = _layout(config)
+    places = {ours: _place(layout, ours) for ours in wanted}
+    expected = {place.name: place.shape(wanted[ours]) for ours, place in places.items()}
+    copies = {name: source for name, source in (layout.copies or {}).items() if name not in expected}
+
+    faults, keys = [], {}
+    for key in state:
+        name = _full_name(layout, key)
+        if re.search(layout.ignored, name):
+            continue
+        if name in keys or not (name in expected or name in copies):
+            faults.append(f"{key} is not a weight of this model")
+        keys.setdefault(name, key)
+    for copy, source in copies.items():
+        if copy in keys and source not in keys:
+            keys[source] = keys[copy]  # under the other of its names
+        elif copy in keys and not _equal(state, keys[copy], keys[source]):
+            faults.append(f"{keys[copy]} differs from {keys[source]}, to which it is tied")
+    faults += [f"{name} is missing" for name in expected if name not in keys]
+    faults += [
+        f"{keys[name]} has shape {shapes[keys[name]]}, but must have {shape}"
+        for name, shape in expected.items()
+        if name in keys and shapes[keys[name]] != shape
+    ]
+    if faults:
+        raise ValueError("the weights do not fit the config: " + "; ".join(faults))
+    # A generator of its own, so that what does not fit is said at the call.
+    return ((ours, place.take(state[keys[place.name]])) for ours, place in places.items())
+
+
+def _full_name(layout: Layout, key: str) -> str:
+    """A name as the tables have it: with prefix, and for BERT's oldest files in today's words."""
+    key = re.sub(r"(LayerNorm)\.gamma$", r"\1.weight", key)
+    key = re.sub(r"(LayerNorm)\.beta$", r"\1.bias", key)
+    is_head = key.startswith(("lm_head.", "cls."))
+    return key if is_head or key.startswith(layout.prefix) else layout.prefix + key
+
+
+def has_own_head(config: ModelConfig, state: Mapping[str, Any]) -> bool:
+    """Whether there are weights for a head, and other ones than the embedding's; so transformers decides too."""
+    layout = _layout(config)
+    if "unembedding" not in layout.names or "lm_head.weight" not in state:
+        return False
+    source = layout.copies["lm_head.weight"]
+    embedding = source if source in state else source.removeprefix(layout.prefix)
+    return embedding in state and not _equal(state, "lm_head.weight", embedding)
+
+
+def _equal(state: Mapping[str, Any], one: str, other: str) -> bool:
+    one, other = state[one], state[other]
+    return tuple(one.shape) == tuple(other.shape) and bool((one == other).all())
+
+
+def _side_by_side(by_third: Mapping[int | None, Any]) -> Any:
+    """One weight, or three in their order along the last axis."""
+    if None in by_third:
+        return by_third[None]
+    parts = [by_third[i] for i in range(3)]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, axis=-1)
+    import torch
+
+    return torch.cat(parts, dim=-1)

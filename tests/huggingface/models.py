@@ -1,0 +1,224 @@
+"""Models of transformers, made from configs, with weights large enough that nothing can be overlooked.
+
+The models compute what published ones do, at small sizes: every choice that `huggingface` translates is in one.
+"""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers import modeling_rope_utils
+from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
+from transformers.models.qwen2 import modeling_qwen2
+from transformers.models.qwen3 import modeling_qwen3
+from transformers.models.t5 import modeling_t5
+
+VOCABULARY, CONTEXT = 41, 160
+IDS = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+
+GPT2 = {"n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": CONTEXT} | {
+    name: 0.0 for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop")
+}
+BERT = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": CONTEXT,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+# Heads of 8 numbers, 4 of them: wider than d_model. Decoder and encoder differ in depth.
+T5 = {"d_model": 24, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4}
+T5 |= {"dropout_rate": 0.0, "relative_attention_num_buckets": 12, "relative_attention_max_distance": 20}
+T5_START = {"decoder_start_token_id": 0, "pad_token_id": 0}
+LLAMA = {
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": CONTEXT,
+}
+
+
+def rope(base, **more):
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": base} | more}
+
+
+CASES = {
+    "gpt2": ("GPT2LMHeadModel", GPT2),
+    "gpt2-untied": ("GPT2LMHeadModel", GPT2 | {"tie_word_embeddings": False, "n_inner": 40}),
+    "gpt2-headless": ("GPT2Model", GPT2 | {"activation_function": "relu", "scale_attn_weights": False}),
+    "bert": ("BertModel", BERT),
+    "bert-mlm": ("BertForMaskedLM", BERT | {"hidden_act": "gelu_new", "type_vocab_size": 3}),
+    "bert-pretraining": ("BertForPreTraining", BERT),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "t5-v1.1": (
+        "T5ForConditionalGeneration",
+        T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    ),
+    "llama": ("LlamaForCausalLM", LLAMA),
+    "llama-biased": (
+        "LlamaForCausalLM",
+        LLAMA
+        | {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu"}
+        | rope(500_000.0, rope_type="linear", factor=4.0),
+    ),
+    "mistral": ("MistralForCausalLM", LLAMA | {"num_key_value_heads": 1, "head_dim": 8}),
+    "qwen2": ("Qwen2ForCausalLM", LLAMA | {"tie_word_embeddings": True} | rope(1_000_000.0)),
+    "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 8} | rope(1_000_000.0)),
+    "qwen3-headless": ("Qwen3Model", LLAMA | {"head_dim": 8}),
+}
+# As the parity ledger calls them.
+NAMES = {
+    "gpt2": "GPT-2",
+    "gpt2-untied": "GPT-2, untied",
+    "gpt2-headless": "GPT-2, no head, ReLU, scores not scaled",
+    "bert": "BERT",
+    "bert-mlm": "BERT, masked language model",
+    "bert-pretraining": "BERT, pre-training",
+    "t5": "T5",
+    "t5-v1.1": "T5 v1.1",
+    "llama": "LLaMA, grouped queries",
+    "llama-biased": "LLaMA, biases, tied, interpolated positions",
+    "mistral": "Mistral, one key head",
+    "qwen2": "Qwen2",
+    "qwen3": "Qwen3",
+    "qwen3-headless": "Qwen3, no head",
+}
+every_case = pytest.mark.parametrize("case", CASES)
+both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
+both_attentions = pytest.mark.parametrize("attention", ["eager", "sdpa"])
+
+# Standard deviations that give logits of order one: 0.2 is 24^-½, and T5 scales what enters its tied head by it.
+# T5 does not divide q·k by anything, and its table of positions must outweigh q·k to be seen.
+SIZE = 0.2
+T5_SIZES = {"shared": 1.0, "relative": 1.0}
+
+
+def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
+    """The model of transformers, with random weights, in evaluation.
+
+    `sizes` are standard deviations of matrices, by part of their names; of all others, `SIZE`. `changes` are
+    settings of the config.
+    """
+    architecture, settings = CASES[case]
+    kind = getattr(transformers, architecture)
+    config = kind.config_class(**IDS | (T5_START if case.startswith("t5") else {}) | settings | changes)
+    config._attn_implementation = attention
+    model = kind(config)
+    generator = torch.Generator().manual_seed(0)
+    if case == "t5-v1.1":  # its checkpoints have a head of their own, though transformers' config ties it
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    sizes = T5_SIZES if sizes is None and case.startswith("t5") else sizes or {}
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            is_gain = weight.ndim == 1 and name.endswith("weight")
+            size = next((size for part, size in sizes.items() if part in name), SIZE)
+            weight.normal_(1.0 if is_gain else 0.0, size, generator=generator)
+    return model.to(dtype).eval()
+
+
+class _DoubleTorch:
+    """The module torch, but that its float32 is float64."""
+
+    float = float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+@contextmanager
+def all_in_double():
+    """Transformers casts RMSNorm, rotary angles and LLaMA's softmax to float32. In here it computes them in float64.
+
+    Nothing but the type of the numbers is changed. A model must also be made in here, for its frequencies.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (
+            modeling_rope_utils,
+            modeling_llama,
+            modeling_mistral,
+            modeling_qwen2,
+            modeling_qwen3,
+            modeling_t5,
+        ):
+            patch.setattr(module, "torch", _DoubleTorch())
+        patch.setattr(torch.Tensor, "float", torch.Tensor.double)
+        yield
+
+
+def batch(case, padded, seed=1):
+    """Inputs for three texts as NumPy arrays: ids, and of T5 source; mask where padded, True = real."""
+    rng = np.random.default_rng(seed)
+    B, T, S = 3, 33, 29
+    given = {"ids": rng.integers(0, VOCABULARY, (B, T))}
+    short = np.array([0, 5, 11])[:, None]
+    if case.startswith("t5"):
+        given["source"] = rng.integers(0, VOCABULARY, (B, S))
+        if padded:
+            given["source_mask"] = np.arange(S) < S - short
+    elif case.startswith("bert"):
+        given["segments"] = (np.arange(T) >= np.array([[9], [14], [20]])).astype(np.int64)
+        if padded:
+            given["mask"] = np.arange(T) < T - short
+    elif padded:  # a decoder's, on the left: the end of the text is where it goes on
+        given["mask"] = np.arange(T) >= short
+        given["positions"] = np.maximum(np.arange(T) - short, 0)
+    return given
+
+
+THEIR_NAMES = {
+    "ids": "input_ids",
+    "mask": "attention_mask",
+    "positions": "position_ids",
+    "segments": "token_type_ids",
+}
+THEIR_T5_NAMES = {"ids": "decoder_input_ids", "source": "input_ids", "source_mask": "attention_mask"}
+
+
+def ask_theirs(case, model, given):
+    """What their model says: logits, or final states where it has no head; and of a pooler its output."""
+    names = THEIR_T5_NAMES if case.startswith("t5") else THEIR_NAMES
+    given = {names[name]: torch.from_numpy(array) for name, array in given.items()}
+    given = {name: x.long() if x.dtype == torch.bool else x for name, x in given.items()}
+    output = model(**given)
+    logits = next(
+        getattr(output, name)
+        for name in ("logits", "prediction_logits", "last_hidden_state")
+        if hasattr(output, name)
+    )
+    pooled = None
+    if case in ("bert", "bert-pretraining"):
+        pooled = model.base_model(**given).pooler_output
+    return logits, pooled
+
+
+def ask_ours(room, model, given):
+    """What ours says, with the arrays that its room takes."""
+    if room == "nn":
+        given = {name: torch.from_numpy(array) for name, array in given.items()}
+    logits = model(**given)
+    pooled = None
+    if model.config.pooler:
+        pooled = model.pool(model.hidden(**given))
+    return logits, pooled
+
+
+def numpy(array):
+    return (
+        array.detach().float().numpy() if getattr(array, "dtype", None) == torch.bfloat16 else _numpy(array)
+    )
+
+
+def _numpy(array):
+    return array.detach().numpy() if isinstance(array, torch.Tensor) else array
+
+
+def real(given, logits):
+    """The logits at real positions: at padding, the two sides may say what they like."""
+    return logits if "mask" not in given else logits[given["mask"]]

@@ -1,0 +1,326 @@
+"""config.json to ModelConfig and back: published files by hand, every setting, and what is refused."""
+
+import pytest
+import transformers
+
+from glassformer.config import ModelConfig
+from glassformer.huggingface import config_from_hf, config_to_hf
+from glassformer.published import PUBLISHED
+
+from .models import CASES, IDS, T5_START, every_case
+
+# As the hub has them, but for fields about training and tasks.
+GPT2 = {
+    "activation_function": "gelu_new",
+    "architectures": ["GPT2LMHeadModel"],
+    "layer_norm_epsilon": 1e-05,
+    "model_type": "gpt2",
+    "n_ctx": 1024,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+}
+BERT = {
+    "architectures": ["BertForMaskedLM"],
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 512,
+    "model_type": "bert",
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "position_embedding_type": "absolute",
+    "type_vocab_size": 2,
+    "vocab_size": 30522,
+}
+T5 = {
+    "architectures": ["T5ForConditionalGeneration"],
+    "d_ff": 2048,
+    "d_kv": 64,
+    "d_model": 512,
+    "dropout_rate": 0.1,
+    "is_encoder_decoder": True,
+    "layer_norm_epsilon": 1e-06,
+    "model_type": "t5",
+    "n_positions": 512,
+    "num_heads": 8,
+    "num_layers": 6,
+    "relative_attention_num_buckets": 32,
+    "vocab_size": 32128,
+}
+T5_V1_1 = T5 | {
+    "d_model": 768,
+    "feed_forward_proj": "gated-gelu",
+    "num_decoder_layers": 12,
+    "num_heads": 12,
+    "num_layers": 12,
+    "tie_word_embeddings": False,
+}
+LLAMA_2 = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "max_position_embeddings": 4096,
+    "model_type": "llama",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 32,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "tie_word_embeddings": False,
+    "vocab_size": 32000,
+}
+MISTRAL = LLAMA_2 | {
+    "architectures": ["MistralForCausalLM"],
+    "intermediate_size": 14336,
+    "max_position_embeddings": 32768,
+    "model_type": "mistral",
+    "num_key_value_heads": 8,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "vocab_size": 32768,
+}
+QWEN2 = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "hidden_act": "silu",
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "max_position_embeddings": 32768,
+    "max_window_layers": 24,
+    "model_type": "qwen2",
+    "num_attention_heads": 14,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0,
+    "sliding_window": 32768,
+    "tie_word_embeddings": True,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+QWEN3 = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "attention_bias": False,
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 40960,
+    "model_type": "qwen3",
+    "num_attention_heads": 16,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06,
+    "rope_scaling": None,
+    "rope_theta": 1000000,
+    "sliding_window": None,
+    "tie_word_embeddings": True,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+
+
+def short(value):
+    """A test's name, which whole files of config.json would make long."""
+    return value.get("architectures", [str(value)])[0] if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("gpt2", GPT2),
+        ("bert-base", BERT | {"architectures": ["BertModel"]}),
+        ("t5-small", T5),
+        ("t5-v1.1-base", T5_V1_1),
+        ("llama-2-7b", LLAMA_2),
+        ("mistral-7b", MISTRAL),
+        ("qwen2.5-0.5b", QWEN2),
+        ("qwen3-0.6b", QWEN3),
+    ],
+)
+def test_files_of_the_hub_are_what_published_says(name, given):
+    """Two accounts of one model, written apart from each other."""
+    assert config_from_hf(given).replace(dropout=0.0) == PUBLISHED[name].config
+
+
+FAMILIES = ("gpt2", "bert", "t5", "llama", "mistral", "qwen", "smollm", "tinyllama")
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if name.startswith(FAMILIES)])
+def test_published_there_and_back(name):
+    config = PUBLISHED[name].config
+    assert config_from_hf(config_to_hf(config)) == config
+
+
+@every_case
+def test_what_transformers_makes_of_ours(case):
+    """Its own config class, from our dictionary, says what the config that it came from said."""
+    architecture, settings = CASES[case]
+    kind = getattr(transformers, architecture).config_class
+    theirs = kind(**IDS | (T5_START if case.startswith("t5") else {}) | settings)
+    config = config_from_hf(theirs.to_dict() | {"architectures": [architecture]})
+    ours = config_to_hf(config)
+    assert config_from_hf(ours) == config
+    if case == "mistral":  # without a window it is a LLaMA, and saved as one
+        kind = transformers.LlamaConfig
+    assert ours["model_type"] == kind.model_type
+    again = kind(**ours)
+    fields = set(theirs.to_dict()) & set(again.to_dict())
+    fields -= {"architectures", "model_type", "pad_token_id", "n_inner", "_name_or_path"}
+    assert len(fields) > 15
+    for field in fields:
+        assert getattr(again, field) == getattr(theirs, field), field
+    assert again.architectures == [architecture.replace("Mistral", "Llama")]
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        (GPT2, {"scale_attn_weights": False}),
+        (GPT2, {"tie_word_embeddings": False}),
+        (GPT2, {"architectures": ["GPT2Model"]}),
+        (GPT2, {"activation_function": "gelu"}),
+        (BERT, {"architectures": ["BertForPreTraining"], "hidden_act": "relu"}),
+        (T5_V1_1, {"feed_forward_proj": "gated-silu"}),
+        (T5_V1_1, {"feed_forward_proj": "gated-gelu_python"}),
+        (T5, {"scale_decoder_outputs": False}),
+        (LLAMA_2, {"attention_bias": True, "mlp_bias": True}),
+        (LLAMA_2, {"rope_scaling": {"type": "linear", "factor": 2.0}}),
+        (LLAMA_2, {"hidden_act": "gelu_pytorch_tanh"}),
+        (QWEN3, {"attention_bias": True}),
+    ],
+    ids=short,
+)
+def test_every_setting_counts(given, changes):
+    """It changes the config, and survives the way there and back."""
+    config = config_from_hf(given | changes)
+    assert config != config_from_hf(given)
+    assert config_from_hf(config_to_hf(config)) == config
+
+
+def test_settings_by_hand():
+    assert config_from_hf(T5).head_scale == 512**-0.5
+    assert config_from_hf(T5).attention_scale == 1.0
+    assert config_from_hf(T5 | {"num_decoder_layers": 3}).n_decoder_layers == 3
+    assert config_from_hf(T5_V1_1).head_scale == 1.0
+    # What transformers 5 writes for version 1.1: tied, it says, but not scaled
+    assert config_from_hf(T5 | {"scale_decoder_outputs": False}).head_scale == 1.0
+    linear = {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}}
+    assert config_from_hf(LLAMA_2 | linear).rope_interpolation == 4.0
+    assert config_from_hf(LLAMA_2 | linear).rope_base == 5e5
+    assert (
+        config_from_hf(LLAMA_2 | {"rope_scaling": {"type": "linear", "factor": 8.0}}).rope_interpolation
+        == 8.0
+    )
+    assert config_from_hf(LLAMA_2).rope_base == 10_000.0
+    assert config_from_hf(MISTRAL | {"sliding_window": 32_768}) == config_from_hf(MISTRAL)
+    window = {"use_sliding_window": True, "sliding_window": 32_768}
+    assert config_from_hf(QWEN2 | window) == config_from_hf(QWEN2)
+    mlm, both = config_from_hf(BERT), config_from_hf(BERT | {"architectures": ["BertForPreTraining"]})
+    assert (mlm.head, mlm.head_transform, mlm.head_bias, mlm.pooler) == ("tied", True, True, False)
+    assert both == mlm.replace(pooler=True)
+    assert config_from_hf(GPT2 | {"resid_pdrop": 0.25}).dropout == 0.25
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "message"),
+    [
+        (GPT2, {"model_type": "gpt_neox"}, "model_type='gpt_neox' is not one of 'gpt2'"),
+        (GPT2, {"model_type": None}, "model_type=None"),
+        (GPT2, {"n_embd": None}, "lacks n_embd"),
+        (GPT2, {"vocab_size": None}, "lacks vocab_size"),
+        (GPT2, {"activation_function": "mish"}, "activation_function='mish' .* known are relu, gelu"),
+        (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
+        (GPT2, {"add_cross_attention": True}, "add_cross_attention=True"),
+        (
+            GPT2,
+            {"architectures": ["GPT2ForSequenceClassification"]},
+            "architectures=.*GPT2LMHeadModel, GPT2Model",
+        ),
+        (GPT2, {"quantization_config": {"bits": 4}}, "quantization_config=.*floating-point"),
+        (BERT, {"is_decoder": True}, "is_decoder=True"),
+        (BERT, {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+        (BERT, {"tie_word_embeddings": False}, "tie_word_embeddings=False"),
+        (BERT, {"hidden_act": "silu"}, "hidden_act='silu'"),
+        (T5, {"feed_forward_proj": "gated-relu"}, "feed_forward_proj='gated-relu'"),
+        (T5, {"d_model": 0}, "d_model=0 must be at least 1"),
+        (T5, {"is_encoder_decoder": False}, "is_encoder_decoder=False"),
+        (T5, {"architectures": ["T5EncoderModel"]}, "architectures="),
+        (LLAMA_2, {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_scaling={'type': 'dynamic'"),
+        (
+            LLAMA_2,
+            {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
+            "rope_parameters={'rope_type': 'llama3'",
+        ),
+        (LLAMA_2, {"rope_scaling": "linear"}, "rope_scaling='linear'"),
+        (LLAMA_2, {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
+        (LLAMA_2, {"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters="),
+        (LLAMA_2, {"hidden_act": "relu"}, "hidden_act='relu'"),
+        (
+            MISTRAL,
+            {"sliding_window": 4096},
+            "sliding_window=4096 .* max_position_embeddings=4096 instead of 32768",
+        ),
+        (QWEN2, {"use_sliding_window": True, "sliding_window": 100}, "sliding_window=100"),
+        (LLAMA_2, {"num_key_value_heads": 5}, "n_heads=32 is not divisible by n_kv_heads=5"),
+    ],
+    ids=short,
+)
+def test_what_is_refused(given, changes, message):
+    with pytest.raises(ValueError, match=message):
+        config_from_hf(given | changes)
+
+
+def test_a_mistral_without_the_field_has_a_window():
+    """It is 4096 where config.json is silent."""
+    silent = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
+    with pytest.raises(ValueError, match=r"sliding_window=None .* max_position_embeddings=4096 "):
+        config_from_hf(silent)
+
+
+SMALL = {"vocab_size": 10, "context_length": 8, "d_model": 8, "n_layers": 1, "n_heads": 2}
+BERT_LIKE = {"family": "encoder", "norm_placement": "post", "embedding_norm": True, "feedforward": "gelu"}
+T5_LIKE = {
+    "family": "encoder-decoder",
+    "positions": "t5",
+    "norm": "rmsnorm",
+    "attention_bias": "none",
+    "attention_scale": 1.0,
+    "feedforward": "relu",
+    "feedforward_bias": False,
+}
+LLAMA_LIKE = {"positions": "rope", "norm": "rmsnorm", "attention_bias": "none", "feedforward": "swiglu"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"positions": "alibi"}, r"gpt2 of transformers has no positions='alibi' \(it has 'learned'\)"),
+        ({"positions": "none"}, "positions='none'"),
+        ({"norm": "rmsnorm", "attention_bias": "qkv"}, "norm='rmsnorm'.*attention_bias='qkv'"),
+        ({"feedforward": "swiglu"}, "feedforward='swiglu'"),
+        ({"embedding_scale": 2.0}, "embedding_scale=2.0"),
+        ({"n_kv_heads": 1}, "n_kv_heads=1"),
+        (BERT_LIKE | {"n_segments": 2, "head": "untied"}, "head='untied'"),
+        (BERT_LIKE | {"head": "none", "norm_placement": "pre"}, "bert .* norm_placement='pre'"),
+        (T5_LIKE | {"positions": "learned"}, "t5 .* positions='learned'"),
+        (LLAMA_LIKE | {"rope_layout": "interleaved"}, "llama .* rope_layout='interleaved'"),
+        (LLAMA_LIKE | {"attention_bias": "qkv", "qk_norm": True}, "qwen3 .* attention_bias='qkv'"),
+        (LLAMA_LIKE | {"attention_scale": 1.0}, "attention_scale=1.0"),
+    ],
+    ids=short,
+)
+def test_what_no_family_has(changes, message):
+    with pytest.raises(ValueError, match=message):
+        config_to_hf(ModelConfig(**SMALL | changes))
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_not_a_config():
+    with pytest.raises(TypeError, match="must be a ModelConfig"):
+        config_to_hf({"model_type": "gpt2"})

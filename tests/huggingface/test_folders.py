@@ -1,0 +1,499 @@
+"""Folders, files and names: what is accepted, and what is refused with which words."""
+
+import errno
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.utils import filter_repo_objects
+from safetensors.numpy import load_file, save_file
+
+import glassformer.scratch
+from glassformer import huggingface
+from glassformer.config import ModelConfig
+from glassformer.huggingface import (
+    config_from_hf,
+    load,
+    save,
+    state_from_hf,
+    state_to_hf,
+    stop_ids,
+    tokenizer,
+)
+
+from .models import CASES, both_rooms, make, numpy
+
+
+@pytest.fixture
+def folder(tmp_path):
+    make("gpt2").save_pretrained(tmp_path)
+    return tmp_path
+
+
+def rewrite(folder, change):
+    """The weights of the folder, as a dictionary, changed in place and written back."""
+    path = folder / "model.safetensors"
+    state = load_file(path)
+    state = {name: np.array(values) for name, values in state.items()}
+    change(state)
+    save_file(state, path)
+
+
+def weights(model):
+    return {name: numpy(weight) for name, weight in dict(model.named_parameters()).items()}
+
+
+def assert_same(actual, expected):
+    actual, expected = weights(actual), weights(expected)
+    assert actual.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(actual[name], values)
+
+
+# Names
+
+
+@pytest.mark.parametrize("case", ["gpt2", "bert-pretraining", "llama", "qwen3-headless"])
+def test_a_prefix_may_be_there_or_not(tmp_path, case):
+    make(case).save_pretrained(tmp_path)
+    expected = load(tmp_path)
+    prefix = {"gpt2": "transformer.", "bert-pretraining": "bert."}.get(case, "model.")
+
+    def change(state):
+        for name in list(state):
+            if name.startswith(prefix):
+                state[name.removeprefix(prefix)] = state.pop(name)
+            elif case == "qwen3-headless":
+                state[prefix + name] = state.pop(name)
+
+    rewrite(tmp_path, change)
+    assert_same(load(tmp_path), expected)
+
+
+OLD = {
+    "gpt2": {"h.0.attn.bias": (1, 1, 9, 9), "transformer.h.1.attn.masked_bias": ()},
+    "bert-mlm": {"bert.embeddings.position_ids": (1, 160), "cls.seq_relationship.weight": (2, 24)},
+    "t5": {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight": (12, 4)},
+    "llama": {"model.layers.0.self_attn.rotary_emb.inv_freq": (3,), "model.rotary_emb.inv_freq": (3,)},
+}
+
+
+@pytest.mark.parametrize("case", OLD)
+def test_what_old_files_have_besides_weights(tmp_path, case):
+    make(case).save_pretrained(tmp_path)
+    expected = load(tmp_path)
+    rewrite(
+        tmp_path, lambda state: state.update({name: np.ones(shape, int) for name, shape in OLD[case].items()})
+    )
+    assert_same(load(tmp_path), expected)
+
+
+def test_bert_in_its_oldest_words(tmp_path):
+    make("bert-pretraining").save_pretrained(tmp_path)
+    expected = load(tmp_path)
+
+    def change(state):
+        for name in list(state):
+            old = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            )
+            state[old] = state.pop(name)
+
+    rewrite(tmp_path, change)
+    assert_same(load(tmp_path), expected)
+
+
+def test_the_weights_say_what_a_bert_has(tmp_path):
+    """As bert-base-uncased: config.json says BertForMaskedLM, and there is a pooler too."""
+    make("bert-pretraining").save_pretrained(tmp_path)
+    given = json.loads((tmp_path / "config.json").read_text())
+    for architecture in ("BertForMaskedLM", "BertModel", "BertForPreTraining"):
+        (tmp_path / "config.json").write_text(json.dumps(given | {"architectures": [architecture]}))
+        config = load(tmp_path).config
+        assert (config.head, config.pooler) == ("tied", True)
+    rewrite(
+        tmp_path, lambda state: [state.pop(name) for name in list(state) if "pooler" in name or "cls" in name]
+    )
+    assert (load(tmp_path).config.head, load(tmp_path).config.pooler) == ("none", False)
+
+
+COPIES = {
+    "gpt2": [("transformer.wte.weight", "lm_head.weight")],
+    "bert-mlm": [
+        ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+        ("cls.predictions.bias", "cls.predictions.decoder.bias"),
+    ],
+    "t5": [("shared.weight", name) for name in ("encoder.embed_tokens.weight", "lm_head.weight")],
+    "qwen2": [("model.embed_tokens.weight", "lm_head.weight")],
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, case):
+    make(case).save_pretrained(tmp_path)
+    expected = load(tmp_path)
+    for source, copy in COPIES[case]:
+        rewrite(tmp_path, lambda state, source=source, copy=copy: state.update({copy: state[source]}))
+        assert_same(load(tmp_path), expected)
+    for source, _ in COPIES[case]:
+        rewrite(tmp_path, lambda state, source=source: state.pop(source, None))
+    assert_same(load(tmp_path), expected)
+
+
+@pytest.mark.parametrize("case", ["gpt2", "t5", "qwen2"])
+def test_a_head_of_its_own_is_one_whatever_config_says(tmp_path, case):
+    make(case).save_pretrained(tmp_path)
+    head = np.random.default_rng(0).normal(size=(41, 24)).astype(np.float32)
+    rewrite(tmp_path, lambda state: state.update({"lm_head.weight": head}))
+    model = load(tmp_path)
+    assert model.config.head == "untied"
+    np.testing.assert_array_equal(model.unembedding.weight, head.T)
+
+
+def test_all_that_does_not_fit_is_named(folder):
+    def change(state):
+        del state["transformer.ln_f.weight"], state["transformer.h.1.attn.c_attn.bias"]
+        state["transformer.h.2.ln_1.weight"] = np.ones(24)
+        state["strange"] = np.ones(1)
+        state["transformer.wpe.weight"] = np.ones((9, 24))
+        state["transformer.h.0.attn.c_attn.weight"] = np.ones((24, 24))
+
+    rewrite(folder, change)
+    with pytest.raises(ValueError, match="the weights do not fit the config") as error:
+        load(folder)
+    for fault in (
+        "transformer.ln_f.weight is missing",
+        "transformer.h.1.attn.c_attn.bias is missing",
+        "transformer.h.2.ln_1.weight is not a weight of this model",
+        "strange is not a weight of this model",
+        "transformer.wpe.weight has shape (9, 24), but must have (160, 24)",
+        "transformer.h.0.attn.c_attn.weight has shape (24, 24), but must have (24, 72)",
+    ):
+        assert fault in str(error.value)
+    assert str(error.value).count(";") == 5
+
+
+def test_names_that_appear_with_and_without_prefix(folder):
+    rewrite(folder, lambda state: state.update({"wte.weight": state["transformer.wte.weight"] + 1}))
+    with pytest.raises(ValueError, match=r"wte\.weight is not a weight of this model"):
+        load(folder)
+
+
+def test_state_dicts_that_do_not_fit():
+    theirs = make("qwen2")
+    config = config_from_hf(theirs.config.to_dict() | {"architectures": [CASES["qwen2"][0]]})
+    state = dict(theirs.state_dict())
+    state["lm_head.weight"] = state["lm_head.weight"] + 1
+    with pytest.raises(
+        ValueError, match=r"lm_head.weight differs from model.embed_tokens.weight, to which it is tied"
+    ):
+        state_from_hf(config, state)
+    ours = state_from_hf(config, theirs.state_dict())
+    ours["token_embedding.weight"] = ours["token_embedding.weight"].T
+    del ours["decoder.norm.weight"]
+    with pytest.raises(
+        ValueError, match=r"decoder.norm.weight is missing; token_embedding.weight has shape \(24, 41\)"
+    ):
+        state_to_hf(config, ours)
+
+
+# Files
+
+
+@both_rooms
+def test_shards(folder, room):
+    expected = load(folder, room=room)
+    make("gpt2").save_pretrained(folder / "shards", max_shard_size="20KB")
+    names = sorted(path.name for path in (folder / "shards").glob("*.safetensors"))
+    assert len(names) > 2
+    assert_same(load(folder / "shards", room=room), expected)
+    (folder / "shards" / names[1]).unlink()
+    with pytest.raises(
+        FileNotFoundError, match=f"{names[1]} is missing, which model.safetensors.index.json lists"
+    ):
+        load(folder / "shards", room=room)
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "pytorch_model-1.bin"])
+def test_an_index_lists_files_of_its_folder_only(folder, name):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": name}}))
+    with pytest.raises(ValueError, match="which is no safetensors file of the folder"):
+        load(folder)
+
+
+def test_an_index_without_its_map(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(ValueError, match="lacks weight_map"):
+        load(folder)
+
+
+def test_a_weight_in_two_shards(folder):
+    whole = (folder / "model.safetensors").read_bytes()
+    for name in ("a.safetensors", "b.safetensors"):
+        (folder / name).write_bytes(whole)
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match=r"is in two files, a\.safetensors and b\.safetensors"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: b"",
+        lambda whole: whole[:5],
+        lambda whole: whole[:100],
+        lambda whole: whole[:-1],
+        lambda whole: whole + b"more",
+        lambda whole: whole[:8] + b"?" + whole[9:],
+        lambda whole: b"\xff" * 8 + whole[8:],
+    ],
+    ids=["empty", "length cut", "header cut", "one byte short", "too long", "no JSON", "absurd length"],
+)
+def test_a_damaged_file(folder, damage):
+    path = folder / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a whole safetensors file"):
+        load(folder)
+
+
+def test_numbers_that_are_no_weights(folder):
+    rewrite(folder, lambda s: s.update({"transformer.ln_f.bias": s["transformer.ln_f.bias"].astype(np.int8)}))
+    with pytest.raises(
+        ValueError, match=r"transformer.ln_f.bias in model.safetensors has numbers of type I8"
+    ):
+        load(folder)
+
+
+class Bomb:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('a pickle was opened')",)
+
+
+def test_pickles_are_not_opened(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin, a pickle, which can run any program"):
+        load(folder)
+
+
+def test_files_that_are_missing(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(
+        FileNotFoundError, match=r"neither model\.safetensors nor model\.safetensors\.index\.json"
+    ):
+        load(folder)
+    make("gpt2").save_pretrained(folder)
+    (folder / "config.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"config\.json is missing"):
+        load(folder)
+
+
+@pytest.mark.parametrize(("text", "message"), [("{", "is not JSON"), ("[1]", "must be a JSON object")])
+def test_a_config_that_is_none(folder, text, message):
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        load(folder)
+
+
+def test_arguments(folder):
+    with pytest.raises(ValueError, match="room='jax' is not one of 'scratch', 'nn'"):
+        load(folder, room="jax")
+    with pytest.raises(ValueError, match="dtype='bfloat16' is not one of 'float32', 'float64'"):
+        load(folder, dtype="bfloat16")
+    assert next(load(folder, room="nn", dtype="bfloat16").parameters()).dtype == torch.bfloat16
+    assert load(folder, dtype="float64").token_embedding.weight.dtype == np.float64
+
+
+@both_rooms
+def test_loaded_models_are_in_evaluation_and_can_be_trained(folder, room):
+    model = load(folder, room=room)
+    assert model.training is False
+    if room == "nn":
+        assert all(weight.requires_grad for weight in model.parameters())
+        model(torch.zeros((1, 3), dtype=torch.int64)).sum().backward()
+
+
+def test_a_loaded_model_is_not_tied_to_the_file(folder):
+    before = (folder / "model.safetensors").read_bytes()
+    for room in ("scratch", "nn"):
+        for weight in weights(load(folder, room=room)).values():
+            weight[...] = 7
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+# Saving
+
+
+def small(**changes):
+    sizes = {"vocab_size": 10, "context_length": 8, "d_model": 8, "n_layers": 1, "n_heads": 2}
+    return glassformer.scratch.Transformer(ModelConfig(**sizes | changes), generator=np.random.default_rng(0))
+
+
+def test_a_model_of_ours_there_and_back(tmp_path):
+    model = small(dropout=0.5)
+    save(model, tmp_path / "deep" / "folder")
+    again = load(tmp_path / "deep" / "folder")
+    assert again.config == model.config
+    assert_same(again, model)
+
+
+def test_saving_over_what_was_loaded(folder):
+    for _ in range(2):
+        model = load(folder)
+        model.token_embedding.weight += 1
+        save(model, folder)
+    assert_same(load(folder), model)
+
+
+@pytest.mark.parametrize("fails", ["write", "replace"])
+def test_an_interrupted_save_leaves_the_old_files(folder, monkeypatch, fails):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full(path, *arguments, **options):
+        if fails == "write":
+            path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if fails == "write":
+        monkeypatch.setattr("safetensors.numpy.save_file", lambda state, path, metadata: full(path))
+    else:
+        monkeypatch.setattr(huggingface.folders.os, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        save(small(), folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_model_that_no_family_has_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="positions='alibi'"):
+        save(small(positions="alibi"), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+# The hub, which no test reaches
+
+
+def test_a_name_is_fetched(folder, monkeypatch):
+    repository = ["README.md", "config.json", "flax_model.msgpack", "model-00001-of-00002.safetensors"]
+    repository += [
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "onnx/model.onnx",
+        "pytorch_model.bin",
+    ]
+    repository += [
+        "generation_config.json",
+        "onnx/model.safetensors",
+        "original/consolidated.00.pth",
+        "tokenizer.json",
+        "model.py",
+    ]
+
+    def snapshot_download(name, *, allow_patterns):
+        assert name == "someone/some-model"
+        assert list(filter_repo_objects(repository, allow_patterns=allow_patterns)) == [
+            "config.json",
+            "model-00001-of-00002.safetensors",
+            "model.safetensors",
+            "model.safetensors.index.json",
+            "generation_config.json",
+            "tokenizer.json",
+        ]
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    assert_same(load("someone/some-model"), load(folder))
+
+
+def test_a_name_that_the_hub_does_not_give(monkeypatch):
+    def snapshot_download(name, **options):
+        raise LocalEntryNotFoundError("you are offline")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    with pytest.raises(OSError, match=r"'gpt2' is not a folder here, and the hub did not give it: .*offline"):
+        load("gpt2")
+
+
+def test_a_name_that_the_hub_does_not_give_for_real():
+    with pytest.raises(OSError, match="the hub did not give it"):
+        load("nobody-at-all/no-such-model")
+
+
+def test_a_name_without_huggingface_hub(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match="pip install huggingface_hub"):
+        load("gpt2")
+
+
+@pytest.mark.parametrize("path", ["./gpt2", "/no/such/folder", "a/b/c", "../x", "with space", ""])
+def test_what_is_no_name(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    if path == "":  # the folder one is in
+        with pytest.raises(FileNotFoundError, match="neither"):
+            load(path)
+        return
+    with pytest.raises(FileNotFoundError, match="is not a folder, nor could it be a name on the hub"):
+        load(path)
+
+
+# What generation needs besides the model
+
+
+@pytest.mark.parametrize(
+    ("config", "generation", "expected"),
+    [
+        ({"eos_token_id": 5}, None, [5]),
+        ({"eos_token_id": None}, None, []),
+        ({}, None, []),
+        ({"eos_token_id": 5}, {"eos_token_id": [6, 7]}, [6, 7]),
+        ({"eos_token_id": 5}, {"bos_token_id": 1}, [5]),
+        ({"eos_token_id": [9, 10, -1]}, None, [9]),
+    ],
+)
+def test_stop_ids(tmp_path, config, generation, expected):
+    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 10}))
+    if generation is not None:
+        (tmp_path / "generation_config.json").write_text(json.dumps(generation))
+    assert stop_ids(tmp_path) == expected
+
+
+def test_a_tokenizer(tmp_path, monkeypatch):
+    tokenizers = pytest.importorskip("tokenizers")
+    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json is missing"):
+        tokenizer(tmp_path)
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    assert tokenizer(tmp_path).encode("b a c").ids == [1, 0, 2]
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(ValueError, match=r"tokenizer\.json cannot be read"):
+        tokenizer(tmp_path)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(ImportError, match="pip install tokenizers"):
+        tokenizer(tmp_path)
+
+
+# NumPy alone
+
+
+def test_the_numpy_room_needs_no_torch(tmp_path):
+    """Nor does a file of bfloat16, which NumPy does not have."""
+    make("llama", torch.bfloat16).save_pretrained(tmp_path)
+    program = """
+import sys
+sys.modules["torch"] = None
+from glassformer.huggingface import load, save
+model = load(sys.argv[1])
+save(model, sys.argv[1] + "/again")
+assert load(sys.argv[1] + "/again").config == model.config
+"""
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

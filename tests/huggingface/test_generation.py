@@ -1,0 +1,108 @@
+"""Texts and beam searches of loaded models, id for id those of transformers' `generate`.
+
+float64, so that rounding decides nothing: of 41 logits, the two largest are never equal to 1e-6.
+"""
+
+import numpy as np
+import pytest
+import torch
+from ledger import TRANSFORMERS, different_ids, largest_relative_difference, record
+
+from glassformer.generate import beam_search, generate
+from glassformer.huggingface import load
+
+from .models import NAMES, both_rooms, make
+
+# Larger than for the other comparisons, and no head tied, so that texts are no loops of one id
+T5_SIZES = {"relative": 4.0, "Attention.q.": 0.2, "Attention.o.": 1.0, "": 0.35}
+SIZES = {"gpt2-untied": {"bias": 0.05, "": 0.35}, "llama": {"": 0.35}, "t5": T5_SIZES, "t5-v1.1": T5_SIZES}
+SUMS_IN_FLOAT32 = f"{TRANSFORMERS} (GPT-2, LLaMA, T5; scores summed in float32)"
+LENGTHS = {"one": [7], "batch": [5, 1, 12, 9]}
+# Types are held in the other tests: checking them at each of a hundred steps takes longer than the steps.
+pytestmark = pytest.mark.usefixtures("as_readers_run_it")
+
+lengths_of_texts = pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+
+
+def note(component, room, difference, bound=0, reference=TRANSFORMERS):
+    record(component, reference, "float64", room, difference, bound, section="Generated text")
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def theirs(case):
+    # The cache of their `generate` takes the decoder to be as deep as the encoder.
+    changes = {"num_decoder_layers": 2} if case.startswith("t5") else {}
+    return make(case, torch.float64, "sdpa", SIZES[case], **changes)
+
+
+@pytest.fixture(scope="module")
+def folder(theirs, tmp_path_factory):
+    path = tmp_path_factory.mktemp(theirs.config.model_type)
+    theirs.save_pretrained(path)
+    return path
+
+
+def both(theirs, seed, lengths, stop_ids):
+    """The arguments for ours and for theirs that mean the same: prompts, or for T5 sources."""
+    rng = np.random.default_rng(seed)
+    texts = [rng.integers(0, 41, length) for length in lengths]
+    is_t5, longest = theirs.config.is_encoder_decoder, max(lengths)
+    ids, mask = np.zeros((len(texts), longest), int), np.zeros((len(texts), longest), int)
+    for row, text in enumerate(texts):
+        place = slice(len(text)) if is_t5 else slice(longest - len(text), None)
+        ids[row, place], mask[row, place] = text, 1
+    ours = {"prompt_ids": None, "source": texts} if is_t5 else {"prompt_ids": texts}
+    their_arguments = {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
+    their_arguments |= {"do_sample": False, "pad_token_id": 0, "eos_token_id": stop_ids or None}
+    return ours | {"stop_ids": stop_ids}, their_arguments, [1] * len(texts) if is_t5 else lengths
+
+
+def until(ids, stop_ids):
+    stops = np.flatnonzero(np.isin(ids, stop_ids))
+    return ids[: stops[0] + 1].tolist() if len(stops) else ids.tolist()
+
+
+@both_rooms
+@lengths_of_texts
+def test_a_hundred_greedy_ids(case, theirs, folder, room, lengths):
+    arguments, their_arguments, _ = both(theirs, 1, lengths, [])
+    expected = theirs.generate(**their_arguments, max_new_tokens=100).numpy()[:, -100:]
+    assert len(np.unique(expected)) > 10  # no loop of a few ids
+    model = load(folder, room=room, dtype="float64")
+    actual = generate(model, n_new=100, temperature=0, **arguments)
+    different = int((np.stack([text[-100:] for text in actual]) != expected).sum())
+    note(f"{NAMES[case]}: 100 greedy ids", room, different)
+
+
+@both_rooms
+@lengths_of_texts
+def test_beam_search(case, theirs, folder, room, lengths):
+    arguments, their_arguments, given = both(theirs, 3, lengths, [3, 17])
+    n_new, beams = 24, 3
+    expected = theirs.generate(
+        **their_arguments,
+        max_new_tokens=n_new,
+        num_beams=beams,
+        num_return_sequences=2,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    model = load(folder, room=room, dtype="float64")
+    actual = beam_search(model, n_new=n_new, n_beams=beams, n_return=2, **arguments)
+    assert len(actual) == 2 * len(lengths)
+    begins = 1 if theirs.config.is_encoder_decoder else max(lengths)
+    for i, (text, score) in enumerate(actual):
+        expected_text = until(expected.sequences[i, begins:].numpy(), [3, 17])[:n_new]
+        note(
+            f"{NAMES[case]}: ids of beam search",
+            room,
+            different_ids(text[given[i // 2] :].tolist(), expected_text),
+        )
+        # Theirs are sums in float32 of up to 24 terms of order one.
+        difference = largest_relative_difference(score, expected.sequences_scores[i].item())
+        note("beam search with our models: scores (relative)", room, difference, 1e-5, SUMS_IN_FLOAT32)

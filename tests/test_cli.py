@@ -1,0 +1,149 @@
+"""The command line, as it is typed."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from typer.testing import CliRunner
+
+from glassformer import huggingface, scratch
+from glassformer.cli import app
+from glassformer.config import ModelConfig
+from glassformer.published import PUBLISHED, published
+
+pytestmark = pytest.mark.usefixtures("as_readers_run_it")
+
+
+def run(*arguments):
+    """What is printed, and the exit status; an error in our own code is no answer."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.output, result.exit_code
+
+
+def words(output):
+    """The output without the breaks that the width of the terminal makes."""
+    return " ".join(output.split())
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_params_prints_every_published_count(name):
+    output, status = run("params", name)
+    assert status == 0
+    assert re.search(rf"^total +{published(name).n_parameters:,} ", output, re.M)
+    assert published(name).source in output
+
+
+def test_params_of_a_file(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(published("teaching-736").config.replace(d_model=8).to_json(), encoding="utf-8")
+    output, status = run("params", path)
+    assert status == 0
+    assert re.search(r"^total +2,240 ", output, re.M)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["params", "gpt2x"], "is not a known model. Did you mean 'gpt2'?"),
+        (["params", "gpt5"], "llama-2-70b"),
+        (["params", "no.json"], "no.json: No such file or directory"),
+        (
+            ["trace", "gpt2", "--length", "2000"],
+            "--length 2000 must be at least 1 and at most context_length=1024",
+        ),
+        (["trace", "gpt2", "--length", "0"], "--length 0 must be at least 1"),
+        (["trace", "llama-2-70b"], "llama-2-70b has 257 GiB of weights"),
+        (["trace", "gpt2", "--layers", "0"], "n_layers=0 must be at least 1"),
+        (["generate", "./nowhere"], "is not a folder"),
+    ],
+)
+def test_errors_say_what_is_wrong_without_a_traceback(arguments, said):
+    output, status = run(*arguments)
+    assert status == 2
+    assert said in words(output)
+    assert "Traceback" not in output
+
+
+def test_a_file_that_is_no_config(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('{"vocab_size": 3}', encoding="utf-8")
+    output, status = run("params", path)
+    assert (status, "context_length" in output) == (2, True)
+
+
+@pytest.mark.parametrize("room", ["scratch", "nn"])
+def test_trace_lists_the_arrays_of_a_real_run(room):
+    output, status = run("trace", "t5-small", "--layers", 1, "--length", 7, "--room", room)
+    assert status == 0
+    assert "B = 1, T = 7, D = 512, H = 8, K = 64, F = 2,048, V = 32,128" in output
+    lines = [line.split("  ") for line in output.splitlines()]
+    cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    assert ["decoder: block 0", "attention", "q", "(1, 8, 7, 64)", "3,584"] in cells
+    assert ["cross-attention", "q", "(1, 8, 7, 64)", "3,584"] in cells
+    assert ["feed-forward", "neurons", "(1, 7, 2048)", "14,336"] in cells
+    assert cells[-1] == ["logits", "(1, 7, 32128)", "224,896"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A GPT-2 that has been to nowhere yet, and a tokenizer for bytes: é is two of them, neither a character."""
+    path = tmp_path_factory.mktemp("gpt2")
+    config = ModelConfig(vocab_size=256, context_length=32, d_model=16, n_layers=1, n_heads=2)
+    model = scratch.Transformer(config, generator=np.random.default_rng(0))
+    for weight in model.named_parameters().values():
+        weight *= 6  # lively enough that the draws differ
+    huggingface.save(model, path)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.save(str(path / "tokenizer.json"))
+    return path
+
+
+def test_generate_continues_the_prompt_alike_in_both_rooms(folder):
+    outputs = {
+        (room, seed): run("generate", folder, "--prompt", "éa", "--n-new", 12, "--seed", seed, "--room", room)
+        for room in ("scratch", "nn")
+        for seed in (0, 1)
+    }
+    assert {status for _, status in outputs.values()} == {0}
+    assert outputs["scratch", 0] == outputs["nn", 0] != outputs["scratch", 1] == outputs["nn", 1]
+    assert all(output.startswith("éa") for output, _ in outputs.values())
+    tokenizer = huggingface.tokenizer(folder)
+    from glassformer.generate import generate
+
+    prompt = np.array(tokenizer.encode("éa").ids)
+    (ids,) = generate(huggingface.load(folder), prompt, 12, generator=np.random.default_rng(0))
+    assert len(prompt) == 3
+    assert outputs["scratch", 0][0] == tokenizer.decode(ids) + "\n"
+
+
+def test_generate_takes_the_strategies(folder):
+    def text(*options):
+        output, status = run("generate", folder, "--prompt", "a", "--n-new", 9, *options)
+        assert status == 0, output
+        return output
+
+    greedy = text("--temperature", 0)
+    assert greedy == text("--top-k", 1) == text("--top-p", 0.000001) == text("--min-p", 1)
+    assert greedy != text("--temperature", 0, "--repetition-penalty", 1e6)
+    assert text("--beams", 3) == text("--beams", 3, "--seed", 5)
+
+
+def test_generate_past_the_context(folder):
+    output, status = run("generate", folder, "--prompt", "a", "--n-new", 40)
+    assert status == 2
+    assert "context_length=32" in words(output)
+    _, status = run("generate", folder, "--prompt", "a", "--n-new", 40, "--slide")
+    assert status == 0
+
+
+def test_the_module_runs_and_says_what_it_can_do():
+    finished = subprocess.run([sys.executable, "-m", "glassformer"], capture_output=True, text=True)
+    for command in ("params", "trace", "generate"):
+        assert command in finished.stdout + finished.stderr

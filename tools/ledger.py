@@ -1,0 +1,170 @@
+"""The parity ledger: how far the book's code is from code that nobody here wrote.
+
+    python tools/ledger.py                  run the tests that compare; write book/parity.json and book/parity.md
+    python tools/ledger.py --check FOLDER   hold the notes that a test run left in FOLDER against book/parity.json
+
+The differences themselves depend on the machine, in their last digits. What must agree is what was compared, with
+which reference of which version, in which precision, and the bound that the difference was held to.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA, PAGE = ROOT / "book" / "parity.json", ROOT / "book" / "parity.md"
+COMPARING = ["tests/layers", "tests/huggingface", "tests/generation"]
+WHAT = ("section", "component", "reference", "dtype")
+SECTIONS = (
+    "Layers",
+    "Attention and positions",
+    "Whole models",
+    "Gradients of whole models",
+    "Training",
+    "Generated text",
+)
+
+HEADING = """# Parity ledger
+
+Every part of the book's Transformer does what implementations do that nobody here wrote: PyTorch's own
+layers, and the models of Hugging Face's transformers. Both of ours, in NumPy (`glassformer.scratch`) and in
+PyTorch (`glassformer.nn`), get the same weights and the same input as the reference. The table shows the
+largest difference between any two numbers of the outputs. The tests fail when it exceeds its bound.
+
+Float64 keeps about 16 digits, float32 about 7. So where the numbers are of size one, a difference of 10⁻¹⁵ or
+of 10⁻⁷ is rounding and nothing else. Where a reference does a part of its work in lower precision, that
+rounding shows, and the entry says so. Where PyTorch's column has 0 against torch, `nn` calls torch's own
+function. What is called relative is divided by the size of the number; the gradients of a whole model are
+divided by the largest one.
+
+The models of transformers are small ones with random weights, and GPT-2 small at its full size. T5 and those with
+rotary positions compute some parts in float32 there even when the rest is float64. The tests undo that, and also
+compare with the models as they are.
+
+`make ledger` measures all of it again and writes this page, and every run of the test suite checks that the
+page lists what the tests compare. The same table for programs is `book/parity.json`.
+"""
+
+NOTES = {
+    "Generated text": """Of generated ids, the number says how many are different: 0 means none. The code that chooses
+ids is NumPy for models of either room, so where it is compared by itself there is one measurement."""
+}
+
+TABLE = """| what | reference | precision | NumPy | PyTorch | bound |
+| :-- | :-- | :-- | --: | --: | --: |
+"""
+
+
+def notes(folder: Path) -> Iterator[dict]:
+    """What the tests noted in that folder, one comparison after another."""
+    for file in sorted(folder.glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)
+
+
+def ledger(folder: Path) -> list[dict]:
+    """One row for each thing compared, in the order of the page: the largest difference in each room, the bound.
+
+    Raises:
+        ValueError: if two notes about the same thing have different bounds, or one has a section of no page.
+    """
+    rows: dict[tuple, dict] = {}
+    for note in notes(folder):
+        key = tuple(note[name] for name in WHAT)
+        row = rows.setdefault(
+            key, dict(zip(WHAT, key, strict=True)) | {"bound": note["bound"], "difference": {}}
+        )
+        room, difference = note["room"], note["difference"]
+        row["difference"][room] = max(difference, row["difference"].get(room, 0.0))
+        if note["bound"] != row["bound"]:
+            raise ValueError(f"{key} is held to {row['bound']} and to {note['bound']}: give it one bound")
+        if note["section"] not in SECTIONS:
+            raise ValueError(f"{key}: the section must be one of {SECTIONS}")
+    for row in rows.values():
+        row["difference"] = dict(sorted(row["difference"].items(), reverse=True))  # scratch before nn
+    return sorted(rows.values(), key=order)
+
+
+def order(row: dict) -> tuple:
+    """Sections as listed above; in them by name, where "BERT: pooler" comes before "BERT, pre-training: logits"."""
+    name = row["component"].casefold().split(": ")
+    return SECTIONS.index(row["section"]), name, row["dtype"], row["reference"]
+
+
+def identity(rows: list[dict]) -> list[tuple]:
+    """Of each row, what doesn't depend on the machine."""
+    return [(*(row[name] for name in WHAT), row["bound"], tuple(row["difference"])) for row in rows]
+
+
+def page(rows: list[dict]) -> str:
+    """The page of the book."""
+
+    def number(value: float | None, digits: int = 1) -> str:
+        if not value:
+            return "–" if value is None else "0"
+        return f"{value:.{digits}e}".replace("-", "\N{NON-BREAKING HYPHEN}")
+
+    def line(row: dict) -> str:
+        measured = [number(row["difference"].get(room)) for room in ("scratch", "nn")]
+        cells = [row["component"], row["reference"], row["dtype"], *measured, number(row["bound"], 0)]
+        return "| " + " | ".join(cells) + " |\n"
+
+    parts = [HEADING]
+    for section in SECTIONS:
+        lines = [line(row) for row in rows if row["section"] == section]
+        if lines:
+            note = f"{NOTES[section]}\n\n" if section in NOTES else ""
+            parts.append(f"## {section}\n\n{note}{TABLE}{''.join(lines)}")
+    return "\n".join(parts)
+
+
+def check(folder: Path) -> str | None:
+    """What is wrong with the committed ledger, in a sentence; None if it lists what the notes do."""
+    committed = identity(json.loads(DATA.read_text(encoding="utf-8"))) if DATA.exists() else []
+    measured = identity(ledger(folder))
+    different = sorted(set(measured) ^ set(committed))
+    if different:
+        side = "not in the ledger" if different[0] in measured else "no longer measured"
+        return f"book/parity.json is out of date ({different[0]} is {side}): run make ledger"
+    made = page(json.loads(DATA.read_text(encoding="utf-8"))) if DATA.exists() else ""
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
+        return "book/parity.md is not made of book/parity.json: run make ledger"
+    return None
+
+
+def write(rows: list[dict]) -> None:
+    DATA.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(page(rows), encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    if arguments.check:
+        fault = check(arguments.check)
+        if fault:
+            print(fault)
+        return int(fault is not None)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"GLASSFORMER_LEDGER": folder, "OMP_NUM_THREADS": "1"}
+        pytest = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *COMPARING]
+        if subprocess.run(pytest, cwd=ROOT, env=environment).returncode:
+            return 1
+        rows = ledger(Path(folder))
+    write(rows)
+    print(f"{len(rows)} comparisons: {PAGE.relative_to(ROOT)}, {DATA.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
