@@ -75,7 +75,7 @@ def test_outputs_are_those_of_the_books_attention(positions, causal):
     attention = MultiHeadAttention(8, 1, causal=causal, generator=np.random.default_rng(0), dtype=np.float64)
     for c in "qkv":
         getattr(attention, f"W_{c}").weight = np.array(w.weights[0][f"W_{c}"])
-    attention.W_o = np.eye(8)
+    attention.W_o.weight = np.eye(8)
     x = np.stack([embed_word(word) for word in ["the", "man", "bites", "the", "dog"]])
     expected = attention(x + positions * sinusoidal(np.arange(5), 8))
     np.testing.assert_allclose(w.outputs()[1], expected, rtol=0, atol=1e-14)
