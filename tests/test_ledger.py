@@ -67,6 +67,7 @@ def test_what_is_no_number_or_of_another_shape_has_no_difference(measure):
     for ours, theirs in [
         ([np.nan], [np.nan]),
         ([np.inf], [np.inf]),
+        ([np.nan], [1.0]),
         ([1.0], [np.nan]),
         ([1.0], [1.0, 1.0]),
         (np.ones((2, 1)), np.ones((1, 2))),
