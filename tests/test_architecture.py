@@ -52,7 +52,21 @@ def test_a_broken_arrow_is_found(tmp_path, file, line):
     assert module in run.stdout
 
 
-@pytest.mark.parametrize("module", ["text", "scratch", "published", "generate", "huggingface", "bugs", "cli"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "text",
+        "scratch",
+        "published",
+        "generate",
+        "huggingface",
+        "bugs",
+        "tasks",
+        "checkpoints",
+        "train",
+        "cli",
+    ],
+)
 def test_the_numpy_half_runs_without_torch(module):
     silent = f"import sys, glassformer.{module}; raise SystemExit('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", silent], capture_output=True, text=True)

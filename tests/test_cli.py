@@ -147,3 +147,61 @@ def test_the_module_runs_and_says_what_it_can_do():
     finished = subprocess.run([sys.executable, "-m", "glassformer"], capture_output=True, text=True)
     for command in ("params", "trace", "generate"):
         assert command in finished.stdout + finished.stderr
+
+
+def train(folder, *options):
+    sizes = ("model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=12", "data.length=16")
+    changes = [part for size in sizes for part in ("--set", size)]
+    return run("train", folder, "--batch-size", 2, "--device", "cpu", *changes, *options)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "story.txt"
+    path.write_text("once upon a time there was a model that read a story. " * 40, encoding="utf-8")
+    return path
+
+
+def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story):
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--sample-every", 2)
+    assert status == 0, output
+    assert "steps = 4" in output
+    assert re.search(r"^total +[\d,]+ ", output, re.M)
+    assert re.search(r"validation loss \d\.\d{4}", output)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "recipe.toml",
+        "log.jsonl",
+        "step-00000004",
+    }
+    for room in ("scratch", "nn"):
+        output, status = run("generate", tmp_path / "run", "--prompt", "once", "--n-new", 9, "--room", room)
+        assert (status, len(output)) == (0, len("once") + 9 + 1)
+    output, status = run("generate", tmp_path / "run", "--prompt", "ONCE")
+    assert (status, "text[0]='O' is not one of" in words(output)) == (2, True)
+
+
+def test_train_goes_on_only_if_asked(tmp_path, story):
+    folder = tmp_path / "run"
+    assert train(folder, "--text", story, "--steps", 3, "--seed", 5)[1] == 0
+    output, status = train(folder, "--text", story, "--steps", 3, "--seed", 5)
+    assert status == 2
+    assert "resume" in output
+    # Its own recipe is what goes on, whatever --recipe would say.
+    output, status = run("train", folder, "--text", story, "--resume")
+    assert status == 0, output
+    assert "seed = 5" in output
+
+
+def test_train_refuses_what_it_cannot_use(tmp_path):
+    path = tmp_path / "short.txt"
+    path.write_text("too short", encoding="utf-8")
+    for options, said in (
+        (["--text", path], "has 9 characters"),
+        (["--text", tmp_path / "none"], "does not exist"),
+        (["--recipe", "classic"], "known are modern, baseline"),
+        (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
+        (["--dtype", "float8"], "dtype='float8' is not one of"),
+    ):
+        output, status = run("train", tmp_path / "run", *options)
+        assert (status, said in words(output)) == (2, True), output
+    assert not (tmp_path / "run").exists()

@@ -4,8 +4,9 @@ Every function returns nothing and raises on bad input: `TypeError` for the wron
 `ValueError` for the wrong value, in a message that names the argument, its value and the rule.
 """
 
+import difflib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -102,6 +103,19 @@ def has_part(name: str, part: Any) -> None:
     """The model has that part."""
     if part is None:
         raise ValueError(f"this model has no {name}: its configuration leaves it out")
+
+
+def fields(owner: str, given: Iterable[str], known: Collection[str], required: Collection[str] = ()) -> None:
+    """All names that are `given` are `known` fields of `owner`, and those that are `required` are there."""
+    given = list(given)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(known)}"
+            raise ValueError(f"{owner} has no field {name!r}{hint}")
+    missing = [name for name in required if name not in given]
+    if missing:
+        raise ValueError(f"{owner} needs the field {', '.join(map(repr, missing))}")
 
 
 def equal(name: str, value: int | Shape, other_name: str, other: int | Shape) -> None:

@@ -1,6 +1,9 @@
-"""The command line: count a model's parameters, trace its shapes, generate text."""
+"""The command line: count a model's parameters, trace its shapes, generate text, train."""
 
+import os
+from collections.abc import Callable
 from enum import StrEnum
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +22,7 @@ app = typer.Typer(
     help="Glassformer: a Transformer you can see through.",
 )
 
+RECIPES = ("modern", "baseline")
 BYTES_AT_MOST = 4 * 1024**3  # a trace that would need more is refused
 
 
@@ -99,7 +103,8 @@ def generate(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A folder with config.json and model.safetensors, or a hub name."
+            metavar="MODEL",
+            help="A folder that train made, one with config.json and model.safetensors, or a hub name.",
         ),
     ],
     prompt: Annotated[str, typer.Option(help="The text to continue; for T5, the text to read.")] = "\n",
@@ -125,19 +130,16 @@ def generate(
     """Continue a text with a model, and print it as it grows; an encoder–decoder reads the prompt and answers."""
     # Imported here, since counting and tracing need none of it.
     from glassformer import generate as generation
-    from glassformer import huggingface
 
-    built = _or_complain(huggingface.load, model, room=room.value)
-    tokenizer = _or_complain(huggingface.tokenizer, model)
-    ids = np.array(tokenizer.encode(prompt).ids, dtype=np.int64)
+    built, encode, decode, stop_ids = _opened(model, room)
+    ids = np.array(encode(prompt), dtype=np.int64)
     reads = built.config.family == "encoder-decoder"
     inputs = {"prompt_ids": None if reads else ids, "source": ids if reads else None}
-    stop_ids = huggingface.stop_ids(model)
     if beams > 1:
         found = _or_complain(
             generation.beam_search, built, n_new=n_new, n_beams=beams, stop_ids=stop_ids, **inputs
         )
-        typer.echo(tokenizer.decode(found[0][0]))
+        typer.echo(decode(found[0][0]))
         return
     strategy = {
         "temperature": temperature,
@@ -160,12 +162,122 @@ def generate(
     shown = ""
     for step in steps:
         text.append(int(step[0]))
-        now = tokenizer.decode(text)
+        now = decode(text)
         # A token may be part of a character: what is not whole yet waits for the next one.
         if now.startswith(shown) and not now.endswith("\N{REPLACEMENT CHARACTER}"):
             typer.echo(now[len(shown) :], nl=False)
             shown = now
-    typer.echo(tokenizer.decode(text)[len(shown) :])
+    typer.echo(decode(text)[len(shown) :])
+
+
+@app.command()
+def train(
+    folder: Annotated[Path, typer.Argument(help="Where the run is kept: recipe, log, checkpoints.")],
+    text: Annotated[
+        Path | None, typer.Option(help="A file of text in UTF-8; without it, the book's Shakespeare.")
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option(help=f"What to train and how: {' or '.join(RECIPES)}, or a TOML file.")
+    ] = "modern",
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PART.FIELD=VALUE",
+            help="Change the recipe, such as model.n_layers=6; repeatable.",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="How many steps (training.steps).")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Texts in a step, over all processes.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate at its highest.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the first weights, the batches, the dropout.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; or auto, the best there is.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, or bfloat16 in matrix products.")] = None,
+    compile: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Let torch.compile join operations.")
+    ] = None,
+    sample_every: Annotated[
+        int | None, typer.Option(help="Show what the model writes every so many steps.")
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in the folder.")] = False,
+) -> None:
+    """Train a model on a text. Ctrl-C saves and says how to go on; under torchrun several processes train together."""
+    import torch
+
+    from glassformer import nn
+    from glassformer import text as texts
+    from glassformer.train import Trainer, continuing
+    from glassformer.train.recipe import Recipe
+
+    flags = {
+        "steps": steps,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "seed": seed,
+        "device": device,
+        "dtype": dtype,
+        "compile": None if compile is None else str(compile).lower(),
+        "sample_every": sample_every,
+    }
+    kept = folder / "recipe.toml"
+    source = kept if resume and kept.exists() else recipe
+    changes = [
+        *(change or []),
+        *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
+    ]
+    chosen = _or_complain(Recipe.from_toml, _recipe(source), changes)
+    content = texts.corpus() if text is None else _or_complain(texts.read_text, text)
+    tokenizer, task, config = _or_complain(chosen.made_for, content)
+
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
+    begins = "\n" if "\n" in content else content[0]
+    sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
+    trainer = _or_complain(
+        Trainer, model, task, chosen.training, folder, resume=resume, tokenizer=tokenizer, sampler=sampler
+    )
+    is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
+    if is_first:
+        typer.echo(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
+        folder.mkdir(parents=True, exist_ok=True)
+        kept.write_text(chosen.to_toml(), encoding="utf-8")
+    records = trainer.run()
+    if is_first and not trainer.was_interrupted:
+        found = {name: loss for name, loss in records[-1].items() if name.startswith("validation_loss")}
+        typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
+        if sampler is not None:
+            typer.echo(f"to let it write: python -m glassformer generate {folder}")
+
+
+def _recipe(source: str | Path) -> str:
+    """The text of a recipe of the book's, or of a file."""
+    if source in RECIPES:
+        source = resources.files("glassformer") / "assets" / "recipes" / f"{source}.toml"
+    else:
+        source = Path(source)
+    try:
+        return source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"--recipe {source}: {error}; known are {', '.join(RECIPES)}") from None
+
+
+def _opened(name: str, room: Room) -> tuple[Any, Callable, Callable, list[int]]:
+    """The model of that folder or name, what turns text into its ids and back, and the ids that end a text."""
+    from glassformer import checkpoints, huggingface
+    from glassformer.text import tokenizer_from_json
+
+    if Path(name).is_dir() and not (Path(name) / "config.json").exists():
+        checkpoint = _or_complain(checkpoints.load, name)
+        if checkpoint.tokenizer is None:
+            raise typer.BadParameter(f"{name} has no tokenizer: it was trained without one")
+        tokenizer = tokenizer_from_json(checkpoint.tokenizer)
+
+        def encode(text: str) -> Any:
+            return _or_complain(tokenizer.encode, text)
+
+        return _or_complain(checkpoints.load_model, name, room=room.value), encode, tokenizer.decode, []
+    built = _or_complain(huggingface.load, name, room=room.value)
+    tokenizer = _or_complain(huggingface.tokenizer, name)
+    return built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, huggingface.stop_ids(name)
 
 
 def _config(name: str) -> ModelConfig:

@@ -3,7 +3,6 @@
 The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff, V vocabulary.
 """
 
-import difflib
 import json
 import math
 from collections import Counter
@@ -326,13 +325,6 @@ class ModelConfig:
             raise ValueError(f"text is not JSON: {error}") from None
         if not isinstance(given, dict):
             raise ValueError(f"text must be a JSON object of fields, not {given!r:.40}")
-        names = [f.name for f in fields(cls)]
-        for name in given:
-            if name not in names:
-                near = difflib.get_close_matches(name, names, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(names)}"
-                raise ValueError(f"text has the field {name!r}, which ModelConfig does not know{hint}")
-        missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in given]
-        if missing:
-            raise ValueError(f"text lacks the field {', '.join(map(repr, missing))}")
+        required = [f.name for f in fields(cls) if f.default is MISSING]
+        checks.fields("ModelConfig", given, [f.name for f in fields(cls)], required)
         return cls(**given)

@@ -1,7 +1,11 @@
-"""Text becomes ids: the corpus, a tokenizer for characters, and the windows that a model trains on."""
+"""Text becomes ids: the corpus, files, tokenizers, and the windows that a model trains on."""
 
+import json
+import os
 from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, Integer
@@ -15,6 +19,42 @@ def corpus() -> str:
     Source: Karpathy's "tinyshakespeare" (2015). Used from chapter 02 on.
     """
     return (resources.files("glassformer") / "assets" / "tinyshakespeare.txt").read_text(encoding="utf-8")
+
+
+def read_text(path: str | os.PathLike, *, at_least: int = 1000) -> str:
+    """The text in a file, in UTF-8. Its lines end with a line feed alone, whatever they end with in the file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        IsADirectoryError: it is a folder.
+        ValueError: the file is empty, has fewer than `at_least` characters, or is not text in UTF-8. The message
+            names the file and, where there is one, the byte.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a file of text")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    content = path.read_bytes()
+    if not content:
+        raise ValueError(f"{path} is empty")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{path} is in UTF-16, as bytes 0 and 1 say: save it in UTF-8")
+    if (zero := content.find(0)) >= 0:
+        raise ValueError(f"{path} is not text: byte {zero} is 0")
+    try:
+        text = content.decode("utf-8-sig")  # leaves out the mark that some programs put first
+    except UnicodeDecodeError as error:
+        # The decoder counts from after the mark.
+        place = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
+        raise ValueError(
+            f"{path} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "
+            "If it is text in another encoding, such as Latin-1, save it in UTF-8"
+        ) from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if len(text) < at_least:
+        raise ValueError(f"{path} has {len(text)} characters, and at_least={at_least} are needed")
+    return text
 
 
 class CharTokenizer:
@@ -71,6 +111,128 @@ class CharTokenizer:
         checks.one_axis("ids", ids)
         checks.indices("ids", ids, "vocab_size", self.vocab_size)
         return "".join(self.characters[i] for i in ids)
+
+    def to_json(self) -> str:
+        """The tokenizer as a text, for a file."""
+        return json.dumps({"characters": self.characters}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "CharTokenizer":
+        """The tokenizer that `to_json` wrote.
+
+        Raises:
+            ValueError: `text` is not what `to_json` writes.
+        """
+        given = _json_object(text)
+        if not isinstance(given.get("characters"), str):
+            raise ValueError(f"text lacks the field 'characters', a string: it begins {text[:40]!r}")
+        return cls(given["characters"])
+
+
+class BytePairTokenizer:
+    """An id for each of many pieces of text, from single bytes to whole words; any text at all can be encoded.
+
+    It begins with the 256 bytes, and then makes the pair of neighbours that is most frequent a new piece, again
+    and again. This class lends the tokenizers library our names.
+
+    Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; on bytes: Radford
+    et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2. Derived in chapter 02.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer  # a tokenizers.Tokenizer
+
+    @classmethod
+    def from_text(cls, text: str, vocab_size: int) -> "BytePairTokenizer":
+        """The tokenizer with `vocab_size` pieces, or fewer where `text` has no more pairs to join.
+
+        Raises:
+            ValueError: `vocab_size` is below 256, or `text` is empty.
+            ImportError: the package tokenizers is not installed.
+        """
+        checks.whole("vocab_size", vocab_size, at_least=256)
+        if not text:
+            raise ValueError("text='' has nothing to learn from")
+        library = _tokenizers()
+        byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer = library.Tokenizer(library.models.BPE())
+        tokenizer.pre_tokenizer = byte_level
+        tokenizer.decoder = library.decoders.ByteLevel()
+        trainer = library.trainers.BpeTrainer(
+            vocab_size=vocab_size, initial_alphabet=byte_level.alphabet(), show_progress=False
+        )
+        # Line by line: in one piece, the library would hold the whole text several times over.
+        tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
+        return cls(tokenizer)
+
+    @property
+    def vocab_size(self) -> int:
+        """V, how many different pieces there are."""
+        return self.tokenizer.get_vocab_size()
+
+    def encode(self, text: str) -> Int64[np.ndarray, " T"]:
+        """The ids of the pieces that `text` is cut into."""
+        return np.array(self.tokenizer.encode(text).ids, dtype=np.int64)
+
+    def decode(self, ids: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
+        """The text that `ids` spell; undoes `encode`. Bytes that make no character become U+FFFD.
+
+        Raises:
+            ValueError: an id is outside 0..V-1 (the message names the first), or ids do not have one axis.
+            TypeError: the ids are not integers.
+        """
+        ids = np.asarray(ids) if len(ids) else np.empty(0, np.int64)
+        checks.one_axis("ids", ids)
+        checks.indices("ids", ids, "vocab_size", self.vocab_size)
+        return self.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
+
+    def to_json(self) -> str:
+        """The tokenizer as a text, for a file: the library's own tokenizer.json."""
+        return self.tokenizer.to_str()
+
+    @classmethod
+    def from_json(cls, text: str) -> "BytePairTokenizer":
+        """The tokenizer that `to_json`, or the library, wrote.
+
+        Raises:
+            ValueError: `text` is no tokenizer of the library.
+            ImportError: the package tokenizers is not installed.
+        """
+        library = _tokenizers()
+        try:
+            return cls(library.Tokenizer.from_str(text))
+        except Exception as error:  # the library has no class of its own for this
+            raise ValueError(f"text is not a tokenizer of the tokenizers library: {error}") from error
+
+
+def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
+    """The tokenizer that either class's `to_json` wrote.
+
+    Raises:
+        ValueError: neither did.
+        ImportError: it is for byte pairs, and the package tokenizers is not installed.
+    """
+    kind = CharTokenizer if "characters" in _json_object(text) else BytePairTokenizer
+    return kind.from_json(text)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"text is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ValueError(f"text must be a JSON object, not {given!r:.40}")
+    return given
+
+
+def _tokenizers() -> Any:
+    """The tokenizers library, which only byte pairs need."""
+    try:
+        import tokenizers
+    except ImportError:
+        raise ImportError("byte pairs need a package: pip install tokenizers") from None
+    return tokenizers
 
 
 def split(

@@ -1,0 +1,266 @@
+"""Checkpoints: all that a training run needs to go on, or a reader to use the model, in a folder for each step.
+
+```
+run/
+├── step-00000100/
+└── step-00000200/
+    ├── model.safetensors       the weights
+    ├── optimizer.safetensors   what the optimizer remembers of each
+    ├── average.safetensors     their running average, if there is one
+    ├── tokenizer.json          if there is one
+    └── training.json           the configurations, the step, and a checksum of every file
+```
+
+A folder is written under another name, brought to the disk, and only then renamed: under its own name it is
+always whole. Random numbers have no state to be saved: each step draws its own, from the seed and its number.
+Nothing is pickled, since to unpickle is to run a program that came with a file.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as arrays_from
+from safetensors.numpy import save as bytes_of
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+
+FORMAT = "glassformer checkpoint 1"
+DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
+MODEL, OPTIMIZER, AVERAGE = "model.safetensors", "optimizer.safetensors", "average.safetensors"
+FILES = (MODEL, OPTIMIZER, AVERAGE, TOKENIZER)
+STEP, UNFINISHED = "step-", ".unfinished-"
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What was saved after a step."""
+
+    step: int  # how many were done
+    model_config: ModelConfig
+    training: dict[str, Any]  # the fields of the TrainingConfig
+    tokens: int  # how many the model has read
+    weights: Arrays
+    optimizer: Arrays  # by "weight/what"
+    average: Arrays | None = None
+    tokenizer: str | None = None  # its JSON
+
+
+def save(folder: str | os.PathLike, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
+    """Writes a checkpoint to a folder of its own within `folder`, and gives that. Only the last `keep` stay.
+
+    Whatever happens meanwhile, `load` finds either this checkpoint or the one before, whole.
+
+    Raises:
+        FileExistsError: there is one of this step already.
+        ValueError: `keep` is below 1.
+        OSError: the folder cannot be written to.
+    """
+    checks.whole("keep", keep)
+    folder = Path(folder)
+    place = folder / f"{STEP}{checkpoint.step:08d}"
+    if place.exists():
+        raise FileExistsError(f"{place} exists already")
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
+
+    files = {MODEL: bytes_of(checkpoint.weights), OPTIMIZER: bytes_of(checkpoint.optimizer)}
+    if checkpoint.average is not None:
+        files[AVERAGE] = bytes_of(checkpoint.average)
+    if checkpoint.tokenizer is not None:
+        files[TOKENIZER] = checkpoint.tokenizer.encode()
+    files[DESCRIPTION] = _described(checkpoint, files).encode()
+
+    unfinished = folder / f"{UNFINISHED}{place.name}"
+    unfinished.mkdir()
+    for name, content in files.items():
+        with open(unfinished / name, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # on the disk itself
+    _sync(unfinished)
+    os.replace(unfinished, place)  # all of it appears at once
+    _sync(folder)
+
+    for _, old in _steps(folder)[:-keep]:
+        # Renamed first, so that no half of it is ever under its own name
+        doomed = folder / f"{UNFINISHED}{old.name}"
+        os.replace(old, doomed)
+        shutil.rmtree(doomed)
+    return place
+
+
+def latest(folder: str | os.PathLike) -> Path | None:
+    """The folder of the last checkpoint within `folder`, or None where there is none."""
+    steps = _steps(Path(folder))
+    return steps[-1][1] if steps else None
+
+
+def load(folder: str | os.PathLike) -> Checkpoint:
+    """The checkpoint in `folder`, or the last one within it.
+
+    Every file is compared with its checksum before anything is made of it.
+
+    Raises:
+        FileNotFoundError: there is none, or a file of it is missing.
+        ValueError: a file is not what was written, or not a checkpoint of Glassformer's. The message names it.
+    """
+    folder = Path(folder)
+    place = folder if (folder / DESCRIPTION).exists() else latest(folder)
+    if place is None:
+        raise FileNotFoundError(f"{folder} is no checkpoint, and has none: there is no {DESCRIPTION}")
+    described = _description(place / DESCRIPTION)
+    try:
+        files = {name: _checked(place / name, checksum) for name, checksum in described["files"].items()}
+        return Checkpoint(
+            step=described["step"],
+            model_config=_model_config(place / DESCRIPTION, described["model"]),
+            training=described["training"],
+            tokens=described["tokens"],
+            weights=_arrays(place, files, MODEL),
+            optimizer=_arrays(place, files, OPTIMIZER),
+            average=_arrays(place, files, AVERAGE) if AVERAGE in files else None,
+            tokenizer=files[TOKENIZER].decode() if TOKENIZER in files else None,
+        )
+    except KeyError as error:
+        raise ValueError(f"{place / DESCRIPTION} lacks {error}") from None
+
+
+def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bool = True) -> Any:
+    """The model of a checkpoint as a `Transformer` of either room, in evaluation.
+
+    `averaged` takes the running average of the weights, where the checkpoint has one.
+
+    Raises:
+        FileNotFoundError: there is no checkpoint, or a file of it is missing.
+        ValueError: `room` is neither "scratch" nor "nn"; a file is not what was written; the weights are not
+            those of the model.
+    """
+    checks.one_of("room", room, ("scratch", "nn"))
+    checkpoint = load(folder)
+    weights = checkpoint.average if averaged and checkpoint.average is not None else checkpoint.weights
+    dtype = next(iter(weights.values())).dtype
+    if room == "scratch":
+        from glassformer.scratch import Transformer
+
+        model = Transformer(checkpoint.model_config, generator=None, dtype=dtype)
+        model.load_state_dict(weights)
+    else:
+        import torch
+
+        from glassformer.nn import Transformer
+
+        model = Transformer(checkpoint.model_config, generator=None, dtype=getattr(torch, dtype.name))
+        checks.state_dict(
+            {name: tuple(weight.shape) for name, weight in model.named_parameters()},
+            {name: weight.shape for name, weight in weights.items()},
+        )
+        model.load_state_dict({name: torch.tensor(weight) for name, weight in weights.items()})
+    return model.eval()
+
+
+# training.json
+
+
+def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
+    """The text of training.json."""
+    described = {
+        "format": FORMAT,
+        "step": checkpoint.step,
+        "tokens": checkpoint.tokens,
+        "model": asdict(checkpoint.model_config),
+        "training": checkpoint.training,
+        "versions": {"python": platform.python_version()}
+        | {
+            package: metadata.version(package) for package in ("glassformer", "numpy", "torch", "safetensors")
+        },
+        "files": {name: _checksum(content) for name, content in files.items()},
+    }
+    return json.dumps(described | {"checksum": _own_checksum(described)}, indent=2) + "\n"
+
+
+def _description(path: Path) -> dict[str, Any]:
+    """What training.json says, if it is one and says what was written."""
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
+    for name in described.get("files", {}):
+        if name not in FILES:
+            raise ValueError(f"{path} lists {name!r}, which is no file of a checkpoint")
+    if described.pop("checksum", None) != _own_checksum(described):
+        raise ValueError(f"{path} is not what was written: its checksum is another")
+    return described
+
+
+def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
+    try:
+        return ModelConfig.from_json(json.dumps(fields))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: the model's {error}") from error
+
+
+def _own_checksum(described: dict[str, Any]) -> str:
+    return _checksum(json.dumps(described, sort_keys=True).encode())
+
+
+# Files
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _checked(path: Path, checksum: str) -> bytes:
+    """What a file holds, if it is what was written."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing")
+    content = path.read_bytes()
+    if _checksum(content) != checksum:
+        raise ValueError(
+            f"{path} is not what was written: the checksum of its {len(content)} bytes is another, "
+            "so it is cut off, damaged or from another checkpoint"
+        )
+    return content
+
+
+def _arrays(place: Path, files: dict[str, bytes], name: str) -> Arrays:
+    try:
+        return arrays_from(files[name])
+    except SafetensorError as error:
+        raise ValueError(f"{place / name} is not a safetensors file: {error}") from error
+
+
+def _steps(folder: Path) -> list[tuple[int, Path]]:
+    """The checkpoints within a folder, in order."""
+    numbers = [(path.name.removeprefix(STEP), path) for path in folder.glob(f"{STEP}*") if path.is_dir()]
+    return sorted((int(number), path) for number, path in numbers if number.isdecimal())
+
+
+def _clear(folder: Path) -> None:
+    """Removes what an interrupted program left."""
+    for path in folder.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(path)
+
+
+def _sync(folder: Path) -> None:
+    """Brings the names in a folder to the disk, where that has to be asked for: Windows does it by itself."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,328 @@
+"""What a model learns from: batches of inputs, and the targets that it should have said.
+
+Every task is a pure function of its seed and the number of the step. Nothing has to be remembered to go on
+after an interruption, and several processes share a batch without a word: each takes its own rows of it.
+
+The axes: B batch, T positions, S positions of a source.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64, Integer
+
+from glassformer import _checks as checks
+from glassformer.text import inputs_and_targets, split
+
+NO_TARGET = -100  # what the loss leaves out, `ignore_index` of `cross_entropy`
+
+Inputs = dict[str, np.ndarray]
+Batch = tuple[Inputs, np.ndarray]
+
+# What the random numbers are for: two uses of one seed must not draw the same ones.
+ORDER, OFFSET, MASKS, VALIDATION = range(4)
+
+
+class Epochs:
+    """An endless list of places, 0..n-1 in a new random order each time all have been: an epoch.
+
+    Entry i of the list depends on i and the seed alone.
+
+    Derived in chapter 10.
+    """
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n, self.seed = n, seed
+        # A batch needs one epoch, or two where one ends within it: others are forgotten.
+        self._order = lru_cache(maxsize=2)(self._shuffled)
+
+    def _shuffled(self, epoch: int) -> Int64[np.ndarray, " n"]:
+        return np.random.default_rng((self.seed, ORDER, epoch)).permutation(self.n)
+
+    def __getitem__(self, i: int) -> tuple[int, int]:
+        """Entry i: the epoch it belongs to, and the place."""
+        epoch, within = divmod(i, self.n)
+        return epoch, int(self._order(epoch)[within])
+
+
+class _Task:
+    """What the tasks have in common: the rows of a step, and which of them are for whom."""
+
+    family = "decoder"  # which models can learn it
+    length: int  # the longest input, T
+    vocab_size: int  # the smallest vocabulary that has all its ids
+
+    def __init__(self, batch_size: int, seed: int, n: int) -> None:
+        checks.whole("batch_size", batch_size)
+        checks.whole("seed", seed, at_least=0)
+        self.batch_size, self.seed = batch_size, seed
+        self.epochs = Epochs(n, seed)
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """How many steps it takes to see everything once."""
+        return self.epochs.n / self.batch_size
+
+    def _rows(self, step: int) -> list[tuple[int, int]]:
+        """All entries of a step's batch: the epoch and the place of each."""
+        first = step * self.batch_size
+        return [self.epochs[i] for i in range(first, first + self.batch_size)]
+
+    def _share(self, step: int, rank: int, world: int) -> slice:
+        """The rows of a batch that are process `rank`'s, of `world` processes."""
+        checks.whole("step", step, at_least=0)
+        checks.whole("rank", rank, at_least=0)
+        checks.divisible("batch_size", self.batch_size, "world", world)
+        if rank >= world:
+            raise ValueError(f"rank={rank} must be below world={world}")
+        size = self.batch_size // world
+        return slice(rank * size, (rank + 1) * size)
+
+
+class NextToken(_Task):
+    """Say at every position which token comes next: what a decoder learns.
+
+    The text is cut into windows of `length`, and every window is seen once an epoch, in a new order and cut
+    at another place. The last `validation` of the text is kept for validation. A batch is the same whether one
+    process takes all of it, or each of `world` its own rows.
+
+    Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
+    Derived in chapters 09 and 10.
+
+    Raises:
+        ValueError: a size is below 1, the seed negative, or a part of the text too short for one window.
+        TypeError: the ids are not integers, or a size is not a whole number.
+    """
+
+    family = "decoder"
+    _beyond = 1  # a window needs so many ids more than it has positions: the last one's target
+
+    def __init__(
+        self,
+        ids: Integer[np.ndarray, " N"],
+        length: int,
+        batch_size: int,
+        seed: int,
+        *,
+        validation: float = 0.1,
+    ) -> None:
+        checks.integers("ids", ids)
+        checks.whole("length", length)
+        self.ids, self.held_out = split(ids, validation)
+        self.length, self.vocab_size = length, _vocab_size("ids", ids)
+        needed = length + self._beyond
+        for name, part in (("to train on", self.ids), ("for validation", self.held_out)):
+            least = needed if part is self.ids else 1 + self._beyond
+            if len(part) < least:
+                raise ValueError(
+                    f"ids has {len(part)} ids {name}, of {len(ids)} in all with validation={validation}, "
+                    f"but length={length} needs at least {least}"
+                )
+        # One window fewer than fit, so that all can be moved by up to a window's length. (A text of less than
+        # two windows has one, which moves as far as it can.)
+        n = max(1, (len(self.ids) - self._beyond + 1) // length - 1)
+        super().__init__(batch_size, seed, n)
+        self._offset = lru_cache(maxsize=2)(self._drawn_offset)
+
+    def _drawn_offset(self, epoch: int) -> int:
+        """Where the first window of an epoch starts."""
+        free = len(self.ids) - self._beyond - self.epochs.n * self.length
+        return int(np.random.default_rng((self.seed, OFFSET, epoch)).integers(free + 1))
+
+    def _windows(self, step: int) -> Integer[np.ndarray, "B _"]:
+        """All windows of a step's batch."""
+        starts = [self._offset(epoch) + place * self.length for epoch, place in self._rows(step)]
+        return self.ids[np.array(starts)[:, None] + np.arange(self.length + self._beyond)]
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """The inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
+
+        Raises:
+            ValueError: `step` is negative, `rank` not within 0..world-1, or `world` does not divide the batch.
+        """
+        rows = self._share(step, rank, world)
+        inputs, targets = inputs_and_targets(self._windows(step)[rows])
+        return {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
+
+    def validation(self) -> Iterator[Batch]:
+        """All of the validation part, every target once, in windows that do not overlap; the last is shorter."""
+        for windows in self._held_out_windows():
+            inputs, targets = inputs_and_targets(windows)
+            yield {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
+
+    def _held_out_windows(self) -> Iterator[Integer[np.ndarray, "B _"]]:
+        """The validation part from its beginning, in batches of windows, and then what is left."""
+        n_targets = len(self.held_out) - self._beyond
+        n_whole = n_targets // self.length
+        reach = np.arange(self.length + self._beyond)
+        for first in range(0, n_whole, self.batch_size):
+            starts = np.arange(first, min(first + self.batch_size, n_whole)) * self.length
+            yield self.held_out[starts[:, None] + reach]
+        if n_whole * self.length < n_targets:
+            yield self.held_out[None, n_whole * self.length :]
+
+
+class MaskedToken(NextToken):
+    """Say what stood where it was covered: what an encoder learns.
+
+    Of every window, `share` of the positions are chosen, at least one. There 80 % of the ids become `mask_id`,
+    10 % another id that occurs in the text, and 10 % stay as they are, so that the model cannot be sure of what
+    it sees. The target is the id that was there; the other positions have none (−100). Validation covers the
+    same positions every time.
+
+    Source: Devlin et al. 2019, "BERT", section 3.1 and appendix A.1. Derived in chapter 12.
+
+    Raises:
+        ValueError: as `NextToken`; or `share` is not above 0 and at most 1, or `mask_id` is negative.
+        TypeError: as `NextToken`.
+    """
+
+    family = "encoder"
+    _beyond = 0
+
+    def __init__(
+        self,
+        ids: Integer[np.ndarray, " N"],
+        length: int,
+        batch_size: int,
+        seed: int,
+        *,
+        mask_id: int,
+        share: float = 0.15,
+        validation: float = 0.1,
+    ) -> None:
+        super().__init__(ids, length, batch_size, seed, validation=validation)
+        checks.whole("mask_id", mask_id, at_least=0)
+        checks.positive("share", share)
+        if share > 1:
+            raise ValueError(f"share={share} must be at most 1")
+        self.mask_id, self.share = mask_id, share
+        self.vocab_size = max(self.vocab_size, mask_id + 1)
+        self.occurring = np.unique(self.ids)
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """The inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
+
+        Raises:
+            ValueError: `step` is negative, `rank` not within 0..world-1, or `world` does not divide the batch.
+        """
+        rows = self._share(step, rank, world)
+        # All of the batch is covered, and then shared out: so it is the same however many share it.
+        ids, targets = self._cover(self._windows(step), np.random.default_rng((self.seed, MASKS, step)))
+        return {"ids": ids[rows]}, targets[rows]
+
+    def validation(self) -> Iterator[Batch]:
+        """All of the validation part, in windows that do not overlap; the last is shorter."""
+        for i, windows in enumerate(self._held_out_windows()):
+            ids, targets = self._cover(windows, np.random.default_rng((self.seed, VALIDATION, i)))
+            yield {"ids": ids}, targets
+
+    def _cover(
+        self, ids: Integer[np.ndarray, "B T"], generator: np.random.Generator
+    ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
+        """The ids with some of them covered, and those as targets."""
+        n_chosen = max(1, round(self.share * ids.shape[1]))
+        # The positions in random order, the first few of which are chosen: the same number in each row
+        chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen
+        fate = generator.random(ids.shape)
+        other = generator.choice(self.occurring, ids.shape)
+        covered = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
+        return np.where(chosen, covered, ids).astype(np.int64), np.where(chosen, ids, NO_TARGET)
+
+
+class Pairs(_Task):
+    """Say the target after reading the source, one text for another: what an encoder–decoder learns.
+
+    The decoder starts from `start_id` and ends with `stop_id`. Shorter texts are filled up with `pad_id`; no
+    position looks at that, and none is asked for it. The last `validation` of the pairs are kept for validation.
+
+    Source: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Vaswani et al. 2017.
+    Derived in chapter 12.
+
+    Raises:
+        ValueError: there are not as many targets as sources, or fewer than two pairs; a source is empty; an id
+            is negative; a size is below 1.
+        TypeError: a text's ids are not integers.
+    """
+
+    family = "encoder-decoder"
+
+    def __init__(
+        self,
+        sources: Sequence[Integer[np.ndarray, " _"]],
+        targets: Sequence[Integer[np.ndarray, " _"]],
+        batch_size: int,
+        seed: int,
+        *,
+        start_id: int,
+        stop_id: int,
+        pad_id: int,
+        validation: float = 0.1,
+    ) -> None:
+        checks.equal("len(targets)", len(targets), "len(sources)", len(sources))
+        for name, value in (("start_id", start_id), ("stop_id", stop_id), ("pad_id", pad_id)):
+            checks.whole(name, value, at_least=0)
+        for name, texts in (("sources", sources), ("targets", targets)):
+            for i, text in enumerate(texts):
+                checks.one_axis(f"{name}[{i}]", text)
+                checks.integers(f"{name}[{i}]", text)
+        for i, source in enumerate(sources):
+            checks.whole(f"len(sources[{i}])", len(source))
+        training, held_out = split(np.arange(len(sources)), validation)
+        super().__init__(batch_size, seed, len(training))
+        self.sources, self.targets, self.held_out = sources, targets, held_out
+        self.start_id, self.stop_id, self.pad_id = start_id, stop_id, pad_id
+        self.vocab_size = max(
+            *(_vocab_size(f"sources[{i}]", text) for i, text in enumerate(sources)),
+            *(_vocab_size(f"targets[{i}]", text) for i, text in enumerate(targets)),
+            *(id_ + 1 for id_ in (start_id, stop_id, pad_id)),
+        )
+        self.length = max(*map(len, sources), *(len(target) + 1 for target in targets))
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """The inputs, as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
+
+        The inputs are the decoder's `ids` (B, T), the `source` (B, S) and `source_mask`, True at real tokens.
+
+        Raises:
+            ValueError: `step` is negative, `rank` not within 0..world-1, or `world` does not divide the batch.
+        """
+        rows = self._share(step, rank, world)
+        inputs, targets = self._filled_up([place for _, place in self._rows(step)])
+        return {name: array[rows] for name, array in inputs.items()}, targets[rows]
+
+    def validation(self) -> Iterator[Batch]:
+        """All of the validation part, every pair once."""
+        for first in range(0, len(self.held_out), self.batch_size):
+            yield self._filled_up(self.held_out[first : first + self.batch_size])
+
+    def _filled_up(self, places: Sequence[int] | Int64[np.ndarray, " B"]) -> Batch:
+        """The pairs at these places as arrays, all rows as long as the longest."""
+        sources = [self.sources[i] for i in places]
+        source = _rows_of(sources, self.pad_id)
+        lengths = np.array([len(text) for text in sources])
+        inputs = {
+            # No mask for these: padding comes last, and a decoder never looks ahead.
+            "ids": _rows_of([[self.start_id, *self.targets[i]] for i in places], self.pad_id),
+            "source": source,
+            "source_mask": np.arange(source.shape[1]) < lengths[:, None],
+        }
+        return inputs, _rows_of([[*self.targets[i], self.stop_id] for i in places], NO_TARGET)
+
+
+def _vocab_size(name: str, ids: Integer[np.ndarray, " _"]) -> int:
+    """One more than the largest id; none may be negative."""
+    if len(ids) and ids.min() < 0:
+        i = int(ids.argmin())
+        raise ValueError(f"{name}[{i}]={ids[i]} is negative")
+    return int(ids.max(initial=-1)) + 1
+
+
+def _rows_of(texts: Sequence[Any], filler: int) -> Int64[np.ndarray, "B _"]:
+    """Texts of several lengths as one array, the shorter ones filled up."""
+    rows = np.full((len(texts), max(map(len, texts))), filler, dtype=np.int64)
+    for row, text in zip(rows, texts, strict=True):
+        row[: len(text)] = text
+    return rows

@@ -1,0 +1,69 @@
+"""Training without PyTorch: the whole loop, on one page."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from glassformer.scratch import AdamW, Transformer, clip_gradients, cross_entropy, cross_entropy_backward
+from glassformer.train.config import TrainingConfig
+from glassformer.train.schedule import rate_share
+
+# What `Trainer` does otherwise, this loop does not.
+PLAIN = {
+    "optimizer": "adamw",
+    "accumulation": 1,
+    "embedding_rate": None,
+    "head_rate": None,
+    "norm_rate": None,
+    "embedding_decay": None,
+    "init": "ours",
+    "zero_init": False,
+    "ema": None,
+    "dtype": "float32",
+    "compile": False,
+}
+
+
+def train_in_numpy(
+    model: Transformer, task: Any, config: TrainingConfig, steps: int | None = None
+) -> Iterator[float]:
+    """Trains the model, a step each time that the next loss is asked for.
+
+    `task` is one of `glassformer.tasks`. Only what a notebook needs: AdamW with one learning rate, the schedule
+    and clipping. The losses are those of `Trainer` with the same configuration and weights. `steps` stops
+    earlier than the schedule ends.
+
+    Derived in chapter 10.
+
+    Raises:
+        ValueError: the configuration asks for what only `Trainer` does.
+    """
+    for field, plain in PLAIN.items():
+        if getattr(config, field) != plain:
+            raise ValueError(
+                f"{field}={getattr(config, field)!r} needs Trainer and PyTorch: train_in_numpy has {plain!r} only"
+            )
+    return _losses(model, task, config, config.steps if steps is None else min(steps, config.steps))
+
+
+def _losses(model: Transformer, task: Any, config: TrainingConfig, steps: int) -> Iterator[float]:
+    weights = model.named_parameters()
+    optimizer = AdamW(
+        model,
+        betas=config.betas,
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        no_decay=[name for name, weight in weights.items() if weight.ndim < 2],  # gains and biases
+    )
+    model.train()
+    for step in range(steps):
+        inputs, targets = task.batch(step)
+        logits, backward = model.forward(**inputs)
+        loss = cross_entropy(logits, targets)
+
+        model.zero_gradients()
+        backward(cross_entropy_backward(logits, targets))
+        if config.clip:
+            clip_gradients(model, config.clip)
+        optimizer.learning_rate = config.learning_rate * rate_share(config, step)
+        optimizer.step()
+        yield float(loss)

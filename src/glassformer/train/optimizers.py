@@ -1,0 +1,154 @@
+"""Which optimizer moves which weights, at what rate; and what the weights start from."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.train.config import TrainingConfig
+from glassformer.train.schedule import muon_momentum, rate_share
+
+OUTPUTS = (".W_o.weight", ".W_down.weight")  # the last matrix of a sublayer: what it adds to the stream
+
+
+def kind_of(name: str, weight: Tensor) -> str:
+    """What a weight is, for the optimizer: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors)."""
+    if weight.ndim < 2:
+        return "norms"
+    if ".blocks." in name:
+        return "matrices"
+    if name.startswith(("unembedding.", "pooler.")):
+        return "head"
+    return "embeddings"  # of tokens, segments and positions
+
+
+def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+    """AdamW for all weights; or Muon for the matrices of the blocks, and AdamW for the rest.
+
+    Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization"; Muon: Jordan et al.
+    2024, "Muon: An optimizer for hidden layers in neural networks". Derived in chapter 10.
+    """
+    rates = {
+        "matrices": config.learning_rate,
+        "embeddings": config.embedding_rate or config.learning_rate,
+        "head": config.head_rate or config.learning_rate,
+        "norms": config.norm_rate or config.learning_rate,
+    }
+    decays = dict.fromkeys(rates, config.weight_decay) | {"norms": 0.0}
+    if config.embedding_decay is not None:
+        decays["embeddings"] = config.embedding_decay
+    weights = defaultdict(list)
+    for name, weight in model.named_parameters():
+        weights[kind_of(name, weight)].append(weight)
+
+    muon = weights.pop("matrices", []) if config.optimizer == "muon" else []
+    groups = [
+        {"params": weights[kind], "rate": rates[kind], "weight_decay": decays[kind]} for kind in weights
+    ]
+    # fused: all of a step in one pass over the memory
+    found = [torch.optim.AdamW(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)]
+    if muon:
+        found.append(torch.optim.Muon(_muon_groups(muon, config), lr=0.0, ns_steps=config.muon_iterations))
+    return found
+
+
+def _muon_groups(matrices: list[Tensor], config: TrainingConfig) -> list[dict]:
+    """Muon's step has about the same size for every matrix, but for √max(1, n_out/n_in), its learning rate's factor.
+
+    torch expects (n_out, n_in) and so takes √max(1, n_in/n_out) for our (n_in, n_out). The first is √(n_out/n_in)
+    times the second, whichever is larger. The decay, which is no part of this, is divided by it.
+    """
+    by_factor = defaultdict(list)
+    for weight in matrices:
+        n_in, n_out = weight.shape
+        by_factor[math.sqrt(n_out / n_in)].append(weight)
+    return [
+        {
+            "params": weights,
+            "rate": config.learning_rate * factor,
+            "weight_decay": config.weight_decay / factor,
+        }
+        for factor, weights in by_factor.items()
+    ]
+
+
+def set_schedule(optimizers: list[torch.optim.Optimizer], config: TrainingConfig, step: int) -> None:
+    """Gives every group of weights its learning rate, and Muon its momentum, for that step."""
+    share = rate_share(config, step)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group["rate"] * share
+            if "momentum" in group:
+                group["momentum"] = muon_momentum(config, step)
+
+
+@torch.no_grad()
+def initialize(model: nn.Module, config: TrainingConfig) -> None:
+    """Draws the matrices anew as `init` says, and sets to 0 what `zero_init` says. Vectors stay as they are.
+
+    "ours" changes nothing. "gpt2" is normal with standard deviation 0.02, divided for a sublayer's last matrix by
+    the root of how many sublayers add to the same stream: 2 · n_layers for a GPT.
+
+    Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; zero_init:
+    Goyal et al. 2017, "Accurate, Large Minibatch SGD", section 5.1, for residual networks. Derived in chapter 10.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    if config.init == "gpt2":
+        generator = torch.Generator().manual_seed(config.seed)
+        for name, weight in model.named_parameters():
+            if weight.ndim < 2:
+                continue
+            deviation = 0.02
+            if name.endswith(OUTPUTS):
+                stack = name.split(".")[0]
+                n_added = sum(other.startswith(f"{stack}.") and other.endswith(OUTPUTS) for other in names)
+                deviation /= math.sqrt(n_added)
+            drawn = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
+            weight.copy_(deviation * drawn)
+    if config.zero_init:
+        for name, weight in model.named_parameters():
+            if name.endswith(OUTPUTS):
+                weight.zero_()
+
+
+def optimizer_state(
+    model: nn.Module, optimizers: list[torch.optim.Optimizer], to_array: Callable
+) -> dict[str, object]:
+    """All that the optimizers remember, as arrays by "weight/what"."""
+    return {
+        f"{name}/{what}": to_array(value)
+        for name, weight in model.named_parameters()
+        for optimizer in optimizers
+        for what, value in optimizer.state.get(weight, {}).items()
+    }
+
+
+def load_optimizer_state(
+    model: nn.Module, optimizers: list[torch.optim.Optimizer], state: dict[str, object]
+) -> None:
+    """Puts back what `optimizer_state` gave.
+
+    Raises:
+        ValueError: an entry belongs to no weight of the model, or is of another shape.
+    """
+    weights = dict(model.named_parameters())
+    owners = {
+        weight: optimizer
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for weight in group["params"]
+    }
+    for entry, values in state.items():
+        name, _, what = entry.rpartition("/")
+        if name not in weights or values.shape not in ((), tuple(weights[name].shape)):
+            raise ValueError(
+                f"the optimizer's {entry} of shape {values.shape} belongs to no weight of the model"
+            )
+        weight, values = weights[name], torch.tensor(values, device=weights[name].device)
+        if (
+            values.ndim
+        ):  # all but the count of steps: lies in memory as the weight does, which need not be row by row
+            values = torch.empty_like(weight, requires_grad=False).copy_(values)
+        owners[weight].state[weight][what] = values

@@ -1,0 +1,67 @@
+"""The processes that train one model together: one alone, or several that `torchrun` started."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import distributed
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Which of the processes this is, and where it computes."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    def total(self, *numbers: float | int | bool) -> list[float | int | bool]:
+        """Each number, summed over all processes."""
+        if self.world == 1:
+            return list(numbers)
+        summed = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(summed)
+        return summed.tolist()
+
+
+def device_of(name: str, local_rank: int = 0) -> torch.device:
+    """The device of that name; for "auto" what is there: CUDA, Apple's MPS, or the CPU.
+
+    Raises:
+        ValueError: `name` is not a device's, or there is none of that kind here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name!r} is not a device: {error}") from None
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, False):
+        here = ", ".join(kind for kind, is_there in there.items() if is_there)
+        raise ValueError(f"device={name!r} is not available: here there is {here}")
+    if device.type == "cuda" and device.index is None:  # of several GPUs, each process takes its own
+        device = torch.device("cuda", local_rank)
+    return device
+
+
+@contextmanager
+def processes(device: str) -> Iterator[Processes]:
+    """Joins the other processes, if `torchrun` says in the environment that there are any."""
+    rank, world, local = (int(os.environ.get(name, default)) for name, default in NAMES.items())
+    place = device_of(device, local)
+    joins = world > 1 and not distributed.is_initialized()
+    if place.type == "cuda":
+        torch.cuda.set_device(place)
+    if joins:
+        distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    try:
+        yield Processes(rank, world, place)
+    finally:
+        if joins:
+            distributed.destroy_process_group()
+
+
+NAMES = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}  # torchrun's, and what holds without it

@@ -1,0 +1,360 @@
+"""The training loop, for every family: batch, loss, gradient, step, and again."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from tqdm import tqdm
+
+from glassformer import _checks as checks
+from glassformer import checkpoints
+from glassformer.checkpoints import Checkpoint
+from glassformer.nn import Transformer
+from glassformer.tasks import NO_TARGET
+from glassformer.train.config import TrainingConfig
+from glassformer.train.evaluate import loss_sum, validation_loss
+from glassformer.train.log import Log, Record
+from glassformer.train.optimizers import (
+    initialize,
+    load_optimizer_state,
+    optimizer_state,
+    optimizers_of,
+    set_schedule,
+)
+from glassformer.train.processes import processes
+from glassformer.train.schedule import ema_share, is_due, rate_share
+from glassformer.train.signals import stop_on_signals
+
+LOG = "log.jsonl"
+
+
+class Trainer:
+    """Trains a model on a task as a configuration says.
+
+    `task` is one of `glassformer.tasks`. With a `folder`, checkpoints and the log, `log.jsonl`, are kept there, and
+    with `resume` the run in it goes on where it stopped: every weight, average and loss is then, bit for bit on
+    one machine, what it would have been without the interruption.
+
+    `sampler`, a function from the model to a text, is asked every `sample_every` steps; `callback` gets the
+    record of every step, for a live figure. `tokenizer` is saved with the model.
+
+    Under `torchrun`, its processes share every batch. The first of them writes.
+
+    Derived in chapter 10.
+
+    Raises:
+        ValueError: model, task and configuration do not fit together; the folder has a run and `resume` is
+            False, or a run of another model or configuration.
+        TypeError: an argument is of the wrong kind.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        task: Any,
+        config: TrainingConfig,
+        folder: str | os.PathLike | None = None,
+        *,
+        resume: bool = False,
+        tokenizer: Any = None,
+        sampler: Callable[[Transformer], str] | None = None,
+        callback: Callable[[Record], None] | None = None,
+        progress: bool = True,
+    ) -> None:
+        checks.instance("model", model, Transformer)
+        checks.instance("config", config, TrainingConfig)
+        checks.has_part("head", model.unembedding)
+        _check_fit(model, task, config)
+        if config.sample_every and sampler is None:
+            raise ValueError(f"sample_every={config.sample_every} needs a sampler")
+        self.model, self.task, self.config = model, task, config
+        self.folder = None if folder is None else Path(folder)
+        self.tokenizer, self.sampler, self.callback, self.progress = tokenizer, sampler, callback, progress
+        self.log = Log(None if self.folder is None else self.folder / LOG)
+        self.step = self.tokens = 0  # done so far
+        self.was_interrupted = False
+        self.optimizers: list[torch.optim.Optimizer] = []
+        self.average: dict[str, torch.Tensor] | None = None
+        self._validated: Record = {}  # what the last evaluation found
+        found = None if self.folder is None else checkpoints.latest(self.folder)
+        if found is not None and not resume:
+            raise ValueError(
+                f"folder={str(folder)!r} has a run, up to {found.name}: resume=True goes on with it, or --resume "
+                "on the command line"
+            )
+        self._checkpoint = None if found is None else self._checked(found)
+
+    # The loop
+
+    def run(self) -> list[Record]:
+        """Trains until the last step, or until Ctrl-C, which finishes the step and saves. Gives the log's records.
+
+        Raises:
+            FloatingPointError: the loss or a gradient is not finite any more.
+        """
+        config, self.was_interrupted = self.config, False
+        with processes(config.device) as self.processes, self._random_numbers(), stop_on_signals() as stop:
+            self._prepare()
+            bar = tqdm(
+                total=config.steps,
+                initial=self.step,
+                unit="step",
+                disable=not (self.progress and self._is_first),
+            )
+            while self.step < config.steps and not self.was_interrupted:
+                record = self._train_step()
+                if is_due(config.evaluate_every, self.step, config.steps):
+                    record |= self._evaluate()
+                if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
+                    record["sample"] = self._sample()
+                    if self.progress:
+                        bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
+                self._note(record, bar)
+                # All processes stop after the same step, whichever of them was asked to.
+                self.was_interrupted = self.processes.total(stop.made)[0] > 0
+                if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
+                    self._save()
+            if self.was_interrupted and self._is_first:
+                bar.write(self._how_to_go_on())
+            bar.close()
+        return self.log.records
+
+    def _train_step(self) -> Record:
+        """One step: the gradient of the loss over the whole batch, piece by piece, and the optimizer's move."""
+        config, world = self.config, self.processes.world
+        started = time.perf_counter()
+        n_pieces = config.accumulation * world
+        mine = range(
+            self.processes.rank * config.accumulation, (self.processes.rank + 1) * config.accumulation
+        )
+        pieces = [(piece, *self.task.batch(self.step, piece, n_pieces)) for piece in mine]
+        [n_targets] = self.processes.total(sum(int((targets != NO_TARGET).sum()) for _, _, targets in pieces))
+
+        set_schedule(self.optimizers, config, self.step)
+        loss = 0.0
+        for piece, inputs, targets in pieces:
+            self._seed(piece)
+            # Processes add up their gradients once, with the last piece. They take the mean: hence `world`.
+            waits = world > 1 and piece != mine[-1]
+            with self._parallel.no_sync() if waits else nullcontext():
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
+                    share = loss_sum(self._forward, inputs, targets, self.device) / n_targets
+                (share * world).backward()
+            loss += share.detach()
+        gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or float("inf"))
+        [loss] = self.processes.total(float(loss))
+        gradient_norm = float(gradient_norm)
+        if not np.isfinite([loss, gradient_norm]).all():
+            raise FloatingPointError(
+                f"step {self.step + 1}: the loss is {loss} and its gradient's length {gradient_norm}"
+            )
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        self._update_average()
+
+        self.tokens += pieces[0][1]["ids"].size * n_pieces
+        self.step += 1
+        return {
+            "step": self.step,
+            "tokens": self.tokens,
+            "loss": loss,
+            "gradient_norm": gradient_norm,
+            "learning_rate": config.learning_rate * rate_share(config, self.step - 1),
+            "seconds": time.perf_counter() - started,
+        }
+
+    # Before the loop
+
+    def _prepare(self) -> None:
+        """Puts the model on its device, and everything where the checkpoint or the beginning has it."""
+        self.model.to(self.device).train()
+        checkpoint, self._checkpoint = self._checkpoint, None
+        # In run and not before: an optimizer of weights that then move to a GPU would be left behind.
+        if self.step == 0 and checkpoint is None:
+            initialize(self.model, self.config)
+        if not self.optimizers:
+            self.optimizers = optimizers_of(self.model, self.config)
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        if self.config.ema is not None and self.average is None:
+            self.average = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+        if self._is_first:
+            self.log.begin(self.step)
+        else:
+            self.log.path = None
+
+        self._parallel = self._forward = self.model
+        if self.processes.world > 1:
+            # A pooler has no part in the loss, and so no gradient to wait for.
+            self._parallel = self._forward = DistributedDataParallel(
+                self.model, find_unused_parameters=self.model.config.pooler
+            )
+        if self.config.compile:
+            self._forward = torch.compile(self._parallel)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+        return self.processes.device
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether this is the process that writes."""
+        return self.processes.rank == 0
+
+    @contextmanager
+    def _random_numbers(self) -> Iterator[None]:
+        """Leaves torch's random numbers outside as they were."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices):
+            yield
+
+    def _seed(self, piece: int) -> None:
+        """What is dropped depends on the seed, the step and the piece alone: nothing has to be saved to go on."""
+        number = int(np.random.SeedSequence((self.config.seed, self.step, piece)).generate_state(1)[0])
+        torch.default_generator.manual_seed(number)
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).manual_seed(number)
+
+    # Beside the loop
+
+    @torch.no_grad()
+    def _update_average(self) -> None:
+        """Moves the average a little towards the weights: stays · average + (1 − stays) · weight."""
+        if self.average is not None:
+            stays = ema_share(self.config, self.step)
+            for name, weight in self.model.named_parameters():
+                self.average[name].lerp_(weight, 1 - stays)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Within, the model has the average of its weights."""
+        own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
+        _copy(self.average, self.model)
+        try:
+            yield
+        finally:
+            _copy(own, self.model)
+
+    def _evaluate(self) -> Record:
+        """The loss over the whole validation part, with the weights and with their average."""
+        found = {"validation_loss": validation_loss(self.model, self.task, self.processes)}
+        if self.average is not None:
+            with self._averaged():
+                found["validation_loss_ema"] = validation_loss(self.model, self.task, self.processes)
+        return found
+
+    def _sample(self) -> str:
+        self.model.eval()
+        with self._averaged() if self.average is not None else nullcontext():
+            sample = self.sampler(self.model)
+        self.model.train()
+        return sample
+
+    def _note(self, record: Record, bar: tqdm) -> None:
+        """To the log, the progress bar and whoever else wants to know."""
+        if not self._is_first:
+            return
+        self.log.write(record)
+        self._validated |= {name: record[name] for name in record if name.startswith("validation")}
+        shown = {name: f"{loss:.3f}" for name, loss in ({"loss": record["loss"]} | self._validated).items()}
+        speed = (self.tokens / self.step) / record["seconds"]
+        bar.set_postfix(shown | {"tokens/s": f"{speed:,.0f}"}, refresh=False)
+        bar.update()
+        if self.callback is not None:
+            self.callback(record)
+
+    # Checkpoints
+
+    def _save(self) -> None:
+        if self.folder is None or not self._is_first:
+            return
+        self.log.sync()
+        checkpoints.save(
+            self.folder,
+            Checkpoint(
+                step=self.step,
+                model_config=self.model.config,
+                training=asdict(self.config),
+                tokens=self.tokens,
+                weights={name: _array(weight) for name, weight in self.model.named_parameters()},
+                optimizer=optimizer_state(self.model, self.optimizers, _array),
+                average=self.average and {name: _array(weight) for name, weight in self.average.items()},
+                tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
+            ),
+        )
+
+    def _checked(self, folder: Path) -> Checkpoint:
+        """The checkpoint, if it is of this model and this way of training."""
+        checkpoint = checkpoints.load(folder)
+        mine, its = asdict(self.model.config), asdict(checkpoint.model_config)
+        other = [
+            f"{name} was {its[name]!r} and is now {mine[name]!r}" for name in mine if its[name] != mine[name]
+        ]
+        other += TrainingConfig.from_fields(checkpoint.training).differences(self.config)
+        if other:
+            raise ValueError(f"{folder} is from another run: {'; '.join(other)}")
+        shapes = {name: tuple(weight.shape) for name, weight in self.model.named_parameters()}
+        for weights in (checkpoint.weights, checkpoint.average):
+            if weights is not None:
+                checks.state_dict(shapes, {name: weight.shape for name, weight in weights.items()})
+        return checkpoint
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        _copy({name: torch.tensor(weight) for name, weight in checkpoint.weights.items()}, self.model)
+        load_optimizer_state(self.model, self.optimizers, checkpoint.optimizer)
+        if checkpoint.average is not None:
+            self.average = {
+                name: torch.empty_like(weight).copy_(torch.tensor(checkpoint.average[name])).detach()
+                for name, weight in self.model.named_parameters()
+            }
+        self.step, self.tokens = checkpoint.step, checkpoint.tokens
+
+    def _how_to_go_on(self) -> str:
+        if self.folder is None:
+            return f"Stopped after step {self.step} of {self.config.steps}. Nothing is saved: there is no folder."
+        return (
+            f"Stopped after step {self.step} of {self.config.steps}; all of it is saved in {self.folder}. "
+            "To go on, start the same training with resume=True, or --resume on the command line."
+        )
+
+
+def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
+    if task.family != model.config.family:
+        raise ValueError(
+            f"{type(task).__name__} is for family={task.family!r}, but the model has {model.config.family!r}"
+        )
+    for name, weight in model.named_parameters():
+        if weight.dtype not in (torch.float32, torch.float64):
+            raise ValueError(
+                f"{name} is in {weight.dtype}, in which small steps vanish: make the model in float32, "
+                'and dtype="bfloat16" of TrainingConfig multiplies in bfloat16'
+            )
+    if task.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"the task has ids up to {task.vocab_size - 1}, but the model's vocab_size={model.config.vocab_size}"
+        )
+    checks.equal("task.batch_size", task.batch_size, "config.batch_size", config.batch_size)
+    if task.length > model.config.context_length:
+        raise ValueError(
+            f"task.length={task.length} must be at most context_length={model.config.context_length}"
+        )
+
+
+@torch.no_grad()
+def _copy(weights: dict[str, torch.Tensor], model: Transformer) -> None:
+    for name, weight in model.named_parameters():
+        weight.copy_(weights[name])
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    """A tensor as an array, in the order of its axes, whatever way it lies in memory."""
+    return np.ascontiguousarray(tensor.detach().cpu().numpy()).reshape(tensor.shape)

@@ -1,0 +1,94 @@
+"""Small models and tasks of every family, made alike in every test and in the processes that tests start."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from glassformer import nn, tasks, train
+from glassformer.config import ModelConfig
+
+V, T = 13, 8
+MASK, START, STOP, PAD = 12, 12, 11, 0
+
+# For processes that tests start: these tests, and the package that lies beside them
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OMP_NUM_THREADS": "1"}
+
+RNG = np.random.default_rng(0)
+# Not quite random: what follows depends on what was, so that there is something to learn.
+IDS = np.cumsum(RNG.random(600) < 0.8) % 11
+SOURCES = [RNG.integers(1, 11, size) for size in RNG.integers(1, 6, 60)]
+TARGETS = [source[::-1] for source in SOURCES]
+
+
+def model_config(family="decoder", **changes):
+    given = {
+        "vocab_size": V,
+        "context_length": T,
+        "d_model": 16,
+        "n_layers": 2,
+        "n_heads": 4,
+        "n_kv_heads": 2,
+        "d_ff": 24,
+        "family": family,
+    }
+    return ModelConfig(**given | changes)
+
+
+def model(family="decoder", dtype=torch.float64, seed=0, **changes):
+    generator = torch.Generator().manual_seed(seed)
+    return nn.Transformer(model_config(family, **changes), generator=generator, dtype=dtype)
+
+
+def task(family="decoder", batch_size=4, seed=0):
+    match family:
+        case "decoder":
+            return tasks.NextToken(IDS, T, batch_size, seed)
+        case "encoder":
+            return tasks.MaskedToken(IDS, T, batch_size, seed, mask_id=MASK)
+    return tasks.Pairs(SOURCES, TARGETS, batch_size, seed, start_id=START, stop_id=STOP, pad_id=PAD)
+
+
+def config(**changes):
+    given = {
+        "steps": 8,
+        "batch_size": 4,
+        "warmup": 2,
+        "learning_rate": 1e-2,
+        "evaluate_every": 0,
+        "save_every": 0,
+        "device": "cpu",
+    }
+    return train.TrainingConfig(**given | changes)
+
+
+def trainer(
+    family="decoder",
+    *,
+    folder=None,
+    resume=False,
+    dtype=torch.float64,
+    model_changes=(),
+    options=(),
+    **changes,
+):
+    """A `Trainer`; `changes` are the TrainingConfig's, `options` the Trainer's own."""
+    settings = config(**changes)
+    return train.Trainer(
+        model(family, dtype, **dict(model_changes)),
+        task(family, settings.batch_size),
+        settings,
+        folder,
+        resume=resume,
+        **{"progress": False} | dict(options),
+    )
+
+
+def without_time(records):
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in records]
+
+
+FAMILIES = ("decoder", "encoder", "encoder-decoder")
+ENOUGH = {"decoder": 60, "encoder": 100, "encoder-decoder": 60}  # steps until each has learned something

@@ -1,0 +1,105 @@
+"""Recipes: a small file becomes a run."""
+
+from importlib import resources
+
+import pytest
+
+from glassformer.config import ModelConfig
+from glassformer.tasks import MaskedToken, NextToken
+from glassformer.train.recipe import DataConfig, Recipe
+
+SMALL = """
+[data]
+length = 8
+[model]
+d_model = 8
+n_layers = 1
+n_heads = 2
+[training]
+steps = 3
+batch_size = 2
+"""
+TEXT = "to be, or not to be: that is the question. " * 20
+
+
+@pytest.mark.parametrize("name", ["baseline", "modern"])
+def test_the_books_recipes_are_of_the_same_size(name):
+    text = (resources.files("glassformer") / "assets" / "recipes" / f"{name}.toml").read_text(
+        encoding="utf-8"
+    )
+    recipe = Recipe.from_toml(text)
+    _, task, config = recipe.made_for(TEXT + "".join(map(chr, range(33, 80))) * 2)
+    assert config.replace(vocab_size=65).parameter_count().total <= 810_000
+    assert recipe.training.steps * recipe.training.batch_size * task.length == 1_536_000
+
+
+def test_a_file_and_changes_make_a_run():
+    recipe = Recipe.from_toml(SMALL, ["model.d_ff=12", "training.optimizer=muon", "training.ema = 0.5"])
+    tokenizer, task, config = recipe.made_for(TEXT)
+    assert isinstance(task, NextToken)
+    assert (task.length, task.batch_size) == (8, 2)
+    assert config == ModelConfig(
+        vocab_size=len(set(TEXT)), context_length=8, d_model=8, n_layers=1, n_heads=2, d_ff=12
+    )
+    assert tokenizer.decode(task.ids) == TEXT[: len(task.ids)]
+    assert (recipe.training.optimizer, recipe.training.ema, recipe.training.steps) == ("muon", 0.5, 3)
+    assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_an_encoder_has_an_id_that_covers():
+    recipe = Recipe.from_toml(SMALL, ["model.family=encoder"])
+    tokenizer, task, config = recipe.made_for(TEXT)
+    assert isinstance(task, MaskedToken)
+    assert task.mask_id == tokenizer.vocab_size == config.vocab_size - 1
+
+
+def test_byte_pairs():
+    recipe = Recipe.from_toml(SMALL, ["data.tokenizer=bytepairs", "data.vocab_size=260"])
+    tokenizer, task, config = recipe.made_for(TEXT)
+    assert tokenizer.vocab_size == config.vocab_size == 260
+    assert TEXT.startswith(tokenizer.decode(task.ids))
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+@pytest.mark.parametrize(
+    ("text", "changes", "message"),
+    [
+        ("[data", [], "the recipe is not TOML"),
+        ("[date]\n", [], r"\[date\] is not a part of a recipe; its parts are data, model, training"),
+        ("steps = 3", [], r"\[steps\] is not a part"),
+        (SMALL, ["steps=3"], "'steps=3' is not a change: write PART.FIELD=VALUE"),
+        (SMALL, ["training.steps"], "is not a change"),
+        (SMALL, ["training.step=3"], "TrainingConfig has no field 'step'; did you mean 'steps'"),
+        (SMALL, ["model.n_layer=3"], r"\[model\] has no field 'n_layer'; did you mean 'n_layers'"),
+        (SMALL, ["model.vocab_size=3"], r"\[model\] has no field 'vocab_size'"),
+        (SMALL, ["data.lenght=3"], r"\[data\] has no field 'lenght'; did you mean 'length'"),
+        (SMALL, ["data.length=0"], "length=0 must be at least 1"),
+        (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
+        (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
+        (SMALL, ["data.vocab_size=300"], "characters have one already"),
+        (SMALL.replace("d_model = 8", ""), [], r"\[model\] needs the field 'd_model'"),
+        (SMALL.replace("steps = 3", ""), [], "TrainingConfig needs the field 'steps'"),
+    ],
+)
+def test_what_is_wrong_is_named(text, changes, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe.from_toml(text, changes)
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+@pytest.mark.parametrize(
+    ("changes", "text", "message"),
+    [
+        (["model.family=encoder-decoder"], TEXT, "learns from pairs of texts"),
+        (["model.n_heads=3"], TEXT, "d_model=8 is not divisible by n_heads=3"),
+        ([], "short", "length=8 needs at least"),
+    ],
+)
+def test_what_does_not_fit_the_text_is_named(changes, text, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe.from_toml(SMALL, changes).made_for(text)
+
+
+def test_the_share_for_validation_must_leave_something():
+    with pytest.raises(ValueError, match=r"validation=0\.0 must be positive"):
+        DataConfig(validation=0.0)

@@ -1,0 +1,228 @@
+"""Batches: everything once an epoch, nothing from the validation part, the same however many share it."""
+
+import numpy as np
+import pytest
+
+from glassformer.tasks import NO_TARGET, Epochs, MaskedToken, NextToken, Pairs
+
+from .small import FAMILIES, IDS, MASK, PAD, SOURCES, START, STOP, TARGETS, T, task
+
+# Ids that say where they are: a window is then known by its content.
+PLACES = np.arange(1000)
+
+
+def rows_of(task, steps):
+    return [row for step in steps for row in task.batch(step)[0]["ids"]]
+
+
+def test_by_hand():
+    inputs, targets = NextToken(np.arange(10), 3, 1, 0, validation=0.2).batch(0)
+    # 8 ids to train on: one window fewer than the two that fit, so it can start at 0 to 4
+    [row] = inputs["ids"]
+    assert 0 <= row[0] <= 4
+    assert row.tolist() == [row[0], row[0] + 1, row[0] + 2]
+    assert targets.tolist() == [[row[0] + 1, row[0] + 2, row[0] + 3]]
+    held_out = list(NextToken(np.arange(10), 3, 1, 0, validation=0.4).validation())
+    assert [(i["ids"].tolist(), t.tolist()) for i, t in held_out] == [([[6, 7, 8]], [[7, 8, 9]])]
+
+
+@pytest.mark.parametrize("kind", ["next", "masked"])
+def test_every_window_once_an_epoch_in_a_new_order_and_place(kind):
+    if kind == "next":
+        made = NextToken(PLACES, 16, 5, 3)
+    else:
+        made = MaskedToken(PLACES, 16, 5, 3, mask_id=1000)
+        made._cover = lambda windows, generator: (windows, windows)
+    n = made.epochs.n
+    assert n == (900 // 16 - 1 if kind == "next" else 901 // 16 - 1)
+    rows = rows_of(made, range(2 * n))  # ten epochs
+    starts = np.array([row[0] for row in rows]).reshape(10, n)
+    for epoch in starts:
+        assert (np.diff(np.sort(epoch)) == 16).all()  # side by side
+    offsets = [epoch.min() for epoch in starts]
+    assert len(set(offsets)) > 5
+    assert len({tuple(epoch.argsort()) for epoch in starts}) == 10
+    assert max(row[-1] for row in rows) < 900
+
+
+def test_every_place_can_be_a_target():
+    made = NextToken(PLACES[:60], 4, 5, 0)
+    seen = {target for step in range(400) for target in made.batch(step)[1].flat}
+    assert seen == set(range(1, 54))
+
+
+@pytest.mark.parametrize("n", range(2, 30))
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_short_texts(n, length):
+    ids = np.arange(n)
+    try:
+        made = NextToken(ids, length, 2, 0, validation=0.4)
+    except ValueError as error:
+        assert "validation=0.4" in str(error)  # noqa: PT017
+        return
+    for step in range(20):
+        inputs, targets = made.batch(step)
+        assert (inputs["ids"] + 1 == targets).all()
+        assert targets.max() < len(made.ids)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_is_a_pure_function_of_the_step(family):
+    one, other = task(family), task(family)
+    wanted = [one.batch(step) for step in range(40)]
+    for step in np.random.default_rng(0).permutation(40):
+        inputs, targets = other.batch(int(step))
+        assert (targets == wanted[step][1]).all()
+        assert all((inputs[name] == wanted[step][0][name]).all() for name in inputs)
+    different = task(family, seed=1).batch(0)[1]
+    assert different.shape != wanted[0][1].shape or (different != wanted[0][1]).any()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_processes_share_a_batch(family, world):
+    made = task(family)
+    for step in range(10):
+        inputs, targets = made.batch(step)
+        shares = [made.batch(step, rank, world) for rank in range(world)]
+        assert (np.concatenate([share[1] for share in shares]) == targets).all()
+        for name, array in inputs.items():
+            assert (np.concatenate([share[0][name] for share in shares]) == array).all()
+
+
+# Validation
+
+
+@pytest.mark.parametrize("length", [1, 7, 16, 99, 100, 300])
+def test_validation_has_every_target_once(length):
+    made = NextToken(PLACES, length, 3, 0)
+    targets = np.concatenate([targets.ravel() for _, targets in made.validation()])
+    assert targets.tolist() == list(range(901, 1000))
+    for inputs, targets in made.validation():
+        assert (inputs["ids"] + 1 == targets).all()
+
+
+def test_validation_of_masked_text_has_every_window_and_covers_the_same_positions():
+    made = MaskedToken(PLACES, 16, 3, 0, mask_id=1000)
+    once, again = list(made.validation()), list(made.validation())
+    for (inputs, targets), (inputs_again, targets_again) in zip(once, again, strict=True):
+        assert (inputs["ids"] == inputs_again["ids"]).all()
+        assert (targets == targets_again).all()
+    seen = [np.where(targets != NO_TARGET, targets, inputs["ids"]).ravel() for inputs, targets in once]
+    assert np.concatenate(seen).tolist() == list(range(900, 1000))
+
+
+def test_validation_of_pairs_has_every_pair_once():
+    made = task("encoder-decoder")
+    read = [
+        tuple(row[mask])
+        for inputs, _ in made.validation()
+        for row, mask in zip(inputs["source"], inputs["source_mask"], strict=True)
+    ]
+    assert read == [tuple(source) for source in SOURCES[54:]]
+
+
+# Masks
+
+
+def test_masks_are_those_of_bert():
+    made = MaskedToken(np.arange(100_000) % 50, 40, 100, 0, mask_id=50)
+    fates = {"covered": 0, "other": 0, "as it was": 0}
+    for step in range(20):
+        inputs, targets = made.batch(step)
+        chosen = targets != NO_TARGET
+        assert (chosen.sum(axis=1) == 6).all()  # 15 % of 40
+        ids, truth = inputs["ids"][chosen], targets[chosen]
+        fates["covered"] += (ids == 50).sum()
+        fates["as it was"] += (ids == truth).sum()
+        fates["other"] += ((ids != 50) & (ids != truth)).sum()
+        whole = np.where(chosen, targets, inputs["ids"])
+        assert (np.diff(whole, axis=1) % 50 == 1).all()  # the rest of the text is untouched
+    # of 12,000; another id is the same one by chance in 1 of 50
+    assert fates["covered"] / 12_000 == pytest.approx(0.8, abs=0.015)
+    assert fates["other"] / 12_000 == pytest.approx(0.098, abs=0.012)
+    assert fates["as it was"] / 12_000 == pytest.approx(0.102, abs=0.012)
+
+
+def test_at_least_one_position_is_chosen():
+    made = MaskedToken(np.arange(50) % 5, 2, 4, 0, mask_id=5)
+    assert ((made.batch(0)[1] != NO_TARGET).sum(axis=1) == 1).all()
+
+
+# Pairs
+
+
+def test_pairs_by_hand():
+    made = Pairs([np.array([3, 4]), np.array([5]), np.array([6])], [np.array([7]), np.array([8, 9]), np.array([1])],
+                 2, 0, start_id=10, stop_id=11, pad_id=0, validation=0.3)  # fmt: skip
+    inputs, targets = made.batch(0)
+    order = [0, 1] if inputs["source"][0, 0] == 3 else [1, 0]
+    assert inputs["source"].tolist() == [[[3, 4], [5, 0]][i] for i in order]
+    assert inputs["source_mask"].tolist() == [[[True, True], [True, False]][i] for i in order]
+    assert inputs["ids"].tolist() == [[[10, 7, 0], [10, 8, 9]][i] for i in order]
+    assert targets.tolist() == [[[7, 11, NO_TARGET], [8, 9, 11]][i] for i in order]
+
+
+def test_every_pair_once_an_epoch():
+    made = task("encoder-decoder", batch_size=6)
+    read = []
+    for step in range(9):
+        inputs, _ = made.batch(step)
+        read += [tuple(row[mask]) for row, mask in zip(inputs["source"], inputs["source_mask"], strict=True)]
+    assert sorted(read) == sorted(tuple(source) for source in SOURCES[:54])
+
+
+def test_sizes_that_a_model_needs():
+    assert (task("decoder").length, task("decoder").vocab_size) == (T, 11)
+    assert (task("encoder").length, task("encoder").vocab_size) == (T, MASK + 1)
+    assert task("encoder-decoder").length == max(map(len, SOURCES)) + 1
+    assert task("encoder-decoder").vocab_size == START + 1
+
+
+def test_epochs_change_order():
+    epochs = Epochs(7, 0)
+    orders = [[epochs[7 * epoch + i] for i in range(7)] for epoch in range(5)]
+    assert all(sorted(order) == [(epoch, i) for i in range(7)] for epoch, order in enumerate(orders))
+    assert len({tuple(place for _, place in order) for order in orders}) > 1
+
+
+# Bad input
+
+PAIRS = {"batch_size": 2, "seed": 0, "start_id": START, "stop_id": STOP, "pad_id": PAD}
+BAD = {
+    "floats": (lambda: NextToken(IDS * 1.0, T, 2, 0), TypeError, "ids must be an array of integers"),
+    "length": (lambda: NextToken(IDS, 0, 2, 0), ValueError, "length=0 must be at least 1"),
+    "batch_size": (lambda: NextToken(IDS, T, 0, 0), ValueError, "batch_size=0 must be at least 1"),
+    "seed": (lambda: NextToken(IDS, T, 2, -1), ValueError, "seed=-1 must be at least 0"),
+    "too short": (
+        lambda: NextToken(IDS[:8], T, 2, 0),
+        ValueError,
+        "ids has 7 ids to train on, of 8 in all with validation=0.1, but length=8 needs at least 9",
+    ),
+    "no validation": (
+        lambda: NextToken(IDS[:12], T, 2, 0, validation=0.01),
+        ValueError,
+        "ids has 1 ids for validation",
+    ),
+    "negative": (lambda: NextToken(IDS - 1, T, 2, 0), ValueError, r"ids\[\d+\]=-1 is negative"),
+    "share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=1.5), ValueError, "share=1.5 must be at most"),
+    "no share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=0), ValueError, "share=0 must be positive"),
+    "mask_id": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=-1), ValueError, "mask_id=-1 must be at least 0"),
+    "unequal": (lambda: Pairs(SOURCES, TARGETS[1:], **PAIRS), ValueError, r"len\(targets\)=59 does not match"),
+    "empty source": (
+        lambda: Pairs([*SOURCES[:9], SOURCES[0][:0]], TARGETS[:10], **PAIRS),
+        ValueError,
+        r"len\(sources\[9\]\)=0 must be at least 1",
+    ),
+    "one pair": (lambda: Pairs(SOURCES[:1], TARGETS[:1], **PAIRS), ValueError, "leaves a part"),
+    "step": (lambda: task().batch(-1), ValueError, "step=-1 must be at least 0"),
+    "rank": (lambda: task().batch(0, 2, 2), ValueError, "rank=2 must be below world=2"),
+    "world": (lambda: task().batch(0, 0, 3), ValueError, "batch_size=4 is not divisible by world=3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(case, as_readers_run_it):
+    call, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        call()

@@ -1,0 +1,119 @@
+"""Files of text, and tokenizers that can be kept."""
+
+import pytest
+
+from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, read_text, tokenizer_from_json
+
+TEXT = "Ein Löwe, 日本, 𝔊.\n" * 100
+
+
+def written(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def test_text_comes_as_it_is(tmp_path):
+    assert read_text(written(tmp_path / "a", TEXT.encode())) == TEXT
+    assert read_text(str(tmp_path / "a")) == TEXT
+    assert read_text(written(tmp_path / "a", b"\xef\xbb\xbf" + TEXT.encode())) == TEXT
+    assert read_text(written(tmp_path / "a", TEXT.replace("\n", "\r\n").encode())) == TEXT
+    assert read_text(written(tmp_path / "a", TEXT.replace("\n", "\r").encode())) == TEXT
+    assert read_text(written(tmp_path / "a", b"ab"), at_least=2) == "ab"
+
+
+BAD = {
+    "empty": (b"", "is empty"),
+    "small": (b"x" * 999, "has 999 characters, and at_least=1000 are needed"),
+    "binary": (b"\x7fELF\x02\x00" + b"x" * 2000, "is not text: byte 5 is 0"),
+    "UTF-16": (TEXT.encode("utf-16"), "is in UTF-16, as bytes 0 and 1 say"),
+    "Latin-1": (
+        ("x" * 1500 + "ö" + "x" * 9).encode("latin-1"),
+        r"is not in UTF-8: byte 1500 is 0xf6 \(invalid start byte\). If it is text in another encoding",
+    ),
+    "after a mark": (b"\xef\xbb\xbfab\xff" + b"x" * 2000, "is not in UTF-8: byte 5 is 0xff"),
+    "cut off": (b"x" * 2000 + "é".encode()[:1], r"byte 2000 is 0xc3 \(unexpected end of data\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_text(tmp_path, case):
+    content, message = BAD[case]
+    path = written(tmp_path / "a file.txt", content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_text(path)
+    assert str(path) in str(caught.value)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.txt does not exist"):
+        read_text(tmp_path / "nowhere.txt")
+    with pytest.raises(IsADirectoryError, match="is a folder, not a file of text"):
+        read_text(tmp_path)
+
+
+# Byte pairs
+
+
+@pytest.fixture(scope="module")
+def byte_pairs():
+    return BytePairTokenizer.from_text(corpus()[:100_000], 300)
+
+
+def test_by_hand():
+    """Of "ababab abab", the pair a b is the most frequent, then ab ab."""
+    tokenizer = BytePairTokenizer.from_text("ababab abab", 258)
+    assert tokenizer.vocab_size == 258
+    assert tokenizer.encode("abababa").tolist() == [257, 256, tokenizer.encode("a")[0]]
+    assert [tokenizer.decode([i]) for i in (256, 257)] == ["ab", "abab"]
+
+
+@pytest.mark.parametrize("text", ["", " ", "First Citizen:\n\n  x", "日本 é\x00\x07\U0001f600", "a\r\n\tb  "])
+def test_any_text_survives(byte_pairs, text):
+    assert byte_pairs.decode(byte_pairs.encode(text)) == text
+    again = tokenizer_from_json(byte_pairs.to_json())
+    assert isinstance(again, BytePairTokenizer)
+    assert again.encode(text).tolist() == byte_pairs.encode(text).tolist()
+
+
+def test_it_is_shorter_and_always_the_same(byte_pairs):
+    text = corpus()[:5000]
+    assert len(byte_pairs.encode(text)) < 0.8 * len(text)
+    assert byte_pairs.vocab_size == 300
+    assert byte_pairs.to_json() == BytePairTokenizer.from_text(corpus()[:100_000], 300).to_json()
+
+
+def test_bytes_that_are_no_character(byte_pairs):
+    assert byte_pairs.decode(byte_pairs.encode("é")[:1]) == "\N{REPLACEMENT CHARACTER}"
+    assert byte_pairs.decode([]) == ""
+
+
+def test_characters_survive():
+    tokenizer = CharTokenizer('zé\n"日')
+    again = tokenizer_from_json(tokenizer.to_json())
+    assert isinstance(again, CharTokenizer)
+    assert again.characters == tokenizer.characters
+
+
+REFUSED = {
+    "small vocabulary": (
+        lambda: BytePairTokenizer.from_text("ab", 255),
+        "vocab_size=255 must be at least 256",
+    ),
+    "no text": (lambda: BytePairTokenizer.from_text("", 300), "text='' has nothing to learn from"),
+    "outside": (
+        lambda: BytePairTokenizer.from_text("ab", 256).decode([256]),
+        r"ids\[0\]=256 is outside 0..255",
+    ),
+    "no JSON": (lambda: tokenizer_from_json("{"), "text is not JSON"),
+    "a list": (lambda: tokenizer_from_json("[]"), "text must be a JSON object"),
+    "another's": (lambda: tokenizer_from_json("{}"), "is not a tokenizer of the tokenizers library"),
+    "no characters": (lambda: CharTokenizer.from_json('{"characters": 3}'), "lacks the field 'characters'"),
+    "none": (lambda: tokenizer_from_json('{"characters": ""}'), "must have at least one character"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case):
+    call, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,418 @@
+"""The loop: what one step does, how pieces of a batch add up, and what is written down."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from glassformer import scratch, train
+from glassformer.checkpoints import latest, load, load_model
+from glassformer.tasks import NO_TARGET
+from glassformer.text import CharTokenizer
+from glassformer.train.log import Log
+
+from .small import ENOUGH, ENVIRONMENT, FAMILIES, T, V, config, model, task, trainer, without_time
+
+
+def losses(records):
+    return [record["loss"] for record in records]
+
+
+def test_one_step_by_torch_alone():
+    """Loss, gradient, clipping, AdamW: the same, written out."""
+    mine = trainer(steps=1, warmup=0, clip=0.5, learning_rate=0.01, weight_decay=0.0)
+    [record] = mine.run()
+    other = model()
+    inputs, targets = task().batch(0)
+    rows = other(torch.from_numpy(inputs["ids"])).reshape(-1, V)
+    loss = functional.cross_entropy(rows, torch.from_numpy(targets).reshape(-1))
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(other.parameters(), 0.5)
+    torch.optim.AdamW(other.parameters(), lr=0.01, betas=(0.9, 0.95), weight_decay=0.0).step()
+    assert record["loss"] == pytest.approx(loss.item(), rel=1e-14)
+    assert record["gradient_norm"] == pytest.approx(norm.item(), rel=1e-12)
+    assert record["gradient_norm"] > 0.5
+    assert (record["step"], record["tokens"], record["learning_rate"]) == (1, 4 * T, 0.01)
+    for name, weight in mine.model.named_parameters():
+        torch.testing.assert_close(weight, other.get_parameter(name), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_every_family_learns(family, optimizer):
+    made = trainer(
+        family, steps=ENOUGH[family], batch_size=16, optimizer=optimizer, ema=0.9, dtype=torch.float32
+    )
+    found = made.run()
+    assert np.mean(losses(found[-5:])) < np.mean(losses(found[:5])) - 0.25
+    assert found[-1]["validation_loss"] < found[0]["loss"] - 0.25
+    assert all(weight.grad is None for weight in made.model.parameters())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pieces_add_up_to_the_batch(family):
+    """Even where they have not equally many targets: in pairs, padding has none."""
+    whole = trainer(family, batch_size=8)
+    pieces = trainer(family, batch_size=8, accumulation=4)
+    one, other = whole.run(), pieces.run()
+    np.testing.assert_allclose(losses(one), losses(other), rtol=1e-12)
+    for name, weight in whole.model.named_parameters():
+        torch.testing.assert_close(weight, pieces.model.get_parameter(name), rtol=1e-9, atol=1e-11)
+
+
+def test_without_clipping_the_gradient_is_what_it_is():
+    [clipped], [free] = trainer(steps=1, clip=1e-3).run(), trainer(steps=1, clip=0.0).run()
+    assert clipped["gradient_norm"] == free["gradient_norm"] > 1e-3
+
+
+def test_the_same_seed_gives_the_same_run_and_leaves_the_world_alone():
+    torch.manual_seed(7)
+    before = torch.random.get_rng_state()
+    one = trainer(model_changes={"dropout": 0.3}).run()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.manual_seed(8)
+    other = trainer(model_changes={"dropout": 0.3}).run()
+    assert without_time(one) == without_time(other)
+    assert without_time(one) != without_time(trainer(seed=1, model_changes={"dropout": 0.3}).run())
+
+
+def test_every_step_and_piece_drops_something_else():
+    made = trainer(accumulation=2)
+    drawn = []
+    made._seed = lambda piece, seed=made._seed: (seed(piece), drawn.append(torch.rand(1).item()))
+    made.run()
+    assert len(set(drawn)) == 16
+
+
+# Beside the steps
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_validation_is_the_mean_over_all_targets_without_dropout(family):
+    made = trainer(family, steps=1, model_changes={"dropout": 0.5})
+    [record] = made.run()
+    made.model.eval()
+    total = count = 0
+    for inputs, targets in made.task.validation():
+        for row, target in enumerate(targets):
+            logits = made.model(**{name: torch.from_numpy(x[row : row + 1]) for name, x in inputs.items()})[0]
+            log_p = logits.log_softmax(-1).detach().numpy()
+            for place in np.flatnonzero(target != NO_TARGET):
+                total -= log_p[place, target[place]]
+                count += 1
+    assert record["validation_loss"] == pytest.approx(total / count, rel=1e-12)
+
+
+def test_when_things_happen():
+    asked, seen = [], []
+
+    def sampler(model):
+        asked.append(model.training)
+        return "a text"
+
+    options = {"sampler": sampler, "callback": lambda record: seen.append(record["step"])}
+    made = trainer(steps=7, evaluate_every=3, sample_every=2, options=options)
+    records = made.run()
+    assert [record["step"] for record in records if "validation_loss" in record] == [3, 6, 7]
+    assert [(record["step"], record["sample"]) for record in records if "sample" in record] == [
+        (2, "a text"),
+        (4, "a text"),
+        (6, "a text"),
+    ]
+    assert asked == [False] * 3  # in evaluation
+    assert seen == list(range(1, 8))
+    assert made.model.training
+
+
+def test_looking_changes_nothing():
+    sampler = train.continuing(CharTokenizer("abcdefghijklm"), "abc", 12)
+    plain = trainer(model_changes={"dropout": 0.3})
+    watched = trainer(
+        model_changes={"dropout": 0.3},
+        evaluate_every=1,
+        sample_every=1,
+        ema=0.9,
+        options={"sampler": sampler},
+    )
+    assert losses(plain.run()) == losses(watched.run())
+    assert all(len(record["sample"]) == 3 + 12 for record in watched.log.records)
+    for name, weight in plain.model.named_parameters():
+        assert torch.equal(weight, watched.model.get_parameter(name))
+
+
+def test_the_average_is_evaluated_and_its_first_steps_are_by_hand():
+    made = trainer(steps=2, ema=0.15)
+    start = {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
+    kept = []
+    made.callback = lambda record: kept.append(
+        {name: weight.detach().clone() for name, weight in made.model.named_parameters()}
+    )
+    records = made.run()
+    for name, average in made.average.items():
+        # 1/10 of the average stays at the first step, and then 0.15, since 2/11 is more
+        wanted = 0.15 * (0.1 * start[name] + 0.9 * kept[0][name]) + 0.85 * kept[1][name]
+        torch.testing.assert_close(average, wanted, rtol=1e-12, atol=1e-14)
+    with torch.no_grad():
+        for name, weight in made.model.named_parameters():
+            weight.copy_(made.average[name])
+    assert records[-1]["validation_loss_ema"] == train.validation_loss(made.model, made.task)
+    assert records[-1]["validation_loss_ema"] != records[-1]["validation_loss"]
+
+
+def test_a_loss_that_is_no_number_ends_the_run():
+    made = trainer(steps=3)
+    with torch.no_grad():
+        made.model.token_embedding.weight[:, 0] = math.nan
+    with pytest.raises(FloatingPointError, match="step 1: the loss is nan"):
+        made.run()
+
+
+def test_bfloat16_is_nearly_the_same_and_keeps_its_weights_in_float32():
+    def run(dtype):
+        settings = config(steps=30, batch_size=16, dtype=dtype)
+        made = train.Trainer(model(dtype=torch.float32), task(batch_size=16), settings, progress=False)
+        return np.array(losses(made.run())), made.model
+
+    (exact, _), (rough, trained) = run("float32"), run("bfloat16")
+    assert 0 < abs(exact - rough).max() < 0.03  # 8 bits: about three digits
+    assert all(weight.dtype == torch.float32 for weight in trained.parameters())
+
+
+def test_compiled_it_is_the_same(monkeypatch, as_readers_run_it):
+    """With torch's tracing; the compiler behind it is torch's affair, and takes a minute."""
+    compiled = []
+    compile_ = torch.compile
+    monkeypatch.setattr(
+        torch, "compile", lambda made: (compiled.append(made), compile_(made, backend="eager"))[1]
+    )
+    made = trainer(steps=3, compile=True)
+    assert losses(made.run()) == pytest.approx(losses(trainer(steps=3).run()), rel=1e-12)
+    assert compiled == [made.model]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numpy_trains_the_same(family):
+    settings = config(steps=12, clip=0.7)
+    twin = scratch.Transformer(model(family).config, generator=None, dtype=np.float64)
+    twin.load_state_dict({name: weight.detach().numpy() for name, weight in model(family).named_parameters()})
+    found = list(train.train_in_numpy(twin, task(family), settings))
+    made = trainer(family, steps=12, clip=0.7)
+    np.testing.assert_allclose(found, losses(made.run()), rtol=1e-9)
+    assert len(list(train.train_in_numpy(twin, task(family), settings, steps=3))) == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"optimizer": "muon"}, {"accumulation": 2}, {"ema": 0.9}, {"zero_init": True}, {"norm_rate": 0.1}],
+)
+def test_numpy_refuses_what_it_cannot_do(changes, as_readers_run_it):
+    [(name, value)] = changes.items()
+    with pytest.raises(ValueError, match=f"{name}={value!r} needs Trainer"):
+        train.train_in_numpy(None, None, config(**changes))
+
+
+# The log and the checkpoints
+
+
+def test_the_log_is_what_run_gives(tmp_path):
+    records = trainer(folder=tmp_path, evaluate_every=4).run()
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == records == train.read_log(tmp_path / "log.jsonl")
+    assert [record["step"] for record in records] == list(range(1, 9))
+    assert all(record["seconds"] > 0 for record in records)
+
+
+def test_half_a_line_is_left_out(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert train.read_log(path) == [{"step": 1}, {"step": 2}]
+    log = Log(path)
+    log.begin(1)
+    log.write({"step": 2, "again": True})
+    assert train.read_log(path) == [{"step": 1}, {"step": 2, "again": True}]
+    path.write_text('{"step": 1}\nno\n{"step": 2}\n')
+    with pytest.raises(ValueError, match="line 2 is not JSON"):
+        train.read_log(path)
+
+
+def test_the_last_two_checkpoints_stay_and_are_models(tmp_path):
+    tokenizer = CharTokenizer("abcdefghijklm")
+    made = trainer(folder=tmp_path, save_every=3, ema=0.9, options={"tokenizer": tokenizer})
+    made.run()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "step-00000006", "step-00000008"]
+    assert load(tmp_path).tokenizer == tokenizer.to_json()
+    ids = np.arange(T)[None]
+    for averaged in (True, False):
+        weights = made.average if averaged else dict(made.model.named_parameters())
+        for room in ("scratch", "nn"):
+            loaded = load_model(tmp_path, room=room, averaged=averaged)
+            assert not loaded.training
+            assert np.array_equal(
+                np.asarray(loaded.state_dict()["token_embedding.weight"]),
+                weights["token_embedding.weight"].detach().numpy(),
+            )
+            logits = loaded(torch.from_numpy(ids) if room == "nn" else ids)
+            assert logits.shape == (1, T, V)
+
+
+def test_training_twice_does_nothing_more(tmp_path):
+    made = trainer(folder=tmp_path)
+    records = made.run()
+    assert made.run() == records
+    assert trainer(folder=tmp_path, resume=True).run() == records
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trainer().run()
+    assert list(tmp_path.iterdir()) == []
+
+
+# Ctrl-C
+
+
+def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path, capsys):
+    def interrupt(record):
+        if record["step"] == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    options = {"callback": interrupt, "progress": True}
+    made = trainer(folder=tmp_path, options=options, model_changes={"dropout": 0.2})
+    assert [record["step"] for record in made.run()] == [1, 2, 3]
+    assert made.was_interrupted
+    assert latest(tmp_path).name == "step-00000003"
+    said = "".join(capsys.readouterr())
+    assert f"Stopped after step 3 of 8; all of it is saved in {tmp_path}." in said
+    assert "resume=True" in said
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    rest = trainer(folder=tmp_path, resume=True, model_changes={"dropout": 0.2}).run()
+    assert without_time(rest) == without_time(trainer(model_changes={"dropout": 0.2}).run())
+
+
+def test_a_second_ctrl_c_ends_it_at_once():
+    def interrupt(record):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer(options={"callback": interrupt}).run()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_after_ctrl_c_without_a_folder_the_same_trainer_goes_on(capsys):
+    made = trainer(options={"progress": True})
+    made.callback = lambda record: record["step"] == 5 and signal.raise_signal(signal.SIGINT)
+    assert len(made.run()) == 5
+    assert "Nothing is saved" in "".join(capsys.readouterr())
+    assert without_time(made.run()) == without_time(trainer().run())
+
+
+# What does not fit
+
+BAD = {
+    "another family": (
+        lambda: train.Trainer(model("encoder"), task(), config()),
+        ValueError,
+        "NextToken is for family='decoder', but the model has 'encoder'",
+    ),
+    "too long": (
+        lambda: train.Trainer(model(context_length=7), task(), config()),
+        ValueError,
+        "task.length=8 must be at most context_length=7",
+    ),
+    "vocabulary": (
+        lambda: train.Trainer(model(vocab_size=10), task(), config()),
+        ValueError,
+        "the task has ids up to 10, but the model's vocab_size=10",
+    ),
+    "batch size": (
+        lambda: train.Trainer(model(), task(batch_size=3), config()),
+        ValueError,
+        "task.batch_size=3 does not match config.batch_size=4",
+    ),
+    "no head": (lambda: train.Trainer(model(head="none"), task(), config()), ValueError, "no head"),
+    "half precision": (
+        lambda: train.Trainer(model(dtype=torch.bfloat16), task(), config()),
+        ValueError,
+        "token_embedding.weight is in torch.bfloat16, in which small steps vanish",
+    ),
+    "NumPy": (
+        lambda: train.Trainer(scratch.Transformer(model().config, generator=None), task(), config()),
+        TypeError,
+        "model=.* must be a Transformer",
+    ),
+    "no sampler": (
+        lambda: train.Trainer(model(), task(), config(sample_every=1)),
+        ValueError,
+        "sample_every=1 needs a sampler",
+    ),
+    "no device": (lambda: trainer(device="warp").run(), ValueError, "device='warp' is not a device"),
+    "no GPU": (
+        lambda: trainer(device="xpu").run(),
+        ValueError,
+        "device='xpu' is not available: here there is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_does_not_fit(case, as_readers_run_it):
+    call, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
+    trainer(folder=tmp_path).run()
+    with pytest.raises(ValueError, match=r"has a run, up to step-00000008: resume=True goes on with it"):
+        trainer(folder=tmp_path)
+    with pytest.raises(ValueError, match=r"is from another run: learning_rate was 0.01 and is now 0.02"):
+        trainer(folder=tmp_path, resume=True, learning_rate=0.02)
+    with pytest.raises(ValueError, match="is from another run: d_ff was 24 and is now 32"):
+        trainer(folder=tmp_path, resume=True, model_changes={"d_ff": 32})
+
+
+# Several processes
+
+
+def test_two_processes_are_one_with_the_whole_batch(tmp_path):
+    family = "encoder-decoder"  # whose halves of a batch have not equally many targets
+    program = f"""
+import torch
+torch.set_num_threads(1)
+from tests.training.small import trainer
+made = trainer({family!r}, folder={str(tmp_path)!r}, **{SHARED!r})
+made.run()
+"""
+    (tmp_path / "program.py").write_text(program)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run = subprocess.run(
+        [*launch, str(tmp_path / "program.py")], env=ENVIRONMENT, capture_output=True, text=True, timeout=100
+    )
+    assert run.returncode == 0, run.stderr
+    two = train.read_log(tmp_path / "log.jsonl")
+    # Two processes with two pieces each drop what four pieces of one process do.
+    alone = trainer(family, **SHARED | {"accumulation": 4})
+    one = alone.run()
+    assert [record["step"] for record in two] == list(range(1, 9))
+    for name in ("loss", "gradient_norm", "validation_loss", "validation_loss_ema", "tokens"):
+        mine = [record[name] for record in one if name in record]
+        np.testing.assert_allclose([r[name] for r in two if name in r], mine, rtol=1e-11, err_msg=name)
+    checkpoint = load(tmp_path)
+    for name, weight in alone.model.named_parameters():
+        np.testing.assert_allclose(checkpoint.weights[name], weight.detach().numpy(), rtol=1e-8, atol=1e-11)
+
+
+SHARED = {
+    "batch_size": 8,
+    "accumulation": 2,
+    "evaluate_every": 4,
+    "ema": 0.9,
+    "model_changes": {"dropout": 0.2},
+}
