@@ -187,9 +187,22 @@ def test_train_goes_on_only_if_asked(tmp_path, story):
     assert status == 2
     assert "resume" in output
     # Its own recipe is what goes on, whatever --recipe would say.
-    output, status = run("train", folder, "--text", story, "--resume")
+    # So is its own text, which nobody has to name again.
+    recipe = (folder / "recipe.toml").read_text(encoding="utf-8")
+    output, status = run("train", folder, "--resume")
     assert status == 0, output
     assert "seed = 5" in output
+    assert f'text = "{story}"' in output
+    assert (folder / "recipe.toml").read_text(encoding="utf-8") == recipe
+
+
+def test_train_does_not_go_on_with_another_text(tmp_path, story):
+    folder, other = tmp_path / "run", tmp_path / "other.txt"
+    assert train(folder, "--text", story, "--steps", 3)[1] == 0
+    # As many characters, but not the same: the model would fit, and every id mean something else.
+    other.write_text(story.read_text(encoding="utf-8").replace("o", "0"), encoding="utf-8")
+    output, status = run("train", folder, "--text", other, "--resume")
+    assert (status, "its tokenizer is another" in words(output)) == (2, True), output
 
 
 def test_train_refuses_what_it_cannot_use(tmp_path):
@@ -201,6 +214,7 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
         (["--recipe", "classic"], "known are modern, baseline"),
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
         (["--dtype", "float8"], "dtype='float8' is not one of"),
+        (["--device", "gpu"], "device='gpu' is not a device"),
     ):
         output, status = run("train", tmp_path / "run", *options)
         assert (status, said in words(output)) == (2, True), output

@@ -6,7 +6,7 @@ Every function returns nothing and raises on bad input: `TypeError` for the wron
 
 import difflib
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -39,34 +39,33 @@ def divisible(name: str, value: Any, by_name: str, by: Any) -> None:
         raise ValueError(f"{name}={value} is not divisible by {by_name}={by}")
 
 
-def positive(name: str, value: Any) -> None:
-    """`value` is a finite number above zero."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number")
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name}={value} must be positive and finite")
-
-
 def flag(name: str, value: Any) -> None:
     """`value` is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}={value!r} must be True or False")
 
 
-def not_negative(name: str, value: Any) -> None:
-    """`value` is a finite number, zero or above."""
+def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> None:
+    """`value` is a number for which `holds` is true; `rule` says so in words."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r} must be a number")
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"{name}={value} must be zero or more, and finite")
+    if not holds(value):
+        raise ValueError(f"{name}={value} must be {rule}")
+
+
+def positive(name: str, value: Any) -> None:
+    """`value` is a finite number above zero."""
+    number(name, value, lambda x: math.isfinite(x) and x > 0, "positive and finite")
+
+
+def not_negative(name: str, value: Any) -> None:
+    """`value` is a finite number, zero or above."""
+    number(name, value, lambda x: math.isfinite(x) and x >= 0, "zero or more, and finite")
 
 
 def rate(name: str, value: Any) -> None:
     """`value` is a share that leaves something: at least 0 and below 1."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number")
-    if not 0 <= value < 1:
-        raise ValueError(f"{name}={value} must be at least 0 and below 1")
+    number(name, value, lambda x: 0 <= x < 1, "at least 0 and below 1")
 
 
 def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix: str = "") -> None:

@@ -1,5 +1,6 @@
 """The command line: count a model's parameters, trace its shapes, generate text, train."""
 
+import json
 import os
 from collections.abc import Callable
 from enum import StrEnum
@@ -220,13 +221,15 @@ def train(
         "sample_every": sample_every,
     }
     kept = folder / "recipe.toml"
-    source = kept if resume and kept.exists() else recipe
+    goes_on = resume and kept.exists()
     changes = [
         *(change or []),
+        *([] if text is None else [f"data.text={json.dumps(str(text.resolve()))}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
-    chosen = _or_complain(Recipe.from_toml, _recipe(source), changes)
-    content = texts.corpus() if text is None else _or_complain(texts.read_text, text)
+    chosen = _or_complain(Recipe.from_toml, _recipe(kept if goes_on else recipe), changes)
+    file = chosen.data.text
+    content = texts.corpus() if file is None else _or_complain(texts.read_text, file)
     tokenizer, task, config = _or_complain(chosen.made_for, content)
 
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
@@ -239,7 +242,8 @@ def train(
     if is_first:
         typer.echo(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
         folder.mkdir(parents=True, exist_ok=True)
-        kept.write_text(chosen.to_toml(), encoding="utf-8")
+        if not goes_on:
+            kept.write_text(chosen.to_toml(), encoding="utf-8")
     records = trainer.run()
     if is_first and not trainer.was_interrupted:
         found = {name: loss for name, loss in records[-1].items() if name.startswith("validation_loss")}
@@ -294,5 +298,5 @@ def _or_complain(function: Any, *arguments: Any, **options: Any) -> Any:
     """What the function gives; what it refuses becomes an error of the command line, without a traceback."""
     try:
         return function(*arguments, **options)
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         raise typer.BadParameter(str(error)) from None

@@ -14,7 +14,6 @@ from glassformer.generate.inputs import (
     check_context,
     check_finite,
     check_id,
-    check_number,
     prompts_and_sources,
     stop_ids_of,
 )
@@ -67,7 +66,7 @@ def beam_search(
     checks.whole("n_return", n_return)
     if n_return > n_beams:
         raise ValueError(f"n_return={n_return} must be at most n_beams={n_beams}")
-    check_number("length_penalty", length_penalty, math.isfinite, "finite")
+    checks.number("length_penalty", length_penalty, math.isfinite, "finite")
     if early_stopping not in (True, False, "never"):
         raise ValueError(f"early_stopping={early_stopping!r} is not one of True, False, 'never'")
     check_context(prompts, n_new, model.config.context_length)

@@ -1,7 +1,6 @@
 """What goes into generating: prompts and sources as lists of arrays, and what every argument must satisfy."""
 
-from collections.abc import Callable, Iterable
-from numbers import Real
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -94,14 +93,6 @@ def check_context(prompts: list[np.ndarray], n_new: int, context_length: int, re
             f"a prompt of {longest} ids and n_new={n_new} make {longest + n_new}, more than "
             f"context_length={context_length}{remedy}"
         )
-
-
-def check_number(name: str, value: Any, holds: Callable[[float], bool], rule: str) -> None:
-    """`value` is a number for which `holds` is true; `rule` says so in words."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number")
-    if not holds(value):
-        raise ValueError(f"{name}={value} must be {rule}")
 
 
 def check_finite(logits: Float[np.ndarray, "*B V"]) -> None:

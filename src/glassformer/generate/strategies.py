@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int64, Integer
 
 from glassformer import _checks as checks
-from glassformer.generate.inputs import check_finite, check_number
+from glassformer.generate.inputs import check_finite
 from glassformer.scratch import softmax
 
 
@@ -27,7 +27,7 @@ def apply_temperature(
     Raises:
         ValueError: `temperature` is negative or not finite.
     """
-    check_number("temperature", temperature, lambda t: 0 <= t < math.inf, "at least 0 and finite")
+    checks.number("temperature", temperature, lambda t: 0 <= t < math.inf, "at least 0 and finite")
     shifted = logits - logits.max(axis=-1, keepdims=True)
     if temperature == 0:
         first_largest = logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])
@@ -60,7 +60,7 @@ def keep_top_p(logits: Float[np.ndarray, "*B V"], top_p: float | int) -> Float[n
     Raises:
         ValueError: `top_p` is not above 0 and at most 1.
     """
-    check_number("top_p", top_p, lambda p: 0 < p <= 1, "above 0 and at most 1")
+    checks.number("top_p", top_p, lambda p: 0 < p <= 1, "above 0 and at most 1")
     if top_p == 1:  # a running sum may pass 1 by a rounding error before it reaches the last id
         return logits
     likeliest_first = np.argsort(-logits, axis=-1, kind="stable")  # stable: of equals, the first id first
@@ -80,7 +80,7 @@ def keep_min_p(logits: Float[np.ndarray, "*B V"], min_p: float | int) -> Float[n
     Raises:
         ValueError: `min_p` is not within 0..1.
     """
-    check_number("min_p", min_p, lambda p: 0 <= p <= 1, "within 0..1")
+    checks.number("min_p", min_p, lambda p: 0 <= p <= 1, "within 0..1")
     probabilities = softmax(logits)
     least = min_p * probabilities.max(axis=-1, keepdims=True)
     return np.where(probabilities < least, -np.inf, logits)

@@ -108,9 +108,8 @@ class ModelCache:
     def place(self, positions: Integer[Tensor, "..."]) -> Integer[Tensor, "..."]:
         """Notes where T new tokens stand, (T,) or (B, T), and gives the places of all S so far."""
         if self.positions is not None:
-            rows = torch.broadcast_shapes(
-                self.positions.shape[:-1], positions.shape[:-1]
-            )  # (T,) is for every row
+            # (T,) is for every row
+            rows = torch.broadcast_shapes(self.positions.shape[:-1], positions.shape[:-1])
             past, new = (p.expand(*rows, p.shape[-1]) for p in (self.positions, positions))
             positions = torch.cat([past, new], dim=-1)
         self.positions = positions

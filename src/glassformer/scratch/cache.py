@@ -99,9 +99,8 @@ class ModelCache:
     def place(self, positions: Integer[np.ndarray, "..."]) -> Integer[np.ndarray, "..."]:
         """Notes where T new tokens stand, (T,) or (B, T), and gives the places of all S so far."""
         if self.positions is not None:
-            rows = np.broadcast_shapes(
-                self.positions.shape[:-1], positions.shape[:-1]
-            )  # (T,) is for every row
+            # (T,) is for every row
+            rows = np.broadcast_shapes(self.positions.shape[:-1], positions.shape[:-1])
             past, new = (np.broadcast_to(p, (*rows, p.shape[-1])) for p in (self.positions, positions))
             positions = np.concatenate([past, new], axis=-1)
         self.positions = positions

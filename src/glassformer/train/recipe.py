@@ -36,12 +36,15 @@ class DataConfig:
         TypeError: a field holds the wrong kind of thing.
     """
 
+    text: str | None = None  # a file; without it, the book's Shakespeare
     tokenizer: str = "characters"
     vocab_size: int | None = None  # of byte pairs; characters are as many as there are
     length: int = 64  # of a window, and the model's context
     validation: float = 0.1  # the share of the text, its end, that is not trained on
 
     def __post_init__(self) -> None:
+        if self.text is not None:
+            checks.instance("text", self.text, str)
         checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(

@@ -28,7 +28,7 @@ from glassformer.train.optimizers import (
     optimizers_of,
     set_schedule,
 )
-from glassformer.train.processes import processes
+from glassformer.train.processes import device_of, processes
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import stop_on_signals
 
@@ -72,6 +72,7 @@ class Trainer:
         checks.instance("config", config, TrainingConfig)
         checks.has_part("head", model.unembedding)
         _check_fit(model, task, config)
+        device_of(config.device)  # a device that is not there is refused before anything is written
         if config.sample_every and sampler is None:
             raise ValueError(f"sample_every={config.sample_every} needs a sampler")
         self.model, self.task, self.config = model, task, config
@@ -302,6 +303,8 @@ class Trainer:
         other += TrainingConfig.from_fields(checkpoint.training).differences(self.config)
         if other:
             raise ValueError(f"{folder} is from another run: {'; '.join(other)}")
+        if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
+            raise ValueError(f"{folder} is from another run: its tokenizer is another, so its text was too")
         shapes = {name: tuple(weight.shape) for name, weight in self.model.named_parameters()}
         for weights in (checkpoint.weights, checkpoint.average):
             if weights is not None:
