@@ -131,3 +131,74 @@ def test_the_way_back_is_shown_on_request(shown):
     assert "forward_backward" in whole
     assert "backward" not in without
     assert "return 2 * x\n\n    def last(self):" in without
+
+
+class Screen:
+    """Where figures are shown: what was shown anew, and what was put in its place."""
+
+    def __init__(self):
+        self.shown = []
+
+    def display(self, item, display_id=False):
+        assert display_id, "a figure that grows has to be found again"
+        self.shown.append(item.data)
+        return self
+
+    def update(self, item):
+        self.shown[-1] = item.data
+        self.updates = getattr(self, "updates", 0) + 1
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    screen = Screen()
+    monkeypatch.setattr(figures, "display", screen.display)
+    return screen
+
+
+def test_a_loss_curve_grows_in_one_place_and_ends_with_all_of_the_run(screen):
+    with figures.LossCurve("It learns", {"ln V": 4.17}, every=1e-9) as curve:
+        for step in range(1, 5):
+            curve({"step": step, "loss": 4.0 / step})
+    (html,) = screen.shown
+    assert screen.updates == 4  # 3 of the steps after the first, and the end
+    assert "from 4.00 to" in html
+    assert "at step 4" in html
+    assert ">ln V</text>" in html
+    assert ">It learns</figcaption>" in html
+    assert ">validation</text>" not in html  # nothing was validated
+
+
+def test_a_loss_curve_is_drawn_seldom_but_never_misses_the_end(screen):
+    def interrupted():
+        with figures.LossCurve("It learns", every=1e6) as curve:
+            for step in range(1, 100):
+                curve({"step": step, "loss": 1.0} | ({"validation_loss": 2.5} if step == 50 else {}))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (html,) = screen.shown
+    assert screen.updates == 1
+    assert "at step 99; in validation 2.50." in html
+    assert not plt.get_fignums()
+
+
+def test_a_loss_curve_of_nothing_shows_nothing(screen):
+    with figures.LossCurve("It learns"):
+        pass
+    assert not screen.shown
+
+
+@pytest.mark.parametrize(
+    ("title", "every", "message"), [(" ", 1.0, "title=' ' is empty"), ("x", 0.0, "every=0.0")]
+)
+def test_a_loss_curve_refuses(title, every, message):
+    with pytest.raises(ValueError, match=message):
+        figures.LossCurve(title, every=every)
+
+
+def test_smoothing_is_a_mean_from_the_first_loss_on():
+    assert figures.smoothed([3.0, 3.0, 3.0]) == pytest.approx([3.0, 3.0, 3.0], rel=1e-15)
+    # By hand with 1/2: (1·a + 2·b) / 3, then (1·a + 2·b + 4·c) / 7
+    assert figures.smoothed([7.0, 1.0, 2.0], stays=0.5) == pytest.approx([7.0, 3.0, 17 / 7], rel=1e-15)

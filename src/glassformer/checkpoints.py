@@ -55,6 +55,7 @@ class Checkpoint:
     optimizer: Arrays  # by "weight/what"
     average: Arrays | None = None
     tokenizer: str | None = None  # its JSON
+    task: str | None = None  # the checksum of what it learns from
 
 
 def save(folder: str | os.PathLike, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
@@ -128,6 +129,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
             model_config=_model_config(place / DESCRIPTION, described["model"]),
             training=described["training"],
             tokens=described["tokens"],
+            task=described.get("task"),
             weights=_arrays(place, files, MODEL),
             optimizer=_arrays(place, files, OPTIMIZER),
             average=_arrays(place, files, AVERAGE) if AVERAGE in files else None,
@@ -179,6 +181,7 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
         "format": FORMAT,
         "step": checkpoint.step,
         "tokens": checkpoint.tokens,
+        "task": checkpoint.task,
         "model": asdict(checkpoint.model_config),
         "training": checkpoint.training,
         "versions": {"python": platform.python_version()}

@@ -6,7 +6,8 @@ after an interruption, and several processes share a batch without a word: each 
 The axes: B batch, T positions, S positions of a source.
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -64,6 +65,19 @@ class _Task:
     def steps_per_epoch(self) -> float:
         """How many steps it takes to see everything once."""
         return self.epochs.n / self.batch_size
+
+    def checksum(self) -> str:
+        """The same for two tasks only if all their batches are the same."""
+        checksum = hashlib.sha256(f"{type(self).__name__} {self.batch_size} {self.seed}".encode())
+        for part in self._made_of():
+            array = np.asarray(part)
+            # Its shape too: the ids of two texts one after the other are not those of one.
+            checksum.update(f"{array.shape} ".encode() + array.astype(np.float64).tobytes())
+        return checksum.hexdigest()
+
+    def _made_of(self) -> Iterable[Any]:
+        """All the numbers that batches follow from, beside the seed and the size of a batch."""
+        raise NotImplementedError
 
     def _rows(self, step: int) -> list[tuple[int, int]]:
         """All entries of a step's batch: the epoch and the place of each."""
@@ -125,6 +139,9 @@ class NextToken(_Task):
         n = max(1, (len(self.ids) - self._beyond + 1) // length - 1)
         super().__init__(batch_size, seed, n)
         self._offset = lru_cache(maxsize=2)(self._drawn_offset)
+
+    def _made_of(self) -> Iterable[Any]:
+        return self.ids, self.held_out, self.length
 
     def _drawn_offset(self, epoch: int) -> int:
         """Where the first window of an epoch starts."""
@@ -201,6 +218,9 @@ class MaskedToken(NextToken):
         self.mask_id, self.share = mask_id, share
         self.vocab_size = max(self.vocab_size, mask_id + 1)
         self.occurring = np.unique(self.ids)
+
+    def _made_of(self) -> Iterable[Any]:
+        return *super()._made_of(), self.mask_id, self.share
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """The inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
@@ -280,6 +300,11 @@ class Pairs(_Task):
             *(id_ + 1 for id_ in (start_id, stop_id, pad_id)),
         )
         self.length = max(*map(len, sources), *(len(target) + 1 for target in targets))
+
+    def _made_of(self) -> Iterable[Any]:
+        yield from self.sources
+        yield from self.targets
+        yield from (self.held_out, self.start_id, self.stop_id, self.pad_id)
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """The inputs, as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….

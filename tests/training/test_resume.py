@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from glassformer.checkpoints import AVERAGE, MODEL, OPTIMIZER, latest, load
-from glassformer.train import read_log
+from glassformer.tasks import NextToken
+from glassformer.train import Trainer, read_log
 
-from .small import ENVIRONMENT, trainer, without_time
+from .small import ENVIRONMENT, IDS, T, config, model, trainer, without_time
 
 RUN = {
     "steps": 200,
@@ -89,3 +90,10 @@ def test_damage_is_told_before_anything_is_done(tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match=r"model\.safetensors is not what was written"):
         trainer(folder=tmp_path, resume=True)
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path):
+    trainer(folder=tmp_path).run()
+    other = NextToken(IDS[::-1].copy(), T, 4, 0)  # another text of the same characters
+    with pytest.raises(ValueError, match="is from another run: it learned from other data"):
+        Trainer(model(), other, config(), tmp_path, resume=True)

@@ -179,6 +179,47 @@ def test_sizes_that_a_model_needs():
     assert task("encoder-decoder").vocab_size == START + 1
 
 
+def other_ids():
+    changed = IDS.copy()
+    changed[300] += 1
+    return changed
+
+
+# Everything that batches depend on, changed once
+ALIKE = {
+    "decoder": [
+        lambda: NextToken(other_ids(), T, 4, 0),
+        lambda: NextToken(IDS, T - 1, 4, 0),
+        lambda: NextToken(IDS, T, 2, 0),
+        lambda: NextToken(IDS, T, 4, 1),
+        lambda: NextToken(IDS, T, 4, 0, validation=0.2),
+        lambda: MaskedToken(IDS, T, 4, 0, mask_id=MASK),
+    ],
+    "encoder": [
+        lambda: MaskedToken(IDS, T, 4, 0, mask_id=MASK + 1),
+        lambda: MaskedToken(IDS, T, 4, 0, mask_id=MASK, share=0.3),
+    ],
+    "encoder-decoder": [
+        lambda: pairs(sources=[SOURCES[0][::-1], *SOURCES[1:]]),
+        lambda: pairs(targets=[TARGETS[0][:-1], *TARGETS[1:]]),
+        lambda: pairs(stop_id=10),
+        lambda: pairs(validation=0.5),
+    ],
+}
+
+
+def pairs(sources=SOURCES, targets=TARGETS, **changes):
+    ids = {"start_id": START, "stop_id": STOP, "pad_id": PAD}
+    return Pairs(sources, targets, 4, 0, **ids | changes)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_checksum_tells_tasks_apart(family):
+    tasks = [task(family), *(make() for make in ALIKE[family])]
+    assert len({made.checksum() for made in tasks}) == len(tasks)
+    assert task(family).checksum() == task(family).checksum()
+
+
 def test_epochs_change_order():
     epochs = Epochs(7, 0)
     orders = [[epochs[7 * epoch + i] for i in range(7)] for epoch in range(5)]

@@ -290,6 +290,7 @@ class Trainer:
                 optimizer=optimizer_state(self.model, self.optimizers, _array),
                 average=self.average and {name: _array(weight) for name, weight in self.average.items()},
                 tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
+                task=self.task.checksum(),
             ),
         )
 
@@ -305,6 +306,10 @@ class Trainer:
             raise ValueError(f"{folder} is from another run: {'; '.join(other)}")
         if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
             raise ValueError(f"{folder} is from another run: its tokenizer is another, so its text was too")
+        if checkpoint.task not in (None, self.task.checksum()):
+            raise ValueError(
+                f"{folder} is from another run: it learned from other data, or from other batches of it"
+            )
         shapes = {name: tuple(weight.shape) for name, weight in self.model.named_parameters()}
         for weights in (checkpoint.weights, checkpoint.average):
             if weights is not None:
