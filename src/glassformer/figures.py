@@ -186,12 +186,11 @@ class LossCurve:
                 ax.plot(*zip(*self.validations, strict=True), "o--", color=ROLES["key"], label="validation")
             for name, loss in self.landmarks.items():
                 ax.axhline(loss, color=_INK, linewidth=0.8, linestyle=":")
-                ax.annotate(
-                    name, (1, loss), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=10
-                )
+                beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 10}
+                ax.annotate(name, (1, loss), xycoords=("axes fraction", "data"), **beside)
             ax.set_xlabel("step")
             ax.set_ylabel("loss (nats per token)")
-            ax.legend(loc="lower left")
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
             shown = HTML(_as_html(drawing, self.title, self._in_words()))
         if self._handle is None:
             self._handle = display(shown, display_id=True)
@@ -204,7 +203,7 @@ class LossCurve:
         return words + (f"; in validation {self.validations[-1][1]:.2f}." if self.validations else ".")
 
 
-def smoothed(losses: Sequence[float], stays: float = 0.95) -> Float[np.ndarray, " N"]:
+def smoothed(losses: Sequence[float], stays: float = 0.9) -> Float[np.ndarray, " N"]:
     """Each loss as a mean of it and those before, which count less by a factor of `stays` a step.
 
     Divided by the sum of the weights, so that the first ones are means too.
