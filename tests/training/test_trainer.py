@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from glassformer import scratch, train
+from glassformer.bugs import put_in
 from glassformer.checkpoints import latest, load, load_model
 from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer
@@ -80,6 +81,21 @@ def test_the_same_seed_gives_the_same_run_and_leaves_the_world_alone():
     other = trainer(model_changes={"dropout": 0.3}).run()
     assert without_time(one) == without_time(other)
     assert without_time(one) != without_time(trainer(seed=1, model_changes={"dropout": 0.3}).run())
+
+
+def test_a_mistake_in_the_loss_is_one_in_training_and_validation():
+    """Averaged over padding too, the loss is too low, as the share of padding among the targets is high."""
+    right = trainer("encoder-decoder", steps=2)
+    with put_in("loss-over-padding"):
+        wrong = trainer("encoder-decoder", steps=2)
+        [first, last] = wrong.run()
+    [expected, _] = right.run()
+    _, targets = right.task.batch(0)
+    assert 0 < (counted := np.mean(targets != NO_TARGET)) < 0.9
+    assert first["loss"] == pytest.approx(counted * expected["loss"], rel=1e-12)
+    with put_in("loss-over-padding"):
+        reported = train.validation_loss(wrong.model, wrong.task)
+    assert last["validation_loss"] == reported < 0.9 * train.validation_loss(wrong.model, wrong.task)
 
 
 def test_every_step_and_piece_drops_something_else():
@@ -185,11 +201,13 @@ def test_bfloat16_is_nearly_the_same_and_keeps_its_weights_in_float32():
 
 
 def test_compiled_it_is_the_same(monkeypatch, as_readers_run_it):
-    """With torch's tracing; the compiler behind it is torch's affair, and takes a minute."""
+    """As one program, traced by torch; the compiler behind it is torch's affair, and takes a minute."""
     compiled = []
     compile_ = torch.compile
     monkeypatch.setattr(
-        torch, "compile", lambda made: (compiled.append(made), compile_(made, backend="eager"))[1]
+        torch,
+        "compile",
+        lambda made: (compiled.append(made), compile_(made, backend="eager", fullgraph=True))[1],
     )
     made = trainer(steps=3, compile=True)
     assert losses(made.run()) == pytest.approx(losses(trainer(steps=3).run()), rel=1e-12)

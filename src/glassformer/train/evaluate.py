@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
+from glassformer.nn import cross_entropy
 from glassformer.tasks import NO_TARGET
 from glassformer.train.processes import Processes
 
@@ -15,16 +15,13 @@ ALONE = Processes(0, 1, torch.device("cpu"))
 
 
 def loss_sum(model: Any, inputs: dict[str, np.ndarray], targets: np.ndarray, device: torch.device) -> Tensor:
-    """−ln p of every target, summed: `nn.cross_entropy` before the mean is taken.
+    """−ln p of every target, summed: `nn.cross_entropy`, times how many there are.
 
     A sum, because a mean of the means of several pieces is another number, where they have not equally many targets.
     """
     on_device = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
-    logits = model(**on_device)
-    rows = torch.from_numpy(targets).to(device).reshape(-1)
-    return functional.cross_entropy(
-        logits.reshape(len(rows), -1), rows, ignore_index=NO_TARGET, reduction="sum"
-    )
+    logits, expected = model(**on_device), torch.from_numpy(targets).to(device)
+    return cross_entropy(logits, expected, ignore_index=NO_TARGET) * int((targets != NO_TARGET).sum())
 
 
 def validation_loss(model: nn.Module, task: Any, processes: Processes = ALONE) -> float:
