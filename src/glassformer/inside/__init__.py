@@ -1,0 +1,37 @@
+"""Looking inside a trained decoder: what its blocks would say, what each part adds, what is lost without it.
+
+Everything here reads a NumPy model through its trace and its weights, and leaves it as it was. Ids in, numbers out:
+
+    with ablated(model, 0, "attention"):
+        mean_loss(model, batches)
+
+`lens` asks every block for its prediction, `attribution` splits a logit into what was written by whom, `ablation`
+removes parts, `neurons` reads the feed-forward as a memory, and `induction` looks for heads that copy.
+"""
+
+from glassformer.inside.ablation import ablated, ablations, mean_loss
+from glassformer.inside.attribution import logit_attribution, writes
+from glassformer.inside.induction import (
+    Repetition,
+    induction_scores,
+    previous_token_scores,
+    repetition,
+)
+from glassformer.inside.lens import logit_lens
+from glassformer.inside.neurons import Memory, memories, promoted_logits
+
+__all__ = [
+    "Memory",
+    "Repetition",
+    "ablated",
+    "ablations",
+    "induction_scores",
+    "logit_attribution",
+    "logit_lens",
+    "mean_loss",
+    "memories",
+    "previous_token_scores",
+    "promoted_logits",
+    "repetition",
+    "writes",
+]

@@ -1,0 +1,111 @@
+"""Direct logit attribution: a logit is a sum, and every part of the model wrote one of its terms.
+
+The axes: B batch, T positions, D d_model, H heads, K d_head, V vocabulary.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from glassformer import _checks as checks
+from glassformer.inside.look import check_stream_is_a_sum, entering, look
+from glassformer.scratch import Transformer
+from glassformer.scratch.attention import split_heads
+from glassformer.scratch.norm import LayerNorm, RMSNorm
+
+
+def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Float[np.ndarray, "*B T D"]]:
+    """What each part adds to the stream, (..., T, D): "embedding", "block 0: head 0", "block 0: feed-forward" ….
+
+    A head writes through its own K rows of W_o; a bias of W_o is no head's, and has an entry of its own. The sum
+    of all is the stream before the final norm.
+
+    Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Derived in chapter 05.
+
+    Raises:
+        ValueError: the model is no pre-norm decoder with a linear head, or it is in training with dropout.
+        TypeError: it is not a NumPy Transformer, or the ids are not integers.
+    """
+    check_stream_is_a_sum(model)
+    seen = look(model, ids)
+    written = {"embedding": seen.arrays("stream", "")[0]}
+    fed = seen.arrays("write", "feed-forward")
+    for i, block in enumerate(model.decoder.blocks):
+        H, W_o = block.attention.n_heads, block.attention.W_o
+        heads = split_heads(entering(seen, i, "attention"), H)  # (..., H, T, K)
+        each = heads @ W_o.weight.reshape(H, -1, W_o.n_out)  # (..., H, T, D)
+        written |= {f"block {i}: head {h}": each[..., h, :, :] for h in range(H)}
+        if W_o.bias is not None:
+            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, fed[i].shape)
+        written[f"block {i}: feed-forward"] = fed[i]
+    return written
+
+
+def logit_attribution(
+    model: Transformer,
+    ids: Integer[np.ndarray, "*B T"],
+    tokens: int | np.integer | Integer[np.ndarray, "*B T"],
+    *,
+    against: int | np.integer | Integer[np.ndarray, "*B T"] | None = None,
+) -> dict[str, Float[np.ndarray, "*B T"]]:
+    """How much each part adds to the logit of `tokens`, at every position: the parts of `writes`, and "biases".
+
+    The sum of all is the logit. `tokens` is one id, or one for each position; with `against`, the logit is the
+    difference between the two tokens', which is what their odds depend on. The final norm is held at the scale
+    that it has here, so that it is linear; "biases" are its own and the head's.
+
+    Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Derived in chapter 05.
+
+    Raises:
+        ValueError: the model is no pre-norm decoder with a linear head, or it is in training with dropout; an
+            id is outside the vocabulary, or `tokens` has another shape than `ids`.
+        TypeError: the model is not a NumPy Transformer, or an id is not an integer.
+    """
+    chosen = _chosen("tokens", tokens, ids, model)
+    others = None if against is None else _chosen("against", against, ids, model)
+
+    def of_chosen(logits: Float[np.ndarray, "*B T V"]) -> Float[np.ndarray, "*B T"]:
+        own = np.take_along_axis(logits, chosen, axis=-1)
+        return (own if others is None else own - np.take_along_axis(logits, others, axis=-1))[..., 0]
+
+    written = writes(model, ids)
+    stream = sum(written.values())
+    norm = model.decoder.norm
+    scaled = frozen(norm, stream)
+    silence = np.zeros_like(stream)
+    unsaid = model.head(silence)  # what the head says of itself: its bias
+    shares = {part: of_chosen(model.head(scaled(write)) - unsaid) for part, write in written.items()}
+    shares["biases"] = of_chosen(model.head(silence + getattr(norm, "bias", 0)))
+    return shares
+
+
+def frozen(norm: LayerNorm | RMSNorm, x: Float[np.ndarray, "*B D"]) -> Callable:
+    """The norm as a linear map: without its bias, and with the scale it has for x, whatever it is given.
+
+    It takes parts that sum to x to parts that sum to norm(x) less the bias.
+    """
+    straight = linear_part(norm)
+    normed, along = norm(x) - getattr(norm, "bias", 0), straight(x)
+    # One is the other times a number for each row. A projection reads it off, whichever norm it is.
+    length = np.maximum(np.vecdot(along, along), np.finfo(x.dtype).tiny)
+    scale = np.vecdot(normed, along) / length
+    return lambda part: straight(part) * scale[..., None]
+
+
+def linear_part(norm: LayerNorm | RMSNorm) -> Callable:
+    """What a norm does besides scaling and bias: LayerNorm takes the mean away, and a gain goes on every feature."""
+    centres = isinstance(norm, LayerNorm)
+    return lambda x: (x - x.mean(axis=-1, keepdims=True) if centres else x) * norm.weight
+
+
+def _chosen(
+    name: str, tokens: int | np.integer | np.ndarray, ids: Integer[np.ndarray, "*B T"], model: Transformer
+) -> Integer[np.ndarray, "*B T 1"]:
+    """One id for every position, with an axis to pick logits by."""
+    tokens = np.asarray(tokens)
+    checks.instance("model", model, Transformer)
+    checks.indices(name, tokens, "vocab_size", model.config.vocab_size)
+    if tokens.ndim:
+        checks.equal(f"{name}.shape", tokens.shape, "ids.shape", ids.shape)
+    return np.broadcast_to(tokens, ids.shape)[..., None]

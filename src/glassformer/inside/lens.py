@@ -1,0 +1,28 @@
+"""The logit lens: what would the model say if it stopped here?
+
+The axes: B batch, T positions, L blocks, V vocabulary.
+"""
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from glassformer.inside.look import look
+from glassformer.scratch import Transformer
+
+
+def logit_lens(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "_ *B T V"]:
+    """Maps ids (..., T) to logits (L + 1, ..., T, V): those of the embeddings alone, then those after each block.
+
+    Final norm and head read the stream early. The last are the model's own logits.
+
+    Source: nostalgebraist 2020, "interpreting GPT: the logit lens". Derived in chapter 05.
+
+    Raises:
+        ValueError: the model is no decoder or has no head, or it is in training with dropout.
+        TypeError: it is not a NumPy Transformer, or the ids are not integers.
+    """
+    seen = look(model, ids)
+    # Each part shows its stream once for every sublayer: a dictionary keeps the last.
+    streams = {part: array for part, _, name, array in seen if name == "stream"}
+    norm = model.decoder.norm  # None with post-norm, where every stream is normed already
+    return np.stack([model.head(x if norm is None else norm(x)) for x in streams.values()])

@@ -1,0 +1,48 @@
+"""What the instruments share: which models they take, and what they take from a trace."""
+
+from jaxtyping import Float, Integer
+from numpy import ndarray
+
+from glassformer import _checks as checks
+from glassformer.scratch import Transformer
+from glassformer.scratch.attention import merge_heads
+from glassformer.trace import Trace, trace
+
+
+def look(model: Transformer, ids: Integer[ndarray, "*B T"]) -> Trace:
+    """What a model computes on its way through `ids` to its final states.
+
+    Raises:
+        ValueError: the model is no decoder, has no head, or is in training with dropout.
+        TypeError: it is not a NumPy Transformer.
+    """
+    check_model(model)
+    with trace() as seen:
+        model.hidden(ids)
+    return seen
+
+
+def check_model(model: Transformer) -> None:
+    """It is a decoder of this room, has a head, and drops nothing of what is to be looked at."""
+    checks.instance("model", model, Transformer)
+    checks.one_of("model.config.family", model.config.family, ("decoder",))
+    checks.has_part("head", model.unembedding)
+    dropout = model.config.dropout
+    if model.training and dropout:
+        raise ValueError(f"the model is in training with dropout={dropout}: call model.eval() first")
+
+
+def check_stream_is_a_sum(model: Transformer) -> None:
+    """What is written adds up, and a linear head reads it: with post-norm, or BERT's head, it is not so."""
+    check_model(model)
+    checks.one_of("model.config.norm_placement", model.config.norm_placement, ("pre",))
+    if model.config.head_transform:
+        raise ValueError("head_transform=True bends what the head reads: a logit is then no sum of writes")
+
+
+def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:
+    """What goes into the last matrix of a sublayer: the heads' outputs side by side, or the neurons."""
+    if sublayer == "feed-forward":
+        return seen.arrays("neurons", sublayer)[block]
+    weights, v = seen.arrays("weights", sublayer)[block], seen.arrays("v", sublayer)[block]
+    return merge_heads(weights @ v)  # (..., T, H·K)
