@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab test book notebooks ledger bench environment
+.PHONY: lab test book notebooks ledger bench experiments models environment
 
 lab: environment  ## read, run and practise, in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/exercises/*.ipynb >/dev/null
@@ -23,6 +23,12 @@ ledger: environment  ## measure the parity ledger again, and write its page
 
 bench: environment  ## ratios of speed and memory, beside transformers and PyTorch
 	@$(VENV)/bin/python benchmarks/bench.py
+
+experiments: environment  ## the long runs whose results the chapters draw: hours, and only those that are missing
+	@$(VENV)/bin/python tools/experiments.py
+
+models: environment  ## train the models that come with the book, and write their page
+	@$(VENV)/bin/python tools/models.py
 
 environment:
 	@$(PYTHON) tools/environment.py

@@ -170,6 +170,20 @@ def forward_and_backward(rounds: int) -> list[Row]:
     ]
 
 
+def loading(rounds: int) -> list[Row]:
+    """From nothing to a trained model in NumPy: a new process, all imports, the book's decoder."""
+
+    def program(text: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", text], check=True)
+
+    t_ours, t_theirs = take_turns(
+        rounds, program("from glassformer import shipped; shipped.load()"), program("import torch")
+    )
+    return [
+        slower("start and load a trained model", "scratch (NumPy)", "import torch", t_ours / t_theirs, 0.3)
+    ]
+
+
 def memory() -> list[Row]:
     """What generating takes beyond the weights and the cache, in a process of its own."""
     rows = []
@@ -235,6 +249,7 @@ PARTS = {
     "small": lambda rounds: generation("4 × 128", SMALL, 200, rounds, (4, 3.5)),
     "forward": forward,
     "backward": lambda rounds: forward_and_backward(4 * rounds),
+    "loading": loading,
     "memory": lambda rounds: memory(),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
-from glassformer import huggingface, scratch
+from glassformer import checkpoints, huggingface, scratch
 from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.published import PUBLISHED, published
@@ -132,7 +132,52 @@ def test_generate_takes_the_strategies(folder):
     greedy = text("--temperature", 0)
     assert greedy == text("--top-k", 1) == text("--top-p", 0.000001) == text("--min-p", 1)
     assert greedy != text("--temperature", 0, "--repetition-penalty", 1e6)
-    assert text("--beams", 3) == text("--beams", 3, "--seed", 5)
+    assert text("--beams", 3).startswith("a")
+
+
+def test_beam_search_draws_nothing_and_says_so(folder):
+    output, status = run(
+        "generate", folder, "--beams", 3, "--temperature", 1, "--top-k", 5, "--seed", 0, "--slide"
+    )
+    assert status == 2
+    assert "draws nothing: leave out --temperature, --top-k, --seed, --slide" in words(output)
+
+
+def test_without_a_model_it_is_shakespeare():
+    output, status = run("generate", "--temperature", 0)
+    assert (status, len(output)) == (0, 1 + 100 + 1)
+    assert output == run("generate", "shakespeare", "--temperature", 0)[0]
+    assert output != run("generate", "--temperature", 0, "--prompt", "ROMEO:")[0]
+    # As much as there is room for, where nobody says how much
+    output, status = run("generate", "--prompt", "to be or not to be " * 6)
+    assert (status, len(output)) == (0, 128 + 1)
+    output, status = run("generate", "--prompt", "to be or not to be " * 6, "--slide")
+    assert (status, len(output)) == (0, 6 * 19 + 100 + 1)
+    output, status = run("generate", "--prompt", "to be or not to be " * 7)
+    assert (status, "context_length=128" in words(output)) == (2, True)
+
+
+@pytest.mark.parametrize("room", ["scratch", "nn"])
+def test_generate_reads_a_date(room):
+    for options in ((), ("--temperature", 0), ("--beams", 3)):
+        output = run("generate", "dates", "--prompt", "the 23rd of November, 1984", "--room", room, *options)
+        assert output == ("1984-11-23\n", 0)
+    output, status = run("generate", "dates", "--prompt", "23/11/1984")
+    assert (status, "text[2]='/' is not one of" in words(output)) == (2, True)
+
+
+def test_an_encoder_does_not_continue():
+    output, status = run("generate", "masked")
+    assert (status, "family='encoder' cannot generate" in words(output)) == (2, True)
+
+
+def test_a_folder_of_the_name_of_a_model(tmp_path, monkeypatch, story):
+    """The book's own come first; ./dates is the folder."""
+    monkeypatch.chdir(tmp_path)
+    assert train(tmp_path / "dates", "--text", story, "--steps", 1)[1] == 0
+    assert run("generate", "dates", "--prompt", "May 1, 2001") == ("2001-05-01\n", 0)
+    output, status = run("generate", "./dates", "--prompt", "once", "--n-new", 3)
+    assert (status, output[:4]) == (0, "once")
 
 
 def test_generate_past_the_context(folder):
@@ -162,7 +207,7 @@ def story(tmp_path_factory):
     return path
 
 
-def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story):
+def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkeypatch):
     output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--sample-every", 2)
     assert status == 0, output
     assert "steps = 4" in output
@@ -176,8 +221,29 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story):
     for room in ("scratch", "nn"):
         output, status = run("generate", tmp_path / "run", "--prompt", "once", "--n-new", 9, "--room", room)
         assert (status, len(output)) == (0, len("once") + 9 + 1)
+    read = []
+    monkeypatch.setattr(
+        checkpoints, "checked_bytes", lambda path, _: read.append(path.name) or path.read_bytes()
+    )
+    assert run("generate", tmp_path / "run", "--prompt", "once", "--n-new", 9)[1] == 0
+    assert sorted(read) == ["model.safetensors", "optimizer.safetensors", "tokenizer.json"]  # each once
     output, status = run("generate", tmp_path / "run", "--prompt", "ONCE")
     assert (status, "text[0]='O' is not one of" in words(output)) == (2, True)
+
+
+def test_what_learned_from_pairs_answers(tmp_path):
+    changes = [
+        part
+        for size in ("model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.validation=0.001")
+        for part in ("--set", size)
+    ]
+    output, status = run("train", tmp_path / "run", "--recipe", "dates", "--steps", 2, *changes)
+    assert status == 0, output
+    prompt = ("--prompt", "23 November 1984")
+    outputs = {run("generate", tmp_path / "run", *prompt, "--room", room) for room in ("scratch", "nn")}
+    [(output, status)] = outputs
+    assert status == 0
+    assert prompt[1] not in output
 
 
 def test_train_goes_on_only_if_asked(tmp_path, story):

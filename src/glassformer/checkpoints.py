@@ -57,6 +57,11 @@ class Checkpoint:
     tokenizer: str | None = None  # its JSON
     task: str | None = None  # the checksum of what it learns from
 
+    @property
+    def best(self) -> Arrays:
+        """The running average of the weights, where there is one."""
+        return self.weights if self.average is None else self.average
+
 
 def save(folder: str | os.PathLike, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
     """Writes a checkpoint to a folder of its own within `folder`, and gives that. Only the last `keep` stay.
@@ -123,16 +128,16 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise FileNotFoundError(f"{folder} is no checkpoint, and has none: there is no {DESCRIPTION}")
     described = _description(place / DESCRIPTION)
     try:
-        files = {name: _checked(place / name, checksum) for name, checksum in described["files"].items()}
+        files = {name: checked_bytes(place / name, checksum) for name, checksum in described["files"].items()}
         return Checkpoint(
             step=described["step"],
             model_config=_model_config(place / DESCRIPTION, described["model"]),
             training=described["training"],
             tokens=described["tokens"],
             task=described.get("task"),
-            weights=_arrays(place, files, MODEL),
-            optimizer=_arrays(place, files, OPTIMIZER),
-            average=_arrays(place, files, AVERAGE) if AVERAGE in files else None,
+            weights=arrays_in(place, files, MODEL),
+            optimizer=arrays_in(place, files, OPTIMIZER),
+            average=arrays_in(place, files, AVERAGE) if AVERAGE in files else None,
             tokenizer=files[TOKENIZER].decode() if TOKENIZER in files else None,
         )
     except KeyError as error:
@@ -149,27 +154,40 @@ def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bo
         ValueError: `room` is neither "scratch" nor "nn"; a file is not what was written; the weights are not
             those of the model.
     """
-    checks.one_of("room", room, ("scratch", "nn"))
     checkpoint = load(folder)
-    weights = checkpoint.average if averaged and checkpoint.average is not None else checkpoint.weights
-    dtype = next(iter(weights.values())).dtype
+    weights = checkpoint.best if averaged else checkpoint.weights
+    return model_of(checkpoint.model_config, weights, room=room)
+
+
+def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> Any:
+    """A `Transformer` of either room with these weights, in evaluation. It computes in float32 at least.
+
+    Raises:
+        ValueError: `room` is neither "scratch" nor "nn", or the weights are not those of such a model.
+    """
+    checks.one_of("room", room, ("scratch", "nn"))
+    dtype = np.result_type(np.float32, *weights.values())
     if room == "scratch":
         from glassformer.scratch import Transformer
 
-        model = Transformer(checkpoint.model_config, generator=None, dtype=dtype)
+        model = Transformer(config, generator=None, dtype=dtype)
         model.load_state_dict(weights)
     else:
         import torch
 
         from glassformer.nn import Transformer
 
-        model = Transformer(checkpoint.model_config, generator=None, dtype=getattr(torch, dtype.name))
-        checks.state_dict(
-            {name: tuple(weight.shape) for name, weight in model.named_parameters()},
-            {name: weight.shape for name, weight in weights.items()},
-        )
+        model = Transformer(config, generator=None, dtype=getattr(torch, dtype.name))
+        shapes = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
+        checks.state_dict(shapes, {name: weight.shape for name, weight in weights.items()})
         model.load_state_dict({name: torch.tensor(weight) for name, weight in weights.items()})
     return model.eval()
+
+
+def in_numpy(model: Any) -> Any:
+    """A PyTorch model's twin in the other room, where one can look inside: a copy of its weights, in evaluation."""
+    weights = {name: weight.detach().cpu().numpy() for name, weight in model.named_parameters()}
+    return model_of(model.config, weights)
 
 
 # training.json
@@ -188,9 +206,9 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
         | {
             package: metadata.version(package) for package in ("glassformer", "numpy", "torch", "safetensors")
         },
-        "files": {name: _checksum(content) for name, content in files.items()},
+        "files": {name: checksum_of(content) for name, content in files.items()},
     }
-    return json.dumps(described | {"checksum": _own_checksum(described)}, indent=2) + "\n"
+    return json.dumps(described | {"checksum": own_checksum_of(described)}, indent=2) + "\n"
 
 
 def _description(path: Path) -> dict[str, Any]:
@@ -204,7 +222,7 @@ def _description(path: Path) -> dict[str, Any]:
     for name in described.get("files", {}):
         if name not in FILES:
             raise ValueError(f"{path} lists {name!r}, which is no file of a checkpoint")
-    if described.pop("checksum", None) != _own_checksum(described):
+    if described.pop("checksum", None) != own_checksum_of(described):
         raise ValueError(f"{path} is not what was written: its checksum is another")
     return described
 
@@ -216,23 +234,25 @@ def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
         raise ValueError(f"{path}: the model's {error}") from error
 
 
-def _own_checksum(described: dict[str, Any]) -> str:
-    return _checksum(json.dumps(described, sort_keys=True).encode())
+def own_checksum_of(described: dict[str, Any]) -> str:
+    """Of a description: what its own field "checksum" has to say."""
+    return checksum_of(json.dumps(described, sort_keys=True).encode())
 
 
 # Files
 
 
-def _checksum(content: bytes) -> str:
+def checksum_of(content: bytes) -> str:
+    """SHA-256, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
-def _checked(path: Path, checksum: str) -> bytes:
+def checked_bytes(path: Path, checksum: str) -> bytes:
     """What a file holds, if it is what was written."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing")
     content = path.read_bytes()
-    if _checksum(content) != checksum:
+    if checksum_of(content) != checksum:
         raise ValueError(
             f"{path} is not what was written: the checksum of its {len(content)} bytes is another, "
             "so it is cut off, damaged or from another checkpoint"
@@ -240,7 +260,8 @@ def _checked(path: Path, checksum: str) -> bytes:
     return content
 
 
-def _arrays(place: Path, files: dict[str, bytes], name: str) -> Arrays:
+def arrays_in(place: Path, files: dict[str, bytes], name: str) -> Arrays:
+    """The arrays of one of the files, which were in `place`."""
     try:
         return arrays_from(files[name])
     except SafetensorError as error:

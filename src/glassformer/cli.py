@@ -4,9 +4,8 @@ import json
 import os
 from collections.abc import Callable
 from enum import StrEnum
-from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -14,6 +13,8 @@ import typer
 from glassformer.config import ModelConfig
 from glassformer.published import PUBLISHED, TEACHING, published
 from glassformer.trace import trace as looking_inside
+from glassformer.train.recipe import NAMES as RECIPES
+from glassformer.train.recipe import Recipe, toml_of
 
 app = typer.Typer(
     add_completion=False,
@@ -23,8 +24,8 @@ app = typer.Typer(
     help="Glassformer: a Transformer you can see through.",
 )
 
-RECIPES = ("modern", "baseline")
 BYTES_AT_MOST = 4 * 1024**3  # a trace that would need more is refused
+N_NEW = 100  # tokens, where nobody says how many
 
 
 class Room(StrEnum):
@@ -105,12 +106,22 @@ def generate(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A folder that train made, one with config.json and model.safetensors, or a hub name.",
+            help="One of the book's own, shakespeare or dates; a folder that train made, or one with config.json and "
+            "model.safetensors; or a hub name.",
         ),
-    ],
-    prompt: Annotated[str, typer.Option(help="The text to continue; for T5, the text to read.")] = "\n",
-    n_new: Annotated[int, typer.Option(help="At most how many new tokens.")] = 100,
-    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest token.")] = 1.0,
+    ] = "shakespeare",
+    prompt: Annotated[
+        str, typer.Option(help="The text to continue; for an encoder–decoder, the text to read.")
+    ] = "\n",
+    n_new: Annotated[
+        int | None,
+        typer.Option(
+            help="At most how many new tokens.", show_default=f"{N_NEW}, or what the context has room for"
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="0 always takes the likeliest token.", show_default="1")
+    ] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
     top_p: Annotated[
         float | None, typer.Option(help="Draw from the likeliest that make up this probability.")
@@ -121,8 +132,10 @@ def generate(
     repetition_penalty: Annotated[
         float | None, typer.Option(help="Above 1: less of what was said already.")
     ] = None,
-    beams: Annotated[int, typer.Option(help="More than 1: beam search instead of drawing.")] = 1,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
+    beams: Annotated[int, typer.Option(help="More than 1: beam search, which draws nothing.")] = 1,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed draws the same text.", show_default="0")
+    ] = None,
     slide: Annotated[
         bool, typer.Option(help="Go on past the model's context, and forget the beginning.")
     ] = False,
@@ -132,16 +145,6 @@ def generate(
     # Imported here, since counting and tracing need none of it.
     from glassformer import generate as generation
 
-    built, encode, decode, stop_ids = _opened(model, room)
-    ids = np.array(encode(prompt), dtype=np.int64)
-    reads = built.config.family == "encoder-decoder"
-    inputs = {"prompt_ids": None if reads else ids, "source": ids if reads else None}
-    if beams > 1:
-        found = _or_complain(
-            generation.beam_search, built, n_new=n_new, n_beams=beams, stop_ids=stop_ids, **inputs
-        )
-        typer.echo(decode(found[0][0]))
-        return
     strategy = {
         "temperature": temperature,
         "top_k": top_k,
@@ -149,26 +152,51 @@ def generate(
         "min_p": min_p,
         "repetition_penalty": repetition_penalty,
     }
+    strategy = {name: value for name, value in strategy.items() if value is not None}
+    if beams > 1:
+        drawing = [*strategy, *(["seed"] if seed is not None else []), *(["slide"] if slide else [])]
+        if drawing:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in drawing)
+            raise typer.BadParameter(
+                f"--beams {beams} looks for the likeliest text and draws nothing: leave out {options}"
+            )
+
+    opened = _opened(model, room)
+    config = opened.model.config
+    ids = np.array(opened.encode(prompt), dtype=np.int64)
+    reads = config.family == "encoder-decoder"
+    if n_new is None:
+        room_left = config.context_length - (1 if reads else len(ids))
+        n_new = N_NEW if slide else max(1, min(N_NEW, room_left))
+    inputs = {
+        "prompt_ids": None if reads else ids,
+        "source": ids if reads else None,
+        "start_id": opened.start_id,
+        "stop_ids": opened.stop_ids,
+    }
+    if beams > 1:
+        found = _or_complain(generation.beam_search, opened.model, n_new=n_new, n_beams=beams, **inputs)
+        typer.echo(opened.decode(found[0][0]))
+        return
     steps = _or_complain(
         generation.stream,
-        built,
+        opened.model,
         n_new=n_new,
-        generator=np.random.default_rng(seed),
-        stop_ids=stop_ids,
+        generator=np.random.default_rng(seed or 0),
         past_context="slide" if slide else "refuse",
         **inputs,
-        **{name: value for name, value in strategy.items() if value is not None},
+        **strategy,
     )
     text = [] if reads else list(ids)
     shown = ""
     for step in steps:
         text.append(int(step[0]))
-        now = decode(text)
+        now = opened.decode(text)
         # A token may be part of a character: what is not whole yet waits for the next one.
         if now.startswith(shown) and not now.endswith("\N{REPLACEMENT CHARACTER}"):
             typer.echo(now[len(shown) :], nl=False)
             shown = now
-    typer.echo(decode(text)[len(shown) :])
+    typer.echo(opened.decode(text)[len(shown) :])
 
 
 @app.command()
@@ -178,7 +206,7 @@ def train(
         Path | None, typer.Option(help="A file of text in UTF-8; without it, the book's Shakespeare.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help=f"What to train and how: {' or '.join(RECIPES)}, or a TOML file.")
+        str, typer.Option(help=f"What to train and how: {', '.join(RECIPES)}; or a TOML file.")
     ] = "modern",
     change: Annotated[
         list[str] | None,
@@ -208,7 +236,6 @@ def train(
     from glassformer import nn
     from glassformer import text as texts
     from glassformer.train import Trainer, continuing
-    from glassformer.train.recipe import Recipe
 
     flags = {
         "steps": steps,
@@ -248,40 +275,62 @@ def train(
     if is_first and not trainer.was_interrupted:
         found = {name: loss for name, loss in records[-1].items() if name.startswith("validation_loss")}
         typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
-        if sampler is not None:
+        if config.family != "encoder":
             typer.echo(f"to let it write: python -m glassformer generate {folder}")
 
 
 def _recipe(source: str | Path) -> str:
     """The text of a recipe of the book's, or of a file."""
     if source in RECIPES:
-        source = resources.files("glassformer") / "assets" / "recipes" / f"{source}.toml"
-    else:
-        source = Path(source)
+        return toml_of(source)
     try:
-        return source.read_text(encoding="utf-8")
+        return Path(source).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"--recipe {source}: {error}; known are {', '.join(RECIPES)}") from None
 
 
-def _opened(name: str, room: Room) -> tuple[Any, Callable, Callable, list[int]]:
-    """The model of that folder or name, what turns text into its ids and back, and the ids that end a text."""
-    from glassformer import checkpoints, huggingface
+class Opened(NamedTuple):
+    """A model, what turns text into its ids and back, and the ids that begin and end what it says."""
+
+    model: Any
+    encode: Callable
+    decode: Callable
+    start_id: int
+    stop_ids: list[int]
+
+
+def _opened(name: str, room: Room) -> Opened:
+    """The model of that name or in that folder. The book's own names come first: ./dates is a folder."""
+    from glassformer import checkpoints, huggingface, shipped
     from glassformer.text import tokenizer_from_json
 
+    if name in shipped.NAMES:
+        return _ours(*_or_complain(shipped.load, name, room=room.value))
     if Path(name).is_dir() and not (Path(name) / "config.json").exists():
         checkpoint = _or_complain(checkpoints.load, name)
         if checkpoint.tokenizer is None:
             raise typer.BadParameter(f"{name} has no tokenizer: it was trained without one")
-        tokenizer = tokenizer_from_json(checkpoint.tokenizer)
-
-        def encode(text: str) -> Any:
-            return _or_complain(tokenizer.encode, text)
-
-        return _or_complain(checkpoints.load_model, name, room=room.value), encode, tokenizer.decode, []
+        built = _or_complain(checkpoints.model_of, checkpoint.model_config, checkpoint.best, room=room.value)
+        return _ours(built, tokenizer_from_json(checkpoint.tokenizer))
     built = _or_complain(huggingface.load, name, room=room.value)
     tokenizer = _or_complain(huggingface.tokenizer, name)
-    return built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, huggingface.stop_ids(name)
+    stop_ids = huggingface.stop_ids(name)
+    return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, 0, stop_ids)
+
+
+def _ours(model: Any, tokenizer: Any) -> Opened:
+    """A model that was trained here, whose tokenizer knows nothing of the ids that stand for no text."""
+    from glassformer.train.recipe import special_ids
+
+    special = special_ids(model.config.family, tokenizer.vocab_size)
+    stop_ids = [special["stop"]] if "stop" in special else []
+    return Opened(
+        model,
+        lambda text: _or_complain(tokenizer.encode, text),
+        lambda ids: tokenizer.decode([i for i in ids if i < tokenizer.vocab_size]),
+        special.get("start", 0),
+        stop_ids,
+    )
 
 
 def _config(name: str) -> ModelConfig:

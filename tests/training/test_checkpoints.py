@@ -229,14 +229,14 @@ def redescribed(place, **changes):
     del described["checksum"]
     described |= changes
     described = {name: value for name, value in described.items() if value is not None}
-    checksum = checkpoints._own_checksum(described)
+    checksum = checkpoints.own_checksum_of(described)
     (place / DESCRIPTION).write_text(json.dumps(described | {"checksum": checksum}))
 
 
 def replaced(place, name, content):
     (place / name).write_bytes(content)
     files = json.loads((place / DESCRIPTION).read_text())["files"]
-    redescribed(place, files=files | {name: checkpoints._checksum(content)})
+    redescribed(place, files=files | {name: checkpoints.checksum_of(content)})
 
 
 FOREIGN = {

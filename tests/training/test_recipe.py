@@ -1,12 +1,11 @@
 """Recipes: a small file becomes a run."""
 
-from importlib import resources
-
 import pytest
 
 from glassformer.config import ModelConfig
-from glassformer.tasks import MaskedToken, NextToken
-from glassformer.train.recipe import DataConfig, Recipe
+from glassformer.dates import date_pairs
+from glassformer.tasks import MaskedToken, NextToken, Pairs
+from glassformer.train.recipe import DataConfig, Recipe, special_ids
 
 SMALL = """
 [data]
@@ -24,10 +23,7 @@ TEXT = "to be, or not to be: that is the question. " * 20
 
 @pytest.mark.parametrize("name", ["baseline", "modern"])
 def test_the_books_recipes_are_of_the_same_size(name):
-    text = (resources.files("glassformer") / "assets" / "recipes" / f"{name}.toml").read_text(
-        encoding="utf-8"
-    )
-    recipe = Recipe.from_toml(text)
+    recipe = Recipe.of_the_book(name)
     _, task, config = recipe.made_for(TEXT + "".join(map(chr, range(33, 80))) * 2)
     assert config.replace(vocab_size=65).parameter_count().total <= 810_000
     assert recipe.training.steps * recipe.training.batch_size * task.length == 1_536_000
@@ -51,6 +47,40 @@ def test_an_encoder_has_an_id_that_covers():
     tokenizer, task, config = recipe.made_for(TEXT)
     assert isinstance(task, MaskedToken)
     assert task.mask_id == tokenizer.vocab_size == config.vocab_size - 1
+
+
+def test_an_encoder_decoder_learns_pairs():
+    recipe = Recipe.from_toml(SMALL, ["model.family=encoder-decoder", "data.pairs=dates", "data.length=50"])
+    tokenizer, task, config = recipe.made_for(TEXT)
+    assert isinstance(task, Pairs)
+    pairs = date_pairs()
+    assert len(task.sources) == len(pairs)
+    for i in (0, 70_000):
+        assert tokenizer.decode(task.sources[i]) == pairs[i].source
+        assert tokenizer.decode(task.targets[i]) == pairs[i].target
+    # The decoder's own two ids come after the characters, and start and stop a text.
+    V = tokenizer.vocab_size
+    inputs, targets = task.batch(0)
+    assert set(inputs["ids"][:, 0]) == {V}
+    assert set(targets[:, -1]) == {V + 1}
+    assert (config.vocab_size, config.context_length) == (V + 2, 50)
+    assert len(task.held_out) == 7305
+    assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_the_ids_that_stand_for_no_text():
+    assert special_ids("decoder", 65) == {}
+    assert special_ids("encoder", 65) == {"mask": 65}
+    assert special_ids("encoder-decoder", 50) == {"start": 50, "stop": 51}
+    with pytest.raises(ValueError, match="family='gpt' is not one of"):
+        special_ids("gpt", 3)
+
+
+@pytest.mark.parametrize("name", ["shakespeare", "masked", "dates"])
+def test_the_recipes_of_the_shipped_models_make_a_run(name):
+    _, task, config = Recipe.of_the_book(name).made_for(TEXT * 20)
+    assert config.family == task.family
+    assert task.length <= config.context_length
 
 
 def test_byte_pairs():
@@ -77,6 +107,17 @@ def test_byte_pairs():
         (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
         (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
         (SMALL, ["data.vocab_size=300"], "characters have one already"),
+        (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates'"),
+        (
+            SMALL,
+            ["data.pairs=dates", "data.text=mine.txt"],
+            r"text='mine\.txt' does not go with pairs='dates'",
+        ),
+        (
+            SMALL,
+            ["data.pairs=dates", "data.tokenizer=bytepairs", "data.vocab_size=300"],
+            "tokenizer='bytepairs' does not go with pairs='dates'",
+        ),
         (SMALL.replace("d_model = 8", ""), [], r"\[model\] needs the field 'd_model'"),
         (SMALL.replace("steps = 3", ""), [], "TrainingConfig needs the field 'steps'"),
     ],
@@ -91,6 +132,7 @@ def test_what_is_wrong_is_named(text, changes, message):
     ("changes", "text", "message"),
     [
         (["model.family=encoder-decoder"], TEXT, "learns from pairs of texts"),
+        (["data.pairs=dates"], TEXT, "pairs='dates' are for family=\"encoder-decoder\", not 'decoder'"),
         (["model.n_heads=3"], TEXT, "d_model=8 is not divisible by n_heads=3"),
         ([], "short", "length=8 needs at least"),
     ],
@@ -103,3 +145,8 @@ def test_what_does_not_fit_the_text_is_named(changes, text, message):
 def test_the_share_for_validation_must_leave_something():
     with pytest.raises(ValueError, match=r"validation=0\.0 must be positive"):
         DataConfig(validation=0.0)
+
+
+def test_a_recipe_that_the_book_has_not_is_refused():
+    with pytest.raises(ValueError, match=r"name='moderne' is not one of 'modern', 'baseline'"):
+        Recipe.of_the_book("moderne")

@@ -6,25 +6,45 @@
                                 n_heads = 4                 learning_rate = 1e-3
 
 The fields of [model] are those of `ModelConfig`, less the two sizes that follow from the data, and those of
-[training] are `TrainingConfig`'s.
+[training] are `TrainingConfig`'s. An encoder–decoder learns from pairs: `pairs = "dates"` in [data].
 """
 
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from importlib import resources
 from typing import Any
 
 import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.tasks import MaskedToken, NextToken
+from glassformer.dates import date_pairs
+from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
 
+NAMES = ("modern", "baseline", "shakespeare", "masked", "dates")
+"""The book's recipes: two to compare, and those of the models that come with the book."""
+
 TOKENIZERS = ("characters", "bytepairs")
 FROM_THE_DATA = ("vocab_size", "context_length")
+PAIRS = {"dates": date_pairs}
+SPECIAL = {"decoder": (), "encoder": ("mask",), "encoder-decoder": ("start", "stop")}
+
+
+def special_ids(family: str, n_own: int) -> dict[str, int]:
+    """The ids that stand for no text, by name; they come after a tokenizer's `n_own` ids.
+
+    An encoder has "mask", which covers a token. An encoder–decoder has "start", from which the decoder goes on, and
+    "stop", which ends its text.
+
+    Raises:
+        ValueError: there is no such family.
+    """
+    checks.one_of("family", family, SPECIAL)
+    return {name: n_own + i for i, name in enumerate(SPECIAL[family])}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +52,13 @@ class DataConfig:
     """How a text becomes what a model reads.
 
     Raises:
-        ValueError: a field is out of its range, or `vocab_size` is there without byte pairs, or missing with them.
+        ValueError: a field is out of its range; `vocab_size` is there without byte pairs, or missing with them;
+            there are pairs and also a text, or byte pairs.
         TypeError: a field holds the wrong kind of thing.
     """
 
     text: str | None = None  # a file; without it, the book's Shakespeare
+    pairs: str | None = None  # "dates": no text, but pairs of texts, which are made
     tokenizer: str = "characters"
     vocab_size: int | None = None  # of byte pairs; characters are as many as there are
     length: int = 64  # of a window, and the model's context
@@ -46,6 +68,14 @@ class DataConfig:
         if self.text is not None:
             checks.instance("text", self.text, str)
         checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.pairs is not None:
+            checks.one_of("pairs", self.pairs, PAIRS)
+            for name, plain in (("text", None), ("tokenizer", "characters")):
+                if getattr(self, name) != plain:
+                    raise ValueError(
+                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are made "
+                        "and made of characters"
+                    )
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(
                 f'vocab_size={self.vocab_size} with tokenizer="{self.tokenizer}": byte pairs need the size of '
@@ -93,6 +123,16 @@ class Recipe:
         checks.fields("[model]", model, [f.name for f in known], required)
         return cls(data=DataConfig(**data), model=model, training=TrainingConfig.from_fields(training))
 
+    @classmethod
+    def of_the_book(cls, name: str, changes: Sequence[str] = ()) -> "Recipe":
+        """The book's recipe of that name, with changes as `from_toml` takes them.
+
+        Raises:
+            ValueError: there is no such recipe, or a change breaks a rule.
+            TypeError: a field holds the wrong kind of thing.
+        """
+        return cls.from_toml(toml_of(name), changes)
+
     def to_toml(self) -> str:
         """The recipe as a file, every field of [data] and [training] with its value."""
         parts = {"data": asdict(self.data), "model": self.model, "training": asdict(self.training)}
@@ -105,32 +145,62 @@ class Recipe:
 
     def made_for(
         self, text: str
-    ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken, ModelConfig]:
+    ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
         """The tokenizer of a text, the task of learning it, and the configuration of a model that can.
 
-        A decoder learns which token is next, an encoder which was covered; the id that covers comes after the
-        tokenizer's own.
+        A decoder learns which token is next, an encoder which was covered, an encoder–decoder one text of a pair
+        from the other; pairs are made, and `text` is not looked at. Where ids stand for no text, they are those
+        of `special_ids`.
 
         Raises:
-            ValueError: the model is an encoder–decoder, for which a single text has no pairs; the text is too
-                short; or the configuration breaks a rule.
+            ValueError: an encoder–decoder has no pairs, or another model has; the text is too short; or the
+                configuration breaks a rule.
         """
         family = self.model.get("family", "decoder")
-        if family == "encoder-decoder":
+        if family == "encoder-decoder" and self.data.pairs is None:
             raise ValueError('family="encoder-decoder" learns from pairs of texts, and here is only one text')
+        if family != "encoder-decoder" and self.data.pairs is not None:
+            raise ValueError(f'pairs={self.data.pairs!r} are for family="encoder-decoder", not {family!r}')
+        if self.data.pairs is not None:
+            pairs = PAIRS[self.data.pairs]()
+            texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
+            text = "".join(texts)
         if self.data.tokenizer == "characters":
             tokenizer = CharTokenizer.from_text(text)
         else:
             tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size)
-        ids, V = np.asarray(tokenizer.encode(text)), tokenizer.vocab_size
-        given = (ids, self.data.length, self.training.batch_size, self.training.seed)
+        V = tokenizer.vocab_size
+        special = special_ids(family, V)
+        sizes = {"vocab_size": V + len(special), "context_length": self.data.length}
+        config = ModelConfig(**self.model | sizes)
+
+        seen, validation = (self.training.batch_size, self.training.seed), self.data.validation
+        if family == "encoder-decoder":
+            # All in one go, and then cut into the texts again
+            ids = np.split(tokenizer.encode(text), np.cumsum([len(text) for text in texts])[:-1])
+            sources, targets = ids[: len(pairs)], ids[len(pairs) :]
+            start, stop = special["start"], special["stop"]
+            # Padding is never looked at, so that it needs no id of its own.
+            task = Pairs(
+                sources, targets, *seen, start_id=start, stop_id=stop, pad_id=stop, validation=validation
+            )
+            return tokenizer, task, config
+        given = (np.asarray(tokenizer.encode(text)), self.data.length, *seen)
         if family == "encoder":
-            task = MaskedToken(*given, mask_id=V, validation=self.data.validation)
-            V += 1
-        else:
-            task = NextToken(*given, validation=self.data.validation)
-        config = ModelConfig(**self.model | {"vocab_size": V, "context_length": self.data.length})
-        return tokenizer, task, config
+            return tokenizer, MaskedToken(*given, mask_id=special["mask"], validation=validation), config
+        return tokenizer, NextToken(*given, validation=validation), config
+
+
+def toml_of(name: str) -> str:
+    """The file of one of the book's recipes.
+
+    Raises:
+        ValueError: there is no such recipe.
+    """
+    checks.one_of("name", name, NAMES)
+    return (resources.files("glassformer") / "assets" / "recipes" / f"{name}.toml").read_text(
+        encoding="utf-8"
+    )
 
 
 def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:

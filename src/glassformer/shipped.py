@@ -1,0 +1,72 @@
+"""Models that come with the book: small, trained, and loaded in a moment, without PyTorch.
+
+    model, tokenizer = shipped.load()
+    model, tokenizer = shipped.load("dates", room="nn")
+
+```
+assets/models/shakespeare/
+├── model.safetensors   the weights, in float16
+├── config.json         the configuration
+├── tokenizer.json
+└── card.json           what it is, what it learned from and how well; what it cannot do; a checksum of every file
+```
+
+`make models` trains them again, each from its recipe.
+"""
+
+import json
+from importlib import resources
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.checkpoints import MODEL, TOKENIZER, arrays_in, checked_bytes, model_of, own_checksum_of
+from glassformer.config import ModelConfig
+from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
+
+NAMES = ("shakespeare", "masked", "dates")
+"""A decoder, an encoder and an encoder–decoder."""
+
+CONFIG, CARD = "config.json", "card.json"
+PLACE = resources.files("glassformer") / "assets" / "models"
+
+
+def load(
+    name: str = "shakespeare", *, room: str = "scratch"
+) -> tuple[Any, CharTokenizer | BytePairTokenizer]:
+    """The model of that name as a `Transformer` of either room, in evaluation, and its tokenizer.
+
+    The weights become float32. Ids that stand for no text, such as the one that covers a character, are
+    `card(name)["ids"]`.
+
+    Used from chapter 00 on.
+
+    Raises:
+        ValueError: there is no such model; `room` is neither "scratch" nor "nn"; a file is not what was written.
+        FileNotFoundError: a file is missing.
+    """
+    checks.one_of("room", room, ("scratch", "nn"))
+    folder, files = PLACE / name, card(name)["files"]
+    content = {file: checked_bytes(folder / file, checksum) for file, checksum in files.items()}
+    config = ModelConfig.from_json(content[CONFIG].decode())
+    model = model_of(config, arrays_in(folder, content, MODEL), room=room)
+    return model, tokenizer_from_json(content[TOKENIZER].decode())
+
+
+def card(name: str = "shakespeare") -> dict[str, Any]:
+    """What is known of a model, as the page "The models of this book" shows it.
+
+    Raises:
+        ValueError: there is no such model, or its card is not what was written.
+        FileNotFoundError: its card is missing.
+    """
+    checks.one_of("name", name, NAMES)
+    path = PLACE / name / CARD
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
+    if not isinstance(found, dict) or found.pop("checksum", None) != own_checksum_of(found):
+        raise ValueError(f"{path} is not what was written: its checksum is another")
+    return found

@@ -1,0 +1,427 @@
+"""The models that come with the book: whole, small, what their cards say, and loaded without PyTorch."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer import nn, scratch, shipped, text
+from glassformer.checkpoints import in_numpy, model_of
+from glassformer.dates import TARGET_PLACES, date_pairs
+from glassformer.generate import generate
+from glassformer.inside import mean_loss
+from glassformer.scratch import cross_entropy
+from glassformer.shipped import CARD, NAMES, card, load
+from glassformer.tasks import MaskedToken, NextToken
+from glassformer.trace import trace
+from glassformer.train import Trainer
+from glassformer.train.recipe import Recipe, special_ids
+from tools import models as tool
+
+BYTES_AT_MOST = 2_000_000  # of a model, all files together
+
+
+def recipe_of(name):
+    return Recipe.of_the_book(name)
+
+
+@cache
+def made(name):
+    """Tokenizer, task and configuration."""
+    return recipe_of(name).made_for(text.corpus())
+
+
+# What is there
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_small_and_described(name):
+    folder = shipped.PLACE / name
+    sizes = {path.name: len(path.read_bytes()) for path in folder.iterdir()}
+    assert sum(sizes.values()) <= BYTES_AT_MOST
+    found = card(name)
+    assert sizes.keys() == {*found["files"], CARD}
+    assert sum(sizes.values()) - sizes[CARD] == found["bytes"]
+    assert {path.name for path in shipped.PLACE.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_was_made_by_its_recipe_as_it_is_now(name):
+    """A recipe that was changed since would make another model: make models."""
+    recipe, found = recipe_of(name), card(name)
+    assert found["recipe"] == tomllib.loads(tool.toml_of(name))
+    assert found["changes"] == []
+    model, tokenizer = load(name)
+    made_tokenizer, task, config = made(name)
+    assert model.config == config
+    assert tokenizer.to_json() == made_tokenizer.to_json()
+    assert found["ids"] == special_ids(config.family, tokenizer.vocab_size)
+    assert found["family"] == config.family == task.family
+    assert found["parameters"] == sum(weight.size for weight in model.named_parameters().values())
+    assert found["averaged"] == (recipe.training.ema is not None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_weights_are_numbers_that_float16_has(name):
+    model, _ = load(name)
+    for weight in model.named_parameters().values():
+        assert weight.dtype == np.float32
+        np.testing.assert_array_equal(weight.astype(np.float16).astype(np.float32), weight)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_rooms_agree(name):
+    in_numpy, tokenizer = load(name)
+    in_torch, _ = load(name, room="nn")
+    ids = np.random.default_rng(0).integers(0, tokenizer.vocab_size, (2, 20))
+    inputs = {"ids": ids} | ({"source": ids[:, ::-1].copy()} if name == "dates" else {})
+    expected = in_numpy(**inputs)
+    with torch.no_grad():
+        found = in_torch(**{key: torch.from_numpy(array) for key, array in inputs.items()}).numpy()
+    # Rounding of float32, in logits of size ten or so
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+
+
+def test_each_call_gives_a_model_of_its_own():
+    (first, _), (second, _) = load("dates"), load("dates")
+    first.token_embedding.weight[...] = 0
+    assert second.token_embedding.weight.any()
+
+
+# What the cards say
+
+
+def loss(model, batches):
+    """The mean loss over some batches, in NumPy, and how many targets they have."""
+    pairs = [(model(**inputs), targets) for inputs, targets in batches]
+    logits = np.concatenate([x.reshape(-1, x.shape[-1]) for x, _ in pairs])
+    targets = np.concatenate([t.reshape(-1) for _, t in pairs])
+    return float(cross_entropy(logits, targets, ignore_index=-100)), int((targets != -100).sum())
+
+
+def first_batches(task, n):
+    return [batch for _, batch in zip(range(n), task.validation(), strict=False)]
+
+
+def test_the_decoder_is_as_good_as_its_card_says():
+    model, _ = load("shakespeare")
+    _, task, config = made("shakespeare")
+    found = card("shakespeare")
+    windows = {f"{config.context_length} characters": config.context_length, "64 characters": 64}
+    assert found["losses"].keys() == windows.keys()
+    for words, length in windows.items():
+        # All of the validation text, in NumPy: the card was made with PyTorch.
+        shorter = NextToken(np.concatenate([task.ids, task.held_out]), length, 64, 0)
+        assert mean_loss(model, shorter.validation()) == pytest.approx(found["losses"][words], abs=1e-4)
+    assert found["losses"]["64 characters"] > found["losses"][f"{config.context_length} characters"]
+    assert found["losses"][f"{config.context_length} characters"] <= 1.45
+
+
+def test_the_landmarks_are_entropies_of_the_validation_text():
+    held_out = text.split(np.arange(len(text.corpus())))[1]
+    characters = text.corpus()[held_out[0] :]
+    single, pairs = Counter(characters), Counter(pairwise(characters))
+    before = Counter(characters[:-1])
+
+    def nats(counts, condition=None):
+        n = sum(counts.values())
+        return -sum(
+            c / n * np.log(c / (n if condition is None else condition[key[0]])) for key, c in counts.items()
+        )
+
+    found = card("shakespeare")["landmarks"]
+    assert found == {
+        "every character alike": pytest.approx(np.log(65), abs=1e-4),
+        "how frequent each character is": pytest.approx(nats(single), abs=1e-4),
+        "the character before": pytest.approx(nats(pairs, before), abs=1e-4),
+    }
+    frequent = found["how frequent each character is"]
+    assert card("masked")["landmarks"]["how frequent each character is"] == frequent
+
+
+def test_the_encoder_is_as_good_as_its_card_says():
+    model, tokenizer = load("masked")
+    _, task, _ = made("masked")
+    assert isinstance(task, MaskedToken)
+    batches, found = first_batches(task, 8), card("masked")
+    part, n = loss(model, batches)
+    assert n >= 1500
+    assert part == pytest.approx(found["losses"]["covered characters"], abs=0.15)
+    right = sum(int((model(**inputs).argmax(-1) == targets).sum()) for inputs, targets in batches)
+    assert right / n == pytest.approx(found["accuracy"]["right"], abs=0.04)
+    assert found["accuracy"]["right"] > 0.5 > 2 * found["accuracy"]["always the most frequent"]
+    covered, filled, truth = found["sample"][0]
+    ids = np.array([found["ids"]["mask"] if c == "_" else tokenizer.encode(c)[0] for c in covered])
+    said = tokenizer.decode(model(ids).argmax(-1))
+    assert "".join(s if c == "_" else c for s, c in zip(said, covered, strict=True)) == filled
+    assert all(c in ("_", t) for c, t in zip(covered, truth, strict=True))
+
+
+def answers(model, tokenizer, sources):
+    ids = card("dates")["ids"]
+    found = generate(
+        model,
+        None,
+        11,
+        temperature=0,
+        source=[tokenizer.encode(source) for source in sources],
+        start_id=ids["start"],
+        stop_ids=[ids["stop"]],
+    )
+    return [tokenizer.decode(out[1:-1]) if out[-1] == ids["stop"] else None for out in found]
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """Days that are kept for validation, and those to train on."""
+    pairs = date_pairs()
+    _, task, _ = made("dates")
+    training, held_out = set(range(len(pairs))) - set(task.held_out.tolist()), task.held_out
+    return [pairs[i] for i in held_out], [pairs[i] for i in training]
+
+
+def test_no_day_of_validation_is_learned_in_any_form(unseen):
+    held_out, training = unseen
+    assert len(held_out) == card("dates")["accuracy"]["asked"] == 7305
+    assert not {pair.target for pair in held_out} & {pair.target for pair in training}
+
+
+def test_the_encoder_decoder_reads_dates_that_it_has_never_seen(unseen):
+    found = card("dates")["accuracy"]
+    assert found["right"] >= 0.99
+    assert found["right"] == pytest.approx(1 - found["wrong"] / found["asked"], abs=1e-4)
+    held_out = unseen[0][:200]
+    said = answers(*load("dates"), [pair.source for pair in held_out])
+    wrong = [(p.source, s) for p, s in zip(held_out, said, strict=True) if p.target != s]
+    assert len(wrong) <= 6, wrong  # 99 % of 200 would be 2 wrong; three times as many are out of the question
+    for source, answer, right in card("dates")["sample"]:
+        assert answers(*load("dates"), [source]) == [answer], right
+
+
+def test_cross_attention_looks_where_it_is_written(unseen):
+    """In NumPy, pair by pair, what the card says of all; and far above looking anywhere."""
+    model, tokenizer = load("dates")
+    start, found = card("dates")["ids"]["start"], card("dates")["alignment"]
+    held_out, hits = unseen[0][:150], {part: 0 for part in TARGET_PLACES}
+    for pair in held_out:
+        ids = np.array([start, *tokenizer.encode(pair.target)[:-1]])
+        with trace() as seen:
+            model(ids, source=tokenizer.encode(pair.source))
+        top = np.stack(seen.arrays("weights", "cross-attention")).argmax(axis=-1)  # (layers, H, T)
+        for part, target in TARGET_PLACES.items():
+            inside = range(pair.places[part].start, pair.places[part].stop)
+            hits[part] = hits[part] + np.isin(top[:, :, target], inside).mean(axis=-1) / len(held_out)
+    for part, shares in hits.items():
+        np.testing.assert_allclose(shares, found[part]["heads"], atol=0.12)  # 150 of 7305
+        assert np.max(found[part]["heads"]) > 0.9 > 0.4 > found[part]["anywhere"]
+
+
+# Loading
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numpy_needs_no_torch(name):
+    program = (
+        "import sys; from glassformer import shipped;"
+        f"model, tokenizer = shipped.load({name!r}); shipped.card({name!r});"
+        "raise SystemExit('torch' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """A copy that can be damaged."""
+    shutil.copytree(str(shipped.PLACE), tmp_path / "models")
+    monkeypatch.setattr(shipped, "PLACE", tmp_path / "models")
+    return tmp_path / "models" / "dates"
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json", "card.json"])
+def test_damaged_files_are_refused_by_name(copy, file):
+    path = copy / file
+    content = path.read_bytes()
+    middle = len(content) // 2
+    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    for damaged in (content[:-9], flipped, b"", content + b"\n{}"):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{file} is not"):
+            load("dates")
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=f"{file} is missing"):
+        load("dates")
+    path.write_bytes(content)
+    load("dates")
+
+
+def test_a_card_that_was_edited_is_refused(copy):
+    path = copy / CARD
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"right": 0.9', '"right": 1.9'), encoding="utf-8"
+    )
+    for call in (load, card):
+        with pytest.raises(ValueError, match=r"card\.json is not what was written"):
+            call("dates")
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_bad_input():
+    for call in (load, card):
+        with pytest.raises(ValueError, match="name='hamlet' is not one of 'shakespeare', 'masked', 'dates'"):
+            call("hamlet")
+    with pytest.raises(ValueError, match="room='jax' is not one of 'scratch', 'nn'"):
+        load(room="jax")
+
+
+@pytest.mark.parametrize("room", ["scratch", "nn"])
+def test_weights_of_another_model_are_refused(room):
+    model, _ = load("dates")
+    weights = model.state_dict()
+    with pytest.raises(ValueError, match=r"token_embedding\.weight"):
+        model_of(model.config.replace(d_model=32, d_ff=172), weights, room=room)
+    del weights["token_embedding.weight"]
+    with pytest.raises(ValueError, match=r"token_embedding\.weight"):
+        model_of(model.config, weights, room=room)
+
+
+@pytest.mark.parametrize("room", ["scratch", "nn"])
+def test_half_becomes_single_and_double_stays(room):
+    model, _ = load("dates")
+    for given, dtype in (("float16", "float32"), ("float32", "float32"), ("float64", "float64")):
+        weights = {name: weight.astype(given) for name, weight in model.state_dict().items()}
+        built = model_of(model.config, weights, room=room)
+        assert str(built.token_embedding.weight.dtype).removeprefix("torch.") == dtype
+        assert not built.training
+
+
+def test_a_twin_in_numpy_has_a_copy_of_the_weights():
+    model, _ = load("dates", room="nn")
+    expected = load("dates")[0].state_dict()
+    twin = in_numpy(model.train())
+    assert not twin.training
+    with torch.no_grad():
+        model.token_embedding.weight.zero_()
+    found = twin.state_dict()
+    assert found.keys() == expected.keys()
+    for name, weight in found.items():
+        np.testing.assert_array_equal(weight, expected[name])
+
+
+# The command that makes them
+
+SMALL = {
+    "shakespeare": ["data.length=16", "data.validation=0.004"],
+    "masked": ["data.length=16", "data.validation=0.004"],
+    "dates": ["data.validation=0.001"],
+}
+TINY = ["model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=8", "training.steps=3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, name):
+    arguments = [name, *(part for change in SMALL[name] + TINY for part in ("--set", change))]
+    page = tool.PAGE.read_bytes()
+    files = []
+    for folder in ("first", "second"):
+        monkeypatch.setattr(sys, "argv", ["models.py", *arguments, "--to", str(tmp_path / folder)])
+        assert tool.main() == 0
+        files.append({path.name: path.read_bytes() for path in (tmp_path / folder / name).iterdir()})
+    assert files[0] == files[1]
+    assert f"{name}: " in capsys.readouterr().out
+    assert tool.PAGE.read_bytes() == page  # a try is not the book's
+
+    monkeypatch.setattr(shipped, "PLACE", tmp_path / "first")
+    model, _ = load(name)
+    assert model.config.d_model == 8
+    found = card(name)
+    assert found["changes"][-1] == "training.steps=3"
+    assert all(np.isfinite(list(found["losses"].values())))
+    assert tool.section(found).startswith(f"## {name}: ")
+
+    if name != "masked":  # it takes the least time
+        return
+    # Measuring the weights again finds the same.
+    (tmp_path / "second" / name / CARD).unlink()
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--measure"])
+    assert tool.main() == 0
+    assert files[1] == {path.name: path.read_bytes() for path in (tmp_path / "second" / name).iterdir()}
+
+
+def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
+    recipe = Recipe.of_the_book("masked", [*SMALL["masked"], *TINY, "training.device=cpu"])
+    _, task, config = recipe.made_for(text.corpus())
+    weights = tool.trained(recipe, task, config)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
+    trainer = Trainer(model, task, recipe.training, progress=False)
+    trainer.run()
+    for name, average in trainer.average.items():
+        np.testing.assert_array_equal(weights[name], average.numpy().astype(np.float16))
+    last = model.token_embedding.weight.detach().numpy().astype(np.float16)
+    assert not np.array_equal(weights["token_embedding.weight"], last)
+
+
+def test_writing_replaces_all_files_at_once(tmp_path):
+    folder = tmp_path / "models" / "one"
+    tool.write(folder, {"a": b"1", "b": b"2"})
+    tool.write(folder, {"a": b"3", "c": b"4"})
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "c": b"4"}
+    assert os.listdir(folder.parent) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["hamlet"], "'hamlet' is not one of shakespeare, masked, dates"),
+        (["dates", "--set", "training.steps=3"], "say with --to where it goes"),
+    ],
+)
+def test_what_the_command_refuses(monkeypatch, capsys, arguments, said):
+    monkeypatch.setattr(sys, "argv", ["models.py", *arguments])
+    with pytest.raises(SystemExit):
+        tool.main()
+    assert said in capsys.readouterr().err
+
+
+# The page
+
+
+def test_the_page_is_made_of_the_cards():
+    assert tool.PAGE.read_text(encoding="utf-8") == tool.page([card(name) for name in NAMES]), (
+        "python tools/models.py --page"
+    )
+
+
+def test_the_page_shows_what_counts():
+    page = tool.PAGE.read_text(encoding="utf-8")
+    for name in NAMES:
+        found = card(name)
+        assert f"{found['parameters']:,}" in page
+        assert all(limit in page for limit in found["limits"])
+    for nats in (card("shakespeare")["losses"] | card("shakespeare")["landmarks"]).values():
+        assert re.search(rf"\D{nats:.3f}\D", page)
+    assert f"{100 * card('dates')['accuracy']['right']:.2f} %" in page
+    assert card("shakespeare")["sample"]["text"].strip() in page
+
+
+def test_the_sample_on_the_page_is_what_the_model_writes():
+    model, tokenizer = load("shakespeare")
+    sample = card("shakespeare")["sample"]
+    [ids] = generate(
+        model,
+        tokenizer.encode(sample["prompt"]),
+        40,
+        temperature=sample["temperature"],
+        generator=np.random.default_rng(sample["seed"]),
+    )
+    assert isinstance(model, scratch.Transformer)
+    assert sample["text"].startswith(tokenizer.decode(ids))
