@@ -630,16 +630,17 @@ def test_gradients_that_are_not_clipped_are_still_measured():
     np.testing.assert_array_equal(linear.gradients()["weight"], [[30, 40]])
 
 
-def test_adam_uncorrected_begins_with_steps_three_times_too_long():
-    def first_step():
+def test_adam_uncorrected_begins_with_steps_three_times_too_long_or_half_too_short():
+    def first_step(betas):
         linear = scratch.Linear(1, 1, bias=False, generator=None, dtype=np.float64)
         linear.accumulate(weight=np.array([[-5.0]]))
-        scratch.AdamW(linear, learning_rate=0.01, weight_decay=0.0).step()
+        scratch.AdamW(linear, learning_rate=0.01, betas=betas, weight_decay=0.0).step()
         return linear.weight.item()
 
-    assert first_step() == pytest.approx(0.01)
+    assert first_step((0.9, 0.999)) == pytest.approx(0.01)
     with put_in("adam-uncorrected"):
-        assert first_step() == pytest.approx(0.01 * 0.1 / math.sqrt(0.001))  # 3.16 times
+        assert first_step((0.9, 0.999)) == pytest.approx(0.01 * 0.1 / math.sqrt(0.001))  # 3.16 times
+        assert first_step((0.9, 0.95)) == pytest.approx(0.01 * 0.1 / math.sqrt(0.05))  # and 0.45 times
 
 
 @both_rooms

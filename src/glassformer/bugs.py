@@ -160,7 +160,7 @@ ATTENTION = (
         symptom=(
             "No error. The scores are √d_head times too large, so the weights begin near 0 and 1, where "
             "softmax is flat: hardly any gradient reaches the queries and keys. The wider the heads, the "
-            "worse."
+            "worse; with heads of 16 numbers a small model learns nearly as well."
         ),
         caught_by=("tests/layers/test_by_hand.py::test_attention",),
         edits=(
@@ -182,8 +182,8 @@ ATTENTION = (
         title="The softmax ran over the wrong axis",
         symptom=(
             "No error: the shape is the same. The columns of the weights sum to 1, not the rows. What a query "
-            "gets depends on all queries, later ones too, so the loss in training profits from a future that "
-            "generating does not have."
+            "gets depends on all queries, later ones too. The loss profits from that future and sinks far "
+            "below what text allows. Generating has no future, and the text is noise."
         ),
         caught_by=("tests/layers/test_by_hand.py::test_attention",),
         edits=(
@@ -217,7 +217,8 @@ ATTENTION = (
         symptom=(
             "No error, and no hidden value gets through. But hidden keys still take their share: rows of "
             "weights sum to less than 1, the first ones least, and by how much depends on tokens still to "
-            "come."
+            "come. A model learns to read them from that alone: the loss sinks far below what text allows, "
+            "and the text is noise."
         ),
         caught_by=("tests/layers/test_by_hand.py::test_attention",),
         edits=(
@@ -309,7 +310,7 @@ ATTENTION = (
         symptom=(
             "No error: the shape is right. But a row of the result holds several positions of one head in "
             "place of all heads of one position, so that a position is handed what others saw, later ones "
-            "too. With one head, or one token, nothing is wrong."
+            "too. The loss stays too high. With one head, or one token, nothing is wrong."
         ),
         caught_by=("tests/layers/test_by_hand.py::test_heads_are_runs_of_neighbouring_dimensions",),
         edits=(
@@ -356,7 +357,7 @@ POSITIONS = (
         symptom=(
             "No error. An encoder sees a bag of words: shuffle them, and every token keeps its vector. A "
             "decoder's first layer, too, sees its past as a bag; its causal mask lets deeper layers find some "
-            "order all the same."
+            "order all the same, but the loss stays too high."
         ),
         caught_by=(
             "tests/layers/test_references.py::test_a_whole_layer_of_llama",
@@ -396,7 +397,8 @@ POSITIONS = (
         title="The values were turned along with the queries and keys",
         symptom=(
             "No error. Queries and keys that are turned meet in a dot product, where only the distance is "
-            "left; values meet nothing, and what they bring now depends on where the text begins."
+            "left; values meet nothing, and what they bring now depends on where the text begins. It costs a "
+            "little, which shows only beside the right model's loss."
         ),
         caught_by=("tests/layers/test_references.py::test_a_whole_layer_of_llama",),
         edits=(
@@ -428,8 +430,8 @@ POSITIONS = (
         title="The relative position was query minus key",
         symptom=(
             "No error. T5's decoder takes its whole past for future and puts all of it in bucket 0: it knows "
-            "no distance. Its encoder swaps left and right, which shows only with loaded weights. ALiBi does "
-            "not care."
+            "no distance, and the loss stays too high. Its encoder swaps left and right, which shows only "
+            "with loaded weights. ALiBi does not care."
         ),
         caught_by=("tests/layers/test_by_hand.py::test_relative_positions",),
         edits=(
@@ -453,7 +455,10 @@ BLOCK = (
         title="The sublayer replaced the stream, and did not add to it",
         symptom=(
             "No error. A token's own vector is gone after the first sublayer, and the gradient has to pass "
-            "through every sublayer on its way back: there is no path around."
+            "through every sublayer on its way back: there is no path around. Two blocks learn about as well "
+            "even so. But where what the sublayers add begins at 0, nothing gets through either way: no matrix "
+            "of a block ever has a gradient, and the loss is stuck where knowing how often each token occurs "
+            "brings it."
         ),
         caught_by=("tests/layers/test_torch_references.py::test_a_block_is_torch_transformer_encoder_layer",),
         edits=(
@@ -467,8 +472,11 @@ BLOCK = (
         title="The norm stood after the sum, in a model made for pre-norm",
         symptom=(
             "No error. Every norm rescales the whole stream, so that no path from the loss to the embeddings "
-            'is left untouched. Deep, such a model needs a warm-up (Xiong et al. 2020, "On Layer '
-            'Normalization in the Transformer Architecture"), and one planned as pre-norm may have none.'
+            "is left untouched. With two blocks it learns about as well. The deeper it is, and the higher the "
+            "learning rate, the sooner the loss gets stuck where knowing how often each token occurs brings "
+            'it. A long warm-up helps (Xiong et al. 2020, "On Layer Normalization in the Transformer '
+            'Architecture"), and so do sublayers that add nothing at first. A model planned as pre-norm may '
+            "have neither."
         ),
         caught_by=(
             "tests/layers/test_torch_references.py::test_a_block_is_torch_transformer_encoder_layer[True-gelu-pre-scratch]",
@@ -534,7 +542,8 @@ HEAD_AND_LOSS = (
         symptom=(
             "No error: (V, D) reshapes to (D, V), whatever the sizes. (Where V = D, even forgetting the "
             "transpose raises none.) But a logit is no longer the product with one token's vector: the "
-            "columns mix numbers of many tokens."
+            "columns mix numbers of many tokens. Trained from scratch it learns nearly as well, for the table "
+            "is learned that way round. Loaded weights give nonsense."
         ),
         caught_by=("tests/layers/test_model_properties.py::test_the_tied_head_is_the_embedding",),
         edits=_both(
@@ -602,8 +611,8 @@ TRAINING = (
         name="tied-gradient-overwritten",
         title="The second use of a weight overwrote the gradient of the first",
         symptom=(
-            "No error, and the loss falls. But a tied embedding learns only as what is looked up, which comes "
-            "last in the backward, and not as what predicts."
+            "No error, and the loss falls, only more slowly: a tied embedding learns as what is looked up, "
+            "which comes last in the backward, and not as what predicts."
         ),
         caught_by=(
             "tests/layers/test_model_properties.py::test_a_tied_weight_has_the_gradients_of_both_its_uses[GPT-2-scratch]",
@@ -621,8 +630,8 @@ TRAINING = (
         title="The gradients were not set back to zero",
         symptom=(
             "Every step follows the sum of all gradients so far, those of long ago too: a momentum that "
-            "nothing slows. The loss falls at first, and then the weights are carried past where they should "
-            "stop."
+            "nothing slows, which swings past where it should stop. Clipping and Adam, to which the length of "
+            "a gradient is nothing, hide that: the loss falls on and on, only more slowly."
         ),
         caught_by=("tests/test_bugs.py::test_gradients_that_are_set_to_zero_do_not_add_up",),
         edits=(Edit("scratch.layer.Layer.zero_gradients", 'vars(layer).pop("_gradients", None)', "pass"),),
@@ -631,8 +640,9 @@ TRAINING = (
         name="gradients-unclipped",
         title="The gradients were measured, but not clipped",
         symptom=(
-            "Nothing, until a rare batch has a gradient many times as long as usual: it alone then decides "
-            "the step and, through the optimizer's running means, those after it."
+            "In a small model, next to nothing: only the first gradients are many times as long as usual, "
+            "and the loss ends where it should. Clipping is a safeguard for the rare batch that has such a "
+            "gradient later, and would alone decide the step and, through the running means, some more."
         ),
         caught_by=("tests/layers/test_torch_references.py::test_clipping[0.01]",),
         edits=(
@@ -649,7 +659,7 @@ TRAINING = (
         symptom=(
             "With betas (0.9, 0.999) the first steps are 3 times as long as they should be, since m has grown "
             "to a tenth of the gradient and √v only to a thirtieth. After some thousand steps nothing is left "
-            "of it."
+            "of it. With (0.9, 0.95) they are less than half as long, and the loss does not show it."
         ),
         caught_by=("tests/layers/test_torch_references.py::test_adamw_leaves_alone_what_has_no_gradient",),
         edits=(

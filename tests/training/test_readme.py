@@ -1,8 +1,10 @@
-"""The README of training: what it shows in Python is run, with fewer steps, one part after the other as a reader would."""
+"""The README of training: what it shows in Python is run, with fewer steps, one part after the other."""
 
 import re
 
 from glassformer import figures
+from glassformer.experiments import spread, stored
+from glassformer.experiments.recipes import LADDER
 
 from .small import ROOT
 
@@ -32,4 +34,22 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     assert len(PARTS) == 3
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
     assert "The loss falls, in NumPy" in shown.html
-    assert len(capsys.readouterr().out) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
+    written = capsys.readouterr().out
+    assert len(written) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
+
+
+def test_its_table_says_what_was_measured():
+    """A row for each step of the ladder: the loss at three seeds, and what the step gained in the median."""
+    found = {
+        name: spread(run.found["validation_loss"] for run in stored("recipes", part="ladder", recipe=name))
+        for name in LADDER
+    }
+    rows, before = [], None
+    for name, losses in found.items():
+        gained = "" if before is None else f"{before.median - losses.median:+.3f}".replace("-", "−")
+        rows.append(
+            f"| {name} | {losses.median:.3f} | {losses.lowest:.3f} to {losses.highest:.3f} | {gained} |"
+        )
+        before = losses
+    in_text = [line for line in TEXT.splitlines() if line.startswith("| ")][1:]
+    assert [line for line in in_text if not line.startswith("| :")] == rows

@@ -1,0 +1,29 @@
+"""Experiments: what the book claims of training, measured at several seeds.
+
+Each is a file with one `Experiment`: a question, the runs that answer it, and the function that makes one of
+them. The long runs are made once, by `make experiments`, and what they found is kept in the package. Chapters draw
+that, and any reader can make any run again:
+
+    from glassformer.experiments import experiment
+    experiment("positions").measure(positions="rope", seed=0, steps=50)
+"""
+
+from importlib import import_module
+
+from glassformer import _checks as checks
+from glassformer.experiments.experiment import Experiment, Run, spread, stored
+
+NAMES = ("induction", "positions", "norm_gradients", "norm_placement", "inside", "recipes", "pitfalls")
+"""All experiments, in the order of the chapters that show them."""
+
+__all__ = ["NAMES", "Experiment", "Run", "experiment", "spread", "stored"]
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of that name, imported when it is first asked for: most need PyTorch.
+
+    Raises:
+        ValueError: there is no experiment of that name.
+    """
+    checks.one_of("name", name, NAMES)
+    return import_module(f"{__name__}.{name}").EXPERIMENT

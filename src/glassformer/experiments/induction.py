@@ -1,0 +1,160 @@
+"""Induction: two blocks learn to find what came next the last time, all at once; one block cannot."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from glassformer import inside, nn, scratch
+from glassformer.checkpoints import in_numpy
+from glassformer.config import ModelConfig
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.inside.induction import one_after_another
+from glassformer.tasks import Batch
+from glassformer.train import Trainer
+from glassformer.train.config import TrainingConfig
+
+STEPS = 600
+EVERY = 20  # steps between two looks inside
+SEEDS = (0, 1, 2)
+
+VOCAB_SIZE = 32
+T = 64  # positions of a text
+PERIODS = (8, 32)  # a text begins anew after so many tokens, drawn for each: counting back does not help
+TEST_PERIOD = 24
+N_TESTS = 32  # texts that are looked at
+
+
+class Repeats:
+    """Texts of random tokens that begin anew, again and again, each after a number of tokens of its own.
+
+    Nothing is to be known of the language but that: what came after this token before will come again. A task for
+    the `Trainer`, as those of `glassformer.tasks`.
+    """
+
+    family, length, vocab_size, batch_size = "decoder", T, VOCAB_SIZE, 16
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """The inputs and targets (B, T) of a step; `world` processes would each draw all of it, so there is one."""
+        return self._drawn(step)
+
+    def validation(self) -> Iterator[Batch]:
+        """One batch that no step has."""
+        yield self._drawn(2**31)
+
+    def _drawn(self, number: int) -> Batch:
+        generator = np.random.default_rng((self.seed, number))
+        lowest, highest = PERIODS
+        periods = generator.integers(lowest, highest + 1, (self.batch_size, 1))
+        tokens = generator.integers(VOCAB_SIZE, size=(self.batch_size, highest))
+        texts = np.take_along_axis(tokens, np.arange(T + 1) % periods, axis=1)
+        return {"ids": texts[:, :-1]}, texts[:, 1:]
+
+
+def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) -> Found:
+    """Train a small decoder on `Repeats`, and look at it along the way.
+
+    Gives the curves "step", "first" and "again" (the loss on random texts, and on their repetition), and for each
+    block its best head's scores, "previous" and "induction". Then, of the trained model, the scores of all heads,
+    and "again without" each of its parts, which writes its mean instead.
+
+    Derived in chapter 03.
+    """
+    text = np.random.default_rng(0).integers(VOCAB_SIZE, size=(N_TESTS, TEST_PERIOD))
+    curves = {"step": [], "first": [], "again": [], "previous": [], "induction": []}
+
+    def note(record: dict) -> None:
+        if record["step"] % every and record["step"] != 1:
+            return
+        now = in_numpy(model)
+        repetition = inside.repetition(now, text)
+        seen = {
+            "step": record["step"],
+            "first": repetition.first,
+            "again": repetition.again,
+            "previous": best_of_each_block(inside.previous_token_scores(now, text)),
+            "induction": best_of_each_block(inside.induction_scores(now, text)),
+        }
+        for name, value in seen.items():
+            curves[name].append(value)
+
+    model = new_model(n_layers, seed)
+    Trainer(model, Repeats(seed), training(steps, seed), progress=False, callback=note).run()
+    trained = in_numpy(model)
+    return {
+        "curves": curves,
+        "previous": inside.previous_token_scores(trained, text).tolist(),
+        "induction": inside.induction_scores(trained, text).tolist(),
+        "again without": again_without(trained, text),
+    }
+
+
+def new_model(n_layers: int, seed: int) -> nn.Transformer:
+    """A decoder with two heads in each block, of 60,000 parameters at two blocks."""
+    config = ModelConfig(
+        vocab_size=VOCAB_SIZE,
+        context_length=T,
+        d_model=64,
+        n_layers=n_layers,
+        n_heads=2,
+        d_ff=64,
+        positions="rope",
+        norm="rmsnorm",
+        feedforward="swiglu",
+        attention_bias="none",
+        feedforward_bias=False,
+        qk_norm=True,
+        embedding_norm=True,
+        head="untied",
+    )
+    return nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+
+
+def training(steps: int, seed: int) -> TrainingConfig:
+    """The modern recipe's rates, held to the end."""
+    return TrainingConfig(
+        steps=steps,
+        batch_size=Repeats.batch_size,
+        optimizer="muon",
+        learning_rate=0.02,
+        embedding_rate=1e-2,
+        head_rate=4e-3,
+        norm_rate=4e-3,
+        weight_decay=0.0,
+        decay="none",
+        zero_init=True,
+        evaluate_every=0,
+        save_every=0,
+        seed=seed,
+        device="cpu",
+    )
+
+
+def best_of_each_block(scores: np.ndarray) -> list[float]:
+    """The highest score in each block."""
+    return scores.max(axis=1).tolist()
+
+
+def again_without(model: scratch.Transformer, text: np.ndarray) -> dict[str, float]:
+    """The loss on repetitions without "nothing", each head and each feed-forward."""
+    twice = one_after_another(text, text)
+    losses = {"nothing": inside.repetition(model, text).again}
+    for i in range(model.config.n_layers):
+        parts = {f"head {h}": ("attention", [h]) for h in range(model.config.n_heads)}
+        parts |= {"feed-forward": ("feed-forward", None)}
+        for name, (sublayer, which) in parts.items():
+            with inside.ablated(model, i, sublayer, which, mean_over=twice):
+                losses[f"block {i}: {name}"] = inside.repetition(model, text).again
+    return losses
+
+
+EXPERIMENT = Experiment(
+    name="induction",
+    question="When does a model learn to go on as the last time, and how many blocks does that take?",
+    measure=measure,
+    runs=tuple({"n_layers": n_layers, "seed": seed} for n_layers in (1, 2) for seed in SEEDS),
+    short={"steps": 300, "every": 300},
+)

@@ -1,0 +1,104 @@
+"""Pre-norm or post-norm, 2 to 64 blocks deep: how long the gradient is in each block, before any training."""
+
+from collections.abc import Sequence
+
+import torch
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.norm_placement import D_MODEL, PLACEMENTS, new_model, text_task
+from glassformer.tasks import NextToken
+from glassformer.train import TrainingConfig, initialize
+
+DEPTHS = (2, 4, 8, 16, 32, 64)
+SEEDS = (0, 1, 2)
+INITS = ("ours", "gpt2", "xavier")
+"""What the weights start from: the package's own, which keep the size of what passes through a matrix; GPT-2's, small
+and, deep, smaller; and "xavier", those of Xiong et al. 2020, with the head and activation that they had."""
+
+AS_IN_2017 = {
+    "feedforward": "relu",
+    "positions": "sinusoidal",
+    "embedding_scale": D_MODEL**0.5,
+    "head": "untied",
+}
+
+
+def measure(placement: str, init: str, seed: int, depths: Sequence[int] = DEPTHS) -> Found:
+    """One model of each depth, and the gradient of its loss on a batch of Shakespeare.
+
+    Gives, under each depth, for every block from the first: `gradient`, its length over all matrices of the block;
+    `W_down`, over that one alone, which is what Xiong et al. 2020 show; and `stream`, the root mean square of what
+    leaves the block.
+
+    Source: Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", section 3. Derived in
+    chapter 05.
+
+    Raises:
+        ValueError: there is no such placement or init.
+    """
+    checks.one_of("init", init, INITS)
+    return {str(n_layers): before_training(placement, n_layers, init, seed) for n_layers in depths}
+
+
+def before_training(placement: str, n_layers: int, init: str, seed: int) -> Found:
+    """What is measured of one model."""
+    task = text_task(seed)
+    model = untrained(placement, n_layers, init, task, seed)
+    sizes = []
+    for block in model.decoder.blocks:
+        block.register_forward_hook(lambda block, inputs, stream: sizes.append(rms(stream)))
+    inputs, targets = task.batch(0)
+    loss = nn.cross_entropy(model(torch.from_numpy(inputs["ids"])), torch.from_numpy(targets))
+    loss.backward()
+    return {
+        "loss": loss.item(),
+        "gradient": [
+            length([weight.grad for weight in block.parameters() if weight.ndim == 2])
+            for block in model.decoder.blocks
+        ],
+        "W_down": [length([block.feedforward.W_down.weight.grad]) for block in model.decoder.blocks],
+        "stream": sizes,
+    }
+
+
+def untrained(placement: str, n_layers: int, init: str, task: NextToken, seed: int) -> nn.Transformer:
+    """A model with the weights that `init` says."""
+    if init != "xavier":
+        model = new_model(placement, n_layers, task, seed)
+        initialize(model, TrainingConfig(steps=1, batch_size=task.batch_size, init=init, seed=seed))
+        return model
+    model = new_model(placement, n_layers, task, seed, **AS_IN_2017)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for block in model.decoder.blocks:
+            for weight in block.parameters():
+                if weight.ndim == 2:
+                    torch.nn.init.xavier_normal_(weight, generator=generator)
+        model.token_embedding.weight.normal_(0, D_MODEL**-0.5, generator=generator)  # 1 when scaled by √D
+    return model
+
+
+def length(gradients: list[torch.Tensor]) -> float:
+    """The length of one vector that holds all of them."""
+    return sum(gradient.square().sum() for gradient in gradients).sqrt().item()
+
+
+def rms(x: torch.Tensor) -> float:
+    """The root mean square of its numbers."""
+    return x.detach().square().mean().sqrt().item()
+
+
+EXPERIMENT = Experiment(
+    name="norm_gradients",
+    question="How long is the gradient in each block of a model that has not been trained yet?",
+    measure=measure,
+    runs=tuple(
+        {"placement": placement, "init": init, "seed": seed}
+        for placement in PLACEMENTS
+        for init in INITS
+        for seed in SEEDS
+    ),
+    short={"depths": (2, 16)},
+)

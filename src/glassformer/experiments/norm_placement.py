@@ -1,0 +1,127 @@
+"""Pre-norm or post-norm, shallow and deep: which of them train without a warm-up."""
+
+from contextlib import suppress
+
+import numpy as np
+import torch
+
+from glassformer import nn
+from glassformer.config import ModelConfig
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.tasks import NextToken
+from glassformer.text import CharTokenizer, corpus
+from glassformer.train import Trainer, TrainingConfig
+
+D_MODEL, N_HEADS, LENGTH, BATCH_SIZE = 64, 4, 32, 8
+STEPS = 200
+WARMUP = 60
+
+PLACEMENTS = ("pre", "post")
+DEPTHS = (2, 4, 8)
+# Several, so that the answer is not that of a rate which suits only one of the two
+RATES = (1e-3, 3e-3, 1e-2)
+LONGER = 3  # times as many steps, to see whether a model that is stuck comes loose
+SEEDS = (0, 1, 2)
+
+
+def measure(
+    placement: str,
+    n_layers: int,
+    warmup: int,
+    learning_rate: float,
+    seed: int,
+    zero_init: bool = False,
+    steps: int = STEPS,
+    characters: int | None = None,
+) -> Found:
+    """Trains one model with AdamW, `warmup` steps up and the rest down to 0.
+
+    Gives the curves of the loss and of the gradient's length, and the loss over the whole validation part in the
+    end; a run whose loss is no number any more stops there, and has none. `unigram` is the loss there of knowing
+    nothing but how often each character occurs: the plateau on which a model is stuck that learned no more.
+    `zero_init` lets every sublayer add nothing at first. `characters` shortens the text.
+
+    Derived in chapter 05.
+    """
+    task = text_task(seed, characters)
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=BATCH_SIZE,
+        learning_rate=learning_rate,
+        warmup=warmup,
+        zero_init=zero_init,
+        seed=seed,
+        evaluate_every=0,
+        device="cpu",
+    )
+    trainer = Trainer(new_model(placement, n_layers, task, seed), task, config, progress=False)
+    with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
+        trainer.run()
+    records = trainer.log.records
+    return {
+        "loss": thinned([record["loss"] for record in records]),
+        "gradient_norm": thinned([record["gradient_norm"] for record in records]),
+        "steps": len(records),
+        "validation_loss": records[-1].get("validation_loss"),
+        "unigram": unigram_loss(task),
+    }
+
+
+def text_task(seed: int, characters: int | None = None) -> NextToken:
+    """Say which character of Shakespeare's is next; with `characters`, of so many from the beginning."""
+    text = corpus()
+    ids = np.asarray(CharTokenizer.from_text(text).encode(text[:characters]))
+    return NextToken(ids, LENGTH, BATCH_SIZE, seed)
+
+
+def new_model(placement: str, n_layers: int, task: NextToken, seed: int, **changes: object) -> nn.Transformer:
+    """A GPT of that depth, with the weights that the package's models start from."""
+    config = ModelConfig(
+        vocab_size=65,
+        context_length=task.length,
+        d_model=D_MODEL,
+        n_layers=n_layers,
+        n_heads=N_HEADS,
+        norm_placement=placement,
+    ).replace(**changes)
+    return nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+
+
+def unigram_loss(task: NextToken) -> float:
+    """The validation loss of saying each character as often as it occurs in the training part."""
+    seen = np.bincount(task.ids, minlength=task.vocab_size) + 1  # plus 1: nothing is impossible
+    return float(-np.log(seen / seen.sum())[task.held_out[1:]].mean())
+
+
+def settings(placement: str, n_layers: int, warmup: int, rate: float, **others: object) -> dict:
+    """The settings of a run under their names."""
+    return {"placement": placement, "n_layers": n_layers, "warmup": warmup, "learning_rate": rate} | others
+
+
+EXPERIMENT = Experiment(
+    name="norm_placement",
+    question="Which models train without a warm-up: pre-norm or post-norm, shallow or deep?",
+    measure=measure,
+    runs=(
+        *(
+            settings(placement, n_layers, warmup, rate, seed=seed)
+            for seed in SEEDS
+            for n_layers in DEPTHS
+            for rate in RATES
+            for warmup in (0, WARMUP)
+            for placement in PLACEMENTS
+        ),
+        # What could help a deep post-norm model: sublayers that add nothing at first; and more time
+        *(
+            settings("post", DEPTHS[-1], warmup, RATES[0], seed=seed, zero_init=True)
+            for seed in SEEDS
+            for warmup in (0, WARMUP)
+        ),
+        *(
+            settings("post", DEPTHS[-1], warmup, RATES[0], seed=seed, steps=LONGER * STEPS)
+            for seed in SEEDS
+            for warmup in (0, LONGER * WARMUP)
+        ),
+    ),
+    short={"steps": 100, "characters": 60_000},
+)

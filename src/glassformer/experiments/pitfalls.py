@@ -1,0 +1,291 @@
+"""The mistakes of the gallery, trained with and generated with: what the loss shows, and what the text does."""
+
+import re
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.bugs import BUGS, put_in
+from glassformer.checkpoints import in_numpy
+from glassformer.config import ModelConfig
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.generate import generate
+from glassformer.tasks import NextToken
+from glassformer.text import CharTokenizer, corpus
+from glassformer.train import Trainer, TrainingConfig, initialize, train_in_numpy, validation_loss
+
+PROMPT, NEW = 8, 120  # characters that each text begins with, and that the model adds
+LENGTH, BATCH_SIZE, STEPS = PROMPT + NEW, 6, 250
+N_TEXTS = 32
+TEMPERATURE = 0.8
+SEEDS = (0, 1)
+
+ROPE = {"positions": "rope", "n_kv_heads": 2}  # shared heads too, for the mistake that needs them
+MUON = {
+    "optimizer": "muon",
+    "learning_rate": 0.02,
+    "embedding_rate": 1e-2,
+    "norm_rate": 4e-3,
+    "weight_decay": 0.0,
+}
+ADAMW = {"learning_rate": 5e-3}
+
+MODELS = {
+    "rope": (ROPE, MUON),
+    "drawn": (ROPE, MUON),
+    "learned": ({"positions": "learned"}, MUON),
+    "t5": ({"positions": "t5"}, MUON),
+    "dropout": (ROPE | {"dropout": 0.1}, MUON),
+    "in NumPy": (ROPE, ADAMW),
+}
+"""The models, each with what it changes of `ModelConfig` and of `TrainingConfig`."""
+
+DRAWN = "drawn"  # the one model whose sublayers do not begin by adding nothing: all its weights are drawn
+
+# PyTorch does not let one make these.
+IN_NUMPY_ALONE = [name for name, bug in BUGS.items() if bug.rooms == ("scratch",)]
+NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
+    "positions-late": "learned",  # a method that adds positions to the token vectors
+    "t5-sign": "t5",
+    "dropout-in-evaluation": "dropout",
+    "residual-dropped": DRAWN,  # without a residual, nothing comes of nothing
+}
+"""Which model a mistake needs; the others are made in the first."""
+
+NOT_APPLICABLE = {
+    "padding-on-queries": "windows of one text are all equally long: there is no padding to hide",
+    "padding-attended": "windows of one text are all equally long: there is no padding to see",
+    "loss-over-padding": "windows of one text are all equally long: every target counts",
+}
+"""The mistakes that cannot be made here, and why."""
+
+CANDIDATES = {name: NEEDS.get(name, "rope") for name in BUGS if name not in NOT_APPLICABLE}
+"""The mistakes that are made here, each with its model."""
+
+ALSO = (("residual-dropped", "rope"),)  # where it learns nothing at all
+
+RIGHT = "none"  # instead of a bug: the model as it should be
+
+
+def measure(
+    bug: str, model: str, seed: int, steps: int = STEPS, characters: int | None = None, n_texts: int = N_TEXTS
+) -> Found:
+    """Trains a model with the mistake in, lets it write with the mistake in, and judges the text.
+
+    Gives the curve of the training loss; the validation loss as the wrong code reports it, and as the right code
+    finds it for the same weights; and of the texts what `judged` does, with the first two of them. A run whose loss
+    is no number any more stops there, and gives nothing but its curve. `characters` shortens the text to learn from.
+
+    Derived in chapter 14.
+
+    Raises:
+        ValueError: there is no such bug or model.
+    """
+    checks.one_of("bug", bug, (RIGHT, *CANDIDATES))
+    checks.one_of("model", model, tuple(MODELS))
+    tokenizer = CharTokenizer.from_text(corpus())
+    ids = np.asarray(tokenizer.encode(corpus()[:characters]))
+    task = NextToken(ids, LENGTH, BATCH_SIZE, seed)
+    changes, training = MODELS[model]
+    it = new_model(changes, tokenizer.vocab_size, seed, zero_init=model != DRAWN)
+    config = TrainingConfig(
+        steps=steps, batch_size=BATCH_SIZE, warmup=20, seed=seed, evaluate_every=0, device="cpu", **training
+    )
+    with torch.random.fork_rng([]):  # dropout that is on in evaluation draws from these
+        torch.manual_seed(seed)
+        with nullcontext() if bug == RIGHT else put_in(bug):
+            found = (trained_in_numpy if model == "in NumPy" else trained)(it, task, config)
+            if not np.isfinite(found["loss"]).all() or found["reported"] is None:
+                return found
+            prompts = beginnings(task.held_out, tokenizer, n_texts)
+            written = generate(
+                it.eval(), prompts, NEW, generator=np.random.default_rng(seed), temperature=TEMPERATURE
+            )
+    found["validation"] = validation_loss(it, task)
+    judge = Judge(tokenizer.decode(task.ids))
+    texts = [tokenizer.decode(text) for text in written]
+    found |= judge.judged(texts) | {"samples": texts[:2]}
+    return found
+
+
+# What can be seen without looking into the code
+
+
+def looks(found: Found, right: Found) -> str:
+    """What training with the mistake looked like beside the right model's, of the same seed, by what each reports.
+
+    "too good" and "worse" are a validation loss that is off by more than a tenth, the first by more than a half: no
+    two seeds of the right model differ by as much. Else "as ever"; and "broken off" if the loss was no number.
+    """
+    if found["reported"] is None:
+        return "broken off"
+    off = found["reported"] - right["reported"]
+    return "too good" if off < -0.5 else "worse" if off > 0.1 else "as ever"
+
+
+def writes_badly(found: Found, right: Found) -> bool:
+    """Whether its text surprises the judge by half a nat a character more than the right model's does."""
+    return found["surprise"] > right["surprise"] + 0.5
+
+
+# Training
+
+
+def new_model(changes: dict, vocab_size: int, seed: int, *, zero_init: bool = True) -> nn.Transformer:
+    """A small GPT with those changes, whose sublayers add nothing at first if `zero_init`: so it learns sooner."""
+    config = ModelConfig(
+        vocab_size=vocab_size, context_length=LENGTH, d_model=64, n_layers=2, n_heads=4, **changes
+    )
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    initialize(model, TrainingConfig(steps=1, batch_size=1, zero_init=zero_init))
+    return model
+
+
+def trained(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> Found:
+    """What training in PyTorch reports."""
+    trainer = Trainer(model, task, config, progress=False)
+    with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
+        trainer.run()
+    records = trainer.log.records
+    return curves(
+        [record["loss"] for record in records],
+        [record["gradient_norm"] for record in records],
+        records[-1].get("validation_loss"),
+    )
+
+
+def trained_in_numpy(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> Found:
+    """The same by the loop in NumPy, from the same weights, which are then put back into the PyTorch model.
+
+    The gradients are those that the optimizer gets: where they are clipped, none is longer than 1.
+    """
+    twin = in_numpy(model)
+    losses, lengths = [], []
+    for loss in train_in_numpy(twin, task, config):
+        losses.append(loss)
+        lengths.append(float(np.sqrt(sum(np.square(g).sum() for g in twin.gradients().values()))))
+    model.load_state_dict({name: torch.from_numpy(weight) for name, weight in twin.state_dict().items()})
+    return curves(losses, lengths, validation_loss(model, task))
+
+
+def curves(losses: Sequence[float], lengths: Sequence[float], reported: float | None) -> Found:
+    """What is kept of a run: `gradient` is the longest one of as many steps as the loss is the mean of."""
+    loss = thinned(losses)
+    return {
+        "steps": len(losses),
+        "loss": loss,
+        "gradient": [float(max(some)) for some in np.array_split(lengths, len(loss))],
+        "reported": reported,
+    }
+
+
+# Judging
+
+
+def beginnings(
+    ids: Int64[np.ndarray, " T"], tokenizer: CharTokenizer, n_texts: int, length: int = PROMPT
+) -> list[Int64[np.ndarray, " _"]]:
+    """The first characters of paragraphs all over a text, where a speaker's name stands."""
+    text = tokenizer.decode(ids)
+    starts = [found.end() for found in re.finditer("\n\n", text) if found.end() + LENGTH <= len(text)]
+    chosen = np.linspace(0, len(starts) - 1, n_texts).astype(int)
+    return [np.asarray(ids[starts[i] : starts[i] + length]) for i in chosen]
+
+
+class Judge:
+    """Knows a text, and says of others how much they are like it.
+
+    It knows which words occur, and which character followed how often after each run of up to five: a model by
+    counting, which has nothing in common with a Transformer. Where a run was seen seldom or never, it goes by the
+    shorter one: p(c | run) = (count(run + c) + d · p(c | run less its first)) / (count(run) + d), where d is how many
+    different characters followed the run.
+
+    Source: Witten and Bell 1991, "The Zero-Frequency Problem", method C; in this form Chen and Goodman 1999.
+    """
+
+    ORDER = 5
+    WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
+
+    def __init__(self, text: str) -> None:
+        self.words = {word.lower() for word in self.WORD.findall(text)}
+        self.code = {character: i for i, character in enumerate(sorted(set(text)), start=1)}  # 0: never seen
+        self.base = len(self.code) + 1  # a run is a number in this base
+        codes = self._codes(text)
+        self.runs = [np.unique(self._runs(codes, n), return_counts=True) for n in range(1, self.ORDER + 2)]
+        # Of each run, how often something followed it, and how many different things did
+        self.followed = []
+        for longer, counts in self.runs[1:]:
+            run, first = np.unique(longer // self.base, return_index=True)
+            self.followed.append(
+                (run, np.add.reduceat(counts, first), np.diff(np.append(first, len(counts))))
+            )
+
+    def judged(self, texts: Sequence[str]) -> Found:
+        """Of what follows after the first `PROMPT` characters of each text.
+
+        `known_words` is the share of the words that occur in the text the judge knows, `different_words` how many
+        of them are different ones (a text that repeats itself has few), and `surprise` the mean −ln p of a character.
+        A word that the end of a text may have cut is left out; without any words the shares are 0.
+        """
+        words = [
+            word.group().lower()
+            for text in texts
+            for word in self.WORD.finditer(text)
+            if PROMPT < word.end() < len(text)
+        ]
+        return {
+            "known_words": sum(word in self.words for word in words) / max(1, len(words)),
+            "different_words": len(set(words)),
+            "words": len(words),
+            "surprise": float(np.mean([self.surprise(text)[PROMPT:] for text in texts])),
+        }
+
+    def surprise(self, text: str) -> Float[np.ndarray, " T"]:
+        """−ln p of each character of a text, given those before it."""
+        codes = self._codes(text)
+        total = self.runs[0][1].sum()
+        p = (self._looked_up(codes, *self.runs[0])) / (total + 1) + 1 / len(self.code) / (total + 1)
+        for n in range(1, min(self.ORDER, len(codes) - 1) + 1):
+            run = self._runs(codes, n)[:-1]  # before character n, n + 1, …
+            count = self._looked_up(run * self.base + codes[n:], *self.runs[n])
+            followed, different = (
+                self._looked_up(run, self.followed[n - 1][0], of) for of in self.followed[n - 1][1:]
+            )
+            # A run that nothing ever followed says nothing: p stays.
+            longer = (count + different * p[n:]) / np.maximum(followed + different, 1)
+            p[n:] = np.where(followed > 0, longer, p[n:])
+        return -np.log(p)
+
+    def _codes(self, text: str) -> Int64[np.ndarray, " T"]:
+        return np.array([self.code.get(character, 0) for character in text], dtype=np.int64)
+
+    def _runs(self, codes: Int64[np.ndarray, " T"], n: int) -> Int64[np.ndarray, " _"]:
+        """Every run of n characters as one number."""
+        windows = np.lib.stride_tricks.sliding_window_view(codes, n)
+        return windows @ (self.base ** np.arange(n - 1, -1, -1))
+
+    @staticmethod
+    def _looked_up(
+        wanted: Int64[np.ndarray, " T"], known: Int64[np.ndarray, " N"], values: Int64[np.ndarray, " N"]
+    ) -> Int64[np.ndarray, " T"]:
+        """The value of each, 0 for what is not known. `known` is in order."""
+        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[place] == wanted, values[place], 0)
+
+
+EXPERIMENT = Experiment(
+    name="pitfalls",
+    question="What do the loss curve and the text show of each mistake, and what gives it away?",
+    measure=measure,
+    runs=tuple(
+        {"bug": name, "model": model, "seed": seed}
+        for seed in SEEDS
+        for name, model in (*((RIGHT, model) for model in MODELS), *CANDIDATES.items(), *ALSO)
+    ),
+    short={"steps": 100, "characters": 60_000, "n_texts": 4},
+)

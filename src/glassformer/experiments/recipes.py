@@ -1,0 +1,129 @@
+"""From the recipe of 2019 to the modern one, an ingredient at a time."""
+
+import statistics
+from collections.abc import Sequence
+
+import torch
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.text import corpus
+from glassformer.train import Trainer
+from glassformer.train.recipe import Recipe
+
+LADDER: dict[str, tuple[str, ...]] = {
+    "the recipe of 2019": (),
+    "a higher rate, down to 0": (
+        "training.learning_rate=3e-3",
+        "training.decay=linear",
+        "training.final_share=0.0",
+        "training.warmup=50",
+        "training.betas=[0.9, 0.95]",
+    ),
+    "sublayers that start at 0": ("training.zero_init=true", "training.init=ours"),
+    "RoPE": ("model.positions=rope",),
+    "RMSNorm": ("model.norm=rmsnorm",),
+    "SwiGLU": ("model.feedforward=swiglu", "model.d_ff=344"),
+    "norms of q and k": ("model.qk_norm=true", "model.attention_scale=0.4243"),
+    "a head and rates of their own": (
+        "model.head=untied",
+        "model.embedding_norm=true",
+        "training.embedding_rate=1e-2",
+        "training.head_rate=4e-3",
+        "training.norm_rate=4e-3",
+        "training.weight_decay=0.0",
+    ),
+    "Muon": ("training.optimizer=muon", "training.learning_rate=0.02"),
+}
+"""Each step of the ladder: its name, and what it changes of the step before. The last is the recipe "modern"."""
+
+FIRST, *_, LAST = LADDER
+
+PARTS = ("ladder", "fewer characters", "the same time")
+STEPS = 2000
+SEEDS = (0, 1, 2)
+FEWER = (200, 300, 400, 500)  # steps in which the modern recipe may reach what the old one does in STEPS
+
+
+def rung(name: str, changes: Sequence[str] = ()) -> Recipe:
+    """The recipe at that step of the ladder, with further changes.
+
+    Raises:
+        ValueError: the ladder has no such step.
+    """
+    checks.one_of("name", name, tuple(LADDER))
+    names = list(LADDER)
+    so_far = [change for step in names[: names.index(name) + 1] for change in LADDER[step]]
+    return Recipe.of_the_book("baseline", [*so_far, *changes])
+
+
+def measure(
+    part: str,
+    seed: int,
+    recipe: str = LAST,
+    steps: int = STEPS,
+    changes: Sequence[str] = (),
+) -> Found:
+    """One training run on Shakespeare, and its loss over the whole validation part in windows of its own length.
+
+    The parts: "ladder", a step of the ladder; "fewer characters", the last step in fewer steps of training; "the
+    same time", the last step for as long as the first takes for `steps`, both timed in this process.
+
+    Derived in chapter 10.
+
+    Raises:
+        ValueError: there is no such part or recipe, or a change breaks a rule.
+    """
+    checks.one_of("part", part, PARTS)
+    found: Found = {}
+    if part == "the same time":
+        found["time_of_a_step"] = time_of_a_step(recipe, changes)
+        steps = int(steps / found["time_of_a_step"])
+    run = ("training.evaluate_every=1000", f"training.steps={steps}", f"training.seed={seed}")
+    trainer = trainer_of(rung(recipe, [*run, *changes]))
+    records = trainer.run()
+    return found | {
+        "parameters": trainer.model.config.parameter_count().total,
+        "characters": trainer.tokens,
+        "validation_loss": records[-1]["validation_loss"],
+        "course": thinned([record["loss"] for record in records]),
+        "validations": [[r["step"], r["validation_loss"]] for r in records if "validation_loss" in r],
+    }
+
+
+def trainer_of(recipe: Recipe) -> Trainer:
+    """What trains a new model on Shakespeare as the recipe says."""
+    _, task, config = recipe.made_for(corpus())
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
+    return Trainer(model, task, recipe.training, progress=False)
+
+
+def time_of_a_step(recipe: str, changes: Sequence[str], rounds: int = 5) -> float:
+    """How long a step of a recipe takes, in steps of the first one: medians of short runs that take turns."""
+    seconds: dict[str, list[float]] = {FIRST: [], recipe: []}
+    for _ in range(rounds):
+        for name, measured in seconds.items():
+            short = rung(name, [*changes, "training.steps=12", "data.validation=0.001"])
+            measured += [record["seconds"] for record in trainer_of(short).run()[2:]]
+    return statistics.median(seconds[recipe]) / statistics.median(seconds[FIRST])
+
+
+EXPERIMENT = Experiment(
+    name="recipes",
+    question="How much does each ingredient of a modern recipe gain, at equal characters and equal size?",
+    measure=measure,
+    runs=(
+        *({"part": "fewer characters", "steps": steps, "seed": seed} for steps in FEWER for seed in SEEDS),
+        *({"part": "the same time", "seed": seed} for seed in SEEDS),
+        *(
+            {"part": "ladder", "recipe": recipe, "seed": seed}
+            for seed in SEEDS
+            for recipe in reversed(LADDER)
+        ),
+    ),
+    short={
+        "steps": 120,
+        "changes": ["model.n_layers=2", "training.evaluate_every=0", "data.validation=0.02"],
+    },
+)

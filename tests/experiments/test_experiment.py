@@ -1,0 +1,164 @@
+"""What all experiments have in common, and what keeps their results."""
+
+import importlib.util
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from glassformer.experiments import NAMES, Experiment, Run, experiment, spread, stored
+from glassformer.experiments.experiment import rounded, thinned
+
+TOOL = Path(__file__).parents[2] / "tools" / "experiments.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_run_of_an_experiment_is_kept_and_nothing_else(name):
+    assert [run.settings for run in stored(name)] == list(experiment(name).runs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_settings_of_a_run_are_what_json_gives_back(name):
+    runs = experiment(name).runs
+    assert json.loads(json.dumps(runs)) == list(runs)
+    assert len({json.dumps(settings) for settings in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_says_what_it_asks(name):
+    one = experiment(name)
+    assert one.name == name
+    assert one.question.endswith("?")
+
+
+def test_an_unknown_experiment_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"name='posititions' .*recipes"):
+        experiment("posititions")
+    with pytest.raises(ValueError, match="name='posititions'"):
+        stored("posititions")
+
+
+def test_runs_are_chosen_by_their_settings():
+    runs = stored("recipes", part="ladder", seed=1)
+    assert {run.settings["seed"] for run in runs} == {1}
+    with pytest.raises(ValueError, match=r"no run of 'recipes' was made with \{'seed': 99\}"):
+        stored("recipes", seed=99)
+
+
+def test_the_spread_of_seeds():
+    assert spread([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0)
+    assert f"{spread([1.5, 1.25]):.2f}" == "1.38 (1.25 to 1.50)"
+    with pytest.raises(ValueError, match="values is empty"):
+        spread([])
+
+
+def test_numbers_are_kept_to_five_digits_and_what_is_no_number_as_none():
+    assert rounded({"a": [1.234567, (math.nan, 3)], "b": "x", "c": -math.inf, "d": True}) == {
+        "a": [1.2346, [None, 3]],
+        "b": "x",
+        "c": None,
+        "d": True,
+    }
+
+
+def test_a_thinned_curve_is_of_means():
+    assert thinned([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 4) == [0.5, 2.5, 4.5, 6.5]
+    assert thinned([3.0, 1.0], 40) == [3.0, 1.0]
+
+
+def test_a_setting_of_none_is_one_that_was_not_given():
+    run = Run({"steps": 3}, {})
+    assert run.has(steps=3, seed=None)
+    assert not run.has(steps=None)
+
+
+def test_a_short_run_keeps_what_it_is_asked_for():
+    one = Experiment(
+        name="x", question="?", measure=lambda **given: given, runs=(), short={"steps": 1, "width": 2}
+    )
+    assert one.measure_shortly(seed=3, width=4) == {"steps": 1, "width": 4, "seed": 3}
+
+
+# The tool
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    monkeypatch.setenv(
+        "OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1")
+    )  # the tool sets it: put it back
+    spec = importlib.util.spec_from_file_location("tools_experiments", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RUNS = ({"seed": 0}, {"seed": 1}, {"seed": 2})
+
+
+@pytest.fixture
+def made(tool, monkeypatch, tmp_path):
+    """Makes an experiment's runs in this process; gives the settings of those made, and the file."""
+    file, asked = tmp_path / "kept" / "x.json", []
+
+    def measure(seed):
+        asked.append(seed)
+        if seed == 1 and not file.exists():
+            raise ZeroDivisionError
+        return {"loss": seed / 3}
+
+    class Pool:
+        def __init__(self, *_, **__):
+            pass
+
+        __enter__ = lambda self: self  # noqa: E731
+        __exit__ = lambda self, *_: None  # noqa: E731
+
+        def submit(self, function, *arguments):
+            from concurrent.futures import Future
+
+            future = Future()
+            try:
+                future.set_result(function(*arguments))
+            except ZeroDivisionError as error:
+                future.set_exception(error)
+            return future
+
+    monkeypatch.setattr(tool, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(tool, "place", lambda name: file)
+
+    def make(runs=RUNS, again=False):
+        one = Experiment(name="x", question="?", measure=measure, runs=runs, short={})
+        monkeypatch.setattr(tool, "experiment", lambda name: one)
+        asked.clear()
+        return tool.make(one, 1, again), list(asked)
+
+    return make, file
+
+
+def kept(file):
+    return [Run(**run) for run in json.loads(file.read_text())["runs"]]
+
+
+def test_a_failed_run_is_reported_and_made_the_next_time_and_only_it(made, capsys):
+    make, file = made
+    assert make() == (1, [0, 1, 2])
+    assert "seed 1: ZeroDivisionError()" in capsys.readouterr().out
+    assert [run.settings["seed"] for run in kept(file)] == [0, 2]
+    assert make() == (0, [1])
+    assert kept(file) == [Run({"seed": seed}, {"loss": rounded(seed / 3)}) for seed in range(3)]
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_runs_that_are_no_part_of_it_any_more_are_dropped_and_others_made_again_on_demand(made):
+    make, file = made
+    make()
+    make()
+    written = file.read_text().replace('"numpy": "', '"numpy": "0.')
+    file.write_text(written)
+    assert make(({"seed": 2}, {"seed": 0})) == (0, [])
+    assert [run.settings["seed"] for run in kept(file)] == [2, 0]
+    assert '"numpy": "0.' in file.read_text()  # nothing was made with this one
+    assert make(({"seed": 2}, {"seed": 0}), again=True) == (0, [2, 0])

@@ -1,0 +1,105 @@
+"""Gradients before training: what the text says of them, and that the stored numbers can be measured again."""
+
+import math
+from statistics import median
+
+import numpy as np
+import pytest
+
+from glassformer.experiments import experiment, spread, stored
+from glassformer.experiments.norm_gradients import DEPTHS, INITS, PLACEMENTS, SEEDS
+
+EXPERIMENT = experiment("norm_gradients")
+
+
+def of(placement, init, depth, what="W_down"):
+    """What was found at that depth, (seeds, blocks)."""
+    runs = stored("norm_gradients", placement=placement, init=init)
+    return np.array([run.found[str(depth)][what] for run in runs])
+
+
+def last_block(placement, init, depth):
+    return median(of(placement, init, depth)[:, -1])
+
+
+def last_to_first(placement, init, depth):
+    """How many times as long the gradient is in the last block as in the first."""
+    gradients = of(placement, init, depth)
+    return spread(gradients[:, -1] / gradients[:, 0])
+
+
+def test_every_run_has_every_block_of_every_depth():
+    for run in stored("norm_gradients"):
+        assert list(run.found) == [str(depth) for depth in DEPTHS]
+        for depth in DEPTHS:
+            assert len(run.found[str(depth)]["gradient"]) == depth
+
+
+@pytest.mark.parametrize("init", ["ours", "xavier"])
+def test_pre_norm_the_last_block_has_less_the_deeper_the_model_by_the_root(init):
+    """Xiong et al. 2020, theorem 1: in proportion to 1/√L. So it is, roughly."""
+    by_depth = [last_block("pre", init, depth) for depth in DEPTHS]
+    assert by_depth == sorted(by_depth, reverse=True)
+    root = math.sqrt(DEPTHS[-1] / DEPTHS[0])
+    assert by_depth[0] / by_depth[-1] == pytest.approx(root, rel=0.4)
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_post_norm_the_last_block_has_as_much_at_any_depth(init):
+    """The same theorem: whatever L is. So it is, but for a factor of 2, where pre-norm's changes by 4 and more."""
+    by_depth = [last_block("post", init, depth) for depth in DEPTHS]
+    assert max(by_depth) / min(by_depth) < 2.1
+
+
+def test_post_norm_grows_towards_the_output_with_the_weights_of_the_paper():
+    assert last_to_first("post", "xavier", 2).highest < 1
+    for depth in (32, 64):
+        assert last_to_first("post", "xavier", depth).median > 5
+    assert last_to_first("pre", "xavier", 64).highest < 0.2
+
+
+def test_and_not_with_others():
+    """Our own: it goes either way with the seed. GPT-2's: all blocks alike, at any depth."""
+    for depth in (32, 64):
+        ours = last_to_first("post", "ours", depth)
+        assert ours.lowest < 0.75
+        assert ours.highest > 2
+        assert ours.median == pytest.approx(1.1, abs=0.1)
+    for depth in DEPTHS:
+        gpt2 = last_to_first("post", "gpt2", depth)
+        assert gpt2.lowest > 0.95
+        assert gpt2.highest < 1.06
+
+
+def test_nothing_explodes_and_nothing_vanishes():
+    """64 blocks, and never a factor of more than 20 between any two of them."""
+    for placement in PLACEMENTS:
+        for init in INITS:
+            gradients = of(placement, init, 64, "gradient")
+            assert (gradients.max(axis=1) / gradients.min(axis=1)).max() < 20
+
+
+def test_the_stream_grows_in_pre_norm_alone():
+    for depth in DEPTHS:
+        np.testing.assert_allclose(of("post", "ours", depth, "stream"), 1, atol=1e-3)
+    at_the_end = [median(of("pre", "ours", depth, "stream")[:, -1]) for depth in DEPTHS]
+    assert at_the_end == sorted(at_the_end)
+    assert at_the_end[-1] > 4 * at_the_end[0]
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("init", INITS)
+def test_measured_again(placement, init):
+    """Before training there is no chance but the seed's: the same numbers, but for rounding."""
+    seed = SEEDS[1]
+    again = EXPERIMENT.measure_shortly(placement=placement, init=init, seed=seed)
+    [kept] = stored("norm_gradients", placement=placement, init=init, seed=seed)
+    assert list(again) == ["2", "16"]
+    for depth, found in again.items():
+        for what, values in found.items():
+            np.testing.assert_allclose(values, kept.found[depth][what], rtol=1e-3)
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="init='glorot' is not one of 'ours', 'gpt2', 'xavier'"):
+        EXPERIMENT.measure(placement="pre", init="glorot", seed=0)

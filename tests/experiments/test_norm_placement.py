@@ -1,0 +1,162 @@
+"""Training with the norm before or after: what the text says of it, and a short version that says the same."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from glassformer.experiments import experiment, spread, stored
+from glassformer.experiments.experiment import POINTS
+from glassformer.experiments.norm_placement import (
+    DEPTHS,
+    LONGER,
+    RATES,
+    SEEDS,
+    STEPS,
+    WARMUP,
+    new_model,
+    text_task,
+    unigram_loss,
+)
+
+EXPERIMENT = experiment("norm_placement")
+SHALLOW, MIDDLE, DEEP = DEPTHS
+LOW, USUAL, HIGH = RATES
+
+
+def final(placement, n_layers, rate, warmup, **others):
+    """The validation losses of all seeds; the plain runs, unless `others` say which."""
+    at = {"placement": placement, "n_layers": n_layers, "learning_rate": rate, "warmup": warmup}
+    runs = stored("norm_placement", **at, **{"zero_init": None, "steps": None} | others)
+    assert [run.settings["seed"] for run in runs] == list(SEEDS)
+    return spread(run.found["validation_loss"] for run in runs)
+
+
+[UNIGRAM] = {run.found["unigram"] for run in stored("norm_placement")}
+STUCK = UNIGRAM - 0.1  # hardly better than knowing how often each character occurs
+
+
+def test_every_run_has_its_curves():
+    for run in stored("norm_placement"):
+        assert len(run.found["loss"]) == len(run.found["gradient_norm"]) == POINTS
+
+
+def test_no_run_diverged():
+    for run in stored("norm_placement"):
+        assert run.found["steps"] == run.settings.get("steps", STEPS)
+        assert run.found["validation_loss"] < UNIGRAM + 0.02
+
+
+def test_pre_norm_trains_at_every_depth_and_rate_with_a_warm_up_or_without():
+    for n_layers in DEPTHS:
+        for rate in RATES:
+            without, with_it = (final("pre", n_layers, rate, warmup) for warmup in (0, WARMUP))
+            assert max(without.highest, with_it.highest) < UNIGRAM - 0.3
+            # It gains a little in most, and never more than this.
+            assert -0.05 < without.median - with_it.median < 0.15
+
+
+def test_shallow_post_norm_is_the_better_one_at_moderate_rates_and_needs_no_warm_up():
+    for rate in (LOW, USUAL):
+        for warmup in (0, WARMUP):
+            assert final("post", SHALLOW, rate, warmup).highest < final("pre", SHALLOW, rate, warmup).lowest
+        without, with_it = (final("post", SHALLOW, rate, warmup) for warmup in (0, WARMUP))
+        assert abs(without.median - with_it.median) < 0.03
+
+
+def test_at_a_high_rate_shallow_post_norm_needs_the_warm_up_and_is_the_better_one_with_it():
+    assert final("post", SHALLOW, HIGH, 0).lowest > UNIGRAM - 0.3
+    assert final("post", SHALLOW, HIGH, WARMUP).highest < final("pre", SHALLOW, HIGH, WARMUP).lowest
+
+
+def test_deeper_post_norm_gets_stuck_at_lower_rates():
+    """At 4 blocks: it trains at the lowest rate, is stuck at the highest, and between them the warm-up decides."""
+    for warmup in (0, WARMUP):
+        assert final("post", MIDDLE, LOW, warmup).highest < 2.9
+        assert final("post", MIDDLE, HIGH, warmup).lowest > STUCK
+    without, with_it = (final("post", MIDDLE, USUAL, warmup) for warmup in (0, WARMUP))
+    assert without.lowest > 3.1
+    assert with_it.median < 3
+    assert with_it.highest > 3.1  # not in every run
+
+
+def test_deep_post_norm_is_stuck_at_every_rate_and_a_short_warm_up_does_not_help():
+    for rate in RATES:
+        for warmup in (0, WARMUP):
+            assert final("post", DEEP, rate, warmup).lowest > STUCK
+
+
+def test_a_long_warm_up_helps_it_and_time_alone_does_not():
+    """As Xiong et al. 2020 say: three times the steps, of which the first three tenths are warm-up, or none."""
+    longer = {"steps": LONGER * STEPS}
+    assert final("post", DEEP, LOW, LONGER * WARMUP, **longer).highest < 2.6
+    assert final("post", DEEP, LOW, 0, **longer).lowest > 3.1
+
+
+def test_sublayers_that_add_nothing_at_first_help_it_too():
+    """With them 8 blocks train without a warm-up too, and better than as pre-norm."""
+    for warmup in (0, WARMUP):
+        helped = final("post", DEEP, LOW, warmup, zero_init=True)
+        assert helped.highest < UNIGRAM - 0.3
+        assert helped.median < final("pre", DEEP, LOW, warmup).lowest
+
+
+def test_a_stuck_model_has_a_gradient_all_the_same():
+    """It is no vanishing gradient: about half as long as that of a model that learns."""
+    for rate in RATES:
+        for seed in SEEDS:
+            at = {"n_layers": DEEP, "learning_rate": rate, "warmup": 0, "seed": seed}
+            [pre, *_] = stored("norm_placement", placement="pre", **at)
+            [post, *_] = stored("norm_placement", placement="post", **at)
+            last = slice(POINTS // 2, None)
+            ours, theirs = (np.mean(run.found["gradient_norm"][last]) for run in (pre, post))
+            assert 0.3 < theirs / ours < 1
+
+
+# The short version, and its parts
+
+
+def shortly(placement, n_layers, rate, warmup):
+    found = EXPERIMENT.measure_shortly(
+        placement=placement, n_layers=n_layers, learning_rate=rate, warmup=warmup, seed=SEEDS[0]
+    )
+    return found["validation_loss"] - found["unigram"]
+
+
+def test_a_short_version_says_the_same():
+    """Less than the unigram loss is what was learned from context."""
+    assert shortly("pre", DEEP, USUAL, 0) < -0.15
+    assert shortly("post", DEEP, USUAL, 0) > -0.03
+    assert shortly("post", SHALLOW, HIGH, 0) > -0.03
+    assert shortly("post", SHALLOW, HIGH, 30) < -0.2
+
+
+def test_a_run_whose_loss_is_no_number_ends_there(monkeypatch):
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda weights, length: next_length())
+    lengths = iter([1.0, 2.0, float("inf")])
+
+    def next_length():
+        return torch.tensor(next(lengths))
+
+    found = EXPERIMENT.measure_shortly(
+        placement="pre", n_layers=1, warmup=0, learning_rate=1e-3, seed=0, characters=5000
+    )
+    assert found["steps"] == 2
+    assert found["gradient_norm"] == [1.0, 2.0]
+    assert found["validation_loss"] is None
+
+
+def test_the_unigram_loss_is_that_of_a_model_of_frequencies():
+    task = text_task(0, 5000)
+    logits = torch.from_numpy(np.log(np.bincount(task.ids, minlength=task.vocab_size) + 1.0))
+    targets = torch.from_numpy(task.held_out[1:])
+    expected = functional.cross_entropy(logits.expand(len(targets), -1), targets)
+    assert unigram_loss(task) == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_the_two_placements_start_from_the_same_weights():
+    task = text_task(0, 5000)
+    pre, post = (new_model(placement, 2, task, 0).state_dict() for placement in ("pre", "post"))
+    assert set(pre) - set(post) == {"decoder.norm.weight", "decoder.norm.bias"}
+    for name, weight in post.items():
+        assert torch.equal(weight, pre[name])

@@ -1,0 +1,81 @@
+"""What the ladder from the recipe of 2019 to the modern one says, in the runs that are kept and made anew."""
+
+from itertools import pairwise
+from statistics import median
+
+import pytest
+
+from glassformer.experiments import experiment, spread, stored
+from glassformer.experiments.recipes import FEWER, FIRST, LADDER, LAST, STEPS, rung
+from glassformer.train.recipe import Recipe
+
+CHARACTERS = 12 * 64 * STEPS
+
+
+def losses(**settings):
+    return [run.found["validation_loss"] for run in stored("recipes", **settings)]
+
+
+def test_the_ladder_leads_from_one_recipe_of_the_book_to_the_other():
+    assert rung(FIRST) == Recipe.of_the_book("baseline")
+    assert rung(LAST) == Recipe.of_the_book("modern")
+    with pytest.raises(ValueError, match="name='GELU' is not one of"):
+        rung("GELU")
+
+
+def test_every_step_of_the_ladder_changes_what_it_says():
+    recipes = [rung(name) for name in LADDER]
+    assert all(one != other for one, other in pairwise(recipes))
+
+
+def test_all_of_it_is_equal_in_characters_and_in_size():
+    for run in stored("recipes", part="ladder"):
+        assert run.found["characters"] == CHARACTERS == 1_536_000
+        assert 790_000 < run.found["parameters"] <= 810_000
+
+
+def test_the_recipe_of_2019_is_where_nanogpt_has_it():
+    assert median(losses(part="ladder", recipe=FIRST)) == pytest.approx(1.898, abs=0.02)
+
+
+def test_the_modern_recipe_is_a_third_of_a_nat_better():
+    modern = spread(losses(part="ladder", recipe=LAST))
+    assert modern.median <= 1.55
+    assert modern.highest < spread(losses(part="ladder", recipe=FIRST)).lowest - 0.33
+
+
+def test_15_percent_of_the_characters_are_enough_at_every_seed():
+    """The goal was a quarter."""
+    first = spread(losses(part="ladder", recipe=FIRST))
+    enough = [steps for steps in FEWER if max(losses(part="fewer characters", steps=steps)) < first.lowest]
+    assert min(enough) / STEPS == 0.15
+
+
+def test_rmsnorm_and_the_norms_of_q_and_k_gain_no_more_than_seeds_differ_by():
+    names = list(LADDER)
+    for name in ("RMSNorm", "norms of q and k"):
+        before, after = (spread(losses(part="ladder", recipe=names[names.index(name) + i])) for i in (-1, 0))
+        widest = max(one.highest - one.lowest for one in (before, after))
+        assert abs(after.median - before.median) < widest
+
+
+def test_in_the_same_time_it_is_still_far_better():
+    assert f"{median(losses(part='the same time')):.2f}" == "1.58"
+    for run in stored("recipes", part="the same time"):
+        assert run.found["characters"] == pytest.approx(CHARACTERS / run.found["time_of_a_step"], abs=12 * 64)
+        assert 0.6 < run.found["characters"] / CHARACTERS < 0.72
+
+
+def test_made_anew_and_shortly_the_modern_recipe_is_better_and_its_steps_are_dearer():
+    one = experiment("recipes")
+    old, new = (one.measure_shortly(part="ladder", recipe=recipe, seed=0) for recipe in (FIRST, LAST))
+    assert new["validation_loss"] < old["validation_loss"] - 0.2
+    assert old["course"][0] - old["course"][-1] > 1  # both learn
+    in_time = one.measure_shortly(part="the same time", seed=0)
+    assert in_time["time_of_a_step"] > 1
+    assert in_time["characters"] < old["characters"] == new["characters"]
+
+
+def test_an_unknown_part_is_refused():
+    with pytest.raises(ValueError, match="part='lader' is not one of 'ladder'"):
+        experiment("recipes").measure(part="lader", seed=0)

@@ -1,0 +1,117 @@
+"""Make the long runs of the book's experiments, and keep what they find.
+
+    python tools/experiments.py                     make the runs that are not kept yet, of all experiments
+    python tools/experiments.py positions --again   make all runs of one of them anew
+    python tools/experiments.py --workers 8         so many at a time, each on one thread
+
+What was found is written after every run, so that an interrupted program goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"  # a run is the same whatever else runs; several run at a time instead
+
+from glassformer.experiments import NAMES, Experiment, Run, experiment
+from glassformer.experiments.experiment import place, rounded
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; none: all")
+    parser.add_argument("--again", action="store_true", help="make runs anew that are kept already")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1)), help="runs at a time")
+    options = parser.parse_args()
+    for name in options.names:
+        if name not in NAMES:
+            parser.error(f"{name!r} is not one of {', '.join(NAMES)}")
+    chosen = [experiment(name) for name in options.names or NAMES]
+    return max([make(one, options.workers, options.again) for one in chosen], default=0)
+
+
+def make(one: Experiment, workers: int, again: bool) -> int:
+    """Make the runs of an experiment that are missing; 1 if any failed."""
+    path = Path(str(place(one.name)))
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": []}
+    kept = [] if again else [Run(**run) for run in before["runs"]]
+    kept = [run for run in kept if run.settings in one.runs]  # what is no part of it any more is dropped
+    have = [run.settings for run in kept]
+    missing = [settings for settings in one.runs if settings not in have]
+    print(f"{one.name}: {len(kept)} runs are kept, {len(missing)} to make", flush=True)
+    failed = 0
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        begun = time.monotonic()
+        waiting = {pool.submit(_measure, one.name, settings): settings for settings in missing}
+        for done in as_completed(waiting):
+            settings = waiting[done]
+            if done.exception() is not None:
+                failed += 1
+                print(f"  {_words(settings)}: {done.exception()!r}", flush=True)
+                continue
+            found, seconds = done.result()
+            kept.append(Run(settings, found))
+            _write(path, one, kept, _versions())
+            minutes = (time.monotonic() - begun) / 60
+            print(f"  {_words(settings)}: {seconds:.0f} s; {minutes:.1f} min so far", flush=True)
+    if not missing:  # dropped, or in another order: but made when they were
+        _write(path, one, kept, before["made_with"])
+    return int(failed > 0)
+
+
+def _measure(name: str, settings: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    import torch
+
+    torch.set_num_threads(1)
+    begun = time.monotonic()
+    return rounded(experiment(name).measure(**settings)), time.monotonic() - begun
+
+
+def _versions() -> dict[str, str]:
+    """Of what a run that is made now is made with."""
+    import numpy
+    import torch
+
+    return {"torch": torch.__version__.split("+")[0], "numpy": numpy.__version__}
+
+
+def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, str]) -> None:
+    """A line for each run, in the order of the experiment; `made_with` is that of the latest."""
+    order = {json.dumps(settings): i for i, settings in enumerate(one.runs)}
+    lines = [
+        json.dumps({"settings": run.settings, "found": run.found}, ensure_ascii=False, allow_nan=False)
+        for run in sorted(kept, key=lambda run: order[json.dumps(run.settings)])
+    ]
+    head = {
+        "experiment": one.name,
+        "question": one.question,
+        "made_with": made_with,
+    }
+    text = (
+        json.dumps(head, ensure_ascii=False, indent=1)[:-2]
+        + ',\n "runs": [\n  '
+        + ",\n  ".join(lines)
+        + "\n ]\n}\n"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.unfinished")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _words(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
