@@ -107,10 +107,7 @@ class CharTokenizer:
             ValueError: an id is outside 0..V-1 (the message names the first), or ids do not have one axis.
             TypeError: the ids are not integers.
         """
-        ids = np.asarray(ids) if len(ids) else np.empty(0, np.int64)
-        checks.one_axis("ids", ids)
-        checks.indices("ids", ids, "vocab_size", self.vocab_size)
-        return "".join(self.characters[i] for i in ids)
+        return "".join(self.characters[i] for i in _checked_ids(ids, self.vocab_size))
 
     def to_json(self) -> str:
         """The tokenizer as a text, for a file."""
@@ -181,10 +178,7 @@ class BytePairTokenizer:
             ValueError: an id is outside 0..V-1 (the message names the first), or ids do not have one axis.
             TypeError: the ids are not integers.
         """
-        ids = np.asarray(ids) if len(ids) else np.empty(0, np.int64)
-        checks.one_axis("ids", ids)
-        checks.indices("ids", ids, "vocab_size", self.vocab_size)
-        return self.tokenizer.decode(ids.tolist(), skip_special_tokens=False)
+        return self.tokenizer.decode(_checked_ids(ids, self.vocab_size).tolist(), skip_special_tokens=False)
 
     def to_json(self) -> str:
         """The tokenizer as a text, for a file: the library's own tokenizer.json."""
@@ -203,6 +197,16 @@ class BytePairTokenizer:
             return cls(library.Tokenizer.from_str(text))
         except Exception as error:  # the library has no class of its own for this
             raise ValueError(f"text is not a tokenizer of the tokenizers library: {error}") from error
+
+
+def _checked_ids(
+    ids: Integer[np.ndarray, " T"] | Sequence[int], vocab_size: int
+) -> Integer[np.ndarray, " T"]:
+    """The ids as an array, if a vocabulary has all of them; an empty list has no type of its own."""
+    ids = np.asarray(ids) if len(ids) else np.empty(0, np.int64)
+    checks.one_axis("ids", ids)
+    checks.indices("ids", ids, "vocab_size", vocab_size)
+    return ids
 
 
 def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:

@@ -5,7 +5,7 @@ them. The long runs are made once, by `make experiments`, and what they found is
 that, and any reader can make any run again:
 
     from glassformer.experiments import experiment
-    experiment("positions").measure(positions="rope", seed=0, steps=50)
+    experiment("positions").measure(positions="rope", length=64, seed=0, steps=50)
 """
 
 from importlib import import_module

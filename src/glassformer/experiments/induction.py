@@ -13,6 +13,7 @@ from glassformer.inside.induction import one_after_another
 from glassformer.tasks import Batch
 from glassformer.train import Trainer
 from glassformer.train.config import TrainingConfig
+from glassformer.train.recipe import Recipe
 
 STEPS = 600
 EVERY = 20  # steps between two looks inside
@@ -114,23 +115,10 @@ def new_model(n_layers: int, seed: int) -> nn.Transformer:
 
 
 def training(steps: int, seed: int) -> TrainingConfig:
-    """The modern recipe's rates, held to the end."""
-    return TrainingConfig(
-        steps=steps,
-        batch_size=Repeats.batch_size,
-        optimizer="muon",
-        learning_rate=0.02,
-        embedding_rate=1e-2,
-        head_rate=4e-3,
-        norm_rate=4e-3,
-        weight_decay=0.0,
-        decay="none",
-        zero_init=True,
-        evaluate_every=0,
-        save_every=0,
-        seed=seed,
-        device="cpu",
-    )
+    """The modern recipe's way of training, with its rates held to the end."""
+    changes = {"decay": "none", "evaluate_every": 0, "device": "cpu"}
+    modern = Recipe.of_the_book("modern").training
+    return modern.replace(steps=steps, batch_size=Repeats.batch_size, seed=seed, **changes)
 
 
 def best_of_each_block(scores: np.ndarray) -> list[float]:
