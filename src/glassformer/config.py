@@ -15,6 +15,7 @@ from glassformer.parameters import ParameterCount, Part, evaluate
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_LAYOUTS = ("half", "interleaved")
+ROPE_BASE = 10_000.0  # of the sinusoids, too
 NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
 NORM_PLACEMENTS = ("pre", "post")
 GATED = ("swiglu", "geglu", "geglu_tanh")
@@ -63,7 +64,7 @@ class ModelConfig:
 
     # Positions
     positions: str = "learned"
-    rope_base: float = 10_000.0
+    rope_base: float = ROPE_BASE
     rope_layout: str = "half"
     rope_interpolation: float = 1.0  # positions are divided by it
     t5_n_buckets: int = 32

@@ -7,7 +7,7 @@ the one it was trained on.
 import difflib
 from dataclasses import dataclass
 
-from glassformer.config import ModelConfig
+from glassformer.config import ROPE_BASE, ModelConfig
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _llama(
     d_ff: int,
     *,
     n_kv_heads: int | None = None,
-    rope_base: float = 10_000.0,
+    rope_base: float = ROPE_BASE,
 ) -> ModelConfig:
     return ModelConfig(
         vocab_size=vocab_size,

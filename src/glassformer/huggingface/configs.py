@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.config import ModelConfig
+from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.huggingface.files import CONFIG
 from glassformer.huggingface.weights import has_own_head
 
@@ -321,7 +321,7 @@ def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
     for settings, name in ((rope, field), (given, "")):
         if settings.get("partial_rotary_factor", 1.0) != 1:
             raise _unsupported(given, name or "partial_rotary_factor", "all of every head is turned")
-    base = rope.get("rope_theta", given.get("rope_theta", 10_000.0))
+    base = rope.get("rope_theta", given.get("rope_theta", ROPE_BASE))
     return base, rope.get("factor", 1.0) if kind == "linear" else 1.0
 
 
