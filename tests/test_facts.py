@@ -1,0 +1,189 @@
+"""One fact, one value: what has to be said in several places, because a reader sees it there, is the same in all."""
+
+import inspect
+import pkgutil
+import re
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer
+from glassformer import checkpoints, cli, nn, parameters, scratch, text, widgets
+from glassformer.config import (
+    ATTENTION_BIASES,
+    FAMILIES,
+    FEEDFORWARDS,
+    GATED,
+    POSITIONS,
+    ROPE_BASE,
+    ROPE_LAYOUTS,
+    ModelConfig,
+)
+from glassformer.huggingface import configs, folders
+from glassformer.tasks import NO_TARGET, MaskedToken, NextToken, Pairs
+from glassformer.train import recipe
+
+ROOT = Path(__file__).parents[1]
+ROOMS = pytest.mark.parametrize("room", [scratch, nn], ids=["scratch", "nn"])
+DEFAULT = {f.name: f.default for f in fields(ModelConfig)}
+
+
+# Numbers
+
+
+@cache
+def signatures():
+    """Every function and method that the package defines, by its full name."""
+    found = {}
+    for file in pkgutil.walk_packages(glassformer.__path__, "glassformer."):
+        if file.name == "glassformer.__main__":  # it is the command
+            continue
+        module = import_module(file.name)
+        for name, value in vars(module).items():
+            if getattr(value, "__module__", None) != file.name:
+                continue
+            inside = vars(value).items() if inspect.isclass(value) else []
+            for path, function in [(name, value), *((f"{name}.{inner}", part) for inner, part in inside)]:
+                if inspect.isfunction(function):
+                    found[f"{file.name}.{path}"] = inspect.signature(function)
+    return found
+
+
+def defaults(name, within="glassformer."):
+    """What a parameter of that name is if nobody says it, by the function that has it."""
+    return {
+        path: signature.parameters[name].default
+        for path, signature in signatures().items()
+        if path.startswith(within)
+        and name in signature.parameters
+        and signature.parameters[name].default is not inspect.Parameter.empty
+    }
+
+
+def in_javascript(pattern):
+    """The numbers that follow a name in the widgets' code: `base = 10_000`."""
+    code = [path.read_text(encoding="utf-8") for path in Path(widgets.__file__).parent.glob("*.js")]
+    return [float(number) for text in code for number in re.findall(rf"\b{pattern} = ([\d_.]+)", text)]
+
+
+def in_widgets(name):
+    """What the traits of that name are at first, by widget."""
+    views = [getattr(widgets, view) for view in widgets.__all__]
+    traits = {view.__name__: view.class_traits(sync=True).get(name) for view in views}
+    return {view: trait.default_value for view, trait in traits.items() if trait is not None}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("base", ROPE_BASE),
+        ("layout", DEFAULT["rope_layout"]),
+        ("interpolation", DEFAULT["rope_interpolation"]),
+        ("n_buckets", DEFAULT["t5_n_buckets"]),
+        ("max_distance", DEFAULT["t5_max_distance"]),
+        ("norm_eps", DEFAULT["norm_eps"]),
+        ("activation", DEFAULT["feedforward"]),
+        ("ignore_index", NO_TARGET),
+    ],
+)
+def test_what_a_layer_is_by_default_is_what_a_configuration_is(name, expected):
+    for room in ("glassformer.scratch", "glassformer.nn"):
+        assert defaults(name, within=room), f"{room} has no {name}: the test looks for the wrong name"
+    different = {path: value for path, value in defaults(name).items() if value != expected}
+    assert not different, f"{name} is {expected} elsewhere"
+
+
+def test_a_configuration_has_the_same_base():
+    assert set(defaults("rope_base").values()) == {DEFAULT["rope_base"]} == {ROPE_BASE}
+
+
+@ROOMS
+def test_the_epsilon_of_norms(room):
+    found = defaults("eps", within=f"{room.__name__}.norm.")
+    assert set(found.values()) == {DEFAULT["norm_eps"]}
+
+
+def test_the_widgets_start_with_the_same_numbers():
+    assert set(in_javascript("(?i:base)")) == {ROPE_BASE}
+    assert set(in_javascript("nBuckets")) == {DEFAULT["t5_n_buckets"]}
+    assert set(in_javascript("maxDistance")) == {DEFAULT["t5_max_distance"]}
+    assert set(in_widgets("base").values()) == {ROPE_BASE}
+    assert set(in_widgets("n_buckets").values()) == {DEFAULT["t5_n_buckets"]}
+    assert set(in_widgets("max_distance").values()) == {DEFAULT["t5_max_distance"]}
+
+
+def test_what_a_learner_completes_has_the_same_base():
+    practice = (ROOT / "book" / "chapters").rglob("*.md")
+    stubs = [
+        base
+        for page in practice
+        for base in re.findall(r"^def .*\bbase=([\d_.]+)", page.read_text("utf-8"), re.M)
+    ]
+    assert {float(base) for base in stubs} == {ROPE_BASE}
+
+
+def test_the_share_kept_for_validation_is_a_tenth_everywhere():
+    kept = inspect.signature(text.split).parameters["validation"].default
+    found = defaults("validation")
+    assert len(found) > 4
+    assert set(found.values()) == {kept}
+
+
+# Names
+
+
+def names_known(call):
+    """The names that a function lists when it is given one that there is not."""
+    with pytest.raises(ValueError, match="'no such' is not one of") as refused:
+        call("no such")
+    return re.findall(r"'([^']+)'", str(refused.value))[1:]
+
+
+@ROOMS
+def test_the_rooms_know_the_names_of_the_configuration(room):
+    x = np.zeros((1, 4)) if room is scratch else torch.zeros(1, 4)
+    angles = x[:, :2]
+    assert set(names_known(lambda name: room.rotate(x, angles, layout=name))) == set(ROPE_LAYOUTS)
+    assert set(names_known(lambda name: room.RotaryPositions(4, layout=name))) == set(ROPE_LAYOUTS)
+    assert set(names_known(lambda name: room.MultiHeadAttention(4, 2, bias=name, generator=None))) == set(
+        ATTENTION_BIASES
+    )
+    assert set(names_known(lambda name: room.FeedForward(4, 8, activation=name, generator=None))) == set(
+        FEEDFORWARDS
+    )
+
+
+@ROOMS
+@pytest.mark.parametrize("name", FEEDFORWARDS)
+def test_a_feed_forward_is_gated_where_its_configuration_is(room, name):
+    assert (room.FeedForward(4, 8, activation=name, generator=None).W_gate is not None) == (name in GATED)
+
+
+def test_hugging_face_has_another_word_for_every_activation():
+    assert set(configs.ACTIVATIONS.values()) == set(FEEDFORWARDS) - set(GATED)
+    assert set(configs.GATES.values()) == set(GATED)
+
+
+def test_every_family_has_a_task_and_its_special_ids():
+    assert recipe.SPECIAL.keys() == set(FAMILIES)
+    assert {task.family for task in (NextToken, MaskedToken, Pairs)} == set(FAMILIES)
+
+
+def test_there_are_two_rooms():
+    rooms = {str(room) for room in cli.Room}
+    assert folders.DTYPES.keys() == rooms
+    config = ModelConfig(vocab_size=2, context_length=2, d_model=2, n_layers=1, n_heads=1)
+    assert set(names_known(lambda room: checkpoints.model_of(config, {"x": np.zeros(1)}, room=room))) == rooms
+
+
+def test_the_letters_of_formulas_stand_for_fields():
+    assert set(parameters.NAMES.values()) <= DEFAULT.keys()
+
+
+def test_the_biases_that_can_be_drawn_are_positions():
+    assert set(widgets.DistanceBias.class_traits()["method"].values) < set(POSITIONS)
