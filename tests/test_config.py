@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from glassformer import config as choices
 from glassformer.config import ModelConfig
-from glassformer.parameters import NAMES, Part, evaluate, spell
+from glassformer.parameters import LETTERS, Part, evaluate, spell
 
 TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_heads": 2}
 
@@ -503,7 +503,7 @@ def as_python(formula):
 @given(configs())
 def test_every_printed_formula_has_the_printed_value(config):
     count = config.parameter_count()
-    sizes = {letter: getattr(config, name) for letter, name in NAMES.items()}
+    sizes = {letter: getattr(config, name) for letter, name in LETTERS.items()}
     for part in count.parts:
         if part.formula:
             assert eval(as_python(str(part)), {}, sizes) == part.count

@@ -182,7 +182,7 @@ def test_there_are_two_rooms():
 
 
 def test_the_letters_of_formulas_stand_for_fields():
-    assert set(parameters.NAMES.values()) <= DEFAULT.keys()
+    assert set(parameters.LETTERS.values()) <= DEFAULT.keys()
 
 
 def test_the_biases_that_can_be_drawn_are_positions():

@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.parameters import ParameterCount, Part, evaluate
+from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
 
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
@@ -210,15 +210,7 @@ class ModelConfig:
 
         Shared weights count once: a tied head adds nothing. Derived in chapters 07, 08 and 13.
         """
-        sizes = {
-            "V": self.vocab_size,
-            "T": self.context_length,
-            "D": self.d_model,
-            "F": self.d_ff,
-            "H": self.n_heads,
-            "G": self.n_kv_heads,
-            "K": self.d_head,
-        }
+        sizes = {letter: getattr(self, name) for letter, name in LETTERS.items()}
 
         def part(name: str, times: int, formula: Counter[str], note: str = "") -> Part:
             return Part(name, times, formula, evaluate(formula, sizes), note)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-NAMES = {
+LETTERS = {
     "V": "vocab_size",
     "T": "context_length",
     "D": "d_model",
@@ -116,7 +116,9 @@ class ParameterCount:
     def _size_lines(self) -> list[str]:
         """What the letters of the table stand for here, four to a line."""
         used = set().union(*(set(product) for part in self.parts for product in part.formula))
-        sizes = [f"{letter} = {NAMES[letter]} = {self.sizes[letter]:,}" for letter in NAMES if letter in used]
+        sizes = [
+            f"{letter} = {LETTERS[letter]} = {self.sizes[letter]:,}" for letter in LETTERS if letter in used
+        ]
         return [", ".join(sizes[start : start + 4]) for start in range(0, len(sizes), 4)]
 
     def _without_f(self, formula: Counter[str]) -> Counter[str]:
