@@ -28,7 +28,7 @@ experiments: environment  ## the long runs whose results the chapters draw: hour
 	@$(VENV)/bin/python tools/experiments.py
 
 models: environment  ## train the models that come with the book, and write their page
-	@$(VENV)/bin/python tools/models.py
+	@$(VENV)/bin/python -m tools.models
 
 environment:
 	@$(PYTHON) tools/environment.py

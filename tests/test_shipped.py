@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections import Counter
 from functools import cache
+from importlib import resources
 from itertools import pairwise
 
 import numpy as np
@@ -24,8 +25,12 @@ from glassformer.shipped import CARD, NAMES, card, load
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken
 from glassformer.trace import trace
 from glassformer.train import Trainer
-from glassformer.train.recipe import Recipe, special_ids
-from tools import models as tool
+from glassformer.train.recipe import NAMES as RECIPES
+from glassformer.train.recipe import Recipe, special_ids, toml_of
+from tools.models import __main__ as command
+from tools.models import make
+from tools.models.page import page as page_of
+from tools.models.page import section
 
 BYTES_AT_MOST = 2_000_000  # of a model, all files together
 
@@ -58,7 +63,7 @@ def test_it_is_small_and_described(name):
 def test_it_was_made_by_its_recipe_as_it_is_now(name):
     """A recipe that was changed since would make another model: make models."""
     recipe, found = recipe_of(name), card(name)
-    assert found["recipe"] == tomllib.loads(tool.toml_of(name))
+    assert found["recipe"] == tomllib.loads(toml_of(name))
     assert found["changes"] == []
     model, tokenizer = load(name)
     made_tokenizer, task, config = made(name)
@@ -322,15 +327,15 @@ TINY = ["model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=8"
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, name):
     arguments = [name, *(part for change in SMALL[name] + TINY for part in ("--set", change))]
-    page = tool.PAGE.read_bytes()
+    page = command.PAGE.read_bytes()
     files = []
     for folder in ("first", "second"):
-        monkeypatch.setattr(sys, "argv", ["models.py", *arguments, "--to", str(tmp_path / folder)])
-        assert tool.main() == 0
+        monkeypatch.setattr(sys, "argv", ["tools.models", *arguments, "--to", str(tmp_path / folder)])
+        assert command.main() == 0
         files.append({path.name: path.read_bytes() for path in (tmp_path / folder / name).iterdir()})
     assert files[0] == files[1]
     assert f"{name}: " in capsys.readouterr().out
-    assert tool.PAGE.read_bytes() == page  # a try is not the book's
+    assert command.PAGE.read_bytes() == page  # a try is not the book's
 
     monkeypatch.setattr(shipped, "PLACE", tmp_path / "first")
     model, _ = load(name)
@@ -338,21 +343,21 @@ def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, na
     found = card(name)
     assert found["changes"][-1] == "training.steps=3"
     assert all(np.isfinite(list(found["losses"].values())))
-    assert tool.section(found).startswith(f"## {name}: ")
+    assert section(found).startswith(f"## {name}: ")
 
     if name != "masked":  # it takes the least time
         return
     # Measuring the weights again finds the same.
     (tmp_path / "second" / name / CARD).unlink()
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--measure"])
-    assert tool.main() == 0
+    assert command.main() == 0
     assert files[1] == {path.name: path.read_bytes() for path in (tmp_path / "second" / name).iterdir()}
 
 
 def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
     recipe = Recipe.of_the_book("masked", [*SMALL["masked"], *TINY, "training.device=cpu"])
     _, task, config = recipe.made_for(text.corpus())
-    weights = tool.trained(recipe, task, config)
+    weights = make.trained(recipe, task, config)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
     trainer = Trainer(model, task, recipe.training, progress=False)
     trainer.run()
@@ -364,8 +369,8 @@ def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
 
 def test_writing_replaces_all_files_at_once(tmp_path):
     folder = tmp_path / "models" / "one"
-    tool.write(folder, {"a": b"1", "b": b"2"})
-    tool.write(folder, {"a": b"3", "c": b"4"})
+    make.write(folder, {"a": b"1", "b": b"2"})
+    make.write(folder, {"a": b"3", "c": b"4"})
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "c": b"4"}
     assert os.listdir(folder.parent) == ["one"]
 
@@ -378,23 +383,40 @@ def test_writing_replaces_all_files_at_once(tmp_path):
     ],
 )
 def test_what_the_command_refuses(monkeypatch, capsys, arguments, said):
-    monkeypatch.setattr(sys, "argv", ["models.py", *arguments])
+    monkeypatch.setattr(sys, "argv", ["tools.models", *arguments])
     with pytest.raises(SystemExit):
-        tool.main()
+        command.main()
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cards_say_what_is_said_of_the_models(name):
+    said, found = make.about(name, recipe_of(name)), card(name)
+    sizes = {size: found[size] for size in ("characters", "context_length")}
+    assert [limit.format(**sizes) for limit in said.pop("limits")] == found["limits"], "make models"
+    assert said == {part: found[part] for part in ("title", "what", "data")}, "make models"
+
+
+def test_whatever_comes_with_the_book_has_a_recipe_and_words():
+    words = tomllib.loads(make.ABOUT.read_text(encoding="utf-8"))
+    assert words.keys() == {"learned_from", *NAMES}
+    assert words["learned_from"].keys() == {recipe_of(name).data.pairs or "corpus" for name in NAMES}
+    assert set(NAMES) < set(RECIPES)
+    files = (resources.files("glassformer") / "assets" / "recipes").iterdir()
+    assert {file.name for file in files} == {f"{name}.toml" for name in RECIPES}
 
 
 # The page
 
 
 def test_the_page_is_made_of_the_cards():
-    assert tool.PAGE.read_text(encoding="utf-8") == tool.page([card(name) for name in NAMES]), (
-        "python tools/models.py --page"
+    assert command.PAGE.read_text(encoding="utf-8") == page_of([card(name) for name in NAMES]), (
+        "python -m tools.models --page"
     )
 
 
 def test_the_page_shows_what_counts():
-    page = tool.PAGE.read_text(encoding="utf-8")
+    page = command.PAGE.read_text(encoding="utf-8")
     for name in NAMES:
         found = card(name)
         assert f"{found['parameters']:,}" in page

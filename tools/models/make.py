@@ -1,0 +1,112 @@
+"""A model that comes with the book: trained by its recipe, and its files, with a card that says what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file
+from safetensors.numpy import save as bytes_of
+
+from glassformer import nn, shipped, text
+from glassformer.checkpoints import MODEL, TOKENIZER, checksum_of, model_of, own_checksum_of
+from glassformer.config import ModelConfig
+from glassformer.train import Trainer
+from glassformer.train.recipe import Recipe, special_ids, toml_of
+from tools.models.measure import measured
+
+ABOUT = Path(__file__).with_name("about.toml")
+
+
+class Made(NamedTuple):
+    """A model, what it learned from, and how."""
+
+    name: str
+    recipe: Recipe
+    tokenizer: Any
+    task: Any
+    config: ModelConfig
+    weights: dict[str, np.ndarray]  # float16
+
+
+def made(name: str, changes: list[str], place: Path | None = None) -> Made:
+    """The model that its recipe makes; or, of such a model that was made before, what lies in `place`."""
+    recipe = Recipe.of_the_book(name, [*changes, "training.device=cpu"])
+    tokenizer, task, config = recipe.made_for(text.corpus())
+    weights = trained(recipe, task, config) if place is None else load_file(place / name / MODEL)
+    return Made(name, recipe, tokenizer, task, config, weights)
+
+
+def trained(recipe: Recipe, task: Any, config: ModelConfig) -> dict[str, np.ndarray]:
+    """The weights after training, rounded. Where a running average is kept, it is taken."""
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
+    trainer = Trainer(model, task, recipe.training)
+    trainer.run()
+    if trainer.was_interrupted:
+        sys.exit("interrupted: nothing is written")
+    weights = trainer.average or dict(model.named_parameters())
+    return {name: weight.detach().numpy().astype(np.float16) for name, weight in weights.items()}
+
+
+def about(name: str, recipe: Recipe) -> dict[str, Any]:
+    """What is said of a model: its title, what it does, the data that it learned from, its limits."""
+    words = tomllib.loads(ABOUT.read_text(encoding="utf-8"))
+    return words[name] | {"data": words["learned_from"][recipe.data.pairs or "corpus"]}
+
+
+def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
+    """Measures a model, writes its folder within `place`, and gives its card."""
+    said, config = about(one.name, one.recipe), one.config
+    files = {
+        MODEL: bytes_of(one.weights),
+        shipped.CONFIG: f"{config.to_json()}\n".encode(),
+        TOKENIZER: f"{one.tokenizer.to_json()}\n".encode(),
+    }
+    sizes = {"characters": one.tokenizer.vocab_size, "context_length": config.context_length}
+    ids = special_ids(config.family, one.tokenizer.vocab_size)
+    model = model_of(config, one.weights, room="nn")
+    card = {
+        "name": one.name,
+        "title": said["title"],
+        "what": said["what"],
+        "family": config.family,
+        "parameters": config.parameter_count().total,
+        **sizes,
+        "ids": ids,
+        "bytes": sum(map(len, files.values())),
+        "data": said["data"],
+        "recipe": tomllib.loads(toml_of(one.name)),
+        "changes": changes,  # to the recipe: none, in the book
+        "averaged": one.recipe.training.ema is not None,
+        **measured(model, one.tokenizer, one.task, ids),
+        "limits": [limit.format(**sizes) for limit in said["limits"]],
+        "made_with": {"torch": torch.__version__.split("+")[0], "numpy": np.__version__},
+        "files": {file: checksum_of(content) for file, content in files.items()},
+    }
+    content = json.dumps(card | {"checksum": own_checksum_of(card)}, indent=1, ensure_ascii=False)
+    files[shipped.CARD] = f"{content}\n".encode()
+    write(place / one.name, files)
+    return card
+
+
+def write(folder: Path, files: dict[str, bytes]) -> None:
+    """Puts the files in the folder: all are there, or what was there before."""
+    new, old = (folder.with_name(f".{kind}-{folder.name}") for kind in ("new", "old"))
+    if old.exists() and not folder.exists():
+        os.replace(old, folder)
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
+    new.mkdir(parents=True)
+    for name, content in files.items():
+        (new / name).write_bytes(content)
+    if folder.exists():
+        os.replace(folder, old)
+    os.replace(new, folder)  # an interruption just before leaves what was there under its other name
+    shutil.rmtree(old, ignore_errors=True)

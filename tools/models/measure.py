@@ -1,0 +1,185 @@
+"""What the cards say that is measured: losses beside what guessing costs, right answers, samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from glassformer import nn
+from glassformer.dates import TARGET_PLACES, date_pairs
+from glassformer.generate import generate
+from glassformer.tasks import NO_TARGET, NextToken
+from glassformer.trace import trace
+from glassformer.train import validation_loss
+
+DIGITS = 4
+
+# What nobody taught it; and what would be right
+STRANGE = {
+    "the day was Friday the 23rd of November, 1984": "1984-11-23",
+    "1984 on November 23": "1984-11-23",
+    "23 Novembre 1984": "1984-11-23",
+    "23-11-1984": "1984-11-23",
+    "23 November 1784": "1784-11-23",
+    "30 February 2001": "no such day",
+    "no date at all": "no date",
+}
+
+
+def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
+    """What a card says of a model of its family: numbers, and something to read."""
+    measure = {"decoder": decoder, "encoder": encoder, "encoder-decoder": encoder_decoder}
+    return measure[model.config.family](model, tokenizer, task, ids)
+
+
+def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[str, int]) -> dict[str, Any]:
+    """The loss at the model's own context and at 64 characters, landmarks, and a text."""
+    everything = np.concatenate([task.ids, task.held_out])
+    short = NextToken(everything, min(64, task.length), task.batch_size, task.seed)
+    begins, n_new, seed = "ROMEO:\n", 400, 0
+    [sample] = generate(
+        model,
+        tokenizer.encode(begins),
+        n_new,
+        generator=np.random.default_rng(seed),
+        temperature=0.8,
+        past_context="slide",
+    )
+    return {
+        "losses": {
+            f"{task.length} characters": round(validation_loss(model, task), DIGITS),
+            f"{short.length} characters": round(validation_loss(model, short), DIGITS),
+        },
+        "landmarks": landmarks(task.held_out, tokenizer.vocab_size),
+        "sample": {
+            "prompt": begins,
+            "n_new": n_new,
+            "temperature": 0.8,
+            "seed": seed,
+            "text": tokenizer.decode(sample),
+        },
+    }
+
+
+def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
+    """What guessing costs, in nats a character: blindly, by how frequent each is, by the one before.
+
+    The counts are those of `ids` themselves. So it costs less than with counts from elsewhere: no guess can do better.
+    """
+    single = np.bincount(ids, minlength=vocab_size)
+    pairs = np.bincount(ids[:-1] * vocab_size + ids[1:])
+    # The entropy of a pair is that of its first character, and then of the second when the first is known.
+    found = {
+        "every character alike": np.log(vocab_size),
+        "how frequent each character is": entropy(single),
+        "the character before": entropy(pairs) - entropy(np.bincount(ids[:-1])),
+    }
+    return {what: round(float(nats), DIGITS) for what, nats in found.items()}
+
+
+def entropy(counts: np.ndarray) -> float:
+    """−Σ p ln p, in nats."""
+    p = counts[counts > 0] / counts.sum()
+    return float(-(p * np.log(p)).sum())
+
+
+@torch.no_grad()
+def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
+    """How often the right character is the likeliest, and the loss; and some lines, covered and filled in."""
+    right = asked = likely = 0
+    most_frequent = np.bincount(task.ids).argmax()
+    for inputs, targets in task.validation():
+        said = model(torch.from_numpy(inputs["ids"])).argmax(dim=-1).numpy()
+        right += int((said == targets).sum())
+        likely += int((most_frequent == targets).sum())
+        asked += int((targets != NO_TARGET).sum())
+    found = landmarks(task.held_out, tokenizer.vocab_size)
+
+    inputs, targets = next(task.validation())
+    windows, lines = np.where(targets == NO_TARGET, inputs["ids"], targets)[:4], []
+    covered = np.random.default_rng(0).random(windows.shape) < task.share
+    filled = model(torch.from_numpy(np.where(covered, ids["mask"], windows).astype(np.int64)))
+    filled = np.where(covered, filled.argmax(dim=-1).numpy(), windows)
+    for window, hidden, guess in zip(windows, covered, filled, strict=True):
+        shown = "".join("_" if h else c for c, h in zip(tokenizer.decode(window), hidden, strict=True))
+        lines.append([shown, tokenizer.decode(guess), tokenizer.decode(window)])
+    return {
+        "losses": {"covered characters": round(validation_loss(model, task), DIGITS)},
+        "landmarks": {
+            what: found[what] for what in ("every character alike", "how frequent each character is")
+        },
+        "accuracy": {
+            "right": round(right / asked, DIGITS),
+            "always the most frequent": round(likely / asked, DIGITS),
+            "asked": asked,
+        },
+        "sample": lines,
+    }
+
+
+@torch.no_grad()
+def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
+    """How many dates come out right, to the last digit, and where the decoder looks meanwhile."""
+
+    def read(sources: list[str]) -> list[str]:
+        encoded = [tokenizer.encode(source) for source in sources]
+        found = generate(
+            model, None, 11, temperature=0, source=encoded, start_id=ids["start"], stop_ids=[ids["stop"]]
+        )
+        return [tokenizer.decode(out[(out != ids["start"]) & (out != ids["stop"])]) for out in found]
+
+    everything = date_pairs()
+    pairs = [everything[i] for i in task.held_out]
+    answers = []
+    for first in range(0, len(pairs), 256):
+        answers += read([pair.source for pair in pairs[first : first + 256]])
+    wrong = [
+        [pair.source, answer, pair.target]
+        for pair, answer in zip(pairs, answers, strict=True)
+        if answer != pair.target
+    ]
+    return {
+        "losses": {"held-out dates": round(validation_loss(model, task), DIGITS)},
+        "accuracy": {
+            "right": round(1 - len(wrong) / len(pairs), DIGITS),
+            "wrong": len(wrong),
+            "asked": len(pairs),
+        },
+        "mistakes": wrong[:5],
+        "alignment": alignment(model, task, pairs),
+        "sample": [list(row) for row in zip(STRANGE, read(list(STRANGE)), STRANGE.values(), strict=True)],
+    }
+
+
+def alignment(model: nn.Transformer, task: Any, pairs: list[Any]) -> dict[str, Any]:
+    """How often a head, while the year is being written, looks most at the year in the source; month, day alike.
+
+    For each part a list of layers, each a list of heads; and the part of the source that it takes up: what a
+    head that looks anywhere would have.
+    """
+    hits: dict[str, Any] = dict.fromkeys(TARGET_PLACES, 0)
+    for first, (inputs, _) in zip(range(0, len(pairs), task.batch_size), task.validation(), strict=True):
+        with trace() as seen:
+            model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
+        # (layers, B, H, T): the position in the source with the largest weight
+        top = np.stack([w.argmax(dim=-1).numpy() for w in seen.arrays("weights", "cross-attention")])
+        for part, target in TARGET_PLACES.items():
+            places = [pair.places[part] for pair in pairs[first : first + task.batch_size]]
+            start, stop = (
+                np.array([getattr(p, end) for p in places])[:, None, None] for end in ("start", "stop")
+            )
+            # The decoder's position j says character j of the target.
+            at = top[..., target]
+            hits[part] += ((at >= start) & (at < stop)).mean(axis=-1).sum(axis=1)
+    return {
+        part: {
+            "heads": np.round(hits[part] / len(pairs), DIGITS).tolist(),
+            "anywhere": round(
+                float(np.mean([(p.places[part].stop - p.places[part].start) / len(p.source) for p in pairs])),
+                DIGITS,
+            ),
+        }
+        for part in TARGET_PLACES
+    }

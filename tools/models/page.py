@@ -1,0 +1,151 @@
+"""The page "The models of this book": made of the cards, and of nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+HEADING = Path(__file__).with_name("heading.md")
+COUNTED = (
+    "Who guesses knows the counts of the validation text itself, so that no guess of its kind does better.\n"
+)
+
+
+def page(cards: list[dict[str, Any]]) -> str:
+    """book/models.md."""
+    return "\n".join([HEADING.read_text(encoding="utf-8"), *(section(card) for card in cards)])
+
+
+FAMILY = {
+    "decoder": "{term}`decoder`",
+    "encoder": "{term}`encoder`",
+    "encoder-decoder": "{term}`encoder–decoder`",
+}
+
+
+def section(card: dict[str, Any]) -> str:
+    """What the page says of one model."""
+    model, training = card["recipe"]["model"], card["recipe"]["training"]
+    facts = {
+        "family": FAMILY[card["family"]],
+        "parameters": f"{card['parameters']:,}",
+        "on disk": f"{card['bytes'] / 1e6:.2f} MB",
+        "recipe": f"`{card['name']}.toml`: {shape(model)}; {training['steps']:,} steps of "
+        f"{training['batch_size']} texts, up to {card['context_length']} characters long",
+        "weights": "their {term}`running average <average of the weights>`"
+        if card["averaged"]
+        else "those of the last step",
+        "made with": f"PyTorch {card['made_with']['torch']}, NumPy {card['made_with']['numpy']}",
+        "learned from": card["data"],
+    }
+    return "\n".join(
+        [
+            f"## {card['name']}: {card['title']}\n",
+            f"{card['what']}\n",
+            *(f"- **{name}**: {value}" for name, value in facts.items()),
+            "",
+            SHOWN[card["family"]](card),
+            "What it cannot do:\n",
+            *(f"- {limit}" for limit in card["limits"]),
+            "",
+        ]
+    )
+
+
+def shape(model: dict[str, Any]) -> str:
+    """The sizes in words."""
+    layers = model["n_layers"]
+    layers = f"{layers} + {layers}" if model.get("family") == "encoder-decoder" else layers
+    return f"{model['d_model']} wide, {layers} layers, {model['n_heads']} heads"
+
+
+def shown_decoder(card: dict[str, Any]) -> str:
+    """The losses beside the landmarks, and a text."""
+    sample = card["sample"]
+    rows = [
+        [f"this model, in windows of {where}", f"**{nats:.3f}**"] for where, nats in card["losses"].items()
+    ]
+    rows += [[f"guessing: {what}", f"{nats:.3f}"] for what, nats in reversed(card["landmarks"].items())]
+    return "\n".join(
+        [
+            table(["{term}`validation` loss", "nats a character"], rows),
+            COUNTED,
+            f"What it writes, at {{term}}`temperature` {sample['temperature']}, seed {sample['seed']}:\n",
+            fenced(sample["text"]),
+        ]
+    )
+
+
+def shown_encoder(card: dict[str, Any]) -> str:
+    """The loss and the share of right answers beside the landmarks, and lines with holes."""
+    [nats], accuracy = card["losses"].values(), card["accuracy"]
+    blind, frequent = card["landmarks"].values()
+    rows = [
+        ["this model", f"**{nats:.3f}**", f"**{percent(accuracy['right'])}**"],
+        ["guessing: the most frequent", f"{frequent:.3f}", percent(accuracy["always the most frequent"])],
+        ["guessing: every character alike", f"{blind:.3f}", percent(1 / card["characters"])],
+    ]
+    lines = [
+        f"covered  {covered}\nfilled   {filled}\nright    {right}\n"
+        for covered, filled, right in (
+            (line.replace("\n", "/") for line in triple) for triple in card["sample"]
+        )
+    ]
+    return "\n".join(
+        [
+            table([f"{accuracy['asked']:,} validation characters", "nats", "right"], rows),
+            COUNTED,
+            "As in training, 15 % of the characters are asked for; of these, 80 % are covered, 10 % are another "
+            "character, and 10 % are as they were. Four passages with holes (/ is the end of a line):\n",
+            fenced("\n".join(lines)),
+        ]
+    )
+
+
+def shown_pairs(card: dict[str, Any]) -> str:
+    """How many are right, what it makes of strange ones, and where its heads look."""
+    accuracy, [nats] = card["accuracy"], card["losses"].values()
+    asked, wrong = accuracy["asked"], accuracy["wrong"]
+    parts = [
+        f"Of {asked:,} days that it has never seen, it writes **{asked - wrong:,}**, or "
+        f"{percent(accuracy['right'], 2)}, right to the last digit, if it always takes the likeliest character. "
+        f"The validation loss is {nats:.4f} nats a character.\n"
+    ]
+    if card["mistakes"]:
+        parts += [
+            "Mistakes:\n" if len(card["mistakes"]) == wrong else "The first mistakes:\n",
+            table(["it read", "it wrote", "right"], card["mistakes"]),
+        ]
+    parts += [
+        "What it makes of what it was never taught to read:\n",
+        table(["it reads", "it writes", "right"], card["sample"]),
+        "Where its decoder looks: how often, while the year is being written, the largest weight of "
+        "{term}`cross-attention` is on a character of the year; and month and day alike. Of the heads of a layer, "
+        "the best for that part.\n",
+    ]
+    rows = []
+    for part, found in card["alignment"].items():
+        best = [f"{percent(max(heads))} (head {heads.index(max(heads))})" for heads in found["heads"]]
+        rows.append([part, *best, percent(found["anywhere"])])
+    layers = [f"layer {i}" for i in range(len(rows[0]) - 2)]
+    parts.append(table(["while it writes the", *layers, "looking anywhere"], rows))
+    return "\n".join(parts)
+
+
+SHOWN = {"decoder": shown_decoder, "encoder": shown_encoder, "encoder-decoder": shown_pairs}
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """As the book writes it."""
+    return f"{100 * share:.{digits}f} %"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown, with an empty line after it."""
+    lines = [head, [":--"] * len(head), *rows]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def fenced(content: str) -> str:
+    """As it stands, in a monospaced font."""
+    return f"```text\n{content.strip(chr(10))}\n```\n"
