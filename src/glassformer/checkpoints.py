@@ -39,6 +39,7 @@ DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
 MODEL, OPTIMIZER, AVERAGE = "model.safetensors", "optimizer.safetensors", "average.safetensors"
 FILES = (MODEL, OPTIMIZER, AVERAGE, TOKENIZER)
 STEP, UNFINISHED = "step-", ".unfinished-"
+ROOMS = ("scratch", "nn")
 
 Arrays = dict[str, np.ndarray]
 
@@ -165,7 +166,7 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
     Raises:
         ValueError: `room` is neither "scratch" nor "nn", or the weights are not those of such a model.
     """
-    checks.one_of("room", room, ("scratch", "nn"))
+    checks.one_of("room", room, ROOMS)
     dtype = np.result_type(np.float32, *weights.values())
     if room == "scratch":
         from glassformer.scratch import Transformer
@@ -213,18 +214,13 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
 
 def _description(path: Path) -> dict[str, Any]:
     """What training.json says, if it is one and says what was written."""
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # no JSON, or no UTF-8
-        raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
+    described = json_in(path)
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
     for name in described.get("files", {}):
         if name not in FILES:
             raise ValueError(f"{path} lists {name!r}, which is no file of a checkpoint")
-    if described.pop("checksum", None) != own_checksum_of(described):
-        raise ValueError(f"{path} is not what was written: its checksum is another")
-    return described
+    return as_written(path, described)
 
 
 def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
@@ -234,12 +230,29 @@ def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
         raise ValueError(f"{path}: the model's {error}") from error
 
 
+# Files, the book's own models' too
+
+
+def json_in(path: Path) -> Any:
+    """What a JSON file holds."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
+
+
+def as_written(path: Path, described: Any) -> dict[str, Any]:
+    """A description from a file without its field "checksum", if that is right."""
+    if not isinstance(described, dict) or described.pop("checksum", None) != own_checksum_of(described):
+        raise ValueError(f"{path} is not what was written: its checksum is another")
+    return described
+
+
 def own_checksum_of(described: dict[str, Any]) -> str:
     """Of a description: what its own field "checksum" has to say."""
     return checksum_of(json.dumps(described, sort_keys=True).encode())
-
-
-# Files
 
 
 def checksum_of(content: bytes) -> str:

@@ -14,12 +14,20 @@ assets/models/shakespeare/
 `make models` trains them again, each from its recipe.
 """
 
-import json
 from importlib import resources
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.checkpoints import MODEL, TOKENIZER, arrays_in, checked_bytes, model_of, own_checksum_of
+from glassformer.checkpoints import (
+    MODEL,
+    ROOMS,
+    TOKENIZER,
+    arrays_in,
+    as_written,
+    checked_bytes,
+    json_in,
+    model_of,
+)
 from glassformer.config import ModelConfig
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 
@@ -44,7 +52,7 @@ def load(
         ValueError: there is no such model; `room` is neither "scratch" nor "nn"; a file is not what was written.
         FileNotFoundError: a file is missing.
     """
-    checks.one_of("room", room, ("scratch", "nn"))
+    checks.one_of("room", room, ROOMS)
     folder, files = PLACE / name, card(name)["files"]
     content = {file: checked_bytes(folder / file, checksum) for file, checksum in files.items()}
     config = ModelConfig.from_json(content[CONFIG].decode())
@@ -61,12 +69,4 @@ def card(name: str = "shakespeare") -> dict[str, Any]:
     """
     checks.one_of("name", name, NAMES)
     path = PLACE / name / CARD
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # no JSON, or no UTF-8
-        raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
-    if not isinstance(found, dict) or found.pop("checksum", None) != own_checksum_of(found):
-        raise ValueError(f"{path} is not what was written: its checksum is another")
-    return found
+    return as_written(path, json_in(path))
