@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 
 from glassformer import _checks as checks
 from glassformer.generate.inputs import (
@@ -20,23 +20,10 @@ from glassformer.generate.reader import Reader
 from glassformer.generate.strategies import distribution, draw
 
 
-def generate(
-    model: Any,
-    prompt_ids: Ids | None,
-    n_new: int,
-    *,
-    generator: np.random.Generator | None = None,
-    stop_ids: Iterable[int] = (),
-    cache: bool = True,
-    past_context: str = "refuse",
-    source: Ids | None = None,
-    start_id: int = 0,
-    pad_id: int = 0,
-    **strategy: Any,
-) -> list[Int64[np.ndarray, " _"]]:
+def generate(model: Any, prompt_ids: Ids | None, n_new: int, **options: Any) -> list[Int64[np.ndarray, " _"]]:
     """Continues one text or several by up to `n_new` ids: a list with each text, prompt included.
 
-    `strategy` is any option of `distribution`: `temperature`, `top_k`, `top_p`, `min_p`,
+    `options` are `stream`'s, and with them any of `distribution`: `temperature`, `top_k`, `top_p`, `min_p`,
     `repetition_penalty`, `no_repeat_ngram`. `temperature=0` is greedy: the likeliest id, and of several equally
     likely the first. Anything else draws with `generator`, one number for each text and step, so that the
     same seed gives the same text in either room, with or without cache.
@@ -64,23 +51,10 @@ def generate(
             generate (an encoder, one without head, or one in training with dropout); its logits are NaN.
         TypeError: an argument is of the wrong kind, or there is no option of that name.
     """
-    stop_ids = stop_ids_of(stop_ids, model.config.vocab_size)
-    steps = stream(
-        model,
-        prompt_ids,
-        n_new,
-        generator=generator,
-        stop_ids=stop_ids,
-        cache=cache,
-        past_context=past_context,
-        source=source,
-        start_id=start_id,
-        pad_id=pad_id,
-        **strategy,
-    )
-    new = np.stack(list(steps), axis=1)  # (B, up to n_new)
-    prompts, _ = prompts_and_sources(model, prompt_ids, source, start_id)
-    return [np.concatenate([prompt, _until(stop_ids, row)]) for prompt, row in zip(prompts, new, strict=True)]
+    writing = stream(model, prompt_ids, n_new, **options)
+    for _ in writing:
+        pass
+    return writing.texts()
 
 
 def stream(
@@ -96,7 +70,7 @@ def stream(
     start_id: int = 0,
     pad_id: int = 0,
     **strategy: Any,
-) -> Iterator[Int64[np.ndarray, " B"]]:
+) -> "Writing":
     """The new ids (B,), one for each text, as soon as they are drawn: `generate`, step by step.
 
     A text that has ended gives `pad_id` from there on. The arguments and errors are those of `generate`, and
@@ -118,40 +92,52 @@ def stream(
     check_generator(generator, strategy.get("temperature", 1.0))
 
     reader = Reader(model, prompts, n_new, sources=sources, cache=cache, pad_id=pad_id)
-    return _steps(reader, n_new, generator, stop_ids, pad_id, strategy)
+    return Writing(reader, n_new, generator, stop_ids, pad_id, strategy)
 
 
-def _steps(
-    reader: "Reader",
-    n_new: int,
-    generator: np.random.Generator | None,
-    stop_ids: Sequence[int],
-    pad_id: int,
-    strategy: dict[str, Any],
-) -> Iterator[Int64[np.ndarray, " B"]]:
+class Writing(Iterator):
     """The loop itself: read, draw, append, until every text has ended or has `n_new` ids more."""
-    greedy = strategy.get("temperature", 1.0) == 0
-    running = np.ones(reader.batch_size, dtype=bool)
-    for _ in range(n_new):
-        logits = reader.next_logits()
-        if strategy == {"temperature": 0}:  # plain greedy needs no probabilities
+
+    def __init__(
+        self,
+        reader: Reader,
+        n_new: int,
+        generator: np.random.Generator | None,
+        stop_ids: Sequence[int],
+        pad_id: int,
+        strategy: dict[str, Any],
+    ) -> None:
+        self.reader, self.left = reader, n_new
+        self.generator, self.strategy = generator, strategy
+        self.stop_ids, self.pad_id = stop_ids, pad_id
+        self.running = np.ones(reader.batch_size, dtype=bool)
+        self.lengths = reader.length - reader.begins  # of the texts, without what fills them up
+
+    def __next__(self) -> Int64[np.ndarray, " B"]:
+        if self.left == 0 or not self.running.any():
+            raise StopIteration
+        new = self._drawn(self.reader.next_logits())
+        self.reader.append(new)
+        self.lengths += self.running
+        self.running &= ~np.isin(new, self.stop_ids)
+        self.left -= 1
+        return new
+
+    def texts(self) -> list[Int64[np.ndarray, " _"]]:
+        """Every text so far, prompt included, as far as the stop id that ended it."""
+        texts = zip(self.reader.texts(), self.lengths, strict=True)
+        return [text[:length].copy() for text, length in texts]
+
+    def _drawn(self, logits: Float[np.ndarray, "B V"]) -> Int64[np.ndarray, " B"]:
+        """The next id of every text; of those that have ended, `pad_id`."""
+        if self.strategy == {"temperature": 0}:  # plain greedy needs no probabilities
             check_finite(logits)
-            new = np.where(running, logits.argmax(axis=-1), pad_id)
-        else:
-            # Texts that have ended use up their numbers too, so that the others' do not depend on it.
-            uniform = np.zeros(len(logits)) if greedy else generator.random(len(logits))
-            past = [text for text, runs in zip(reader.texts(), running, strict=True) if runs]
-            new = np.full(len(logits), pad_id)
-            new[running] = draw(distribution(logits[running], past=past, **strategy), uniform[running])
-        reader.append(new)
-        if stop_ids:
-            running &= ~np.isin(new, stop_ids)
-        yield new
-        if not running.any():
-            return
-
-
-def _until(stop_ids: Sequence[int], ids: Int64[np.ndarray, " T"]) -> Int64[np.ndarray, " _"]:
-    """The ids as far as the first stop id, which is the last to stay."""
-    stops = np.flatnonzero(np.isin(ids, stop_ids))
-    return ids[: stops[0] + 1] if len(stops) else ids
+            return np.where(self.running, logits.argmax(axis=-1), self.pad_id)
+        # Texts that have ended use up their numbers too, so that the others' do not depend on it.
+        greedy = self.strategy.get("temperature", 1.0) == 0
+        uniform = np.zeros(len(logits)) if greedy else self.generator.random(len(logits))
+        running = self.running
+        past = [text for text, runs in zip(self.reader.texts(), running, strict=True) if runs]
+        new = np.full(len(logits), self.pad_id)
+        new[running] = draw(distribution(logits[running], past=past, **self.strategy), uniform[running])
+        return new
