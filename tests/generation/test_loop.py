@@ -148,6 +148,27 @@ def test_what_a_caller_does_to_a_step_does_not_reach_the_text():
     assert seen == [8, 5, 9]
 
 
+def test_what_is_written_so_far_can_be_read_and_changed_at_every_step():
+    writing, seen = stream(Arithmetic(), [[1, 2], [7]], 4, temperature=0, stop_ids=[5], pad_id=3), []
+    for _ in writing:
+        first, second = writing.texts()
+        seen.append((first.tolist(), second.tolist()))
+        first[:], second[:] = 0, 0
+    assert seen == [
+        ([1, 2, 8], [7, 8]),
+        ([1, 2, 8, 5], [7, 8, 6]),
+        ([1, 2, 8, 5], [7, 8, 6, 7]),
+        ([1, 2, 8, 5], [7, 8, 6, 7, 9]),
+    ]
+
+
+def test_what_is_given_once_can_be_an_iterator():
+    assert texts(Arithmetic(), [[1, 2], [7]], 4, temperature=0, stop_ids=iter([5])) == [
+        [1, 2, 8, 5],
+        [7, 8, 6, 7, 9],
+    ]
+
+
 # Sampling
 
 

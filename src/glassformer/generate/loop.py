@@ -96,7 +96,10 @@ def stream(
 
 
 class Writing(Iterator):
-    """The loop itself: read, draw, append, until every text has ended or has `n_new` ids more."""
+    """The loop itself: read, draw, append, until every text has ended or has `n_new` ids more.
+
+    To iterate gives the new ids (B,) of each step; `texts`, at any time, what is written so far.
+    """
 
     def __init__(
         self,
