@@ -124,11 +124,13 @@ QWEN3 = "Qwen Team 2025, Qwen3 Technical Report, section 2; "
 HUB = "https://huggingface.co/"
 
 GPT2_NOTE = "The paper's table says {}: its counts were mistaken, as the authors' repository says."
+BERT_NOTE = "With the pooler, without the heads of pre-training. The paper says {}."
 LLAMA_2_NOTE = (
     'Meta\'s own files have the rows of W_q and W_k in the order of rope_layout="interleaved"; '
     'the converted ones, meant here, in that of "half".'
 )
 T5_NOTE = "Each stack learns one table of biases, and all of its blocks use it."
+QWEN2_5_NOTE = "The vocabulary is padded: the tokenizer uses the first 151,665 rows."
 
 PUBLISHED: dict[str, Published] = {
     # GPT: decoders with learned positions
@@ -161,13 +163,13 @@ PUBLISHED: dict[str, Published] = {
         _bert(768, 12, 12),
         BERT + HUB + "google-bert/bert-base-uncased",
         109_482_240,
-        "With the pooler, without the heads of pre-training. The paper says 110M.",
+        BERT_NOTE.format("110M"),
     ),
     "bert-large": Published(
         _bert(1024, 24, 16),
         BERT + HUB + "google-bert/bert-large-uncased",
         335_141_888,
-        "With the pooler, without the heads of pre-training. The paper says 340M.",
+        BERT_NOTE.format("340M"),
     ),
     # T5: encoder–decoders with relative positions
     "t5-small": Published(_t5(512, 6, 8, 2048), T5 + HUB + "google-t5/t5-small", 60_506_624, T5_NOTE),
@@ -215,7 +217,7 @@ PUBLISHED: dict[str, Published] = {
         ),
         QWEN2_5 + HUB + "Qwen/Qwen2.5-0.5B",
         494_032_768,
-        "The vocabulary is padded: the tokenizer uses the first 151,665 rows.",
+        QWEN2_5_NOTE,
     ),
     "qwen2.5-7b": Published(
         _llama(152_064, 131_072, 3584, 28, 28, 18_944, n_kv_heads=4, rope_base=1_000_000.0).replace(
@@ -223,7 +225,7 @@ PUBLISHED: dict[str, Published] = {
         ),
         QWEN2_5 + HUB + "Qwen/Qwen2.5-7B",
         7_615_616_512,
-        "The vocabulary is padded: the tokenizer uses the first 151,665 rows.",
+        QWEN2_5_NOTE,
     ),
     "qwen3-0.6b": Published(
         _llama(151_936, 40_960, 1024, 28, 16, 3072, n_kv_heads=8, rope_base=1_000_000.0).replace(
