@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from glassformer.config import ModelConfig
+from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, TEACHING, published
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
@@ -94,8 +95,7 @@ def trace(
     with looking_inside() as seen:
         built.eval()(ids, **inputs)
     typer.echo(f"{model}, {config.family}: ids of shape {tuple(ids.shape)} go in")
-    sizes = {"D": "d_model", "H": "n_heads", "K": "d_head", "F": "d_ff", "V": "vocab_size"}
-    axes = {"B": 1, "T": length} | {letter: getattr(config, name) for letter, name in sizes.items()}
+    axes = {"B": 1, "T": length} | {letter: getattr(config, LETTERS[letter]) for letter in "DHKFV"}
     typer.echo(", ".join(f"{letter} = {size:,}" for letter, size in axes.items()) + "\n")
     typer.echo(seen)
 
@@ -302,11 +302,12 @@ class Opened(NamedTuple):
 def _opened(name: str, room: Room) -> Opened:
     """The model of that name or in that folder. The book's own names come first: ./dates is a folder."""
     from glassformer import checkpoints, huggingface, shipped
+    from glassformer.huggingface.files import CONFIG
     from glassformer.text import tokenizer_from_json
 
     if name in shipped.NAMES:
         return _ours(*_or_complain(shipped.load, name, room=room.value))
-    if Path(name).is_dir() and not (Path(name) / "config.json").exists():
+    if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
         checkpoint = _or_complain(checkpoints.load, name)
         if checkpoint.tokenizer is None:
             raise typer.BadParameter(f"{name} has no tokenizer: it was trained without one")
