@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from glassformer import figures
+from glassformer import figures, roles
+from glassformer.figures import loss_curve, source, style
 
 
 @pytest.fixture
 def shown(monkeypatch):
     """The HTML of every figure shown during the test."""
     html = []
-    monkeypatch.setattr(figures, "display", lambda item: html.append(item.data))
+    for module in (style, source):
+        monkeypatch.setattr(module, "display", lambda item: html.append(item.data))
     return html
 
 
@@ -42,6 +44,16 @@ def test_the_same_figure_is_the_same_text_every_time(shown):
             ax.plot([0, 1], [1, 0], label="a")
             ax.legend()
     assert shown[0] == shown[1]
+
+
+def test_the_colour_of_a_role_follows_the_theme(shown):
+    with figures.figure("A line", "A line.") as ax:
+        ax.plot([0, 1], [1, 0], color=figures.ROLES["norm"])
+    (html,) = shown
+    assert f"stroke: var(--gf-norm, {roles.SHADES['norm']['light']})" in html
+    for page in ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]'):
+        assert f"{page} .gf-figure" in html
+    assert html.count(f"--gf-norm: {roles.SHADES['norm']['dark']};") == 1
 
 
 @pytest.mark.parametrize(("title", "alt"), [("", "what it shows"), ("a title", "  ")])
@@ -152,7 +164,7 @@ class Screen:
 @pytest.fixture
 def screen(monkeypatch):
     screen = Screen()
-    monkeypatch.setattr(figures, "display", screen.display)
+    monkeypatch.setattr(loss_curve, "display", screen.display)
     return screen
 
 

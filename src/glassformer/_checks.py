@@ -261,7 +261,20 @@ def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
     raise ValueError(f"{shapes}: there is no key to attend to")
 
 
-def mask(array: Any, scores: Shape) -> None:
+def attention(q: Any, k: Any, v: Any, mask: Any, bias: Any) -> None:
+    """Queries can attend to these keys and values, with that mask and bias, if there are any."""
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        floats(name, array)
+    attention_shapes(q.shape, k.shape, v.shape)
+    scores = (*q.shape[:-1], k.shape[-2])
+    if bias is not None:
+        floats("bias", bias)
+        broadcasts("bias", bias, scores)
+    if mask is not None:
+        may_attend(mask, scores)
+
+
+def may_attend(array: Any, scores: Shape) -> None:
     """`array` is a boolean mask that broadcasts to the scores, (..., T, S)."""
     if _kind(array) != "b":
         raise TypeError(f"mask must be an array of booleans (True = may attend), not {_dtype(array)}")
@@ -286,6 +299,7 @@ def broadcasts(name: str, array: Any, scores: Shape) -> None:
 def model_inputs(
     config: Any,
     ids: Any,
+    *,
     mask: Any,
     positions: Any,
     segments: Any,

@@ -508,7 +508,7 @@ CASES = {
     "attention bias kind": (
         lambda r: attention(r, bias=True),
         ValueError,
-        "bias=True is not one of 'none', 'qkv', 'all'",
+        "bias=True is not one of 'all', 'qkv', 'none'",
     ),
     "attention bias shape": (
         lambda r: attention(r)(ones(r, 5, 12), bias=ones(r, 2, 5, 5)),
@@ -870,7 +870,7 @@ SCRATCH_CASES = {
     "dropout without chance": (
         lambda r: scratch.Dropout(0.1, generator=None)(ones(r, 3)),
         ValueError,
-        "rate=0.1 needs a generator to draw what is dropped in training",
+        "rate=0.1 needs a generator to draw what training drops",
     ),
     "AdamW rate": (
         lambda r: scratch.AdamW(linear(r, 2, 3), learning_rate=0.0),

@@ -5,8 +5,6 @@ Along a random direction d, the loss changes at the rate ⟨gradient, d⟩. The 
 of f, 1e-16 and more, divided by h. With h = 1e-4, that leaves nine digits and more.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -47,33 +45,40 @@ def check(forward, inputs, gradients, rng, *, together=False):
         assert abs(measured - claimed) <= ERROR * max(1, size), names
 
 
-def check_layer(model, call, inputs, *, seed=0, back=None, silent=(), together=False):
+def check_layer(model, call, inputs, *, seed=0, backward=None, back=None, silent=(), together=False):
     """Checks the gradients of all inputs and all weights of a layer.
 
-    `call()` is the layer's forward on `inputs`, and `back` says how what its backward gives is named: by
-    default, one gradient for the only input. `silent` are weights without a part in the output.
+    `call(kept)` is the layer's forward on `inputs`, `backward` the layer's own unless given, and `back` says how
+    what it gives is named: by default, one gradient for the only input. `silent` are weights without a part in
+    the output.
     """
     rng = np.random.default_rng(seed)
     if model.named_parameters():
         model.load_state_dict(draw({n: w.shape for n, w in model.named_parameters().items()}, seed))
-    y, backward = call()
-    grad = rng.normal(size=y.shape)
+    backward = backward or model.backward
+    grad = rng.normal(size=call(None).shape)
+    handed_in = grad.copy()
+
+    def gradients_of_inputs():
+        kept = [below := ("below",)]  # what others have kept stays where it is
+        call(kept)
+        gave = backward(grad, kept)
+        assert kept == [below]
+        np.testing.assert_array_equal(grad, handed_in)  # the gradient that came in is the caller's
+        return back(gave) if back else dict(zip(inputs, [gave], strict=True))
+
     model.zero_gradients()
-    kept = grad.copy()
-    gave = backward(grad)
-    np.testing.assert_array_equal(grad, kept)  # the gradient that came in is the caller's
-    back = back or (lambda gave: dict(zip(inputs, [gave], strict=True)))
-    gradients = model.gradients()
+    of_inputs, gradients = gradients_of_inputs(), model.gradients()
     weights = {n: w for n, w in model.named_parameters().items() if n not in silent}
     assert set(gradients) == set(weights)
     check(
-        lambda: np.vdot(grad, call()[0]),
+        lambda: np.vdot(grad, call(None)),
         inputs | weights,
-        back(gave) | gradients,
+        of_inputs | gradients,
         rng,
         together=together,
     )
-    backward(grad)  # once more: gradients add up
+    gradients_of_inputs()  # once more: gradients add up
     for name, gradient in model.gradients().items():
         np.testing.assert_allclose(gradient, 2 * gradients[name], rtol=1e-12, atol=1e-14)
 
@@ -200,7 +205,7 @@ def test_sum_to_undoes_broadcasting(shape):
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
 def test_linear(bias, shape):
     linear, x = scratch.Linear(4, 3, bias=bias, **drawn()), normal(*shape)
-    check_layer(linear, lambda: linear.forward(x), {"x": x})
+    check_layer(linear, lambda kept: linear(x, kept), {"x": x})
 
 
 @pytest.mark.parametrize("norm", ["LayerNorm", "SigmaNorm", "RMSNorm"])
@@ -208,13 +213,13 @@ def test_linear(bias, shape):
 @pytest.mark.parametrize("eps", [1e-5, 0.5])
 def test_norms(norm, shape, eps):
     norm, x = getattr(scratch, norm)(4, eps=eps, dtype=np.float64), normal(*shape)
-    check_layer(norm, lambda: norm.forward(x), {"x": x})
+    check_layer(norm, lambda kept: norm(x, kept), {"x": x})
 
 
 @pytest.mark.parametrize("norm", ["LayerNorm", "RMSNorm"])
 def test_norms_of_a_vector_of_equal_features(norm):
     norm, x = getattr(scratch, norm)(4, eps=0.5, dtype=np.float64), np.array([[2.0] * 4, [0.0] * 4])
-    check_layer(norm, lambda: norm.forward(x), {"x": x})
+    check_layer(norm, lambda kept: norm(x, kept), {"x": x})
 
 
 @pytest.mark.parametrize("activation", feedforward.ACTIVATIONS)
@@ -222,25 +227,12 @@ def test_norms_of_a_vector_of_equal_features(norm):
 def test_feedforward(activation, bias):
     network = scratch.FeedForward(4, 5, activation=activation, bias=bias, **drawn())
     x = normal(2, 3, 4)
-    check_layer(network, lambda: network.forward(x), {"x": x})
+    check_layer(network, lambda kept: network(x, kept), {"x": x})
 
 
 def test_token_embedding():
     embedding, ids = scratch.TokenEmbedding(5, 3, **drawn()), np.array([[1, 4, 1], [0, 1, 2]])
-    check_layer(embedding, lambda: embedding.forward(ids), {}, back=lambda gave: {})
-
-
-@dataclass
-class Door:
-    """One door of a method as a layer, for `check_layer`."""
-
-    method: scratch.NoPositions
-    name: str
-    places: np.ndarray | None
-
-    def __call__(self, x):
-        y = getattr(self.method, self.name)(x, self.places)
-        return y, lambda grad: getattr(self.method, f"{self.name}_backward")(grad, self.places)
+    check_layer(embedding, lambda kept: embedding(ids, kept), {}, back=lambda gave: {})
 
 
 PLACES = {"from 0": None, "alike": np.array([3, 0, 7]), "by row": np.array([[0, 1, 2], [5, 5, 0]])}
@@ -253,11 +245,13 @@ def test_doors_1_and_2(method, places, door):
     D, H = 12, 3
     method = METHODS[method](SCRATCH, D, H)
     x = normal(2, 3, D) if door == "embed" else normal(2, H, 3, D // H)
-    opened = Door(method, door, PLACES[places])
+    opened, backward = getattr(method, door), getattr(method, f"{door}_backward")
     silent = set(method.named_parameters())
     if isinstance(method, scratch.LearnedPositions) and door == "embed":
         silent = set()
-    check_layer(method, lambda: opened(x), {"x": x}, silent=silent)
+    check_layer(
+        method, lambda kept: opened(x, PLACES[places], kept), {"x": x}, backward=backward, silent=silent
+    )
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
@@ -270,10 +264,13 @@ def test_door_3(bidirectional, by_row):
     if not by_row:
         queries, keys = queries[0], keys[0]
 
-    def call():
-        return method.bias(queries, keys), lambda grad: method.bias_backward(grad, queries, keys)
-
-    check_layer(method, call, {}, back=lambda gave: {})
+    check_layer(
+        method,
+        lambda kept: method.bias(queries, keys, kept),
+        {},
+        backward=method.bias_backward,
+        back=lambda gave: {},
+    )
 
 
 ATTENTIONS = {
@@ -304,7 +301,9 @@ def test_attention(variant, extra):
     if extra == "bias":
         inputs["bias"] = normal(attention.n_heads, 3, 3, seed=5)
         options["bias"] = inputs["bias"]
-    check_layer(attention, lambda: attention.forward(inputs["x"], **options), inputs, back=self_and_bias)
+    check_layer(
+        attention, lambda kept: attention(inputs["x"], **options, kept=kept), inputs, back=self_and_bias
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -317,7 +316,7 @@ def test_attention_with_positions(method, places):
     silent = {"positions.weight"} if isinstance(method, scratch.LearnedPositions) else ()
     check_layer(
         attention,
-        lambda: attention.forward(x, positions=PLACES[places], bias=bias),
+        lambda kept: attention(x, positions=PLACES[places], bias=bias, kept=kept),
         {"x": x, "bias": bias},
         back=self_and_bias,
         silent=silent,
@@ -336,7 +335,7 @@ def test_cross_attention(variant, masked):
     mask = np.array([[[[0, 0, 0, 0]]], [[[1, 1, 0, 1]]]], bool) if masked else None
     check_layer(
         attention,
-        lambda: attention.forward(x, memory=memory, bias=bias, mask=mask),
+        lambda kept: attention(x, memory=memory, bias=bias, mask=mask, kept=kept),
         {"x": x, "memory": memory, "bias": bias},
         back=stream_memory_and_bias,
     )
@@ -355,7 +354,7 @@ def test_block(placement, crossing, system):
     def back(gave):
         return {name: grad for name, grad in stream_memory_and_bias(gave).items() if name in inputs}
 
-    check_layer(block, lambda: block.forward(**inputs), inputs, back=back)
+    check_layer(block, lambda kept: block(**inputs, kept=kept), inputs, back=back)
 
 
 @pytest.mark.parametrize("crossing", [False, True])
@@ -367,7 +366,7 @@ def test_stack(system, crossing):
         inputs["memory"] = normal(2, 4, SYSTEMS[system].d_model, seed=2)
     check_layer(
         stack,
-        lambda: stack.forward(**inputs),
+        lambda kept: stack(**inputs, kept=kept),
         inputs,
         back=lambda gave: {n: g for n, g in zip(("x", "memory"), gave, strict=True) if n in inputs},
         together=True,
@@ -389,8 +388,11 @@ class Head(scratch.Layer):
         self.embedding = scratch.TokenEmbedding(config.vocab_size, config.d_model, **drawn())
         self.unembedding = scratch.Unembedding(config, **drawn())
 
-    def forward(self, x):
-        return self.unembedding.forward(x, self.embedding)
+    def forward(self, x, kept):
+        return self.unembedding(x, self.embedding, kept)
+
+    def backward(self, grad, kept):
+        return self.unembedding.backward(grad, kept)
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -398,22 +400,22 @@ class Head(scratch.Layer):
 def test_unembedding(kind, shape):
     head, x = Head(SYSTEMS["GPT-2"].replace(**HEADS[kind])), normal(*shape)
     silent = {"embedding.weight"} if "untied" in kind else ()
-    check_layer(head, lambda: head.forward(x), {"x": x}, silent=silent)
+    check_layer(head, lambda kept: head(x, kept), {"x": x}, silent=silent)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)], ids=str)
 def test_pooler(shape):
     pooler, x = scratch.Pooler(4, **drawn()), normal(*shape)
-    check_layer(pooler, lambda: pooler.forward(x), {"x": x})
+    check_layer(pooler, lambda kept: pooler(x, kept), {"x": x})
 
 
 def test_dropout():
     """With a generator that starts anew at each call, the same numbers are dropped, and it is a linear map."""
     dropout, x = scratch.Dropout(0.4, generator=None), normal(3, 50)
 
-    def call():
+    def call(kept):
         dropout.generator = np.random.default_rng(3)
-        return dropout.forward(x)
+        return dropout(x, kept)
 
     check_layer(dropout, call, {"x": x})
 
@@ -423,7 +425,14 @@ def test_model(system):
     model = build(SCRATCH, GRID[system])
     read = given(SCRATCH, texts(GRID[system], "padded"))
     silent = {name for name in model.named_parameters() if name.startswith("pooler")}
-    check_layer(model, lambda: model.forward(**read), {}, back=lambda gave: {}, silent=silent, together=True)
+    check_layer(
+        model,
+        lambda kept: model(**read, kept=kept),
+        {},
+        back=lambda gave: {},
+        silent=silent,
+        together=True,
+    )
 
 
 def test_a_model_with_dropout():
@@ -431,19 +440,25 @@ def test_a_model_with_dropout():
     model = scratch.Transformer(config, generator=None, dtype=np.float64)
     read = texts(config)
     dropouts = [part for _, part in model.layers() if isinstance(part, scratch.Dropout)]
-    assert len(dropouts) == 2 + 2 + 2  # each stack's embeddings, two blocks on either side
+    assert len(dropouts) == 2 + 2 * 2 + 2 * 3  # each stack's embeddings, and every sublayer of two blocks each
 
-    def call():
+    def call(kept):
         rng = np.random.default_rng(3)
         for part in dropouts:
             part.generator = rng
-        return model.forward(**read)
+        return model(**read, kept=kept)
 
     check_layer(model, call, {}, back=lambda gave: {}, together=True)
 
 
-def test_in_evaluation_a_model_says_that_it_kept_nothing():
-    model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0)).eval()
-    y, backward = model.forward(np.array([0, 1]))
-    with pytest.raises(RuntimeError, match=r"call train\(\) before forward"):
-        backward(y)
+def test_a_model_that_kept_nothing_says_so():
+    model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0))
+    y = model(np.array([0, 1]))
+    with pytest.raises(ValueError, match="kept is empty: hand the same list to forward"):
+        model.backward(y, [])
+
+
+def test_no_gradient_leads_through_a_cache():
+    model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="no gradient leads through a cache"):
+        model(np.array([[0, 1]]), cache=model.new_cache(1, 4), kept=[])

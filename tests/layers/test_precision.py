@@ -78,10 +78,11 @@ def test_float32_all_the_way_through_a_model_and_back(promoted, name, kind):
         if isinstance(part, scratch.Dropout):
             part.generator = np.random.default_rng(0)
     read = given(SCRATCH, texts(config, kind))
-    y, backward = model.forward(**read)
+    kept = []
+    y = model(**read, kept=kept)
     assert isinstance(y, Watched)
     assert y.dtype == np.float32
-    backward(watched(*y.shape))
+    model.backward(watched(*y.shape), kept)
     gradients = model.gradients()
     assert set(gradients) == {n for n in model.named_parameters() if not n.startswith("pooler")}
     assert {g.dtype for g in gradients.values()} == {np.dtype(np.float32)}
@@ -105,18 +106,19 @@ def test_float32_in_training(promoted):
     optimizer = scratch.AdamW(model)
     for _ in range(2):
         model.zero_gradients()
-        logits, backward = model.forward(**read)
+        kept = []
+        logits = model(**read, kept=kept)
         targets = read["ids"].copy()
         targets[0, 0] = -100
         assert scratch.cross_entropy(logits, targets).dtype == np.float32
-        backward(scratch.cross_entropy_backward(logits, targets))
+        model.backward(scratch.cross_entropy_backward(logits, targets), kept)
         scratch.clip_gradients(model, 0.1)
         optimizer.step()
     arrays = [*model.named_parameters().values(), *model.gradients().values()]
     arrays += [mean for pair in optimizer.means.values() for mean in pair]
     assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
-    pooled, backward = model.pooler.forward(model.hidden(**read))
-    assert backward(pooled).dtype == np.float32
+    pooled = model.pooler(model.hidden(**read), kept)
+    assert model.pooler.backward(pooled, kept).dtype == np.float32
     assert promoted == []
 
 
@@ -200,8 +202,9 @@ ROWS = {
 def test_norms_of_large_and_of_flat_rows(norm, row):
     x = ROWS[row][None]
     layer = getattr(scratch, norm)(11)
-    y, backward = layer.forward(x)
-    gradient = backward(LARGE[None] / 1e4)
+    kept = []
+    y = layer(x, kept)
+    gradient = layer.backward(LARGE[None] / 1e4, kept)
     for array in (y, gradient, *layer.gradients().values()):
         assert array.dtype == np.float32
         assert np.isfinite(array).all()
@@ -225,8 +228,9 @@ def test_a_model_with_embeddings_of_1e4(name):
         state["token_embedding.weight"] = 1e4 * state["token_embedding.weight"]
         model.load_state_dict(state)
     read = texts(SYSTEMS[name], "padded")
-    y, backward = models[0].forward(**given(SCRATCH, read))
-    backward(np.full_like(y, 1e4))
+    kept = []
+    y = models[0](**given(SCRATCH, read), kept=kept)
+    models[0].backward(np.full_like(y, 1e4), kept)
     for array in (y, *models[0].gradients().values()):
         assert np.isfinite(array).all()
     other = models[1](**given(NN, read))

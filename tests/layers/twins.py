@@ -83,6 +83,8 @@ def gradients(room, model, read, grad):
         (model(ids, **read) * room.array(grad)).sum().backward()
         return {name: w.grad.numpy() for name, w in model.named_parameters() if w.grad is not None}
     model.zero_gradients()
-    _, backward = model.forward(ids, **read)
-    backward(grad)
+    kept = []
+    model(ids, **read, kept=kept)
+    model.backward(grad, kept)
+    assert kept == []  # every layer has taken what it kept, and no other's
     return model.gradients()

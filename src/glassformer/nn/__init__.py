@@ -12,7 +12,14 @@ from glassformer.nn.attention import (
 from glassformer.nn.block import Block
 from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
-from glassformer.nn.feedforward import FeedForward, gelu, gelu_tanh, relu, sigmoid, silu
+from glassformer.nn.feedforward import (
+    FeedForward,
+    gelu,
+    gelu_tanh,
+    relu,
+    sigmoid,
+    silu,
+)
 from glassformer.nn.head import Pooler, Unembedding
 from glassformer.nn.linear import Linear
 from glassformer.nn.loss import cross_entropy

@@ -1,10 +1,11 @@
 """Attention: every position asks, every visible position answers, and the answers are averaged.
 
-The axes, here and everywhere: B batch, T positions asking (queries), S positions answering (keys), D d_model,
-H heads, G heads of keys and values, K d_head.
+The axes, here and everywhere: B batch, T positions asking (queries), S positions
+answering (keys), D d_model, H heads, G heads of keys and values, K d_head.
 """
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Integer
@@ -12,21 +13,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer import _checks as checks
+from glassformer.config import ATTENTION_BIASES
 from glassformer.nn.cache import KeyValueCache
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Linear, plus
 from glassformer.nn.norm import RMSNorm
 from glassformer.nn.positions import NoPositions
-from glassformer.trace import see, tracing
-
-LOWEST = -3e38  # about the lowest number that float32 has
+from glassformer.trace import enter_sublayer, see, trace, tracing
 
 
 def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
     """Positive numbers that sum to 1 along `axis`, in proportion to exp(x).
 
-    The largest entry is subtracted first, which changes nothing in the result and keeps exp from
-    overflowing. A row that is −inf throughout, a query that may see no key, gives zeros. A row with a NaN
-    or +inf is all NaN.
+    The largest entry is subtracted first, which changes nothing in the result and
+    keeps exp from overflowing. A row that is −inf throughout, a query that may
+    see no key, gives zeros. A row with a NaN or +inf is all NaN.
 
     Derived in chapter 03.
 
@@ -36,17 +36,19 @@ def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
     """
     checks.floats("x", x)
     checks.whole(f"x.shape[{axis}]", x.shape[axis])
-    largest = x.amax(dim=axis, keepdim=True).clamp(min=LOWEST)  # finite even where a row is −inf throughout
+    # From a row of −inf the lowest finite number is taken, and it stays −inf
+    largest = x.amax(dim=axis, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
     weights = torch.exp(x - largest)
-    # The largest entry gave exp(0) = 1, so only a row of nothing sums to less than 1, namely to 0.
+    # The largest entry gave exp(0) = 1: only a row of nothing sums to less, to 0
     return weights / weights.sum(dim=axis, keepdim=True).clamp(min=1)
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"]:
     """True where a query may look: at its own position and at those before it.
 
-    The queries are the *last* `n_queries` of the `n_keys` positions, so that with fewer queries than keys
-    (a text being continued) each still sees all of its past. `n_keys` defaults to `n_queries`.
+    The queries are the *last* `n_queries` of the `n_keys` positions, so that with
+    fewer queries than keys (a text being continued) each still sees all of its
+    past. `n_keys` defaults to `n_queries`.
 
     Derived in chapter 03.
 
@@ -56,7 +58,9 @@ def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"
     n_keys = n_queries if n_keys is None else n_keys
     checks.whole("n_queries", n_queries)
     checks.whole("n_keys", n_keys, at_least=n_queries)
-    return torch.ones(n_queries, n_keys, dtype=torch.bool).tril(n_keys - n_queries)
+    return torch.ones(n_queries, n_keys, dtype=torch.bool).tril(
+        n_keys - n_queries
+    )
 
 
 def scaled_dot_product_attention(
@@ -70,39 +74,60 @@ def scaled_dot_product_attention(
 ) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
     """softmax(q·kᵀ·scale + bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
 
-    `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything else that broadcasts to the
-    scores (..., T, S). A query that may see no key gets zeros.
+    `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything
+    else that broadcasts to the scores (..., T, S). A query that may see no key
+    gets zeros.
 
-    A mask is no wall against NaN. A NaN in a query stays in that query's row, and one in a key reaches
-    only the queries that see that key; but a NaN in a value reaches every query, because a weight of 0
-    times NaN is NaN.
+    A mask is no wall against NaN. A NaN in a query stays in that query's row, and
+    one in a key reaches only the queries that see that key; but a NaN in a value
+    reaches every query, because a weight of 0 times NaN is NaN.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1. Derived in chapter 03.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1. Derived
+    in chapter 03.
 
     Returns:
         The output (..., T, K) and the weights (..., T, S).
 
     Raises:
-        ValueError: the shapes of q, k and v, or of `mask` or `bias`, do not fit; there is no key.
+        ValueError: the shapes of q, k and v, or of `mask` or `bias`, do not fit;
+            there is no key.
         TypeError: q, k, v or `bias` is not floating-point, or `mask` not boolean.
     """
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        checks.floats(name, array)
-    checks.attention_shapes(q.shape, k.shape, v.shape)
-    scores = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)  # (..., T, S)
+    checks.attention(q, k, v, mask, bias)
+    scores = q @ k.transpose(-1, -2)  # (..., T, S)
+    scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if bias is not None:
-        checks.floats("bias", bias)
-        checks.broadcasts("bias", bias, scores.shape)
         scores = scores + bias.to(scores.dtype)
     if mask is not None:
-        checks.mask(mask, scores.shape)
         scores = torch.where(mask, scores, -torch.inf)
     weights = softmax(scores)
     see(scores=scores, weights=weights)
     return weights @ v, weights
 
 
-def split_heads(x: Float[Tensor, "*B T D"], n_heads: int) -> Float[Tensor, "*B H T K"]:
+def _attend_in_one_piece(
+    q: Float[Tensor, "*B T K"],
+    k: Float[Tensor, "*B S K"],
+    v: Float[Tensor, "*B S K"],
+    *,
+    mask: Bool[Tensor, "..."] | None,
+    bias: Float[Tensor, "..."] | None,
+    scale: float | None,
+) -> tuple[Float[Tensor, "*B T K"], None]:
+    """The same by torch's own kernel, which never keeps the weights: there are none to give."""
+    checks.attention(q, k, v, mask, bias)
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
+    mixed = functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, scale=scale
+    )
+    return mixed, None
+
+
+def split_heads(
+    x: Float[Tensor, "*B T D"], n_heads: int
+) -> Float[Tensor, "*B H T K"]:
     """(..., T, D) -> (..., H, T, K): each position's D numbers cut into H runs of K, one for each head.
 
     Derived in chapter 03.
@@ -129,12 +154,16 @@ def merge_heads(x: Float[Tensor, "*B H T K"]) -> Float[Tensor, "*B T D"]:
     return x.transpose(-3, -2).reshape(*B, T, H * K)
 
 
-def repeat_heads(x: Float[Tensor, "*B G T K"], times: int) -> Float[Tensor, "*B H T K"]:
+def repeat_heads(
+    x: Float[Tensor, "*B G T K"], times: int
+) -> Float[Tensor, "*B H T K"]:
     """(..., G, T, K) -> (..., H, T, K): each head of keys or values, `times` times, for the queries it serves.
 
-    Grouped-query attention has H = G · times query heads; query head h uses key/value head h // times.
+    Grouped-query attention has H = G · times query heads; query head h uses
+    key/value head h // times.
 
-    Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models", section 2.2.
+    Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query
+    Transformer Models", section 2.2.
     Derived in chapter 03.
 
     Raises:
@@ -148,22 +177,28 @@ def repeat_heads(x: Float[Tensor, "*B G T K"], times: int) -> Float[Tensor, "*B 
 class MultiHeadAttention(nn.Module):
     """Attention with H heads, each attending in its own d_head dimensions.
 
-    The queries come from x, the keys and values from x too or, in cross-attention, from `memory`. `W_q` leads
-    from D to H·K, `W_k` and `W_v` from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H,
-    H/G query heads share each head of keys and values (grouped-query; with G = 1, multi-query). `bias` says
-    which of the four have biases: "none", "qkv" or "all". With `qk_norm`, each query and key is brought to a
-    standard size by an RMSNorm over d_head, so that no score can grow large.
+    The queries come from x, the keys and values from x too or, in
+    cross-attention, from `memory`. `W_q` leads from D to H·K, `W_k` and `W_v`
+    from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H, H/G
+    query heads share each head of keys and values (grouped-query; with G = 1,
+    multi-query). `bias` says which of the four have biases: "none", "qkv" or
+    "all". With `qk_norm`, each query and key is brought to a standard size by an
+    RMSNorm over d_head, so that no score can grow large. `dropout` is the share
+    of the output that is dropped in training.
 
-    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries and keys) and 3 (scores)
-    here; door 1 is the caller's: `attention(positions.embed(x))`.
+    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries
+    and keys) and 3 (scores) here; door 1 is the caller's:
+    `attention(positions.embed(x))`.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; grouped: Ainslie et al. 2023,
-    "GQA"; qk_norm: Henry et al. 2020, "Query-Key Normalization for Transformers". Derived in chapter 03, its
-    gradient in 09.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
+    grouped:
+    Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
+    Normalization for Transformers". Derived in chapter 03, its gradient in 09.
 
     Raises:
-        ValueError: `n_heads` does not divide `d_model` (where `d_head` is not given), `n_kv_heads` does not
-            divide `n_heads`, or `positions` was made for another n_heads or d_head.
+        ValueError: `n_heads` does not divide `d_model` (where `d_head` is not
+            given), `n_kv_heads` does not divide `n_heads`, or `positions` was
+            made for another n_heads or d_head.
     """
 
     def __init__(
@@ -179,6 +214,7 @@ class MultiHeadAttention(nn.Module):
         qk_norm: bool = False,
         norm_eps: float = 1e-5,
         scale: float | None = None,
+        dropout: float = 0.0,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
@@ -188,21 +224,35 @@ class MultiHeadAttention(nn.Module):
             d_head = d_model // n_heads
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
-        checks.one_of("bias", bias, ("none", "qkv", "all"))
-        self.d_model, self.n_heads, self.n_kv_heads, self.d_head = d_model, n_heads, n_kv_heads, d_head
+        checks.one_of("bias", bias, ATTENTION_BIASES)
+        self.d_model, self.d_head = d_model, d_head
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.causal, self.scale = causal, scale
         self.positions = NoPositions() if positions is None else positions
-        for size in ("n_heads", "d_head"):
-            if hasattr(self.positions, size):
-                checks.equal(f"positions.{size}", getattr(self.positions, size), size, getattr(self, size))
+        for name, size in (("n_heads", n_heads), ("d_head", d_head)):
+            checks.equal(
+                f"positions.{name}",
+                getattr(self.positions, name, size),
+                name,
+                size,
+            )
 
         drawn = {"generator": generator, "dtype": dtype}
         self.W_q = Linear(d_model, n_heads * d_head, bias=bias != "none", **drawn)
-        self.W_k = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
-        self.W_v = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
+        self.W_k = Linear(
+            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+        )
+        self.W_v = Linear(
+            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+        )
         self.W_o = Linear(n_heads * d_head, d_model, bias=bias == "all", **drawn)
-        self.norm_q = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
-        self.norm_k = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        self.norm_q = (
+            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        )
+        self.norm_k = (
+            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        )
+        self.dropout = nn.Dropout(dropout)
 
     def forward(
         self,
@@ -216,110 +266,143 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by default. `mask`, True = may
-        attend, broadcasts to (..., H, T, S); with `causal`, a query sees what both masks allow, and "before"
-        goes by row, whatever `positions` says. `bias`, which broadcasts alike, is added to the scores: for a
-        table that many layers share. With a `cache`, x is what is new; its keys and values are added to those
-        of the past. A NaN anywhere in row t of x makes every row NaN, those before t too.
+        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by
+        default. `mask`, True = may attend, broadcasts to (..., H, T, S); with
+        `causal`, a query sees what both masks allow, and "before" goes by row,
+        whatever `positions` says. `bias`, which broadcasts alike, is added to the
+        scores: for a table that many layers share. With a `cache`, x is what is
+        new; its keys and values are added to those of the past. A NaN anywhere in
+        row t of x makes every row NaN, those before t too.
 
         Raises:
-            ValueError: a shape does not fit, or a position is one that `positions` cannot place.
-            TypeError: x is not floating-point, `positions` not integer or `mask` not boolean.
+            ValueError: a shape does not fit, or a position is one that `positions`
+                cannot place.
+            TypeError: x is not floating-point, `positions` not integer or `mask`
+                not boolean.
         """
-        q, k, v, mask, bias = self._prepare(x, memory, positions, mask, bias, cache)
-        if tracing():  # by hand, for those who look inside
-            output, _ = scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, scale=self.scale)
-        else:  # the same in one piece, which never keeps the weights
-            if bias is not None:
-                bias = bias.to(q.dtype)
-                mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
-            output = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
-        return self.W_o(merge_heads(output))
-
-    def weights(
-        self,
-        x: Float[Tensor, "*B T D"],
-        *,
-        memory: Float[Tensor, "*B S D"] | None = None,
-        positions: Integer[Tensor, "..."] | None = None,
-        mask: Bool[Tensor, "..."] | None = None,
-        bias: Float[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*B H T S"]:
-        """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys."""
-        q, k, v, mask, bias = self._prepare(x, memory, positions, mask, bias, None)
-        return scaled_dot_product_attention(q, k, v, mask=mask, bias=bias, scale=self.scale)[1]
-
-    def _prepare(
-        self,
-        x: Float[Tensor, "*B T D"],
-        memory: Float[Tensor, "*B S D"] | None,
-        positions: Integer[Tensor, "..."] | None,
-        mask: Bool[Tensor, "..."] | None,
-        bias: Float[Tensor, "..."] | None,
-        cache: KeyValueCache | None,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
-        """What the heads attend with: q (..., H, T, K), k and v (..., H, S, K), and the mask and bias of all."""
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
-        *B, T, D = x.shape
-        checks.equal("x.shape[-1]", D, "d_model", self.d_model)
-        crossing = memory is not None
-        past = 0 if cache is None or crossing else cache.length
-        if positions is None:
-            positions = torch.arange(past, past + T, device=x.device)
-        checks.places("positions", positions, tuple(B), T)
+        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        enter_sublayer("attention" if memory is None else "cross-attention")
 
-        q = self._heads(x, self.W_q, self.norm_q, None if crossing else positions)
-        if crossing and cache is not None and cache.length:  # what the encoder said never changes
-            k, v = cache.keys, cache.values
-        else:
-            source = memory if crossing else x
-            k = self._heads(source, self.W_k, self.norm_k, None if crossing else positions)
-            v = self._heads(source, self.W_v, None, None)
+        # Project, and place
+        q = self._heads(x, self.W_q, self.norm_q)  # (..., H, T, K)
+        if memory is None:
+            k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
+            v = self._heads(x, self.W_v, None)
+            positions = self._stands(x, positions, cache)
+            q = self.positions.rotate(q, positions)
+            k = self.positions.rotate(k, positions)
             if cache is not None:
-                k, v = cache.append(k, v)
-        S, times = k.shape[-2], self.n_heads // self.n_kv_heads
-        k, v = repeat_heads(k, times), repeat_heads(v, times)
-        checks.attention_shapes(q.shape, k.shape, v.shape)
+                k, v = cache.append(k, v)  # (..., G, S, K)
+            own_bias = self._own_bias(positions, cache)
+        else:
+            k, v = self._of_memory(memory, cache)
+            own_bias = None
+        sharing = self.n_heads // self.n_kv_heads
+        k = repeat_heads(k, sharing)  # (..., H, S, K)
+        v = repeat_heads(v, sharing)
         see(q=q, k=k, v=v)
 
-        if mask is not None:
-            checks.mask(mask, (*B, self.n_heads, T, S))
-        if bias is not None:
-            checks.floats("bias", bias)
-            checks.broadcasts("bias", bias, (*B, self.n_heads, T, S))
-        if self.causal and T > 1:  # a single query is the last: it sees everything
-            visible = causal_mask(T, S).to(x.device)
-            mask = visible if mask is None else mask & visible
-        key_positions = positions if cache is None else self._key_positions(positions, cache)
-        own = None if crossing else self.positions.bias(positions, key_positions)
-        return q, k, v, mask, bias if own is None else own if bias is None else own + bias
+        # Score, mask, and mix
+        mask = self._visible(mask, q, k)
+        options = {
+            "mask": mask,
+            "bias": plus(bias, own_bias),
+            "scale": self.scale,
+        }
+        # In one piece; but by hand for who looks inside, for the weights
+        attend = (
+            scaled_dot_product_attention if tracing() else _attend_in_one_piece
+        )
+        mixed, _ = attend(q, k, v, **options)
+
+        # Merge
+        y = self.dropout(self.W_o(merge_heads(mixed)))
+        see(write=y)
+        return y
+
+    def weights(
+        self, x: Float[Tensor, "*B T D"], **inputs: Any
+    ) -> Float[Tensor, "*B H T S"]:
+        """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys.
+
+        Takes what `forward` takes.
+        """
+        with trace() as seen:
+            self(x, **inputs)
+        return seen.arrays("weights")[-1]
 
     def _heads(
         self,
         x: Float[Tensor, "*B T D"],
         W: Linear,
         norm: RMSNorm | None,
-        positions: Integer[Tensor, "..."] | None,
     ) -> Float[Tensor, "*B H T K"]:
-        """Takes x through W, cut into heads, brought to size by `norm` and turned by `positions`, where given."""
+        """Takes x through W, cut into heads and, where there is a norm, brought to size."""
         heads = split_heads(W(x), W.n_out // self.d_head)
-        if norm is not None:
-            heads = norm(heads)
-        if positions is not None:
-            heads = self.positions.rotate(heads, positions)
-        return heads
+        return heads if norm is None else norm(heads)
 
-    def _key_positions(
-        self, positions: Integer[Tensor, "..."], cache: KeyValueCache
+    def _visible(
+        self,
+        mask: Bool[Tensor, "..."] | None,
+        q: Float[Tensor, "*B H T K"],
+        k: Float[Tensor, "*B H S K"],
+    ) -> Bool[Tensor, "..."] | None:
+        """What both the caller's mask and, with `causal`, the order of the text allow."""
+        T, S = q.shape[-2], k.shape[-2]
+        if mask is not None:
+            checks.may_attend(mask, (*q.shape[:-1], S))
+        if not self.causal or T == 1:  # a single query is the last, and sees all
+            return mask
+        past = causal_mask(T, S).to(q.device)
+        return past if mask is None else mask & past
+
+    # What serves caches, cross-attention and positions of one's own
+
+    def _stands(
+        self,
+        x: Float[Tensor, "*B T D"],
+        positions: Integer[Tensor, "..."] | None,
+        cache: KeyValueCache | None,
     ) -> Integer[Tensor, "..."]:
-        """Where the cached keys are, which only door 3 asks: at 0, 1, 2 …, or the bias is the caller's."""
-        if type(self.positions).bias is NoPositions.bias:
-            return positions
-        places = torch.arange(cache.length, device=positions.device)
-        if not torch.equal(positions, places[-len(positions) :]):
-            raise ValueError(
-                f"positions={positions.tolist()} do not follow the {cache.length - len(positions)} cached: for "
-                "other places, give the bias of all of them"
-            )
-        return places
+        """Where each row of x sits: by default 0..T-1, or after what is cached."""
+        *B, T, _ = x.shape
+        if positions is None:
+            past = 0 if cache is None else cache.length
+            return torch.arange(past, past + T, device=x.device)
+        checks.places("positions", positions, tuple(B), T)
+        return positions
+
+    def _of_memory(
+        self,
+        memory: Float[Tensor, "*B S D"],
+        cache: KeyValueCache | None,
+    ) -> tuple[Float[Tensor, "*B G S K"], Float[Tensor, "*B G S K"]]:
+        """The keys and values of what an encoder said; cached, since that never changes."""
+        if cache is not None and cache.length:
+            return cache.keys, cache.values
+        k = self._heads(memory, self.W_k, self.norm_k)
+        v = self._heads(memory, self.W_v, None)
+        return (k, v) if cache is None else cache.append(k, v)
+
+    def _own_bias(
+        self,
+        positions: Integer[Tensor, "..."],
+        cache: KeyValueCache | None,
+    ) -> Float[Tensor, "..."] | None:
+        """What `positions` adds to the scores, if it opens door 3.
+
+        The cached keys are then taken to stand at 0, 1, 2 …, and x right after
+        them.
+        """
+        key_positions = positions
+        if cache is not None and self.positions.door == 3:
+            key_positions = torch.arange(cache.length, device=positions.device)
+            if not torch.equal(positions, key_positions[-len(positions) :]):
+                n_cached = cache.length - len(positions)
+                raise ValueError(
+                    f"positions={positions.tolist()} do not follow the {n_cached} "
+                    "cached: for other places, give the bias of all of them"
+                )
+        return self.positions.bias(positions, key_positions)

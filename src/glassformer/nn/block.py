@@ -3,10 +3,10 @@
 The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 """
 
-from collections.abc import Callable
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
@@ -14,8 +14,8 @@ from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.feedforward import FeedForward
 from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.nn.positions import NoPositions, RotaryPositions
-from glassformer.trace import enter_sublayer, see
+from glassformer.nn.positions import NoPositions, positions_of
+from glassformer.trace import see
 
 NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
 
@@ -28,11 +28,14 @@ def norm_of(config: ModelConfig, dtype: torch.dtype) -> LayerNorm | RMSNorm:
 class Block(nn.Module):
     """Two sublayers, or three: self-attention, cross-attention if `crossing`, feed-forward.
 
-    Each reads the stream and adds to it. Pre-norm: x + sublayer(norm(x)), so that the stream itself is never
-    touched. Post-norm, as in 2017: norm(x + sublayer(x)).
+    Each reads the stream and adds to it. Pre-norm: x + sublayer(norm(x)), so that
+    the stream itself is never touched. Post-norm, as in 2017: norm(x +
+    sublayer(x)).
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm: Radford et al. 2019,
-    "Language Models are Unsupervised Multitask Learners", section 2.3. Derived in chapter 07, its gradient in 09.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
+    pre-norm: Radford et al. 2019,
+    "Language Models are Unsupervised Multitask Learners", section 2.3. Derived in
+    chapter 07, its gradient in 09.
     """
 
     def __init__(
@@ -46,7 +49,11 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.norm_placement = config.norm_placement
-        drawn = {"generator": generator, "dtype": dtype}
+        drawn = {
+            "dropout": config.dropout,
+            "generator": generator,
+            "dtype": dtype,
+        }
 
         def attention(positions: NoPositions, causal: bool) -> MultiHeadAttention:
             return MultiHeadAttention(
@@ -63,10 +70,13 @@ class Block(nn.Module):
                 **drawn,
             )
 
+        rotation = positions_of(config, doors=(2,), dtype=dtype)
         self.norm_attention = norm_of(config, dtype)
-        self.attention = attention(rotation_of(config), causal)
+        self.attention = attention(rotation, causal)
         self.norm_cross_attention = norm_of(config, dtype) if crossing else None
-        self.cross_attention = attention(NoPositions(), False) if crossing else None
+        self.cross_attention = (
+            attention(NoPositions(), False) if crossing else None
+        )
         self.norm_feedforward = norm_of(config, dtype)
         self.feedforward = FeedForward(
             config.d_model,
@@ -75,58 +85,37 @@ class Block(nn.Module):
             bias=config.feedforward_bias,
             **drawn,
         )
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
         x: Float[Tensor, "*B T D"],
         *,
         memory: Float[Tensor, "*B S D"] | None = None,
-        positions: Integer[Tensor, "..."] | None = None,
-        mask: Bool[Tensor, "..."] | None = None,
-        bias: Float[Tensor, "..."] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
-        cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
+        **own: Any,
     ) -> Float[Tensor, "*B T D"]:
-        """Maps x (..., T, D) to (..., T, D); `positions`, masks, `bias` and caches are attention's."""
-        x = self._add(
-            "attention",
-            lambda x: self.attention(x, positions=positions, mask=mask, bias=bias, cache=cache),
-            self.norm_attention,
-            x,
-        )
-        if self.cross_attention is not None:
-            x = self._add(
-                "cross-attention",
-                lambda x: self.cross_attention(x, memory=memory, mask=memory_mask, cache=memory_cache),
-                self.norm_cross_attention,
-                x,
-            )
-        return self._add("feed-forward", self.feedforward, self.norm_feedforward, x)
+        """Maps x (..., T, D) to (..., T, D).
 
-    def _add(
-        self, name: str, sublayer: Callable, norm: LayerNorm | RMSNorm, x: Float[Tensor, "*B T D"]
-    ) -> Float[Tensor, "*B T D"]:
-        """One sublayer with its norm and its residual connection."""
-        enter_sublayer(name)
+        `own` are the inputs of self-attention: `positions`, `mask`, `bias` and
+        `cache`.
+        """
+        other = {"memory": memory, "mask": memory_mask, "cache": memory_cache}
         if self.norm_placement == "pre":
-            y = self.dropout(sublayer(norm(x)))
-            x = x + y
+            x = x + self.attention(self.norm_attention(x), **own)
+            see(stream=x)
+            if self.cross_attention is not None:
+                normed = self.norm_cross_attention(x)
+                x = x + self.cross_attention(normed, **other)
+                see(stream=x)
+            x = x + self.feedforward(self.norm_feedforward(x))
         else:
-            y = self.dropout(sublayer(x))
-            x = norm(x + y)
-        see(write=y, stream=x)
+            x = self.norm_attention(x + self.attention(x, **own))
+            see(stream=x)
+            if self.cross_attention is not None:
+                looked = self.cross_attention(x, **other)
+                x = self.norm_cross_attention(x + looked)
+                see(stream=x)
+            x = self.norm_feedforward(x + self.feedforward(x))
+        see(stream=x)
         return x
-
-
-def rotation_of(config: ModelConfig) -> NoPositions:
-    """What turns queries and keys: RoPE if the configuration says so. The other methods are the stack's."""
-    if config.positions != "rope":
-        return NoPositions()
-    return RotaryPositions(
-        config.d_head,
-        base=config.rope_base,
-        layout=config.rope_layout,
-        interpolation=config.rope_interpolation,
-    )

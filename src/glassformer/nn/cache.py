@@ -1,7 +1,7 @@
 """The key–value cache: what past positions answered with, kept, so that each is computed once.
 
-Under a causal mask a position never sees what comes after it, so its keys and values stay as they are while
-the text grows, and a new token needs only its own.
+Under a causal mask a position never sees what comes after it, so its keys and
+values stay as they are while the text grows, and a new token needs only its own.
 """
 
 import torch
@@ -18,7 +18,8 @@ class KeyValueCache:
     Derived in chapter 11.
 
     Raises:
-        ValueError: a size is below 1, what is appended has another shape, or there is no room for it.
+        ValueError: a size is below 1, what is appended has another shape, or
+            there is no room for it.
     """
 
     def __init__(
@@ -68,8 +69,9 @@ class KeyValueCache:
 class ModelCache:
     """A `KeyValueCache` for every block of a decoder, and the places of the positions in it.
 
-    A decoder that looks at an encoder's output has a second one for each block, with the keys and values of
-    that output: made when it is first seen, and never changed.
+    A decoder that looks at an encoder's output has a second one for each block,
+    with the keys and values of that output: made when it is first seen, and never
+    changed.
 
     Derived in chapter 11.
     """
@@ -98,7 +100,11 @@ class ModelCache:
     @property
     def nbytes(self) -> int:
         """How much memory it all takes, in bytes: 2 · n_layers · B · G · capacity · K numbers, and the memory's."""
-        return sum(cache.nbytes for cache in (*self.blocks, *self.memory) if cache is not None)
+        return sum(
+            cache.nbytes
+            for cache in (*self.blocks, *self.memory)
+            if cache is not None
+        )
 
     @property
     def next_position(self) -> Integer[Tensor, "..."] | int:
@@ -109,25 +115,43 @@ class ModelCache:
         """Notes where T new tokens stand, (T,) or (B, T), and gives the places of all S so far."""
         if self.positions is not None:
             # (T,) is for every row
-            rows = torch.broadcast_shapes(self.positions.shape[:-1], positions.shape[:-1])
-            past, new = (p.expand(*rows, p.shape[-1]) for p in (self.positions, positions))
+            rows = torch.broadcast_shapes(
+                self.positions.shape[:-1], positions.shape[:-1]
+            )
+            past, new = (
+                p.expand(*rows, p.shape[-1]) for p in (self.positions, positions)
+            )
             positions = torch.cat([past, new], dim=-1)
         self.positions = positions
         return positions
 
-    def for_memory(self, block: int, length: int) -> KeyValueCache:
-        """The cache of that block's keys and values of an encoder's output of `length` positions."""
+    def of_block(
+        self, block: int, memory_length: int | None
+    ) -> dict[str, KeyValueCache]:
+        """What that block remembers: its `cache` and, of an encoder's output, `memory_cache`."""
+        found = {"cache": self.blocks[block]}
+        if memory_length is not None:
+            found["memory_cache"] = self._of_memory(block, memory_length)
+        return found
+
+    def _of_memory(self, block: int, length: int) -> KeyValueCache:
         if self.memory[block] is None:
             batch_size, n_kv_heads, _, d_head = self.blocks[block].keys.shape
-            like = {"dtype": self.blocks[block].keys.dtype, "device": self.blocks[block].keys.device}
-            self.memory[block] = KeyValueCache(batch_size, n_kv_heads, length, d_head, **like)
+            like = {
+                "dtype": self.blocks[block].keys.dtype,
+                "device": self.blocks[block].keys.device,
+            }
+            self.memory[block] = KeyValueCache(
+                batch_size, n_kv_heads, length, d_head, **like
+            )
         return self.memory[block]
 
     def reorder(self, rows: ArrayLike) -> None:
         """Row i of the batch becomes what row rows[i] was, in every block.
 
         Raises:
-            ValueError: an entry of `rows` is not a row, or there are more or fewer than the batch has.
+            ValueError: an entry of `rows` is not a row, or there are more or
+                fewer than the batch has.
             TypeError: `rows` is not integers.
         """
         rows = torch.as_tensor(rows, device=self.blocks[0].keys.device)

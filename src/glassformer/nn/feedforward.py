@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer import _checks as checks
+from glassformer.config import GATED
 from glassformer.nn.linear import Linear
-from glassformer.trace import see
+from glassformer.trace import enter_sublayer, see
 
 # Activations: one number in, one out
 
@@ -23,7 +24,8 @@ def relu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 def gelu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     """Exact: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the chance that a normal number is below x.
 
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in chapter 06.
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in
+    chapter 06.
     """
     return functional.gelu(x)
 
@@ -33,7 +35,8 @@ def gelu_tanh(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 
     What GPT-2 computes. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a sigmoid.
 
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2. Derived in chapter 06.
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
+    Derived in chapter 06.
     """
     return functional.gelu(x, approximate="tanh")
 
@@ -41,7 +44,8 @@ def gelu_tanh(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 def silu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     """Swish: x · σ(x), where σ is the `sigmoid`.
 
-    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in chapter 06.
+    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in
+    chapter 06.
     """
     return functional.silu(x)
 
@@ -51,28 +55,32 @@ def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     return torch.sigmoid(x)
 
 
-# The name that a configuration gives: what bends, and whether a second projection gates it
+# The name that a configuration gives, and what bends; GATED says which have a gate.
 ACTIVATIONS = {
-    "relu": (relu, False),
-    "gelu": (gelu, False),
-    "gelu_tanh": (gelu_tanh, False),
-    "swiglu": (silu, True),
-    "geglu": (gelu, True),
-    "geglu_tanh": (gelu_tanh, True),
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "swiglu": silu,
+    "geglu": gelu,
+    "geglu_tanh": gelu_tanh,
 }
 
 
 class FeedForward(nn.Module):
     """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
 
-    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back. `activation` is "relu",
-    "gelu" or "gelu_tanh", or a gated one: "swiglu", "geglu" or "geglu_tanh".
+    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back.
+    `activation` is "relu", "gelu" or "gelu_tanh", or a gated one: "swiglu",
+    "geglu" or "geglu_tanh". `dropout` is the share of the output that is dropped
+    in training.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated: Shazeer 2020, "GLU Variants
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:
+    Shazeer 2020, "GLU Variants
     Improve Transformer". Derived in chapter 06, its gradient in 09.
 
     Raises:
-        ValueError: a size is below 1, `activation` is none of these, or the last axis of x not `d_model`.
+        ValueError: a size is below 1, `activation` is none of these, or the last
+            axis of x not `d_model`.
         TypeError: x is not floating-point.
     """
 
@@ -83,22 +91,32 @@ class FeedForward(nn.Module):
         *,
         activation: str = "gelu_tanh",
         bias: bool = True,
+        dropout: float = 0.0,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         checks.one_of("activation", activation, ACTIVATIONS)
         self.activation = activation
-        gated = ACTIVATIONS[activation][1]
         drawn = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **drawn)
-        self.W_gate = Linear(d_model, d_ff, **drawn) if gated else None
+        self.W_gate = (
+            Linear(d_model, d_ff, **drawn) if activation in GATED else None
+        )
         self.W_down = Linear(d_ff, d_model, **drawn)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Maps x (..., D) to (..., D)."""
-        act, gated = ACTIVATIONS[self.activation]
+        enter_sublayer("feed-forward")
+        activation = ACTIVATIONS[self.activation]
         up = self.W_up(x)  # (..., F)
-        neurons = act(self.W_gate(x)) * up if gated else act(up)
+        if self.W_gate is None:
+            neurons = activation(up)
+        else:
+            gate = self.W_gate(x)  # (..., F)
+            neurons = activation(gate) * up
         see(neurons=neurons)
-        return self.W_down(neurons)
+        y = self.dropout(self.W_down(neurons))
+        see(write=y)
+        return y

@@ -13,9 +13,9 @@ Shape = tuple[int, ...]
 class Linear(nn.Module):
     """x @ weight + bias, for each row of x by itself.
 
-    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the variance of what passes
-    through; `bias` (n_out), if there is one, starts at 0. (torch's own Linear keeps its weight the other way
-    round, (n_out, n_in).)
+    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the
+    variance of what passes through; `bias` (n_out), if there is one, starts at 0.
+    (torch's own Linear keeps its weight the other way round, (n_out, n_in).)
 
     Derived in chapter 06, its gradient in 09.
 
@@ -38,22 +38,39 @@ class Linear(nn.Module):
         checks.whole("n_out", n_out)
         self.n_in, self.n_out = n_in, n_out
         self.weight = normal(generator, n_in**-0.5, (n_in, n_out), dtype)
-        self.bias = nn.Parameter(torch.zeros(n_out, dtype=dtype)) if bias else None
+        self.bias = (
+            nn.Parameter(torch.zeros(n_out, dtype=dtype)) if bias else None
+        )
 
     def forward(self, x: Float[Tensor, "*B n_in"]) -> Float[Tensor, "*B n_out"]:
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
-        return functional.linear(x, self.weight.T, self.bias)  # torch transposes what it is given
+        return functional.linear(
+            x, self.weight.T, self.bias
+        )  # torch transposes what it is given
 
 
 def normal(
-    generator: torch.Generator | None, deviation: float, shape: Shape, dtype: torch.dtype
+    generator: torch.Generator | None,
+    deviation: float,
+    shape: Shape,
+    dtype: torch.dtype,
 ) -> nn.Parameter:
     """A weight to start from: normal around 0 with that standard deviation.
 
-    Zeros where `generator` is None: weights that are about to be loaded need no drawing.
+    Zeros where `generator` is None: weights that are about to be loaded need no
+    drawing.
     """
     if generator is None:
         return nn.Parameter(torch.zeros(shape, dtype=dtype))
-    return nn.Parameter(deviation * torch.randn(shape, generator=generator, dtype=dtype))
+    return nn.Parameter(
+        deviation * torch.randn(shape, generator=generator, dtype=dtype)
+    )
+
+
+def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    """The sum of both, where either may be missing."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b

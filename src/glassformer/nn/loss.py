@@ -8,21 +8,29 @@ from glassformer import _checks as checks
 
 
 def cross_entropy(
-    logits: Float[Tensor, "*B V"], targets: Integer[Tensor, "*B"], *, ignore_index: int = -100
+    logits: Float[Tensor, "*B V"],
+    targets: Integer[Tensor, "*B"],
+    *,
+    ignore_index: int = -100,
 ) -> Float[Tensor, ""]:
     """The mean of −ln p(target), in nats, where p = softmax(logits).
 
-    −ln p is log Σ exp(logits) − logits[target]. The largest logit is subtracted first, which changes nothing
-    and keeps exp from overflowing. Targets equal to `ignore_index`, padding most often, do not count.
+    −ln p is log Σ exp(logits) − logits[target]. The largest logit is subtracted
+    first, which changes nothing and keeps exp from overflowing. Targets equal to
+    `ignore_index`, padding most often, do not count.
 
     Derived in chapter 09.
 
     Raises:
-        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are ignored.
+        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are
+            ignored.
         TypeError: the logits are not floating-point or the targets not integers.
     """
     _counted(logits, targets, ignore_index)
-    rows, targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1).long()
+    rows, targets = (
+        logits.reshape(-1, logits.shape[-1]),
+        targets.reshape(-1).long(),
+    )
     return functional.cross_entropy(rows, targets, ignore_index=ignore_index)
 
 
@@ -30,8 +38,15 @@ def _counted(logits: Tensor, targets: Tensor, ignore_index: int) -> Tensor:
     """Which targets count, as booleans; first checks that logits and targets fit."""
     checks.floats("logits", logits)
     checks.integers("targets", targets)
-    checks.equal("targets.shape", tuple(targets.shape), "logits.shape[:-1]", tuple(logits.shape[:-1]))
+    checks.equal(
+        "targets.shape",
+        tuple(targets.shape),
+        "logits.shape[:-1]",
+        tuple(logits.shape[:-1]),
+    )
     counted = targets != ignore_index
     checks.some("targets", counted, f"other than ignore_index={ignore_index}")
-    checks.indices("targets", targets, "vocab_size", logits.shape[-1], among=counted)
+    checks.indices(
+        "targets", targets, "vocab_size", logits.shape[-1], among=counted
+    )
     return counted

@@ -1,7 +1,10 @@
 """The whole machine: embeddings, stacks of blocks, a head; three families from the same parts.
 
-The axes: B batch, T positions, S positions that are looked at, D d_model, V vocabulary.
+The axes: B batch, T positions, S positions that are looked at, D d_model, V
+vocabulary.
 """
+
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Integer
@@ -13,44 +16,15 @@ from glassformer.nn.block import Block, norm_of
 from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.head import Pooler, Unembedding
-from glassformer.nn.positions import (
-    AlibiPositions,
-    LearnedPositions,
-    NoPositions,
-    SinusoidalPositions,
-    T5Positions,
-)
+from glassformer.nn.positions import positions_of
 from glassformer.trace import enter, see
-
-
-def positions_of(
-    config: ModelConfig, *, causal: bool, generator: torch.Generator | None, dtype: torch.dtype
-) -> NoPositions:
-    """What tells a whole stack where its tokens are: doors 1 and 3. RoPE's door, 2, is in every attention."""
-    match config.positions:
-        case "sinusoidal":
-            return SinusoidalPositions(config.d_model)
-        case "learned":
-            return LearnedPositions(config.context_length, config.d_model, generator=generator, dtype=dtype)
-        case "alibi":
-            return AlibiPositions(config.n_heads)
-        case "t5":
-            return T5Positions(
-                config.n_heads,
-                bidirectional=not causal,
-                n_buckets=config.t5_n_buckets,
-                max_distance=config.t5_max_distance,
-                generator=generator,
-                dtype=dtype,
-            )
-    return NoPositions()
 
 
 class Stack(nn.Module):
     """Blocks one after another, with positions before the first and, if they are pre-norm, a norm at the end.
 
-    An encoder's stack is not causal; a decoder's is, and with `crossing` each of its blocks also looks at an
-    encoder's output.
+    An encoder's stack is not causal; a decoder's is, and with `crossing` each of
+    its blocks also looks at an encoder's output.
 
     Derived in chapter 08, its gradient in 09.
     """
@@ -68,13 +42,20 @@ class Stack(nn.Module):
         super().__init__()
         self.name = "decoder" if causal else "encoder"
         drawn = {"generator": generator, "dtype": dtype}
-        self.positions = positions_of(config, causal=causal, **drawn)
-        self.embedding_norm = norm_of(config, dtype) if config.embedding_norm else None
+        self.positions = positions_of(
+            config, doors=(1, 3), causal=causal, **drawn
+        )
+        self.embedding_norm = (
+            norm_of(config, dtype) if config.embedding_norm else None
+        )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
-            Block(config, causal=causal, crossing=crossing, **drawn) for _ in range(n_layers)
+            Block(config, causal=causal, crossing=crossing, **drawn)
+            for _ in range(n_layers)
         )
-        self.norm = norm_of(config, dtype) if config.norm_placement == "pre" else None
+        self.norm = (
+            norm_of(config, dtype) if config.norm_placement == "pre" else None
+        )
 
     def forward(
         self,
@@ -88,14 +69,13 @@ class Stack(nn.Module):
     ) -> Float[Tensor, "*B T D"]:
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
-        The masks say which positions are real, (B, S); the causal mask is the stack's own affair.
+        The masks say which positions are real, (B, S); the causal mask is the
+        stack's own affair.
         """
         if positions is None:
             positions = torch.arange(x.shape[-2], device=x.device)
             if cache is not None:
                 positions = positions + cache.next_position
-        mask = None if mask is None else mask[..., None, None, :]  # (B, 1, 1, S): for every head and query
-        memory_mask = None if memory_mask is None else memory_mask[..., None, None, :]
 
         enter(f"{self.name}: in")
         x = self.positions.embed(x, positions)
@@ -105,20 +85,26 @@ class Stack(nn.Module):
             x = self.embedding_norm(x)
         x = self.dropout(x)
         see(stream=x)
+
+        def caches(block: int) -> dict[str, KeyValueCache]:
+            if cache is None:
+                return {}
+            return cache.of_block(
+                block, None if memory is None else memory.shape[-2]
+            )
+
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
                 x,
-                memory=memory,
                 positions=positions,
-                mask=mask,
+                mask=_for_all_queries(mask),
                 bias=bias,
-                memory_mask=memory_mask,
-                cache=None if cache is None else cache.blocks[i],
-                memory_cache=None
-                if cache is None or memory is None
-                else cache.for_memory(i, memory.shape[-2]),
+                memory=memory,
+                memory_mask=_for_all_queries(memory_mask),
+                **caches(i),
             )
+
         enter(f"{self.name}: out")
         if self.norm is not None:
             x = self.norm(x)
@@ -126,15 +112,25 @@ class Stack(nn.Module):
         return x
 
 
+def _for_all_queries(
+    mask: Bool[Tensor, "*B S"] | None,
+) -> Bool[Tensor, "..."] | None:
+    """(B, S) -> (B, 1, 1, S): which keys are real is the same for every head and query."""
+    return None if mask is None else mask[..., None, None, :]
+
+
 class Transformer(nn.Module):
     """A Transformer as its configuration describes it.
 
-    A decoder continues a text: every position sees what came before. An encoder reads one: every position
-    sees all. An encoder–decoder does both: the decoder continues its own text and looks at what the encoder
-    made of another, the source. All use the same blocks and one token embedding.
+    A decoder continues a text: every position sees what came before. An encoder
+    reads one: every position sees all. An encoder–decoder does both: the decoder
+    continues its own text and looks at what the encoder made of another, the
+    source. All use the same blocks and one token embedding.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et al. 2018; encoder: Devlin et
-    al. 2019. Derived in chapter 08, the families in chapter 12, its gradient in 09.
+    Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et
+    al. 2018; encoder: Devlin et
+    al. 2019. Derived in chapter 08, the families in chapter 12, its gradient in
+    09.
 
     Raises:
         TypeError: `config` is not a ModelConfig.
@@ -152,12 +148,18 @@ class Transformer(nn.Module):
         self.config = config
         drawn = {"generator": generator, "dtype": dtype}
         two = config.family == "encoder-decoder"
-        self.token_embedding = TokenEmbedding(config.vocab_size, config.d_model, **drawn)
+        self.token_embedding = TokenEmbedding(
+            config.vocab_size, config.d_model, **drawn
+        )
         self.segment_embedding = (
-            TokenEmbedding(config.n_segments, config.d_model, **drawn) if config.n_segments else None
+            TokenEmbedding(config.n_segments, config.d_model, **drawn)
+            if config.n_segments
+            else None
         )
         self.encoder = (
-            Stack(config, config.n_layers, causal=False, **drawn) if config.family != "decoder" else None
+            Stack(config, config.n_layers, causal=False, **drawn)
+            if config.family != "decoder"
+            else None
         )
         self.decoder = (
             Stack(
@@ -170,10 +172,13 @@ class Transformer(nn.Module):
             if config.family != "encoder"
             else None
         )
-        self.unembedding = Unembedding(config, **drawn) if config.head != "none" else None
+        self.unembedding = (
+            Unembedding(config, **drawn) if config.head != "none" else None
+        )
         if config.head == "tied":
-            # Lies in memory as (D, V), and is still (V, D): for each new token the head reads the whole table, and
-            # reads it so nearly twice as fast, while the embedding looks up a single row.
+            # Lies in memory as (D, V), and is still (V, D): for each new token
+            # the head reads the whole table, and so nearly twice as fast, while
+            # the embedding looks up a single row.
             table = self.token_embedding.weight
             table.data = table.data.T.contiguous().T
         self.pooler = Pooler(config.d_model, **drawn) if config.pooler else None
@@ -181,30 +186,17 @@ class Transformer(nn.Module):
     def forward(
         self,
         ids: Integer[Tensor, "*B T"],
-        *,
-        mask: Bool[Tensor, "*B _"] | None = None,
-        positions: Integer[Tensor, "..."] | None = None,
-        segments: Integer[Tensor, "*B T"] | None = None,
-        source: Integer[Tensor, "*B S"] | None = None,
-        memory: Float[Tensor, "*B S D"] | None = None,
-        source_mask: Bool[Tensor, "*B S"] | None = None,
-        cache: ModelCache | None = None,
+        **inputs: Any,
     ) -> Float[Tensor, "*B T V"]:
-        """Maps ids (..., T) to logits (..., T, V), or where the model has no head to final states (..., T, D).
+        """Maps ids (..., T) to logits (..., T, V).
 
-        `mask` (..., S) is True at real tokens and False at padding, with a cache for all that is cached and
-        new. `positions` is (T,) or (B, T), by default 0..T-1 or, with a cache, what follows. An
-        encoder–decoder takes the ids to read as `source`, or as `memory` what `encode` made of them, with
-        `source_mask` for their padding. With a `cache`, ids are the new ones only.
-
-        Raises:
-            ValueError: an input does not fit the family, the sizes or the cache.
-            TypeError: ids are not integers, or a mask is not boolean.
+        A model without a head gives its final states (..., T, D). `inputs` are those
+        of `hidden`, which has the rules.
         """
-        hidden = self._hidden(ids, mask, positions, segments, source, memory, source_mask, cache)
+        hidden = self.hidden(ids, **inputs)
         if self.unembedding is None:
             return hidden
-        logits = self.unembedding(hidden, self.token_embedding)
+        logits = self.head(hidden)
         see(logits=logits)
         return logits
 
@@ -220,8 +212,42 @@ class Transformer(nn.Module):
         source_mask: Bool[Tensor, "*B S"] | None = None,
         cache: ModelCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits. Takes what forward does."""
-        return self._hidden(ids, mask, positions, segments, source, memory, source_mask, cache)
+        """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits.
+
+        `mask` (..., S) is True at real tokens and False at padding, with a cache
+        for all that is cached and new. `positions` is (T,) or (B, T), by default
+        0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
+        read as `source`, or as `memory` what `encode` made of them, with
+        `source_mask` for their padding. With a `cache`, ids are the new ones
+        only.
+
+        Raises:
+            ValueError: an input does not fit the family, the sizes or the cache.
+            TypeError: ids are not integers, or a mask is not boolean.
+        """
+        checks.model_inputs(
+            self.config,
+            ids,
+            mask=mask,
+            positions=positions,
+            segments=segments,
+            source=source,
+            memory=memory,
+            source_mask=source_mask,
+            cache=cache,
+        )
+        if self.decoder is None:
+            return self._encode(ids, segments, mask=mask, positions=positions)
+        if source is not None:
+            memory = self._encode(source, mask=source_mask)
+        return self.decoder(
+            self._embed(ids),
+            memory=memory,
+            memory_mask=source_mask,
+            positions=positions,
+            mask=mask,
+            cache=cache,
+        )
 
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         """Maps final states (..., D) to logits (..., V).
@@ -242,7 +268,10 @@ class Transformer(nn.Module):
         return self.pooler(hidden)
 
     def encode(
-        self, source: Integer[Tensor, "*B S"], *, mask: Bool[Tensor, "*B S"] | None = None
+        self,
+        source: Integer[Tensor, "*B S"],
+        *,
+        mask: Bool[Tensor, "*B S"] | None = None,
     ) -> Float[Tensor, "*B S D"]:
         """Maps ids (..., S) to the final states of the encoder, (..., S, D).
 
@@ -251,7 +280,7 @@ class Transformer(nn.Module):
         """
         checks.has_part("encoder", self.encoder)
         checks.text_to_read(self.config, source, mask, "mask")
-        return self._encode(source, mask, None, None)
+        return self._encode(source, mask=mask)
 
     def new_cache(self, batch_size: int, length: int) -> ModelCache:
         """An empty cache for `batch_size` texts of up to `length` positions.
@@ -275,47 +304,24 @@ class Transformer(nn.Module):
             ]
         )
 
-    def _hidden(
-        self,
-        ids: Integer[Tensor, "*B T"],
-        mask: Bool[Tensor, "*B _"] | None,
-        positions: Integer[Tensor, "..."] | None,
-        segments: Integer[Tensor, "*B T"] | None,
-        source: Integer[Tensor, "*B S"] | None,
-        memory: Float[Tensor, "*B S D"] | None,
-        source_mask: Bool[Tensor, "*B S"] | None,
-        cache: ModelCache | None,
-    ) -> Float[Tensor, "*B T D"]:
-        checks.model_inputs(self.config, ids, mask, positions, segments, source, memory, source_mask, cache)
-        if self.decoder is None:
-            return self._encode(ids, mask, positions, segments)
-        if source is not None:
-            memory = self._encode(source, source_mask, None, None)
-        return self.decoder(
-            self._embed(ids, None),
-            memory=memory,
-            positions=positions,
-            mask=mask,
-            memory_mask=source_mask,
-            cache=cache,
-        )
-
     def _encode(
         self,
         ids: Integer[Tensor, "*B S"],
-        mask: Bool[Tensor, "*B S"] | None,
-        positions: Integer[Tensor, "..."] | None,
-        segments: Integer[Tensor, "*B S"] | None,
+        segments: Integer[Tensor, "*B S"] | None = None,
+        **inputs: Any,
     ) -> Float[Tensor, "*B S D"]:
-        return self.encoder(self._embed(ids, segments), positions=positions, mask=mask)
+        return self.encoder(self._embed(ids, segments), **inputs)
 
     def _embed(
-        self, ids: Integer[Tensor, "*B T"], segments: Integer[Tensor, "*B T"] | None
+        self,
+        ids: Integer[Tensor, "*B T"],
+        segments: Integer[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Token vectors, and for BERT what says which of two texts each belongs to (the first by default)."""
+        """Token vectors, and for BERT, of which of two texts each is (by default the first)."""
         x = self.token_embedding(ids)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale
         if self.segment_embedding is not None:
-            x = x + self.segment_embedding(torch.zeros_like(ids) if segments is None else segments)
+            segments = torch.zeros_like(ids) if segments is None else segments
+            x = x + self.segment_embedding(segments)
         return x

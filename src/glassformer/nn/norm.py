@@ -9,19 +9,29 @@ from glassformer import _checks as checks
 
 
 class LayerNorm(nn.Module):
-    """Each vector moved to mean 0 and scaled to variance 1, then a learned gain and shift for each feature.
+    """Each vector moved to mean 0 and scaled to variance 1, then a learned gain and shift.
 
-    (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ² divides by D, not by D − 1.
-    `weight` (D) starts at 1, `bias` (D) at 0.
+    (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ²
+    divides by D, not by D − 1. `weight` (D) starts at 1, `bias` (D) at 0: one for
+    each feature.
 
-    Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter 05, its gradient in 09.
+    Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter
+    05, its
+    gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
+            x not `d_model`.
         TypeError: x is not floating-point.
     """
 
-    def __init__(self, d_model: int, *, eps: float = 1e-5, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        eps: float = 1e-5,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
@@ -33,13 +43,16 @@ class LayerNorm(nn.Module):
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
-        return functional.layer_norm(x, (self.d_model,), self.weight, self.bias, self.eps)
+        return functional.layer_norm(
+            x, (self.d_model,), self.weight, self.bias, self.eps
+        )
 
 
 class SigmaNorm(LayerNorm):
     """LayerNorm as some write it, with ε beside the root: (x − μ) / (σ + ε) · weight + bias.
 
-    Nearly the same for a lively vector; for one of nearly equal features it is not.
+    Nearly the same for a lively vector; for one of nearly equal features it is
+    not.
 
     Derived in chapter 05.
     """
@@ -49,26 +62,34 @@ class SigmaNorm(LayerNorm):
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         centred = x - x.mean(dim=-1, keepdim=True)
-        # A root has no slope at 0: the smallest number instead, for a vector of equal features.
+        # A root has no slope at 0: where all is equal, the smallest number
         variance = (centred * centred).mean(dim=-1, keepdim=True)
         sigma = torch.sqrt(variance.clamp(min=torch.finfo(x.dtype).tiny))
         return centred / (sigma + self.eps) * self.weight + self.bias
 
 
 class RMSNorm(nn.Module):
-    """Each vector scaled to a mean square of 1, then a learned gain for each feature; nothing is moved.
+    """Each vector scaled to a mean square of 1, then a learned gain; nothing is moved.
 
     x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1.
 
-    Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization", equation 4. Derived in chapter
-    05, its gradient in 09.
+    Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization",
+    equation 4.
+    Derived in chapter 05, its gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
+            x not `d_model`.
         TypeError: x is not floating-point.
     """
 
-    def __init__(self, d_model: int, *, eps: float = 1e-5, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        d_model: int,
+        *,
+        eps: float = 1e-5,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)

@@ -1,7 +1,7 @@
 """The Transformer in NumPy, one concept a file. `glassformer.nn` is its PyTorch twin, name for name.
 
-What only this room has, because PyTorch brings its own: `Layer` (there, nn.Module), every backward (autograd),
-`Dropout`, `AdamW` and `clip_gradients`.
+What only this room has, because PyTorch brings its own: `Layer` (there,
+nn.Module), every backward (autograd), `Dropout`, `AdamW` and `clip_gradients`.
 """
 
 from glassformer.scratch.attention import (
@@ -19,7 +19,14 @@ from glassformer.scratch.block import Block
 from glassformer.scratch.cache import KeyValueCache, ModelCache
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
-from glassformer.scratch.feedforward import FeedForward, gelu, gelu_tanh, relu, sigmoid, silu
+from glassformer.scratch.feedforward import (
+    FeedForward,
+    gelu,
+    gelu_tanh,
+    relu,
+    sigmoid,
+    silu,
+)
 from glassformer.scratch.head import Pooler, Unembedding
 from glassformer.scratch.layer import Layer
 from glassformer.scratch.linear import Linear

@@ -1,33 +1,35 @@
 """Attention: every position asks, every visible position answers, and the answers are averaged.
 
-The axes, here and everywhere: B batch, T positions asking (queries), S positions answering (keys), D d_model,
-H heads, G heads of keys and values, K d_head.
+The axes, here and everywhere: B batch, T positions asking (queries), S positions
+answering (keys), D d_model, H heads, G heads of keys and values, K d_head.
 """
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
+from glassformer.config import ATTENTION_BIASES
 from glassformer.scratch.cache import KeyValueCache
-from glassformer.scratch.layer import Layer, sum_to
+from glassformer.scratch.dropout import Dropout
+from glassformer.scratch.layer import Kept, Layer, keep, plus, sum_to
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.norm import RMSNorm
 from glassformer.scratch.positions import NoPositions
-from glassformer.trace import see
-
-LOWEST = -3e38  # about the lowest number that float32 has
+from glassformer.trace import enter_sublayer, see, trace
 
 
-def softmax(x: Float[np.ndarray, "*B"], axis: int = -1) -> Float[np.ndarray, "*B"]:
+def softmax(
+    x: Float[np.ndarray, "*B"], axis: int = -1
+) -> Float[np.ndarray, "*B"]:
     """Positive numbers that sum to 1 along `axis`, in proportion to exp(x).
 
-    The largest entry is subtracted first, which changes nothing in the result and keeps exp from
-    overflowing. A row that is −inf throughout, a query that may see no key, gives zeros. A row with a NaN
-    or +inf is all NaN.
+    The largest entry is subtracted first, which changes nothing in the result and
+    keeps exp from overflowing. A row that is −inf throughout, a query that may
+    see no key, gives zeros. A row with a NaN or +inf is all NaN.
 
     Derived in chapter 03.
 
@@ -37,12 +39,11 @@ def softmax(x: Float[np.ndarray, "*B"], axis: int = -1) -> Float[np.ndarray, "*B
     """
     checks.floats("x", x)
     checks.whole(f"x.shape[{axis}]", x.shape[axis])
-    largest = np.maximum(
-        x.max(axis=axis, keepdims=True), LOWEST
-    )  # finite even where a row is −inf throughout
+    # From a row of −inf the lowest finite number is taken, and it stays −inf
+    largest = np.maximum(x.max(axis=axis, keepdims=True), np.finfo(x.dtype).min)
     weights = x - largest
     np.exp(weights, out=weights)
-    # The largest entry gave exp(0) = 1, so only a row of nothing sums to less than 1, namely to 0.
+    # The largest entry gave exp(0) = 1: only a row of nothing sums to less, to 0
     weights /= np.maximum(weights.sum(axis=axis, keepdims=True), 1)
     return weights
 
@@ -52,18 +53,22 @@ def softmax_backward(
 ) -> Float[np.ndarray, "*B"]:
     """From the gradient of softmax's output, `weights`, to that of its input, along the last axis.
 
-    weights · (grad − Σ grad·weights): what all entries gain alike changes nothing, since they sum to 1.
+    weights · (grad − Σ grad·weights): what all entries gain alike changes
+    nothing, since they sum to 1.
 
     Derived in chapter 09.
     """
     return weights * (grad - np.vecdot(grad, weights)[..., None])
 
 
-def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[np.ndarray, "T S"]:
+def causal_mask(
+    n_queries: int, n_keys: int | None = None
+) -> Bool[np.ndarray, "T S"]:
     """True where a query may look: at its own position and at those before it.
 
-    The queries are the *last* `n_queries` of the `n_keys` positions, so that with fewer queries than keys
-    (a text being continued) each still sees all of its past. `n_keys` defaults to `n_queries`.
+    The queries are the *last* `n_queries` of the `n_keys` positions, so that with
+    fewer queries than keys (a text being continued) each still sees all of its
+    past. `n_keys` defaults to `n_queries`.
 
     Derived in chapter 03.
 
@@ -87,33 +92,31 @@ def scaled_dot_product_attention(
 ) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
     """softmax(q·kᵀ·scale + bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
 
-    `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything else that broadcasts to the
-    scores (..., T, S). A query that may see no key gets zeros.
+    `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything
+    else that broadcasts to the scores (..., T, S). A query that may see no key
+    gets zeros.
 
-    A mask is no wall against NaN. A NaN in a query stays in that query's row, and one in a key reaches
-    only the queries that see that key; but a NaN in a value reaches every query, because a weight of 0
-    times NaN is NaN.
+    A mask is no wall against NaN. A NaN in a query stays in that query's row, and
+    one in a key reaches only the queries that see that key; but a NaN in a value
+    reaches every query, because a weight of 0 times NaN is NaN.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1. Derived in chapter 03.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 1. Derived
+    in chapter 03.
 
     Returns:
         The output (..., T, K) and the weights (..., T, S).
 
     Raises:
-        ValueError: the shapes of q, k and v, or of `mask` or `bias`, do not fit; there is no key.
+        ValueError: the shapes of q, k and v, or of `mask` or `bias`, do not fit;
+            there is no key.
         TypeError: q, k, v or `bias` is not floating-point, or `mask` not boolean.
     """
-    for name, array in (("q", q), ("k", k), ("v", v)):
-        checks.floats(name, array)
-    checks.attention_shapes(q.shape, k.shape, v.shape)
+    checks.attention(q, k, v, mask, bias)
     scores = q @ k.swapaxes(-1, -2)  # (..., T, S)
     scores *= 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if bias is not None:
-        checks.floats("bias", bias)
-        checks.broadcasts("bias", bias, scores.shape)
         scores += bias.astype(scores.dtype)
     if mask is not None:
-        checks.mask(mask, scores.shape)
         np.copyto(scores, -np.inf, where=~mask)
     weights = softmax(scores)
     see(scores=scores, weights=weights)
@@ -131,7 +134,8 @@ def scaled_dot_product_attention_backward(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """From the gradient of the output to those of q, k, v and of the scores, which is also the bias's.
 
-    A masked pair has a weight of 0, and so no gradient: the mask needs no mention.
+    A masked pair has a weight of 0, and so no gradient: the mask needs no
+    mention.
 
     Derived in chapter 09.
     """
@@ -145,7 +149,9 @@ def scaled_dot_product_attention_backward(
     return grad_q, grad_k, grad_v, grad_scores
 
 
-def split_heads(x: Float[np.ndarray, "*B T D"], n_heads: int) -> Float[np.ndarray, "*B H T K"]:
+def split_heads(
+    x: Float[np.ndarray, "*B T D"], n_heads: int
+) -> Float[np.ndarray, "*B H T K"]:
     """(..., T, D) -> (..., H, T, K): each position's D numbers cut into H runs of K, one for each head.
 
     Derived in chapter 03.
@@ -172,12 +178,16 @@ def merge_heads(x: Float[np.ndarray, "*B H T K"]) -> Float[np.ndarray, "*B T D"]
     return x.swapaxes(-3, -2).reshape(*B, T, H * K)
 
 
-def repeat_heads(x: Float[np.ndarray, "*B G T K"], times: int) -> Float[np.ndarray, "*B H T K"]:
+def repeat_heads(
+    x: Float[np.ndarray, "*B G T K"], times: int
+) -> Float[np.ndarray, "*B H T K"]:
     """(..., G, T, K) -> (..., H, T, K): each head of keys or values, `times` times, for the queries it serves.
 
-    Grouped-query attention has H = G · times query heads; query head h uses key/value head h // times.
+    Grouped-query attention has H = G · times query heads; query head h uses
+    key/value head h // times.
 
-    Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer Models", section 2.2.
+    Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query
+    Transformer Models", section 2.2.
     Derived in chapter 03.
 
     Raises:
@@ -188,25 +198,46 @@ def repeat_heads(x: Float[np.ndarray, "*B G T K"], times: int) -> Float[np.ndarr
     return x if times == 1 else np.repeat(x, times, axis=-3)
 
 
+def repeat_heads_backward(
+    grad: Float[np.ndarray, "*B H T K"], times: int
+) -> Float[np.ndarray, "*B G T K"]:
+    """From the gradient of the repeated heads to that of each: the sum of all its uses.
+
+    Derived in chapter 09.
+    """
+    *B, H, T, K = grad.shape
+    return (
+        grad
+        if times == 1
+        else grad.reshape(*B, H // times, times, T, K).sum(axis=-3)
+    )
+
+
 class MultiHeadAttention(Layer):
     """Attention with H heads, each attending in its own d_head dimensions.
 
-    The queries come from x, the keys and values from x too or, in cross-attention, from `memory`. `W_q` leads
-    from D to H·K, `W_k` and `W_v` from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H,
-    H/G query heads share each head of keys and values (grouped-query; with G = 1, multi-query). `bias` says
-    which of the four have biases: "none", "qkv" or "all". With `qk_norm`, each query and key is brought to a
-    standard size by an RMSNorm over d_head, so that no score can grow large.
+    The queries come from x, the keys and values from x too or, in
+    cross-attention, from `memory`. `W_q` leads from D to H·K, `W_k` and `W_v`
+    from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H, H/G
+    query heads share each head of keys and values (grouped-query; with G = 1,
+    multi-query). `bias` says which of the four have biases: "none", "qkv" or
+    "all". With `qk_norm`, each query and key is brought to a standard size by an
+    RMSNorm over d_head, so that no score can grow large. `dropout` is the share
+    of the output that is dropped in training.
 
-    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries and keys) and 3 (scores)
-    here; door 1 is the caller's: `attention(positions.embed(x))`.
+    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries
+    and keys) and 3 (scores) here; door 1 is the caller's:
+    `attention(positions.embed(x))`.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2; grouped: Ainslie et al. 2023,
-    "GQA"; qk_norm: Henry et al. 2020, "Query-Key Normalization for Transformers". Derived in chapter 03, its
-    gradient in 09.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
+    grouped:
+    Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
+    Normalization for Transformers". Derived in chapter 03, its gradient in 09.
 
     Raises:
-        ValueError: `n_heads` does not divide `d_model` (where `d_head` is not given), `n_kv_heads` does not
-            divide `n_heads`, or `positions` was made for another n_heads or d_head.
+        ValueError: `n_heads` does not divide `d_model` (where `d_head` is not
+            given), `n_kv_heads` does not divide `n_heads`, or `positions` was
+            made for another n_heads or d_head.
     """
 
     def __init__(
@@ -222,6 +253,7 @@ class MultiHeadAttention(Layer):
         qk_norm: bool = False,
         norm_eps: float = 1e-5,
         scale: float | None = None,
+        dropout: float = 0.0,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
@@ -230,21 +262,35 @@ class MultiHeadAttention(Layer):
             d_head = d_model // n_heads
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
-        checks.one_of("bias", bias, ("none", "qkv", "all"))
-        self.d_model, self.n_heads, self.n_kv_heads, self.d_head = d_model, n_heads, n_kv_heads, d_head
+        checks.one_of("bias", bias, ATTENTION_BIASES)
+        self.d_model, self.d_head = d_model, d_head
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.causal, self.scale = causal, scale
         self.positions = NoPositions() if positions is None else positions
-        for size in ("n_heads", "d_head"):
-            if hasattr(self.positions, size):
-                checks.equal(f"positions.{size}", getattr(self.positions, size), size, getattr(self, size))
+        for name, size in (("n_heads", n_heads), ("d_head", d_head)):
+            checks.equal(
+                f"positions.{name}",
+                getattr(self.positions, name, size),
+                name,
+                size,
+            )
 
         drawn = {"generator": generator, "dtype": dtype}
         self.W_q = Linear(d_model, n_heads * d_head, bias=bias != "none", **drawn)
-        self.W_k = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
-        self.W_v = Linear(d_model, n_kv_heads * d_head, bias=bias != "none", **drawn)
+        self.W_k = Linear(
+            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+        )
+        self.W_v = Linear(
+            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+        )
         self.W_o = Linear(n_heads * d_head, d_model, bias=bias == "all", **drawn)
-        self.norm_q = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
-        self.norm_k = RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        self.norm_q = (
+            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        )
+        self.norm_k = (
+            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        )
+        self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
         self,
@@ -255,136 +301,193 @@ class MultiHeadAttention(Layer):
         mask: Bool[np.ndarray, "..."] | None = None,
         bias: Float[np.ndarray, "..."] | None = None,
         cache: KeyValueCache | None = None,
-    ) -> tuple[Float[np.ndarray, "*B T D"], Callable]:
+        kept: Kept | None = None,
+    ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by default. `mask`, True = may
-        attend, broadcasts to (..., H, T, S); with `causal`, a query sees what both masks allow, and "before"
-        goes by row, whatever `positions` says. `bias`, which broadcasts alike, is added to the scores: for a
-        table that many layers share. With a `cache`, x is what is new; its keys and values are added to those
-        of the past. A NaN anywhere in row t of x makes every row NaN, those before t too.
+        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by
+        default. `mask`, True = may attend, broadcasts to (..., H, T, S); with
+        `causal`, a query sees what both masks allow, and "before" goes by row,
+        whatever `positions` says. `bias`, which broadcasts alike, is added to the
+        scores: for a table that many layers share. With a `cache`, x is what is
+        new; its keys and values are added to those of the past. A NaN anywhere in
+        row t of x makes every row NaN, those before t too.
 
         Raises:
-            ValueError: a shape does not fit, or a position is one that `positions` cannot place.
-            TypeError: x is not floating-point, `positions` not integer or `mask` not boolean.
+            ValueError: a shape does not fit, or a position is one that `positions`
+                cannot place.
+            TypeError: x is not floating-point, `positions` not integer or `mask`
+                not boolean.
         """
-        output, _, attend_backward = self._attend(x, memory, positions, mask, bias, cache)
-        y, output_backward = self.W_o.forward(merge_heads(output))
-
-        def backward(grad: np.ndarray) -> tuple[np.ndarray | None, ...]:
-            """Gives the gradients of x, of `memory` and of `bias`; None for what was not there."""
-            return attend_backward(split_heads(output_backward(grad), self.n_heads))
-
-        return y, backward
-
-    def weights(
-        self,
-        x: Float[np.ndarray, "*B T D"],
-        *,
-        memory: Float[np.ndarray, "*B S D"] | None = None,
-        positions: Integer[np.ndarray, "..."] | None = None,
-        mask: Bool[np.ndarray, "..."] | None = None,
-        bias: Float[np.ndarray, "..."] | None = None,
-    ) -> Float[np.ndarray, "*B H T S"]:
-        """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys."""
-        return self._attend(x, memory, positions, mask, bias, None)[1]
-
-    def _attend(
-        self,
-        x: Float[np.ndarray, "*B T D"],
-        memory: Float[np.ndarray, "*B S D"] | None,
-        positions: Integer[np.ndarray, "..."] | None,
-        mask: Bool[np.ndarray, "..."] | None,
-        bias: Float[np.ndarray, "..."] | None,
-        cache: KeyValueCache | None,
-    ) -> tuple[Float[np.ndarray, "*B H T K"], Float[np.ndarray, "*B H T S"], Callable]:
-        """The heads' outputs, the attention paid, and the way back from the outputs to x, memory and bias."""
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
-        *B, T, D = x.shape
-        checks.equal("x.shape[-1]", D, "d_model", self.d_model)
-        crossing = memory is not None
-        past = 0 if cache is None or crossing else cache.length
-        if positions is None:
-            positions = np.arange(past, past + T)
-        checks.places("positions", positions, tuple(B), T)
+        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        if cache is not None and kept is not None:
+            raise ValueError(
+                "no gradient leads through a cache: kept must be None with one"
+            )
+        enter_sublayer("attention" if memory is None else "cross-attention")
 
-        q, q_backward = self._heads(x, self.W_q, self.norm_q, None if crossing else positions)
-        if crossing and cache is not None and cache.length:  # what the encoder said never changes
-            k, v = cache.keys, cache.values
-        else:
-            source = memory if crossing else x
-            k, k_backward = self._heads(source, self.W_k, self.norm_k, None if crossing else positions)
-            v, v_backward = self._heads(source, self.W_v, None, None)
+        # Project, and place
+        q = self._heads(x, self.W_q, self.norm_q, kept)  # (..., H, T, K)
+        if memory is None:
+            k = self._heads(x, self.W_k, self.norm_k, kept)  # (..., G, T, K)
+            v = self._heads(x, self.W_v, None, kept)
+            positions = self._stands(x, positions, cache)
+            q = self.positions.rotate(q, positions, kept)
+            k = self.positions.rotate(k, positions, kept)
             if cache is not None:
-                k, v = cache.append(k, v)
-        S, times = k.shape[-2], self.n_heads // self.n_kv_heads
-        k, v = repeat_heads(k, times), repeat_heads(v, times)
+                k, v = cache.append(k, v)  # (..., G, S, K)
+            own_bias = self._own_bias(positions, cache, kept)
+        else:
+            k, v = self._of_memory(memory, cache, kept)
+            own_bias = None
+        sharing = self.n_heads // self.n_kv_heads
+        k = repeat_heads(k, sharing)  # (..., H, S, K)
+        v = repeat_heads(v, sharing)
         see(q=q, k=k, v=v)
 
-        if mask is not None:
-            checks.mask(mask, (*B, self.n_heads, T, S))
-        if self.causal and T > 1:  # a single query is the last: it sees everything
-            visible = causal_mask(T, S)
-            mask = visible if mask is None else mask & visible
-        key_positions = positions if cache is None else self._key_positions(positions, cache)
-        own = None if crossing else self.positions.bias(positions, key_positions)
-        scores_bias = bias if own is None else own if bias is None else own + bias
-        output, weights = scaled_dot_product_attention(q, k, v, mask=mask, bias=scores_bias, scale=self.scale)
+        # Score, mask, and mix
+        mask = self._visible(mask, q, k)
+        mixed, weights = scaled_dot_product_attention(
+            q, k, v, mask=mask, bias=plus(bias, own_bias), scale=self.scale
+        )
+        keep(kept, q, k, v, weights, bias, memory is None)
 
-        def backward(grad: np.ndarray) -> tuple[np.ndarray | None, ...]:
-            if cache is not None:
-                raise RuntimeError(
-                    "no gradient leads through a cache: it is for generating, not for training"
-                )
-            grad_q, grad_k, grad_v, grad_scores = scaled_dot_product_attention_backward(
+        # Merge
+        y = self.dropout(self.W_o(merge_heads(mixed), kept), kept)
+        see(write=y)
+        return y
+
+    def backward(
+        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """From the gradient of the output to those of x, of `memory` and of `bias`.
+
+        None for what was not there.
+        """
+        # Splitting heads undoes merging them: each is the other's backward
+        grad = self.W_o.backward(self.dropout.backward(grad, kept), kept)
+        grad = split_heads(grad, self.n_heads)
+
+        q, k, v, weights, bias, looks_at_x = kept.pop()
+        grad_q, grad_k, grad_v, grad_scores = (
+            scaled_dot_product_attention_backward(
                 grad, q, k, v, weights, scale=self.scale
             )
-            if own is not None:
-                self.positions.bias_backward(grad_scores, positions, key_positions)
-            # A head of keys and values gets the sum over the query heads that it served.
-            served = (*B, self.n_kv_heads, times, S, self.d_head)
-            grad_k, grad_v = (g.reshape(served).sum(axis=-3) for g in (grad_k, grad_v))
-            grad_x, grad_source = q_backward(grad_q), k_backward(grad_k) + v_backward(grad_v)
-            grad_bias = None if bias is None else sum_to(grad_scores, bias.shape)
-            return (grad_x, grad_source, grad_bias) if crossing else (grad_x + grad_source, None, grad_bias)
+        )
+        grad_bias = None if bias is None else sum_to(grad_scores, bias.shape)
 
-        return output, weights, backward
+        sharing = self.n_heads // self.n_kv_heads
+        grad_v = repeat_heads_backward(grad_v, sharing)
+        grad_k = repeat_heads_backward(grad_k, sharing)
+        if looks_at_x:
+            self.positions.bias_backward(grad_scores, kept)
+            grad_k = self.positions.rotate_backward(grad_k, kept)
+            grad_q = self.positions.rotate_backward(grad_q, kept)
+        from_v = self._heads_backward(grad_v, self.W_v, None, kept)
+        from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, kept)
+        from_q = self._heads_backward(grad_q, self.W_q, self.norm_q, kept)
+        if looks_at_x:
+            return from_q + from_k + from_v, None, grad_bias
+        return from_q, from_k + from_v, grad_bias
+
+    def weights(
+        self, x: Float[np.ndarray, "*B T D"], **inputs: Any
+    ) -> Float[np.ndarray, "*B H T S"]:
+        """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys.
+
+        Takes what `forward` takes.
+        """
+        with trace() as seen:
+            self(x, **inputs)
+        return seen.arrays("weights")[-1]
 
     def _heads(
         self,
         x: Float[np.ndarray, "*B T D"],
         W: Linear,
         norm: RMSNorm | None,
-        positions: Integer[np.ndarray, "..."] | None,
-    ) -> tuple[Float[np.ndarray, "*B H T K"], Callable]:
-        """Takes x through W, cut into heads, brought to size by `norm` and turned by `positions`, where given."""
-        projected, project_backward = W.forward(x)
-        heads = split_heads(projected, W.n_out // self.d_head)
+        kept: Kept | None,
+    ) -> Float[np.ndarray, "*B H T K"]:
+        """Takes x through W, cut into heads and, where there is a norm, brought to size."""
+        heads = split_heads(W(x, kept), W.n_out // self.d_head)
+        return heads if norm is None else norm(heads, kept)
+
+    def _heads_backward(
+        self,
+        grad: Float[np.ndarray, "*B H T K"],
+        W: Linear,
+        norm: RMSNorm | None,
+        kept: Kept,
+    ) -> Float[np.ndarray, "*B T D"]:
+        """From the gradient of the heads to that of x."""
         if norm is not None:
-            heads, norm_backward = norm.forward(heads)
-        if positions is not None:
-            heads = self.positions.rotate(heads, positions)
+            grad = norm.backward(grad, kept)
+        return W.backward(merge_heads(grad), kept)
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            if positions is not None:
-                grad = self.positions.rotate_backward(grad, positions)
-            if norm is not None:
-                grad = norm_backward(grad)
-            return project_backward(merge_heads(grad))
+    def _visible(
+        self,
+        mask: Bool[np.ndarray, "..."] | None,
+        q: Float[np.ndarray, "*B H T K"],
+        k: Float[np.ndarray, "*B H S K"],
+    ) -> Bool[np.ndarray, "..."] | None:
+        """What both the caller's mask and, with `causal`, the order of the text allow."""
+        T, S = q.shape[-2], k.shape[-2]
+        if mask is not None:
+            checks.may_attend(mask, (*q.shape[:-1], S))
+        if not self.causal or T == 1:  # a single query is the last, and sees all
+            return mask
+        past = causal_mask(T, S)
+        return past if mask is None else mask & past
 
-        return heads, backward
+    # What serves caches, cross-attention and positions of one's own
 
-    def _key_positions(
-        self, positions: Integer[np.ndarray, "..."], cache: KeyValueCache
+    def _stands(
+        self,
+        x: Float[np.ndarray, "*B T D"],
+        positions: Integer[np.ndarray, "..."] | None,
+        cache: KeyValueCache | None,
     ) -> Integer[np.ndarray, "..."]:
-        """Where the cached keys are, which only door 3 asks: at 0, 1, 2 …, or the bias is the caller's."""
-        if type(self.positions).bias is NoPositions.bias:
-            return positions
-        places = np.arange(cache.length)
-        if not np.array_equal(positions, places[-len(positions) :]):
-            raise ValueError(
-                f"positions={positions.tolist()} do not follow the {cache.length - len(positions)} cached: for "
-                "other places, give the bias of all of them"
-            )
-        return places
+        """Where each row of x sits: by default 0..T-1, or after what is cached."""
+        *B, T, _ = x.shape
+        if positions is None:
+            past = 0 if cache is None else cache.length
+            return np.arange(past, past + T)
+        checks.places("positions", positions, tuple(B), T)
+        return positions
+
+    def _of_memory(
+        self,
+        memory: Float[np.ndarray, "*B S D"],
+        cache: KeyValueCache | None,
+        kept: Kept | None,
+    ) -> tuple[Float[np.ndarray, "*B G S K"], Float[np.ndarray, "*B G S K"]]:
+        """The keys and values of what an encoder said; cached, since that never changes."""
+        if cache is not None and cache.length:
+            return cache.keys, cache.values
+        k = self._heads(memory, self.W_k, self.norm_k, kept)
+        v = self._heads(memory, self.W_v, None, kept)
+        return (k, v) if cache is None else cache.append(k, v)
+
+    def _own_bias(
+        self,
+        positions: Integer[np.ndarray, "..."],
+        cache: KeyValueCache | None,
+        kept: Kept | None,
+    ) -> Float[np.ndarray, "..."] | None:
+        """What `positions` adds to the scores, if it opens door 3.
+
+        The cached keys are then taken to stand at 0, 1, 2 …, and x right after
+        them.
+        """
+        key_positions = positions
+        if cache is not None and self.positions.door == 3:
+            key_positions = np.arange(cache.length)
+            if not np.array_equal(positions, key_positions[-len(positions) :]):
+                n_cached = cache.length - len(positions)
+                raise ValueError(
+                    f"positions={positions.tolist()} do not follow the {n_cached} "
+                    "cached: for other places, give the bias of all of them"
+                )
+        return self.positions.bias(positions, key_positions, kept)

@@ -3,21 +3,20 @@
 The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 """
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Bool, Float
 from numpy.typing import DTypeLike
 
 from glassformer.config import ModelConfig
 from glassformer.scratch.attention import MultiHeadAttention
 from glassformer.scratch.cache import KeyValueCache
-from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.feedforward import FeedForward
-from glassformer.scratch.layer import Layer
+from glassformer.scratch.layer import Kept, Layer
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.scratch.positions import NoPositions, RotaryPositions
-from glassformer.trace import enter_sublayer, see
+from glassformer.scratch.positions import NoPositions, positions_of
+from glassformer.trace import see
 
 NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
 
@@ -30,11 +29,14 @@ def norm_of(config: ModelConfig, dtype: DTypeLike) -> LayerNorm | RMSNorm:
 class Block(Layer):
     """Two sublayers, or three: self-attention, cross-attention if `crossing`, feed-forward.
 
-    Each reads the stream and adds to it. Pre-norm: x + sublayer(norm(x)), so that the stream itself is never
-    touched. Post-norm, as in 2017: norm(x + sublayer(x)).
+    Each reads the stream and adds to it. Pre-norm: x + sublayer(norm(x)), so that
+    the stream itself is never touched. Post-norm, as in 2017: norm(x +
+    sublayer(x)).
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm: Radford et al. 2019,
-    "Language Models are Unsupervised Multitask Learners", section 2.3. Derived in chapter 07, its gradient in 09.
+    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
+    pre-norm: Radford et al. 2019,
+    "Language Models are Unsupervised Multitask Learners", section 2.3. Derived in
+    chapter 07, its gradient in 09.
     """
 
     def __init__(
@@ -47,7 +49,11 @@ class Block(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.norm_placement = config.norm_placement
-        drawn = {"generator": generator, "dtype": dtype}
+        drawn = {
+            "dropout": config.dropout,
+            "generator": generator,
+            "dtype": dtype,
+        }
 
         def attention(positions: NoPositions, causal: bool) -> MultiHeadAttention:
             return MultiHeadAttention(
@@ -64,10 +70,13 @@ class Block(Layer):
                 **drawn,
             )
 
+        rotation = positions_of(config, doors=(2,), dtype=dtype)
         self.norm_attention = norm_of(config, dtype)
-        self.attention = attention(rotation_of(config), causal)
+        self.attention = attention(rotation, causal)
         self.norm_cross_attention = norm_of(config, dtype) if crossing else None
-        self.cross_attention = attention(NoPositions(), False) if crossing else None
+        self.cross_attention = (
+            attention(NoPositions(), False) if crossing else None
+        )
         self.norm_feedforward = norm_of(config, dtype)
         self.feedforward = FeedForward(
             config.d_model,
@@ -76,90 +85,67 @@ class Block(Layer):
             bias=config.feedforward_bias,
             **drawn,
         )
-        self.dropout = Dropout(config.dropout, generator=generator)
 
     def forward(
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
         memory: Float[np.ndarray, "*B S D"] | None = None,
-        positions: Integer[np.ndarray, "..."] | None = None,
-        mask: Bool[np.ndarray, "..."] | None = None,
-        bias: Float[np.ndarray, "..."] | None = None,
         memory_mask: Bool[np.ndarray, "..."] | None = None,
-        cache: KeyValueCache | None = None,
         memory_cache: KeyValueCache | None = None,
-    ) -> tuple[Float[np.ndarray, "*B T D"], Callable]:
-        """Maps x (..., T, D) to (..., T, D); `positions`, masks, `bias` and caches are attention's."""
-        side = {}  # the gradients of memory and bias, which come in at the side of the stream
+        kept: Kept | None = None,
+        **own: Any,
+    ) -> Float[np.ndarray, "*B T D"]:
+        """Maps x (..., T, D) to (..., T, D).
 
-        def attend(x: np.ndarray) -> tuple[np.ndarray, Callable]:
-            y, back = self.attention.forward(x, positions=positions, mask=mask, bias=bias, cache=cache)
-
-            def backward(grad: np.ndarray) -> np.ndarray:
-                grad_x, _, side["bias"] = back(grad)
-                return grad_x
-
-            return y, backward
-
-        def attend_to_memory(x: np.ndarray) -> tuple[np.ndarray, Callable]:
-            y, back = self.cross_attention.forward(x, memory=memory, mask=memory_mask, cache=memory_cache)
-
-            def backward(grad: np.ndarray) -> np.ndarray:
-                grad_x, side["memory"], _ = back(grad)
-                return grad_x
-
-            return y, backward
-
-        x, attention_backward = self._add("attention", attend, self.norm_attention, x)
-        if self.cross_attention is not None:
-            norm = self.norm_cross_attention
-            x, cross_backward = self._add("cross-attention", attend_to_memory, norm, x)
-        feed, norm = self.feedforward.forward, self.norm_feedforward
-        x, feedforward_backward = self._add("feed-forward", feed, norm, x)
-
-        def backward(grad: np.ndarray) -> tuple[np.ndarray | None, ...]:
-            """Gives the gradients of x, of `memory` and of `bias`; None for what was not there."""
-            grad = feedforward_backward(grad)
-            if self.cross_attention is not None:
-                grad = cross_backward(grad)
-            return attention_backward(grad), side.get("memory"), side["bias"]
-
-        return x, backward
-
-    def _add(
-        self, name: str, sublayer: Callable, norm: LayerNorm | RMSNorm, x: Float[np.ndarray, "*B T D"]
-    ) -> tuple[Float[np.ndarray, "*B T D"], Callable]:
-        """One sublayer with its norm and its residual connection."""
-        enter_sublayer(name)
+        `own` are the inputs of self-attention: `positions`, `mask`, `bias` and
+        `cache`.
+        """
+        other = {"memory": memory, "mask": memory_mask, "cache": memory_cache}
         if self.norm_placement == "pre":
-            normed, norm_backward = norm.forward(x)
-            y, sublayer_backward = sublayer(normed)
-            y, dropout_backward = self.dropout.forward(y)
-            x = x + y
-            see(write=y, stream=x)
-            # A sum hands its gradient to both of its terms.
-            return x, lambda grad: grad + norm_backward(sublayer_backward(dropout_backward(grad)))
+            x = x + self.attention(self.norm_attention(x, kept), kept=kept, **own)
+            see(stream=x)
+            if self.cross_attention is not None:
+                normed = self.norm_cross_attention(x, kept)
+                x = x + self.cross_attention(normed, kept=kept, **other)
+                see(stream=x)
+            x = x + self.feedforward(self.norm_feedforward(x, kept), kept)
+        else:
+            x = self.norm_attention(x + self.attention(x, kept=kept, **own), kept)
+            see(stream=x)
+            if self.cross_attention is not None:
+                looked = self.cross_attention(x, kept=kept, **other)
+                x = self.norm_cross_attention(x + looked, kept)
+                see(stream=x)
+            x = self.norm_feedforward(x + self.feedforward(x, kept), kept)
+        see(stream=x)
+        return x
 
-        y, sublayer_backward = sublayer(x)
-        y, dropout_backward = self.dropout.forward(y)
-        x, norm_backward = norm.forward(x + y)
-        see(write=y, stream=x)
+    def backward(
+        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """From the gradient of the output to those of x, of `memory` and of `bias`.
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            grad = norm_backward(grad)
-            return grad + sublayer_backward(dropout_backward(grad))
-
-        return x, backward
-
-
-def rotation_of(config: ModelConfig) -> NoPositions:
-    """What turns queries and keys: RoPE if the configuration says so. The other methods are the stack's."""
-    if config.positions != "rope":
-        return NoPositions()
-    return RotaryPositions(
-        config.d_head,
-        base=config.rope_base,
-        layout=config.rope_layout,
-        interpolation=config.rope_interpolation,
-    )
+        None for what was not there. A sum hands its gradient to both of its
+        terms.
+        """
+        grad_memory = None
+        if self.norm_placement == "pre":
+            to_x = self.feedforward.backward(grad, kept)
+            grad = grad + self.norm_feedforward.backward(to_x, kept)
+            if self.cross_attention is not None:
+                to_x, grad_memory, _ = self.cross_attention.backward(grad, kept)
+                grad = grad + self.norm_cross_attention.backward(to_x, kept)
+            to_x, _, grad_bias = self.attention.backward(grad, kept)
+            grad = grad + self.norm_attention.backward(to_x, kept)
+        else:
+            grad = self.norm_feedforward.backward(grad, kept)
+            grad = grad + self.feedforward.backward(grad, kept)
+            if self.cross_attention is not None:
+                grad = self.norm_cross_attention.backward(grad, kept)
+                to_x, grad_memory, _ = self.cross_attention.backward(grad, kept)
+                grad = grad + to_x
+            grad = self.norm_attention.backward(grad, kept)
+            to_x, _, grad_bias = self.attention.backward(grad, kept)
+            grad = grad + to_x
+        return grad, grad_memory, grad_bias

@@ -1,35 +1,52 @@
-"""Dropout: in training, a random part of the numbers is left out, so that none is relied on alone."""
-
-from collections.abc import Callable
+"""Dropout: in training, a random part is left out, so that none is relied on alone."""
 
 import numpy as np
 from jaxtyping import Float
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Layer
+from glassformer.scratch.layer import Kept, Layer, keep
 
 
 class Dropout(Layer):
-    """While training, sets each number to 0 with probability `rate` and divides the rest by 1 − rate.
+    """In training, zeros with probability `rate`, and the rest divided by 1 − rate.
 
-    The division keeps the expected value, so that in evaluation nothing at all has to be done.
+    The division keeps the expected value, so that in evaluation nothing has to be
+    done.
 
-    Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
-    Derived in chapter 07.
+    Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural
+    Networks from
+    Overfitting". Derived in chapter 07.
 
     Raises:
-        ValueError: `rate` is not at least 0 and below 1, or is above 0 while there is no `generator`.
+        ValueError: `rate` is not at least 0 and below 1, or is above 0 while
+            there is no `generator`.
     """
 
-    def __init__(self, rate: float, *, generator: np.random.Generator | None) -> None:
+    def __init__(
+        self, rate: float, *, generator: np.random.Generator | None
+    ) -> None:
         checks.rate("rate", rate)
         self.rate, self.generator = rate, generator
 
-    def forward(self, x: Float[np.ndarray, "*B D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B D"]:
         """Maps x to the same shape."""
         if not self.training or self.rate == 0:
-            return x, lambda grad: grad
+            keep(kept, None)
+            return x
         if self.generator is None:
-            raise ValueError(f"rate={self.rate} needs a generator to draw what is dropped in training")
-        kept = (self.generator.random(x.shape, np.float32) >= self.rate) / np.asarray(1 - self.rate, x.dtype)
-        return x * kept, lambda grad: grad * kept
+            raise ValueError(
+                f"rate={self.rate} needs a generator to draw what training drops"
+            )
+        stays = self.generator.random(x.shape, np.float32) >= self.rate
+        scale = stays / np.asarray(1 - self.rate, x.dtype)
+        keep(kept, scale)
+        return x * scale
+
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+    ) -> Float[np.ndarray, "*B D"]:
+        """From the gradient of the output to that of x."""
+        (scale,) = kept.pop()
+        return grad if scale is None else grad * scale

@@ -1,13 +1,11 @@
 """Token ids become vectors: a table with one row for each entry of the vocabulary."""
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Layer, normal
+from glassformer.scratch.layer import Kept, Layer, keep, normal
 
 
 class TokenEmbedding(Layer):
@@ -15,12 +13,13 @@ class TokenEmbedding(Layer):
 
     `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
 
-    Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training". Derived in
+    Source: Radford et al. 2018, "Improving Language Understanding by Generative
+    Pre-Training". Derived in
     chapter 02, its gradient in 09.
 
     Raises:
-        ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1 (the message names the
-            first).
+        ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1
+            (the message names the first).
         TypeError: the ids are not integers.
     """
 
@@ -37,22 +36,29 @@ class TokenEmbedding(Layer):
         self.vocab_size, self.d_model = vocab_size, d_model
         self.weight = normal(generator, 0.02, (vocab_size, d_model), dtype)
 
-    def forward(self, ids: Integer[np.ndarray, "*B T"]) -> tuple[Float[np.ndarray, "*B T D"], Callable]:
+    def forward(
+        self, ids: Integer[np.ndarray, "*B T"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B T D"]:
         """Maps ids (..., T) to vectors (..., T, D)."""
         checks.indices("ids", ids, "vocab_size", self.vocab_size)
+        keep(kept, ids)
+        return self.weight[ids]
 
-        def backward(grad: np.ndarray) -> None:
-            self.accumulate(weight=add_at(self.weight.shape, ids, grad))
-
-        return self.weight[ids], backward
+    def backward(self, grad: Float[np.ndarray, "*B T D"], kept: Kept) -> None:
+        """From the gradient of the vectors to that of the table; ids have none."""
+        (ids,) = kept.pop()
+        self.accumulate(weight=add_at(self.weight.shape, ids, grad))
 
 
 def add_at(
-    shape: tuple[int, ...], rows: Integer[np.ndarray, "*B"], values: Float[np.ndarray, "*B D"]
+    shape: tuple[int, ...],
+    rows: Integer[np.ndarray, "*B"],
+    values: Float[np.ndarray, "*B D"],
 ) -> Float[np.ndarray, "V D"]:
-    """Zeros of that shape, with each of `values` added to its row: the backward of looking rows up.
+    """Zeros of that shape, with each of `values` added to its row: lookup's way back.
 
-    A row that was looked up twice gets both, which `table[rows] += values` would not do.
+    A row that was looked up twice gets both, which `table[rows] += values` would
+    not do.
     """
     table = np.zeros(shape, values.dtype)
     np.add.at(table, rows.reshape(-1), values.reshape(-1, shape[-1]))

@@ -4,18 +4,19 @@ The axes: T positions, D d_model, F d_ff.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Layer
+from glassformer.config import GATED
+from glassformer.scratch.dropout import Dropout
+from glassformer.scratch.layer import Kept, Layer, keep
 from glassformer.scratch.linear import Linear
-from glassformer.trace import see
+from glassformer.trace import enter_sublayer, see
 
-# Activations: one number in, one out, each with its slope, which is all that its backward needs
+# Activations: one number in, one out; each with its slope, which is its backward
 
 
 def relu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
@@ -31,7 +32,8 @@ def relu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 def gelu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """Exact: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the chance that a normal number is below x.
 
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in chapter 06.
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in
+    chapter 06.
     """
     return x * _normal_cdf(x)
 
@@ -42,12 +44,13 @@ def gelu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
 
 def _normal_cdf(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    from scipy.special import erf  # NumPy has none; imported here, since only the exact GELU needs SciPy
+    # NumPy has none. Imported here, since only the exact GELU needs SciPy
+    from scipy.special import erf
 
     return (1 + erf(x / math.sqrt(2))) / 2
 
 
-# math.sqrt gives a plain Python number. np.sqrt would give a float64 that turns float32 arrays into float64.
+# math.sqrt, not np.sqrt, whose float64 would turn float32 arrays into float64.
 GELU_SCALE, GELU_CUBIC = math.sqrt(8 / math.pi), 0.044715
 
 
@@ -56,7 +59,8 @@ def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
     What GPT-2 computes. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a sigmoid.
 
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2. Derived in chapter 06.
+    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
+    Derived in chapter 06.
     """
     return x * sigmoid(_bent(x))
 
@@ -71,7 +75,9 @@ def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return slope
 
 
-def _bent(x: Float[np.ndarray, "*B"], cubic: float = GELU_CUBIC) -> Float[np.ndarray, "*B"]:
+def _bent(
+    x: Float[np.ndarray, "*B"], cubic: float = GELU_CUBIC
+) -> Float[np.ndarray, "*B"]:
     """√(8/π) · (x + 0.044715x³), in place: it takes longer to make a large array than to fill one."""
     bent = x * x
     bent *= cubic
@@ -84,7 +90,8 @@ def _bent(x: Float[np.ndarray, "*B"], cubic: float = GELU_CUBIC) -> Float[np.nda
 def silu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """Swish: x · σ(x), where σ is the `sigmoid`.
 
-    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in chapter 06.
+    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in
+    chapter 06.
     """
     return x * sigmoid(x)
 
@@ -98,34 +105,46 @@ def silu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
     s = -x
-    with np.errstate(over="ignore"):  # exp of a large number is inf, and 1 / inf the 0 that we want
+    with np.errstate(
+        over="ignore"
+    ):  # exp of a large number is inf, and 1 / inf the 0 that we want
         np.exp(s, out=s)
     s += 1
     return np.divide(1, s, out=s)
 
 
-# The name that a configuration gives: what bends, its slope, and whether a second projection gates it
+# The name that a configuration gives, and what bends; GATED says which have a gate.
 ACTIVATIONS = {
-    "relu": (relu, relu_slope, False),
-    "gelu": (gelu, gelu_slope, False),
-    "gelu_tanh": (gelu_tanh, gelu_tanh_slope, False),
-    "swiglu": (silu, silu_slope, True),
-    "geglu": (gelu, gelu_slope, True),
-    "geglu_tanh": (gelu_tanh, gelu_tanh_slope, True),
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "swiglu": silu,
+    "geglu": gelu,
+    "geglu_tanh": gelu_tanh,
+}
+SLOPES = {
+    relu: relu_slope,
+    gelu: gelu_slope,
+    gelu_tanh: gelu_tanh_slope,
+    silu: silu_slope,
 }
 
 
 class FeedForward(Layer):
     """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
 
-    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back. `activation` is "relu",
-    "gelu" or "gelu_tanh", or a gated one: "swiglu", "geglu" or "geglu_tanh".
+    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back.
+    `activation` is "relu", "gelu" or "gelu_tanh", or a gated one: "swiglu",
+    "geglu" or "geglu_tanh". `dropout` is the share of the output that is dropped
+    in training.
 
-    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated: Shazeer 2020, "GLU Variants
+    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:
+    Shazeer 2020, "GLU Variants
     Improve Transformer". Derived in chapter 06, its gradient in 09.
 
     Raises:
-        ValueError: a size is below 1, `activation` is none of these, or the last axis of x not `d_model`.
+        ValueError: a size is below 1, `activation` is none of these, or the last
+            axis of x not `d_model`.
         TypeError: x is not floating-point.
     """
 
@@ -136,34 +155,49 @@ class FeedForward(Layer):
         *,
         activation: str = "gelu_tanh",
         bias: bool = True,
+        dropout: float = 0.0,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
         checks.one_of("activation", activation, ACTIVATIONS)
         self.activation = activation
-        gated = ACTIVATIONS[activation][2]
         drawn = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **drawn)
-        self.W_gate = Linear(d_model, d_ff, **drawn) if gated else None
+        self.W_gate = (
+            Linear(d_model, d_ff, **drawn) if activation in GATED else None
+        )
         self.W_down = Linear(d_ff, d_model, **drawn)
+        self.dropout = Dropout(dropout, generator=generator)
 
-    def forward(self, x: Float[np.ndarray, "*B D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
-        act, slope, gated = ACTIVATIONS[self.activation]
-        up, up_backward = self.W_up.forward(x)  # (..., F)
-        if gated:
-            gate, gate_backward = self.W_gate.forward(x)
-            bent = act(gate)
-            neurons = bent * up
+        enter_sublayer("feed-forward")
+        activation = ACTIVATIONS[self.activation]
+        up = self.W_up(x, kept)  # (..., F)
+        if self.W_gate is None:
+            keep(kept, up)
+            neurons = activation(up)
         else:
-            neurons = act(up)
+            gate = self.W_gate(x, kept)  # (..., F)
+            opened = activation(gate)
+            keep(kept, up, gate, opened)
+            neurons = opened * up
         see(neurons=neurons)
-        y, down_backward = self.W_down.forward(neurons)
+        y = self.dropout(self.W_down(neurons, kept), kept)
+        see(write=y)
+        return y
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            grad = down_backward(grad)
-            if gated:
-                return up_backward(grad * bent) + gate_backward(grad * up * slope(gate))
-            return up_backward(grad * slope(up))
-
-        return y, backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+    ) -> Float[np.ndarray, "*B D"]:
+        """From the gradient of the output to that of x."""
+        slope = SLOPES[ACTIVATIONS[self.activation]]
+        grad = self.W_down.backward(self.dropout.backward(grad, kept), kept)
+        if self.W_gate is None:
+            (up,) = kept.pop()
+            return self.W_up.backward(grad * slope(up), kept)
+        up, gate, opened = kept.pop()
+        grad_x = self.W_gate.backward(grad * up * slope(gate), kept)
+        return grad_x + self.W_up.backward(grad * opened, kept)

@@ -1,7 +1,5 @@
 """The way out: from the last state of the stream to a number for every entry of the vocabulary."""
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
@@ -10,20 +8,23 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.scratch.block import norm_of
 from glassformer.scratch.embedding import TokenEmbedding
-from glassformer.scratch.feedforward import ACTIVATIONS
-from glassformer.scratch.layer import Layer, normal
+from glassformer.scratch.feedforward import ACTIVATIONS, SLOPES
+from glassformer.scratch.layer import Kept, Layer, keep, normal
 from glassformer.scratch.linear import Linear
 
 
 class Unembedding(Layer):
     """The head of a language model: logits, one for each entry of the vocabulary.
 
-    Untied, it has a `weight` (D, V) of its own; tied, it uses the embedding's, transposed, so that reading a
-    token and predicting it are one vector. BERT's head has a `transform` first, a linear map, an activation
-    and a norm; a `bias` (V) may follow, and `head_scale` multiplies what comes in.
+    Untied, it has a `weight` (D, V) of its own; tied, it uses the embedding's,
+    transposed, so that reading a token and predicting it are one vector. BERT's
+    head has a `transform` first, a linear map, an activation and a norm; a `bias`
+    (V) may follow, and `head_scale` multiplies what comes in.
 
-    Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve Language Models"; the transform:
-    Devlin et al. 2019, "BERT", and its code. Derived in chapter 08, its gradient in 09.
+    Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
+    Language Models"; the transform:
+    Devlin et al. 2019, "BERT", and its code. Derived in chapter 08, its gradient
+    in 09.
 
     Raises:
         ValueError: the last axis of x is not d_model.
@@ -38,52 +39,76 @@ class Unembedding(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         D, V = config.d_model, config.vocab_size
-        self.d_model, self.scale, self.activation = D, config.head_scale, config.feedforward
+        self.d_model, self.scale, self.activation = (
+            D,
+            config.head_scale,
+            config.feedforward,
+        )
         drawn = {"generator": generator, "dtype": dtype}
         self.transform = Linear(D, D, **drawn) if config.head_transform else None
         self.norm = norm_of(config, dtype) if config.head_transform else None
-        self.weight = normal(generator, D**-0.5, (D, V), dtype) if config.head == "untied" else None
+        self.weight = (
+            normal(generator, D**-0.5, (D, V), dtype)
+            if config.head == "untied"
+            else None
+        )
         self.bias = np.zeros(V, dtype) if config.head_bias else None
 
     def forward(
-        self, x: Float[np.ndarray, "*B D"], embedding: TokenEmbedding
-    ) -> tuple[Float[np.ndarray, "*B V"], Callable]:
-        """Maps x (..., D) to logits (..., V); `embedding` lends its weight where the two are tied."""
+        self,
+        x: Float[np.ndarray, "*B D"],
+        embedding: TokenEmbedding,
+        kept: Kept | None = None,
+    ) -> Float[np.ndarray, "*B V"]:
+        """Maps x (..., D) to logits (..., V).
+
+        `embedding` lends its weight where the two are tied.
+        """
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         if self.transform is not None:
-            activation, slope, _ = ACTIVATIONS[self.activation]
-            wide, transform_backward = self.transform.forward(x)
-            x, norm_backward = self.norm.forward(activation(wide))
-        tied = self.weight is None
-        weight = embedding.weight.T if tied else self.weight  # (D, V)
+            wide = self.transform(x, kept)
+            keep(kept, wide)
+            x = self.norm(ACTIVATIONS[self.activation](wide), kept)
         rows = x.reshape(-1, self.d_model)
         if self.scale != 1:
             rows = rows * self.scale
-        logits = rows @ weight
+        keep(kept, rows, x.shape, embedding)
+        logits = rows @ (
+            embedding.weight.T if self.weight is None else self.weight
+        )
         if self.bias is not None:
             logits += self.bias
+        return logits.reshape(*x.shape[:-1], logits.shape[-1])
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            grads = grad.reshape(-1, weight.shape[-1])
-            if self.bias is not None:
-                self.accumulate(bias=grads.sum(axis=0))
-            if tied:
-                embedding.accumulate(weight=grads.T @ rows)  # beside what the lookup adds there
-            else:
-                self.accumulate(weight=rows.T @ grads)
-            grad = (grads @ weight.T * self.scale).reshape(x.shape)
-            if self.transform is not None:
-                grad = transform_backward(norm_backward(grad) * slope(wide))
-            return grad
-
-        return logits.reshape(*x.shape[:-1], weight.shape[-1]), backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B V"], kept: Kept
+    ) -> Float[np.ndarray, "*B D"]:
+        """From the gradient of the logits to that of x."""
+        rows, shape, embedding = kept.pop()
+        grads = grad.reshape(-1, grad.shape[-1])
+        if self.bias is not None:
+            self.accumulate(bias=grads.sum(axis=0))
+        if self.weight is None:  # beside what the lookup adds there
+            embedding.accumulate(weight=grads.T @ rows)
+            grad = grads @ embedding.weight
+        else:
+            self.accumulate(weight=rows.T @ grads)
+            grad = grads @ self.weight.T
+        grad = (grad * self.scale).reshape(shape)
+        if self.transform is not None:
+            grad = self.norm.backward(grad, kept)
+            (wide,) = kept.pop()
+            slope = SLOPES[ACTIVATIONS[self.activation]]
+            grad = self.transform.backward(grad * slope(wide), kept)
+        return grad
 
 
 class Pooler(Layer):
     """BERT's summary of a text: the final state of its first position, through a linear map and tanh.
 
-    Source: Devlin et al. 2019, "BERT", section 3, and its code. Derived in chapter 12.
+    Source: Devlin et al. 2019, "BERT", section 3, and its code. Derived in
+    chapter 12.
 
     Raises:
         ValueError: the last axis of x is not d_model.
@@ -91,19 +116,30 @@ class Pooler(Layer):
     """
 
     def __init__(
-        self, d_model: int, *, generator: np.random.Generator | None, dtype: DTypeLike = np.float32
+        self,
+        d_model: int,
+        *,
+        generator: np.random.Generator | None,
+        dtype: DTypeLike = np.float32,
     ) -> None:
         self.linear = Linear(d_model, d_model, generator=generator, dtype=dtype)
 
-    def forward(self, x: Float[np.ndarray, "*B T D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B T D"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., T, D) to (..., D)."""
         checks.axes("x", x, "T, D")
-        pooled, linear_backward = self.linear.forward(x[..., 0, :])
-        pooled = np.tanh(pooled)
+        pooled = np.tanh(self.linear(x[..., 0, :], kept))
+        keep(kept, pooled, x.shape)
+        return pooled
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            grad_x = np.zeros_like(x)
-            grad_x[..., 0, :] = linear_backward(grad * (1 - pooled * pooled))
-            return grad_x
-
-        return pooled, backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+    ) -> Float[np.ndarray, "*B T D"]:
+        """From the gradient of the output to that of x, 0 at all places but the first."""
+        pooled, shape = kept.pop()
+        grad_x = np.zeros(shape, grad.dtype)
+        grad_x[..., 0, :] = self.linear.backward(
+            grad * (1 - pooled * pooled), kept
+        )
+        return grad_x

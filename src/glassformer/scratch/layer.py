@@ -1,6 +1,6 @@
 """What every layer in NumPy can do: name its weights, take in gradients, be saved. PyTorch has `nn.Module`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,30 +10,64 @@ from glassformer import _checks as checks
 
 Shape = tuple[int, ...]
 
+Kept = list[tuple]
+"""What a forward pass keeps for the way back: a stack, on which each layer puts a tuple."""
+
+
+def keep(kept: Kept | None, *values: Any) -> None:
+    """Puts `values` on the stack, if there is one: without it, there is no way back."""
+    if kept is not None:
+        kept.append(values)
+
 
 class Layer:
     """Weights and sublayers by name, and the gradients of the weights.
 
-    A subclass writes `forward`, which gives two things: the output, and a function `backward`. That function
-    takes the gradient of the loss with respect to the output, adds to the gradient of every weight, and gives
-    the gradient with respect to the input: the chain rule, one layer at a time. It remembers of the forward
-    pass what it needs, and nothing is kept once it is dropped. Calling the layer gives the output alone.
+    A subclass writes two functions that mirror each other line by line:
 
-    Every attribute that is an array is a weight, and every one that is a layer, or a list of layers, a
-    sublayer; a name that starts with an underscore is neither.
+        def forward(self, x, kept=None):
+            x = self.first(x, kept)
+            return self.second(x, kept)
+
+        def backward(self, grad, kept):
+            grad = self.second.backward(grad, kept)
+            return self.first.backward(grad, kept)
+
+    `forward` gives the output. If it was handed a list, `kept`, it puts there
+    what the way back will need. `backward` takes the gradient of the loss with
+    respect to the output, adds to the gradient of every weight, and gives the
+    gradient with respect to the input: the chain rule, one layer at a time. It
+    goes through the layers from the last to the first, and so finds what each has
+    kept on top of the list, and takes it. Whatever else has a gradient is a pair
+    in the same way: `f`, and beside it `f_backward`. No gradient leads through a cache. Calling
+    the layer is calling `forward`.
+
+    Every attribute that is an array is a weight, and every one that is a layer,
+    or a list of layers, a sublayer; a name that starts with an underscore is
+    neither.
 
     Derived in chapter 09.
     """
 
-    training = True  # as in torch: dropout drops, and what backward needs is kept
+    training = True  # as in torch: dropout drops
 
-    def forward(self, *inputs: Any, **options: Any) -> tuple[Any, Callable]:
-        """The output and `backward`."""
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Layer":
+        """A layer without gradients; so that a subclass need not ask for them."""
+        layer = super().__new__(cls)
+        layer._gradients = {}
+        return layer
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """The output."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
+    def backward(self, grad: Any, kept: Kept) -> Any:
+        """From the gradient of the output to that of the input."""
+        raise NotImplementedError(f"{type(self).__name__} has no backward")
+
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        """The output of `forward`, without its backward."""
-        return self.forward(*inputs, **options)[0]
+        """The output of `forward`."""
+        return self.forward(*inputs, **options)
 
     def layers(self, prefix: str = "") -> Iterator[tuple[str, "Layer"]]:
         """This layer and all below it, each with its path, such as `decoder.blocks.0.attention`."""
@@ -41,46 +75,57 @@ class Layer:
         for name, value in vars(self).items():
             if name[0] == "_":
                 continue
-            children = enumerate(value) if isinstance(value, list) else [(None, value)]
+            children = (
+                enumerate(value) if isinstance(value, list) else [(None, value)]
+            )
             for i, child in children:
                 if isinstance(child, Layer):
                     path = name if i is None else f"{name}.{i}"
-                    yield from child.layers(f"{prefix}.{path}" if prefix else path)
+                    yield from child.layers(
+                        f"{prefix}.{path}" if prefix else path
+                    )
 
     def _places(self) -> Iterator[tuple[str, "Layer", str]]:
         """Every weight once, under its first path: the path, the layer that holds it, its name there."""
         met = set()
         for path, layer in self.layers():
             for name, value in vars(layer).items():
-                if isinstance(value, np.ndarray) and name[0] != "_" and id(value) not in met:
+                if (
+                    isinstance(value, np.ndarray)
+                    and name[0] != "_"
+                    and id(value) not in met
+                ):
                     met.add(id(value))
                     yield f"{path}.{name}" if path else name, layer, name
 
     def named_parameters(self) -> dict[str, np.ndarray]:
         """Every weight by its path. These are the arrays themselves: change them in place to train."""
-        return {path: getattr(layer, name) for path, layer, name in self._places()}
+        return {
+            path: getattr(layer, name) for path, layer, name in self._places()
+        }
 
     def gradients(self) -> dict[str, np.ndarray]:
         """The gradient of every weight that has one, under the names of `named_parameters`."""
         return {
             path: layer._gradients[name]
             for path, layer, name in self._places()
-            if name in vars(layer).get("_gradients", {})
+            if name in layer._gradients
         }
 
     def accumulate(self, **gradients: np.ndarray) -> None:
         """Adds to the gradients of this layer's own weights, by name, as every `backward` does.
 
-        Adds, because a weight that is used twice has the sum of both uses' gradients.
+        Adds, because a weight that is used twice has the sum of both uses'
+        gradients.
         """
-        kept = vars(self).setdefault("_gradients", {})
+        so_far = self._gradients
         for name, gradient in gradients.items():
-            kept[name] = kept[name] + gradient if name in kept else gradient
+            so_far[name] = so_far[name] + gradient if name in so_far else gradient
 
     def zero_gradients(self) -> None:
         """Forgets all gradients, before the next batch."""
         for _, layer in self.layers():
-            vars(layer).pop("_gradients", None)
+            layer._gradients.clear()
 
     def train(self, mode: bool = True) -> "Layer":
         """Sets this layer and all below it to training, or with False to evaluation; gives the layer."""
@@ -89,18 +134,22 @@ class Layer:
         return self
 
     def eval(self) -> "Layer":
-        """Sets this layer and all below it to evaluation: no dropout; a model keeps nothing for backward."""
+        """Sets this layer and all below it to evaluation: no dropout."""
         return self.train(False)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """A copy of every weight by its path, to be saved."""
-        return {path: weight.copy() for path, weight in self.named_parameters().items()}
+        return {
+            path: weight.copy()
+            for path, weight in self.named_parameters().items()
+        }
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
         """Puts the values of `state` in place of the weights. If anything does not fit, nothing is changed.
 
         Raises:
-            ValueError: a weight is missing or of another shape, or a name is not one of this layer's.
+            ValueError: a weight is missing or of another shape, or a name is not
+                one of this layer's.
         """
         weights = self.named_parameters()
         checks.state_dict(
@@ -112,11 +161,15 @@ class Layer:
 
 
 def normal(
-    generator: np.random.Generator | None, deviation: float, shape: Shape, dtype: DTypeLike
+    generator: np.random.Generator | None,
+    deviation: float,
+    shape: Shape,
+    dtype: DTypeLike,
 ) -> np.ndarray:
     """A weight to start from: normal around 0 with that standard deviation.
 
-    Zeros where `generator` is None: weights that are about to be loaded need no drawing.
+    Zeros where `generator` is None: weights that are about to be loaded need no
+    drawing.
     """
     if generator is None:
         return np.zeros(shape, dtype)
@@ -126,5 +179,14 @@ def normal(
 def sum_to(gradient: np.ndarray, shape: Shape) -> np.ndarray:
     """Undoes broadcasting: what was used in many places gets the sum of the gradients of all of them."""
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
-    repeated = tuple(i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1)
+    repeated = tuple(
+        i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1
+    )
     return gradient.sum(axis=repeated, keepdims=True) if repeated else gradient
+
+
+def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
+    """The sum of both, where either may be missing."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b

@@ -1,21 +1,19 @@
 """The linear map: every output is a weighted sum of the inputs."""
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Layer, normal
+from glassformer.scratch.layer import Kept, Layer, keep, normal
 
 
 class Linear(Layer):
     """x @ weight + bias, for each row of x by itself.
 
-    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the variance of what passes
-    through; `bias` (n_out), if there is one, starts at 0. (torch's own Linear keeps its weight the other way
-    round, (n_out, n_in).)
+    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the
+    variance of what passes through; `bias` (n_out), if there is one, starts at 0.
+    (torch's own Linear keeps its weight the other way round, (n_out, n_in).)
 
     Derived in chapter 06, its gradient in 09.
 
@@ -39,20 +37,28 @@ class Linear(Layer):
         self.weight = normal(generator, n_in**-0.5, (n_in, n_out), dtype)
         self.bias = np.zeros(n_out, dtype) if bias else None
 
-    def forward(self, x: Float[np.ndarray, "*B n_in"]) -> tuple[Float[np.ndarray, "*B n_out"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B n_in"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B n_out"]:
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
-        rows = x.reshape(-1, self.n_in)  # one large product is faster than many small ones
+        rows = x.reshape(
+            -1, self.n_in
+        )  # one large product is faster than many small
+        keep(kept, rows, x.shape)
         y = rows @ self.weight
         if self.bias is not None:
             y += self.bias
+        return y.reshape(*x.shape[:-1], self.n_out)
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            grads = grad.reshape(-1, self.n_out)
-            self.accumulate(weight=rows.T @ grads)
-            if self.bias is not None:
-                self.accumulate(bias=grads.sum(axis=0))
-            return (grads @ self.weight.T).reshape(x.shape)
-
-        return y.reshape(*x.shape[:-1], self.n_out), backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B n_out"], kept: Kept
+    ) -> Float[np.ndarray, "*B n_in"]:
+        """From the gradient of the output to that of x."""
+        rows, shape = kept.pop()
+        grads = grad.reshape(-1, self.n_out)
+        if self.bias is not None:
+            self.accumulate(bias=grads.sum(axis=0))
+        self.accumulate(weight=rows.T @ grads)
+        return (grads @ self.weight.T).reshape(shape)

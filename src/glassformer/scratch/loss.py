@@ -7,17 +7,22 @@ from glassformer import _checks as checks
 
 
 def cross_entropy(
-    logits: Float[np.ndarray, "*B V"], targets: Integer[np.ndarray, "*B"], *, ignore_index: int = -100
+    logits: Float[np.ndarray, "*B V"],
+    targets: Integer[np.ndarray, "*B"],
+    *,
+    ignore_index: int = -100,
 ) -> np.floating:
     """The mean of −ln p(target), in nats, where p = softmax(logits).
 
-    −ln p is log Σ exp(logits) − logits[target]. The largest logit is subtracted first, which changes nothing
-    and keeps exp from overflowing. Targets equal to `ignore_index`, padding most often, do not count.
+    −ln p is log Σ exp(logits) − logits[target]. The largest logit is subtracted
+    first, which changes nothing and keeps exp from overflowing. Targets equal to
+    `ignore_index`, padding most often, do not count.
 
     Derived in chapter 09.
 
     Raises:
-        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are ignored.
+        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are
+            ignored.
         TypeError: the logits are not floating-point or the targets not integers.
     """
     counted = _counted(logits, targets, ignore_index)
@@ -28,7 +33,10 @@ def cross_entropy(
 
 
 def cross_entropy_backward(
-    logits: Float[np.ndarray, "*B V"], targets: Integer[np.ndarray, "*B"], *, ignore_index: int = -100
+    logits: Float[np.ndarray, "*B V"],
+    targets: Integer[np.ndarray, "*B"],
+    *,
+    ignore_index: int = -100,
 ) -> Float[np.ndarray, "*B V"]:
     """The gradient of `cross_entropy` with respect to the logits: (p − 1 at the target) / n.
 
@@ -37,7 +45,8 @@ def cross_entropy_backward(
     Derived in chapter 09.
 
     Raises:
-        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are ignored.
+        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are
+            ignored.
         TypeError: the logits are not floating-point or the targets not integers.
     """
     counted = _counted(logits, targets, ignore_index)
@@ -49,12 +58,21 @@ def cross_entropy_backward(
     return p
 
 
-def _counted(logits: np.ndarray, targets: np.ndarray, ignore_index: int) -> np.ndarray:
+def _counted(
+    logits: np.ndarray, targets: np.ndarray, ignore_index: int
+) -> np.ndarray:
     """Which targets count, as booleans; first checks that logits and targets fit."""
     checks.floats("logits", logits)
     checks.integers("targets", targets)
-    checks.equal("targets.shape", tuple(targets.shape), "logits.shape[:-1]", tuple(logits.shape[:-1]))
+    checks.equal(
+        "targets.shape",
+        tuple(targets.shape),
+        "logits.shape[:-1]",
+        tuple(logits.shape[:-1]),
+    )
     counted = targets != ignore_index
     checks.some("targets", counted, f"other than ignore_index={ignore_index}")
-    checks.indices("targets", targets, "vocab_size", logits.shape[-1], among=counted)
+    checks.indices(
+        "targets", targets, "vocab_size", logits.shape[-1], among=counted
+    )
     return counted

@@ -1,128 +1,157 @@
-"""Normalization: every position's vector brought to a standard size, whatever size it came in."""
-
-from collections.abc import Callable
+"""Normalization: every position's vector brought to a standard size."""
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Layer
+from glassformer.scratch.layer import Kept, Layer, keep
 
 
 class LayerNorm(Layer):
-    """Each vector moved to mean 0 and scaled to variance 1, then a learned gain and shift for each feature.
+    """Each vector moved to mean 0 and scaled to variance 1, then a learned gain and shift.
 
-    (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ² divides by D, not by D − 1.
-    `weight` (D) starts at 1, `bias` (D) at 0.
+    (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ²
+    divides by D, not by D − 1. `weight` (D) starts at 1, `bias` (D) at 0: one for
+    each feature.
 
-    Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter 05, its gradient in 09.
+    Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter
+    05, its
+    gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
+            x not `d_model`.
         TypeError: x is not floating-point.
     """
 
-    def __init__(self, d_model: int, *, eps: float = 1e-5, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, d_model: int, *, eps: float = 1e-5, dtype: DTypeLike = np.float32
+    ) -> None:
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
         self.d_model, self.eps = d_model, eps
         self.weight, self.bias = np.ones(d_model, dtype), np.zeros(d_model, dtype)
 
-    def forward(self, x: Float[np.ndarray, "*B D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         centred = x - _mean(x)
         inverse = 1 / np.sqrt(_mean_square(centred) + self.eps)  # (..., 1)
         standard = centred * inverse
+        keep(kept, standard, inverse)
+        return standard * self.weight + self.bias
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
-            grad = grad * self.weight
-            # The output does not change when x moves along (1, 1, …) or along itself: those parts drop out.
-            along = _mean_product(grad, standard)
-            return (grad - _mean(grad) - standard * along) * inverse
-
-        return standard * self.weight + self.bias, backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+    ) -> Float[np.ndarray, "*B D"]:
+        """From the gradient of the output to that of x."""
+        standard, inverse = kept.pop()
+        self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
+        grad = grad * self.weight
+        # Where x moves along (1, 1, …) or along itself, the output stays
+        along = _mean_product(grad, standard)
+        return (grad - _mean(grad) - standard * along) * inverse
 
 
 class SigmaNorm(LayerNorm):
     """LayerNorm as some write it, with ε beside the root: (x − μ) / (σ + ε) · weight + bias.
 
-    Nearly the same for a lively vector; for one of nearly equal features it is not.
+    Nearly the same for a lively vector; for one of nearly equal features it is
+    not.
 
     Derived in chapter 05.
     """
 
-    def forward(self, x: Float[np.ndarray, "*B D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         centred = x - _mean(x)
-        # A root has no slope at 0: the smallest number instead, for a vector of equal features.
+        # A root has no slope at 0: where all is equal, the smallest number
         sigma = np.sqrt(np.maximum(_mean_square(centred), np.finfo(x.dtype).tiny))
         inverse = 1 / (sigma + self.eps)  # (..., 1)
         standard = centred * inverse
+        keep(kept, standard, inverse, sigma)
+        return standard * self.weight + self.bias
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
-            grad = grad * self.weight
-            along = _mean_product(grad, standard) / sigma
-            return (grad - _mean(grad)) * inverse - standard * along
-
-        return standard * self.weight + self.bias, backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+    ) -> Float[np.ndarray, "*B D"]:
+        """From the gradient of the output to that of x."""
+        standard, inverse, sigma = kept.pop()
+        self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
+        grad = grad * self.weight
+        along = _mean_product(grad, standard) / sigma
+        return (grad - _mean(grad)) * inverse - standard * along
 
 
 class RMSNorm(Layer):
-    """Each vector scaled to a mean square of 1, then a learned gain for each feature; nothing is moved.
+    """Each vector scaled to a mean square of 1, then a learned gain; nothing is moved.
 
     x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1.
 
-    Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization", equation 4. Derived in chapter
-    05, its gradient in 09.
+    Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization",
+    equation 4.
+    Derived in chapter 05, its gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
+            x not `d_model`.
         TypeError: x is not floating-point.
     """
 
-    def __init__(self, d_model: int, *, eps: float = 1e-5, dtype: DTypeLike = np.float32) -> None:
+    def __init__(
+        self, d_model: int, *, eps: float = 1e-5, dtype: DTypeLike = np.float32
+    ) -> None:
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
         self.d_model, self.eps = d_model, eps
         self.weight = np.ones(d_model, dtype)
 
-    def forward(self, x: Float[np.ndarray, "*B D"]) -> tuple[Float[np.ndarray, "*B D"], Callable]:
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+    ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         inverse = 1 / np.sqrt(_mean_square(x) + self.eps)  # (..., 1)
         standard = x * inverse
+        keep(kept, standard, inverse)
+        return standard * self.weight
 
-        def backward(grad: np.ndarray) -> np.ndarray:
-            self.accumulate(weight=_over_rows(grad * standard))
-            grad = grad * self.weight
-            return (grad - standard * _mean_product(grad, standard)) * inverse
-
-        return standard * self.weight, backward
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+    ) -> Float[np.ndarray, "*B D"]:
+        """From the gradient of the output to that of x."""
+        standard, inverse = kept.pop()
+        self.accumulate(weight=_over_rows(grad * standard))
+        grad = grad * self.weight
+        return (grad - standard * _mean_product(grad, standard)) * inverse
 
 
 def _mean(x: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B 1"]:
-    """The mean over the last axis, which stays as an axis of length 1; for a single vector faster than x.mean."""
+    """The mean over the last axis, which stays; for a single vector faster than x.mean."""
     return x.sum(axis=-1, keepdims=True) / x.shape[-1]
 
 
-def _mean_product(a: Float[np.ndarray, "*B D"], b: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B 1"]:
-    """The mean of a·b over the last axis, which stays as an axis of length 1."""
+def _mean_product(
+    a: Float[np.ndarray, "*B D"], b: Float[np.ndarray, "*B D"]
+) -> Float[np.ndarray, "*B 1"]:
+    """The mean of a·b over the last axis, which stays."""
     return np.vecdot(a, b)[..., None] / a.shape[-1]
 
 
 def _mean_square(x: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B 1"]:
-    """The mean of x² over the last axis, which stays as an axis of length 1."""
+    """The mean of x² over the last axis, which stays."""
     return _mean_product(x, x)
 
 
 def _over_rows(gradient: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, " D"]:
-    """The sum over all axes but the last: a weight that every row used has the gradients of all rows."""
+    """The sum over all axes but the last: every row used the weight, and has a share."""
     return gradient.reshape(-1, gradient.shape[-1]).sum(axis=0)

@@ -57,11 +57,12 @@ def _losses(model: Transformer, task: Any, config: TrainingConfig, steps: int) -
     model.train()
     for step in range(steps):
         inputs, targets = task.batch(step)
-        logits, backward = model.forward(**inputs)
+        kept = []
+        logits = model(**inputs, kept=kept)
         loss = cross_entropy(logits, targets)
 
         model.zero_gradients()
-        backward(cross_entropy_backward(logits, targets))
+        model.backward(cross_entropy_backward(logits, targets), kept)
         if config.clip:
             clip_gradients(model, config.clip)
         optimizer.learning_rate = config.learning_rate * rate_share(config, step)

@@ -1,0 +1,17 @@
+"""The book's figures, and its source shown as a figure: each says its message in words too."""
+
+from glassformer.figures.attention_map import attention_map
+from glassformer.figures.loss_curve import LossCurve, smoothed
+from glassformer.figures.source import show_source
+from glassformer.figures.style import ROLES, SIGNED, WEIGHTS, figure
+
+__all__ = [
+    "ROLES",
+    "SIGNED",
+    "WEIGHTS",
+    "LossCurve",
+    "attention_map",
+    "figure",
+    "show_source",
+    "smoothed",
+]

@@ -1,0 +1,100 @@
+"""A GPT on one page: it reads the files of a trained model, and writes.
+
+    python -m glassformer.onepage "A horse! a horse! my kingdom for"
+
+[03]: derived in chapter 03. Axes: T new characters, S all so far, H heads of K.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+
+def softmax(x):  # [03]
+    """Positive numbers that sum to 1, in proportion to exp(x)."""
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def rotate(x, first):  # [04]
+    """Numbers i and i + K/2 turned at speed i by where their row stands."""
+    a, b = np.split(x, 2, axis=-1)
+    speeds = 10_000.0 ** (-np.arange(a.shape[-1]) / a.shape[-1])
+    angles = (first + np.arange(x.shape[-2]))[:, None] * speeds
+    cos, sin = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+
+def norm(x, gain):  # [05]
+    """Each row at a mean square of 1; then a gain for each of its numbers."""
+    return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5) * gain
+
+
+class GPT:
+    def __init__(self, folder):  # [13]
+        """A trained model: its config, its alphabet, and its weights by part."""
+        self.config = json.loads((folder / "config.json").read_bytes())
+        tokenizer = json.loads((folder / "tokenizer.json").read_bytes())
+        self.alphabet, self.w = tokenizer["characters"], {}
+        file = (folder / "model.safetensors").read_bytes()
+        header_end = 8 + int.from_bytes(file[:8], "little")
+        for name, entry in json.loads(file[8:header_end]).items():
+            start, end = (header_end + offset for offset in entry["data_offsets"])
+            array = np.frombuffer(file[start:end], "<f2").astype(np.float32)
+            part, _, name = name.removesuffix(".weight").rpartition(".")
+            self.w.setdefault(part, {})[name] = array.reshape(entry["shape"])
+
+    def attention(self, x, w, memory):  # [03]
+        """Each place asks all up to itself, and mixes what they answer."""
+        T, H = len(x), self.config["n_heads"]
+        rows = x @ w["W_q"], x @ w["W_k"], x @ w["W_v"]  # (T, D) each
+        q, k, v = (r.reshape(T, H, -1).swapaxes(0, 1) for r in rows)  # (H, T, K)
+        past = memory[0].shape[1] if memory else 0
+        q = rotate(norm(q, w["norm_q"]), past)
+        k = rotate(norm(k, w["norm_k"]), past)
+        if memory:  # [11] what the past has answered, it need not answer again
+            k, v = np.append(memory[0], k, 1), np.append(memory[1], v, 1)
+        memory[:] = k, v  # (H, S, K)
+        scores = q @ k.swapaxes(1, 2) * self.config["attention_scale"]
+        scores[:, ~np.tri(T, past + T, past, dtype=bool)] = -np.inf  # not ahead
+        mixed = softmax(scores) @ v  # (H, T, S) · (H, S, K)
+        return mixed.swapaxes(0, 1).reshape(T, -1) @ w["W_o"]
+
+    def feedforward(self, x, w):  # [06]
+        """Each place by itself: widened, gated, and brought back."""
+        gate = x @ w["W_gate"]
+        return gate / (1 + np.exp(-gate)) * (x @ w["W_up"]) @ w["W_down"]
+
+    def __call__(self, ids, memories):  # [08]
+        """What may follow each new character, as logits (T, V)."""
+        ends, stack = self.w[""], self.w["decoder"]
+        x = norm(ends["token_embedding"][ids], stack["embedding_norm"])  # [02]
+        for i, memory in enumerate(memories):  # [07]
+            block = f"decoder.blocks.{i}"
+            normed = norm(x, self.w[block]["norm_attention"])
+            x = x + self.attention(normed, self.w[block + ".attention"], memory)
+            normed = norm(x, self.w[block]["norm_feedforward"])
+            x = x + self.feedforward(normed, self.w[block + ".feedforward"])
+        return norm(x, stack["norm"]) @ ends["unembedding"]
+
+    def write(self, prompt, n, temperature=0.8, top_k=20, seed=None):  # [11]
+        """Goes on for n characters; at temperature 0, with the likeliest."""
+        rng, room = np.random.default_rng(seed), self.config["context_length"]
+        ids = [self.alphabet.index(character) for character in prompt]
+        new, memories = ids[-room:], [[] for _ in range(self.config["n_layers"])]
+        for _ in range(n):
+            logits = self(new, memories)[-1]
+            best = np.argsort(-logits)[: top_k if temperature else 1]
+            p = softmax(logits[best].astype(float) / (temperature or 1))
+            ids.append(rng.choice(best, p=p))
+            yield self.alphabet[ids[-1]]
+            new = ids[-1:]
+            if memories[0][0].shape[1] == room:  # full: on from the last half
+                new, memories = ids[-room // 2 :], [[] for _ in memories]
+
+
+if __name__ == "__main__":
+    folder = Path(__file__).parent / "assets" / "models" / "shakespeare"
+    print(*GPT(folder).write(sys.argv[1], 500), sep="")

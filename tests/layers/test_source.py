@@ -1,0 +1,103 @@
+"""What a chapter shows of the rooms: no gradient before its time, no line too wide, and still the same program."""
+
+import ast
+import inspect
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from glassformer import _checks as checks
+from glassformer import figures, nn, scratch
+from glassformer.figures import source
+from glassformer.scratch.layer import keep
+from glassformer.trace import see
+
+from .grid import GRID, SYSTEMS
+from .rooms import NN, SCRATCH
+from .twins import build, run, texts
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """The text of everything shown during the test."""
+    found = []
+    monkeypatch.setattr(source, "display", lambda item: found.append(item.data))
+    return found
+
+
+def layers_of(room):
+    """Every public class and function of a room that is written there."""
+    found = [getattr(room, name) for name in room.__all__]
+    return [item for item in found if not getattr(item, "__name__", "").endswith("_backward")]
+
+
+LAYERS = [*layers_of(scratch), *layers_of(nn)]
+
+
+@pytest.mark.parametrize("item", LAYERS, ids=lambda item: f"{item.__module__}.{item.__name__}")
+def test_no_gradient_is_shown_unasked_and_nothing_wider_than_the_column(shown, item):
+    optimizer = item.__module__.endswith("optimizer")  # that is about gradients
+    if item is not scratch.Layer and not optimizer:
+        figures.show_source(item)
+        assert not re.search(r"\bgrad|backward|\bkept\b|\bkeep\(|checks\.|\bsee\(", shown[-1])
+    figures.show_source(item, backward=True, checks=True)
+    for text in shown:
+        assert max(map(len, text.splitlines())) <= source.WIDTH
+        ast.parse(text.removeprefix("```python\n").removesuffix("```"))
+
+
+@pytest.mark.parametrize("config", [GRID[name] for name in SYSTEMS], ids=SYSTEMS)
+@pytest.mark.parametrize("room", [SCRATCH, NN], ids=str)
+def test_what_is_shown_computes_the_same(shown, monkeypatch, room, config):
+    model, read = build(room, config), texts(config, "padded")
+    expected = run(room, model, read)
+    for item in layers_of(room.layers):
+        figures.show_source(item)
+        namespace = dict(vars(sys.modules[item.__module__]))
+        exec(shown[-1].removeprefix("```python\n").removesuffix("```"), namespace)
+        if inspect.isfunction(item):
+            monkeypatch.setattr(sys.modules[item.__module__], item.__name__, namespace[item.__name__])
+        else:
+            for name, function in vars(namespace[item.__name__]).items():
+                if inspect.isfunction(function) and name != "__init__":
+                    monkeypatch.setattr(item, name, function)
+    np.testing.assert_array_equal(run(room, model, read), expected)
+
+
+def wide(x, kept=None, *, naïve_and_long_name=None):
+    """A summary that is much too long for the column of the page, so that it has to go on in a second line."""
+    checks.floats("x", x)
+    if x is None:
+        raise ValueError
+    for name in "ab":
+        checks.floats(name, x)
+    # about what is kept
+    keep(kept, x)
+    y = wide(
+        "naïve …", kept, naïve_and_long_name=naïve_and_long_name
+    )  # fmt: skip
+    see(y=y)
+    return y
+
+
+def test_what_is_left_out_is_said_and_what_fits_on_a_line_is_on_one(shown):
+    figures.show_source(wide)
+    assert shown == [
+        '''```python
+def wide(x, *, naïve_and_long_name=None):
+    """A summary that is much too long for the column of the page, so that it has
+    to go on in a second line."""
+    y = wide("naïve …", naïve_and_long_name=naïve_and_long_name)  # fmt: skip
+    return y
+
+# Left out here: checks of arguments, the way back, hooks for looking inside.
+```'''
+    ]
+
+
+def test_checks_are_shown_on_request(shown):
+    figures.show_source(wide, checks=True)
+    assert 'checks.floats("x", x)\n    if x is None:\n        raise ValueError\n    for name' in shown[0]
+    assert "# Left out here: the way back, hooks for looking inside." in shown[0]
