@@ -402,7 +402,7 @@ class MultiHeadAttention(nn.Module):
             if not torch.equal(positions, key_positions[-len(positions) :]):
                 n_cached = cache.length - len(positions)
                 raise ValueError(
-                    f"positions={positions.tolist()} do not follow the {n_cached} "
-                    "cached: for other places, give the bias of all of them"
+                    f"positions={positions.tolist()} do not follow {n_cached} "
+                    "cached ones: for other places, give the bias of all"
                 )
         return self.positions.bias(positions, key_positions)
