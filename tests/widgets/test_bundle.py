@@ -5,7 +5,7 @@ import re
 import pytest
 
 from glassformer import widgets
-from glassformer.widgets.bundle import HERE, bundle
+from glassformer.widgets.bundle import HERE, bundle, stylesheet
 
 
 @pytest.fixture
@@ -122,4 +122,4 @@ def test_a_view_carries_its_module_and_the_stylesheet(name):
     cls = getattr(widgets, name)
     state = (cls(ONE_QUESTION) if name == "Quiz" else cls()).get_state()
     assert state["_esm"] == bundle(cls.__module__.rpartition(".")[2])
-    assert state["_css"] == (HERE / "kit.css").read_text(encoding="utf-8")
+    assert state["_css"] == stylesheet()

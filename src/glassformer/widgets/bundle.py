@@ -4,11 +4,17 @@ The widgets are written as small ES modules that import from each other; a store
 import from. `bundle` puts the pieces into one file, for the few forms of import and export that we use.
 """
 
+import json
 import re
 from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ROLES: dict[str, dict[str, str]] = json.loads((HERE.parent / "assets" / "roles.json").read_text("utf-8"))
+"""For each role its shade on a light page and on a dark one: Okabe and Ito's, made to stand out from both."""
+
+# How JupyterLab and the page each say that they are dark.
+DARK = 'html[data-theme="dark"] .gf-widget,\nbody[data-jp-theme-light="false"] .gf-widget'
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
 DECLARATION = re.compile(r"^(export )?(?:async )?(?:function\*?|const|let|class) ([\w$]+)", re.MULTILINE)
@@ -69,3 +75,13 @@ def bundle(name: str, folder: Path = HERE) -> str:
 
     add(name, ())
     return "\n".join(f"// {module}.js\n{body}" for module, body in bodies.items())
+
+
+def stylesheet(folder: Path = HERE) -> str:
+    """The views' stylesheet: a variable --gf-ROLE for the colour of each role, in both themes, and kit.css."""
+
+    def variables(theme: str) -> str:
+        return "".join(f"  --gf-{role}: {shades[theme]};\n" for role, shades in ROLES.items())
+
+    roles = f".gf-widget {{\n{variables('light')}}}\n\n{DARK} {{\n{variables('dark')}}}\n\n"
+    return roles + (folder / "kit.css").read_text("utf-8")

@@ -5,9 +5,9 @@ import math
 import anywidget
 from traitlets import CFloat, HasTraits, TraitError
 
-from .bundle import HERE, bundle
+from .bundle import bundle, stylesheet
 
-CSS = (HERE / "kit.css").read_text(encoding="utf-8")
+CSS = stylesheet()
 
 
 class View(anywidget.AnyWidget):
