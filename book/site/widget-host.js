@@ -1,10 +1,11 @@
 /* Brings the widgets of a static page to life: no kernel, no network, no library.
  *
  * A notebook stores the state of its widgets, and the site puts it on the page as JSON: one <script> that holds the
- * state of every model, and one <script> wherever a cell displayed one. Ours are anywidgets, whose state includes their
- * own ES module (`_esm`) and stylesheet (`_css`), so a page can run them itself. This file is a host for them in the sense of
- * anywidget's front-end module specification (https://anywidget.dev/en/afm/): it gives each module a `model`
- * and an element to draw in. A model that is shown twice is one model, as in JupyterLab.
+ * state of every model, and one <script> wherever a cell displayed one. Ours are anywidgets, whose state includes an ES
+ * module of their own (`_esm`), so a page can run them itself. This file is a host for them in the sense of anywidget's
+ * front-end module specification (https://anywidget.dev/en/afm/): it gives each module its `model`, an element to draw
+ * in, and a `host` to ask for the other models that it refers to. A model that is shown twice is one model, as in
+ * JupyterLab.
  *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
  */
@@ -59,22 +60,13 @@
     }
   }
 
-  const styles = new Set();
-  function style(css) {
-    if (!css || styles.has(css)) return;
-    styles.add(css);
-    document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
-  }
-
-  async function mount(place, models) {
-    const id = JSON.parse(place.textContent).model_id;
+  async function mount(place, find) {
     const el = Object.assign(document.createElement("div"), { className: "widget-host" });
     place.after(el);
     try {
-      if (!models.has(id)) throw new Error(`no stored state for widget ${id}`);
-      const { model, ready } = models.get(id);
-      style(model.get("_css"));
-      await (await ready()).render?.({ model, el });
+      const { model, ready } = find(JSON.parse(place.textContent).model_id);
+      const host = { getModel: async (reference) => find(reference.replace("anywidget:", "")).model };
+      await (await ready()).render?.({ model, el, host });
     } catch (error) {
       console.error(error);
       el.textContent = "This widget did not start in this browser. The notebook of this chapter has it too.";
@@ -100,7 +92,11 @@
     for (const script of document.querySelectorAll(`script[type="${STATE}"]`)) {
       for (const [id, { state }] of Object.entries(JSON.parse(script.textContent).state)) models.set(id, wake(state));
     }
-    for (const place of document.querySelectorAll(`script[type="${VIEW}"]`)) mount(place, models);
+    const find = (id) => {
+      if (!models.has(id)) throw new Error(`no stored state for widget ${id}`);
+      return models.get(id);
+    };
+    for (const place of document.querySelectorAll(`script[type="${VIEW}"]`)) mount(place, find);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -1,14 +1,11 @@
 """Notebooks are their texts, executed: nothing differs, nothing is missing, nothing is stale."""
 
 import base64
-import importlib
-import inspect
-import pkgutil
 
 import nbformat
 import pytest
 
-import glassformer.widgets.view
+from glassformer.widgets import modules
 from tools import notebooks
 
 PAIRS = notebooks.pairs()
@@ -18,14 +15,6 @@ PACKAGE = notebooks.package_fingerprint()
 
 def stored(notebook):
     return nbformat.read(notebook, as_version=4)
-
-
-def widget_classes():
-    """Every view of the package, by the name that a stored state carries."""
-    for module in pkgutil.iter_modules(glassformer.widgets.__path__, "glassformer.widgets."):
-        for _, cls in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            if issubclass(cls, glassformer.widgets.view.View) and hasattr(cls, "_esm"):
-                yield f"{cls.__module__}.{cls.__name__}", cls
 
 
 def test_there_are_chapters_and_no_notebook_without_a_text():
@@ -72,13 +61,22 @@ class TestPair:
                     assert "nbval-ignore-output" in cell.metadata.tags, cell.source
 
     def test_stored_widgets_run_the_packages_javascript(self, text, notebook):
-        run, classes = stored(notebook), dict(widget_classes())
-        state = run.metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
-        for model in state.values():
-            if model["model_module"] == "anywidget":
-                cls = classes[model["state"]["_anywidget_id"]]
-                assert model["state"]["_esm"] == str(cls._esm), f"{cls.__name__}: run `make notebooks`"
-                assert model["state"]["_css"] == str(cls._css), f"{cls.__name__}: run `make notebooks`"
+        state = stored(notebook).metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
+        models = {f"anywidget:{key}": model["state"] for key, model in state.items()}
+        for view in (model for model in models.values() if "_modules" in model):
+            module = view["_anywidget_id"].split(".")[-2]
+            assert view["_esm"] == modules.read("loader"), f"{module}: run `make notebooks`"
+            parts = [models[reference] for reference in view["_modules"]]
+            assert [part["name"] for part in parts] == list(modules.needed(module))
+            for part in parts:
+                name = part["name"]
+                assert part["source"] == modules.read(name), f"{name}.js: run `make notebooks`"
+                assert part["style"] == modules.stylesheet(name), f"{name}.css: run `make notebooks`"
+
+    def test_a_module_is_stored_once(self, text, notebook):
+        state = stored(notebook).metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
+        names = [model["state"]["name"] for model in state.values() if "source" in model["state"]]
+        assert len(names) == len(set(names))
 
     def test_pictures_are_pictures(self, text, notebook):
         for cell in stored(notebook).cells:

@@ -2,7 +2,8 @@
 
 `mount(PositionHeatmap())` takes a real widget's traits and code to headless Chromium and returns a `Mounted`,
 with a few lines of JavaScript standing in for the notebook's widget manager. A test fails at its end if the
-page reported an error or asked for anything from anywhere.
+page reported an error or asked for anything from anywhere. All tests share one tab, and each gets a page that
+has just been loaded: a tab of its own would take longer than what most of them do in it.
 """
 
 import json
@@ -15,7 +16,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page
 
-from glassformer.widgets.bundle import bundle
+from glassformer.widgets.modules import needed, read
 
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
@@ -29,9 +30,9 @@ html[data-theme=dark] body { background: #121212 }
 </style>
 </head><body><main></main></body></html>"""
 
-MOUNT = """async ([state, esm, css]) => {
-  const url = URL.createObjectURL(new Blob([esm], { type: "text/javascript" }));
-  const module = await import(url);
+MOUNT = """async ([state, modules]) => {
+  const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
+  const { default: widget } = await import(url);
   const listeners = {};
   const model = {
     saved: {},
@@ -51,12 +52,10 @@ MOUNT = """async ([state, esm, css]) => {
     send() {},
     listening: () => Object.values(listeners).reduce((n, acts) => n + acts.size, 0),
   };
-  const style = document.createElement("style");
-  style.textContent = css;
+  const host = { getModel: async (reference) => ({ get: (name) => modules[reference][name] }) };
   const el = document.createElement("div");
-  document.head.append(style);
   document.querySelector("main").append(el);
-  const cleanup = await module.default.render({ model, el });
+  const cleanup = await widget.render({ model, el, host });
   window.mounted ??= [];
   return window.mounted.push({ model, el, cleanup }) - 1;
 }"""
@@ -155,22 +154,26 @@ class Mounted:
         )
 
 
-@pytest.fixture(scope="module")
+CALL = """async ([modules, name, lists]) => {
+  const url = URL.createObjectURL(new Blob([window.loader], { type: "text/javascript" }));
+  const { link } = await (window.linking ??= import(url));
+  const module = await link(modules);
+  return lists.map((list) => module[name](...list));
+}"""
+
+
+@pytest.fixture(scope="session")
 def call(browser):
-    """call("maths", "softmax", row): what a named export of a widget's bundled module returns.
+    """call("maths", "softmax", row): what a named export of one of the views' modules returns.
 
     call.each("maths", "softmax", [[row], [other]]) does so for a list of argument lists.
     """
     page = browser.new_page()
+    page.evaluate("(source) => (window.loader = source)", read("loader"))
 
     def each(module: str, function: str, argument_lists: list) -> list:
-        run = """async ([source, name, lists]) => {
-            window.modules ??= {};
-            const url = () => URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-            const module = await (window.modules[source] ??= import(url()));
-            return lists.map((args) => module[name](...args));
-        }"""
-        return page.evaluate(run, [bundle(module), function, argument_lists])
+        modules = [{"name": name, "source": read(name)} for name in needed(module)]
+        return page.evaluate(CALL, [modules, function, argument_lists])
 
     def call(module: str, function: str, *arguments: object) -> object:
         return each(module, function, [list(arguments)])[0]
@@ -180,10 +183,10 @@ def call(browser):
     page.close()
 
 
-@pytest.fixture
-def page(browser):
-    """A blank page of desktop width that may load nothing and report nothing."""
-    context = browser.new_context(viewport={"width": 900, "height": 900}, has_touch=True)
+@pytest.fixture(scope="session")
+def tab(browser):
+    """A tab, and what it complained of since its last page was loaded."""
+    context = browser.new_context(has_touch=True)
     page = context.new_page()
     page.set_default_timeout(15_000)
     troubles = []
@@ -192,11 +195,24 @@ def page(browser):
         "console", lambda m: troubles.append(f"console: {m.text}") if m.type in ("error", "warning") else None
     )
     page.on(
-        "request", lambda r: troubles.append(f"request: {r.url}") if not r.url.startswith("blob:") else None
+        "request",
+        lambda r: (
+            troubles.append(f"request: {r.url}") if not r.url.startswith(("blob:", "about:blank")) else None
+        ),
     )
-    page.set_content(BLANK)
-    yield page
+    yield page, troubles
     context.close()
+
+
+@pytest.fixture
+def page(tab):
+    """A blank page of desktop width that may load nothing and report nothing."""
+    page, troubles = tab
+    page.goto("about:blank")
+    page.set_viewport_size({"width": 900, "height": 900})
+    page.set_content(BLANK)
+    troubles.clear()
+    yield page
     assert not troubles, "\n".join(troubles)
 
 
@@ -208,9 +224,9 @@ def mount(page):
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate("(name) => (document.documentElement.dataset.theme = name)", theme)
         state = {k: v for k, v in widget.get_state().items() if k != "layout"}
-        esm, css = state.pop("_esm"), state.pop("_css")
         json.dumps(state)  # a stored notebook must be able to hold it
-        return Mounted(page, widget, page.evaluate(MOUNT, [state, esm, css]))
+        modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
+        return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
 
     return mount
 

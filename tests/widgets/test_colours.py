@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer import figures
-from glassformer.widgets.bundle import ROLES, stylesheet
+from glassformer.widgets.modules import ROLES, stylesheet
 
 # What someone sees who lacks one kind of cone, in linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 VISION = {
@@ -55,7 +55,7 @@ TO_OKLAB = np.array(
 def themes():
     """The colour variables of each theme, as the stylesheet has them."""
     found = {"light": {}, "dark": {}}
-    for selector, block in re.findall(r"^([^{}]*){([^{}]*)}", stylesheet(), re.MULTILINE):
+    for selector, block in re.findall(r"^([^{}]*){([^{}]*)}", stylesheet("kit"), re.MULTILINE):
         theme = "dark" if "dark" in selector else "light"
         found[theme] |= re.findall(r"--gf-([\w-]+): (#\w{6});", block)
     assert found["light"].keys() == found["dark"].keys() > ROLES.keys()

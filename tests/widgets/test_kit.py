@@ -1,12 +1,10 @@
 """The shared parts of the views: numbers as written, controls that work."""
 
-import re
-
 import pytest
-from traitlets import Bool, Int, TraitError, Unicode
+from traitlets import Bool, Int, TraitError, Unicode, default
 
-from glassformer.widgets.bundle import bundle
-from glassformer.widgets.view import CSS, Number, View
+from glassformer.widgets.modules import Module
+from glassformer.widgets.view import Number, View
 
 
 @pytest.mark.parametrize(
@@ -27,6 +25,33 @@ def test_grouped(call, x, text):
 # --- a view with one control of every kind ------------------------------------------------------------------
 
 
+PANEL = """
+import { button, choice, frame, onChange, slider, textField, toggle } from "./kit.js";
+
+function render({ model, el }) {
+  const view = frame(el, { title: "A <b>panel</b>", hint: "Turn it." });
+  view.controls.append(
+    slider(model, "count", { label: "Count", min: 0, max: () => model.get("most"), follows: ["most"] }),
+    slider(model, "base", { label: "Base", min: 10, max: 1e6, scale: "log", format: (x) => `${x} units` }),
+    choice(model, "order", { label: "Order", options: [["half", "Halves"], ["interleaved", "Pairs"]] }),
+    choice(model, "size", { label: "Size", options: [1, 2, 3, 4, 5].map((n) => [n, `size ${n}`]) }),
+    toggle(model, "causal", { label: "Causal" }),
+    textField(model, "words", { label: "Words", maxLength: 5 }),
+    button("Reset", () => { model.set("count", 0); model.save_changes(); }),
+  );
+  let drawn = 0;
+  return onChange(model, ["count", "words"], () => {
+    view.drawing.dataset.drawn = ++drawn;
+    view.says(`${model.get("count")} ${model.get("words")}`);
+    view.describe(`count ${model.get("count")}`);
+    view.table("Numbers", ["Name", "Value"], () => [["count", model.get("count")]]);
+  });
+}
+
+export default { render };
+"""
+
+
 class Panel(View):
     count = Int(3).tag(sync=True)
     most = Int(10).tag(sync=True)
@@ -36,38 +61,9 @@ class Panel(View):
     causal = Bool(False).tag(sync=True)
     words = Unicode("a b").tag(sync=True)
 
-    _css = CSS
-    _esm = (
-        re.sub("^export ", "", bundle("kit"), flags=re.MULTILINE)
-        + """
-        function render({ model, el }) {
-          const view = frame(el, { title: "A <b>panel</b>", hint: "Turn it." });
-          view.controls.append(
-            slider(model, "count", {
-              label: "Count", min: 0, max: () => model.get("most"), follows: ["most"],
-            }),
-            slider(model, "base", {
-              label: "Base", min: 10, max: 1e6, scale: "log", format: (x) => `${x} units`,
-            }),
-            choice(model, "order", {
-              label: "Order", options: [["half", "Halves"], ["interleaved", "Pairs"]],
-            }),
-            choice(model, "size", { label: "Size", options: [1, 2, 3, 4, 5].map((n) => [n, `size ${n}`]) }),
-            toggle(model, "causal", { label: "Causal" }),
-            textField(model, "words", { label: "Words", maxLength: 5 }),
-            button("Reset", () => { model.set("count", 0); model.save_changes(); }),
-          );
-          let drawn = 0;
-          return onChange(model, ["count", "words"], () => {
-            view.drawing.dataset.drawn = ++drawn;
-            view.says(`${model.get("count")} ${model.get("words")}`);
-            view.describe(`count ${model.get("count")}`);
-            view.table("Numbers", ["Name", "Value"], () => [["count", model.get("count")]]);
-          });
-        }
-        export default { render };
-        """
-    )
+    @default("_modules")
+    def _default_modules(self):
+        return [*Module.of("kit"), Module(name="panel", source=PANEL)]
 
 
 def test_a_slider_by_keyboard(mount):

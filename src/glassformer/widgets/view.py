@@ -3,11 +3,13 @@
 import math
 
 import anywidget
-from traitlets import CFloat, HasTraits, TraitError
+from traitlets import CFloat, HasTraits, Instance, List, TraitError, default
 
-from .bundle import bundle, stylesheet
+from .modules import Module, read
 
-CSS = stylesheet()
+
+def _references(modules: list[Module], _: object) -> list[str]:
+    return [f"anywidget:{module.model_id}" for module in modules]
 
 
 class View(anywidget.AnyWidget):
@@ -20,11 +22,18 @@ class View(anywidget.AnyWidget):
     set and read them, and a stored notebook keeps them, so the view also works where there is no Python.
     """
 
+    _esm = read("loader")
+    _module: str
+    _modules = List(Instance(Module)).tag(sync=True, to_json=_references)
+
     def __init_subclass__(cls, *, module: str | None = None, **kwargs: object) -> None:
         if module is not None:  # traitlets subclasses each instance once more, to add traits to it
-            cls._esm = bundle(module)
-            cls._css = CSS
+            cls._module = module
         super().__init_subclass__(**kwargs)
+
+    @default("_modules")
+    def _default_modules(self) -> list[Module]:
+        return Module.of(self._module)
 
 
 class Number(CFloat):

@@ -1,0 +1,53 @@
+// All that a view's own state holds of its code: how to fetch the rest. Its modules, each with its stylesheet, are models of
+// their own, which a notebook stores once however many views run them (modules.py). Here they are put together. JupyterLab
+// and the page are hosts of the same kind (https://anywidget.dev/en/afm/), so the same few lines serve both.
+
+// One text, one module and one stylesheet on the page, whoever asks. A notebook that stores another version beside this
+// one has other texts, so each gets its own.
+const page = (globalThis[Symbol.for("glassformer.code")] ??= { urls: new Map(), scopes: new Map() });
+
+function remembered(map, text, make) {
+  if (!map.has(text)) map.set(text, make(text));
+  return map.get(text);
+}
+
+// A module in memory. This one was imported from a data: URL only where blob: URLs cannot be, as in some browsers from disk.
+const urlOf = (source) =>
+  import.meta.url.startsWith("data:")
+    ? `data:text/javascript;charset=utf-8,${encodeURIComponent(source)}`
+    : URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+
+// The last of some modules, each of which imports from those before it as if they lay beside it: `from "./kit.js"`.
+export function link(modules) {
+  const urls = {};
+  for (const { name, source } of modules) {
+    const linked = source.replace(/from "\.\/([\w-]+)\.js"/g, (_, dependency) => `from "${urls[dependency]}"`);
+    urls[name] = remembered(page.urls, linked, urlOf);
+  }
+  return import(urls[modules.at(-1).name]);
+}
+
+// Put the stylesheets on the page, for what lies inside an element of the class that is returned and for nothing else.
+export function dress(modules) {
+  const css = modules.map(({ style }) => style).join("");
+  return remembered(page.scopes, css, () => {
+    const scope = `gf-scope-${page.scopes.size + 1}`;
+    const scoped = css.replaceAll(".gf-widget", `.${scope} .gf-widget`);
+    document.head.append(Object.assign(document.createElement("style"), { textContent: scoped }));
+    return scope;
+  });
+}
+
+async function render({ model, el, host }) {
+  const stored = await Promise.all(model.get("_modules").map((reference) => host.getModel(reference)));
+  const modules = stored.map((module) => ({
+    name: module.get("name"),
+    source: module.get("source"),
+    style: module.get("style"),
+  }));
+  const { default: view } = await link(modules);
+  el.classList.add(dress(modules));
+  return view.render({ model, el });
+}
+
+export default { render };

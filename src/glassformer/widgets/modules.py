@@ -1,0 +1,90 @@
+"""The views' JavaScript, and how a notebook stores it: each module once, however many views run it.
+
+A view is written as a few small ES modules, each with a stylesheet of its name where it needs one. A stored notebook
+has no folder to import from, so it holds them as models beside the views', and each view names those that it is made
+of. loader.js puts them together again, in JupyterLab and in the page.
+"""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+import ipywidgets
+from traitlets import Unicode
+
+HERE = Path(__file__).parent
+ROLES: dict[str, dict[str, str]] = json.loads((HERE.parent / "assets" / "roles.json").read_text("utf-8"))
+"""For each role its shade on a light page and on a dark one: Okabe and Ito's, made to stand out from both."""
+
+# How JupyterLab and the page each say that they are dark.
+_DARK = 'html[data-theme="dark"] .gf-widget,\nbody[data-jp-theme-light="false"] .gf-widget'
+_IMPORT = re.compile(r'\bfrom "(.*?)";')
+
+
+def read(name: str, folder: Path = HERE) -> str:
+    """The source of the module `name`."""
+    return (folder / f"{name}.js").read_text("utf-8")
+
+
+@cache
+def needed(name: str, folder: Path = HERE) -> tuple[str, ...]:
+    """The modules that `name` is made of, each after those that it imports, itself last.
+
+    Raises:
+        ImportError: a module imports from elsewhere than `folder`, or modules import each other in a circle.
+    """
+
+    def add(module: str, importers: tuple[str, ...]) -> None:
+        if module in importers:
+            raise ImportError(f"{' -> '.join((*importers, module))}: modules import each other in a circle")
+        for address in _IMPORT.findall(read(module, folder)):
+            beside = re.fullmatch(r"\./([\w-]+)\.js", address)
+            if not beside or not (folder / address).is_file():
+                raise ImportError(f"{module}.js imports from {address!r}, which is no module beside it")
+            add(beside[1], (*importers, module))
+        if module not in found:
+            found.append(module)
+
+    found: list[str] = []
+    add(name, ())
+    return tuple(found)
+
+
+def stylesheet(name: str, folder: Path = HERE) -> str:
+    """What the module `name` adds to the look of a view; the kit also brings the colours of the roles."""
+    path = folder / f"{name}.css"
+    own = path.read_text("utf-8") if path.is_file() else ""
+    return role_variables() + own if name == "kit" else own
+
+
+def role_variables() -> str:
+    """A CSS variable --gf-ROLE for each role, in both themes."""
+
+    def block(selector: str, theme: str) -> str:
+        lines = (f"  --gf-{role}: {shades[theme]};\n" for role, shades in ROLES.items())
+        return f"{selector} {{\n{''.join(lines)}}}\n\n"
+
+    return block(".gf-widget", "light") + block(_DARK, "dark")
+
+
+class Module(ipywidgets.Widget):
+    """One module and its stylesheet, as a notebook stores them. It is never shown; views refer to it."""
+
+    name = Unicode().tag(sync=True)
+    source = Unicode().tag(sync=True)
+    style = Unicode().tag(sync=True)
+
+    _open: ClassVar[dict[str, "Module"]] = {}
+
+    @classmethod
+    def of(cls, view: str) -> list["Module"]:
+        """The models of all modules that a view is made of, in the order in which they must be put together.
+
+        There is one for each module in a kernel; closed ones, as by `Widget.close_all()`, are made again.
+        """
+        for name in needed(view):
+            if name not in cls._open or cls._open[name].comm is None:
+                cls._open[name] = cls(name=name, source=read(name), style=stylesheet(name))
+        return [cls._open[name] for name in needed(view)]

@@ -1,0 +1,179 @@
+"""What a notebook stores of the views' code, and how it is put together: each module once, whoever runs it."""
+
+import re
+
+import ipywidgets
+import pytest
+
+from glassformer import widgets
+from glassformer.widgets.modules import HERE, Module, needed, read, stylesheet
+
+ONE_QUESTION = [
+    {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}
+]
+VIEWS = sorted(path.stem for path in HERE.glob("*.js") if (HERE / f"{path.stem}.py").is_file())
+MODULES = sorted({module for view in VIEWS for module in needed(view)})
+
+
+def make(name):
+    cls = getattr(widgets, name)
+    return cls(ONE_QUESTION) if name == "Quiz" else cls()
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(**modules):
+        for name, source in modules.items():
+            (tmp_path / f"{name}.js").write_text(source, encoding="utf-8")
+        return tmp_path
+
+    return write
+
+
+# --- which modules a view needs ---
+
+
+def test_a_module_comes_after_those_it_imports_and_once(write):
+    folder = write(
+        low="export const one = 1;\n",
+        mid='import {\n  one,\n} from "./low.js";\nexport const two = one + one;\n',
+        main='import { two } from "./mid.js";\nimport { one } from "./low.js";\nexport default one + two;\n',
+    )
+    assert needed("main", folder) == ("low", "mid", "main")
+    assert needed("low", folder) == ("low",)
+
+
+BAD = {
+    "a circle": (
+        {
+            "low": 'import { b } from "./main.js";\nexport const a = 1;\n',
+            "main": 'import { a } from "./low.js";\nexport const b = 1;\n',
+        },
+        "main -> low -> main: modules import each other in a circle",
+    ),
+    "a module that is not there": (
+        {"main": 'import { a } from "./low.js";\n'},
+        "main.js imports from './low.js', which is no module beside it",
+    ),
+    "a server": (
+        {"main": 'import { a } from "https://example.org/a.js";\n'},
+        "main.js imports from 'https://example.org/a.js', which is no module beside it",
+    ),
+    "another folder": (
+        {"main": 'import { a } from "../a.js";\n'},
+        "main.js imports from '../a.js', which is no module beside it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_stored_raises(write, case):
+    modules, message = BAD[case]
+    with pytest.raises(ImportError, match=re.escape(message)):
+        needed("main", write(**modules))
+
+
+def test_every_file_is_of_use():
+    assert {path.stem for path in HERE.glob("*.js")} == {*MODULES, "loader"}
+    assert {path.stem for path in HERE.glob("*.css")} <= set(MODULES)
+
+
+@pytest.mark.parametrize("name", [*MODULES, "loader"])
+def test_no_module_asks_for_anything_or_makes_markup_of_text(name):
+    address = r"https?://(?!www\.w3\.org/2000/svg\"|anywidget\.dev/en/afm/\))"
+    assert not re.search(rf"\bfetch\(|{address}|Math\.random|innerHTML", read(name))
+    assert ("import(" in read(name)) == (name == "loader")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_stylesheet_speaks_of_views_only(name):
+    plain = re.sub(r"/\*.*?\*/", "", stylesheet(name), flags=re.DOTALL)
+    for selectors in re.findall(r"([^{};]+){", plain):
+        if not selectors.strip().startswith("@"):
+            for selector in re.sub(r"\([^)]*\)", "", selectors).split(","):
+                assert ".gf-widget" in selector
+
+
+# --- what a notebook stores ---
+
+
+@pytest.mark.parametrize("name", widgets.__all__)
+def test_a_view_refers_to_its_modules(name):
+    view = make(name)
+    state = view.get_state()
+    modules = [module.get_state() for module in view._modules]
+    own = type(view).__module__.rpartition(".")[2]
+    assert state["_esm"] == read("loader")
+    assert "_css" not in state
+    assert state["_modules"] == [f"anywidget:{module.model_id}" for module in view._modules]
+    assert [module["name"] for module in modules] == list(needed(own))
+    for module in modules:
+        assert module["source"] == read(module["name"])
+        assert module["style"] == stylesheet(module["name"])
+
+
+def test_two_views_share_their_modules():
+    one, other, third = make("PositionHeatmap"), make("PositionHeatmap"), make("ClockHands")
+    assert one._modules == other._modules
+    assert one._modules[:2] == third._modules[:2] == Module.of("heatmap")[:2]
+
+
+def test_modules_that_were_closed_are_made_again():
+    before = {module.model_id for module in make("ClockHands")._modules}
+    ipywidgets.Widget.close_all()
+    after = make("ClockHands")._modules
+    assert not before & {module.model_id for module in after}
+    assert all(module.comm is not None for module in after)
+
+
+# --- how a page puts it together ---
+
+
+class Shouting(widgets.ClockHands, module="clock"):
+    """The clocks of another version of the book, open in the same JupyterLab: other code, another look."""
+
+    def _changed(self, name, **texts):
+        module = next(module for module in Module.of("clock") if module.name == name)
+        return Module(**{key: module.get_state()[key] for key in ("name", "source", "style")} | texts)
+
+    def __init__(self):
+        super().__init__()
+        kit = self._changed("kit", style=stylesheet("kit").replace("font-weight: 650", "font-weight: 800"))
+        clock = self._changed("clock", source=read("clock").replace("A row of clocks", "CLOCKS!"))
+        self._modules = [self._modules[0], kit, clock]
+
+
+def test_two_versions_on_one_page_keep_to_themselves(mount):
+    views = [mount(widget) for widget in (make("ClockHands"), Shouting(), make("ClockHands"))]
+    titles = [view.root.locator(".gf-title") for view in views]
+    assert [title.inner_text() for title in titles] == ["A row of clocks", "CLOCKS!", "A row of clocks"]
+    weights = [title.evaluate("title => getComputedStyle(title).fontWeight") for title in titles]
+    assert weights == ["650", "800", "650"]
+    for view in views:
+        view.press("Position p", "ArrowRight")
+        assert view.says.startswith("At position 21")
+
+
+def test_views_of_one_version_share_modules_and_stylesheet(mount):
+    one, other = mount(make("ClockHands")), mount(make("PositionHeatmap"))
+    again = mount(make("ClockHands"))
+    memory = "globalThis[Symbol.for('glassformer.code')]"
+    assert one.page.evaluate(f"{memory}.urls.size") == len({*needed("clock"), *needed("heatmap")})
+    scopes = [view.root.get_attribute("class") for view in (one, other, again)]
+    assert scopes[0] == scopes[2] != scopes[1]
+    assert one.page.evaluate("document.querySelectorAll('head style').length") == 1 + 2
+
+
+def test_where_blobs_cannot_be_imported_modules_come_as_data(page):
+    """As from some browsers' disk: a loader that came from a data: URL makes data: URLs."""
+    found = page.evaluate(
+        """async ([loader, modules]) => {
+          const { link } = await import(`data:text/javascript;charset=utf-8,${encodeURIComponent(loader)}`);
+          const { sinusoidal } = await link(modules.slice(0, 1));
+          const { default: view } = await link(modules);
+          const urls = [...globalThis[Symbol.for("glassformer.code")].urls.values()];
+          return [sinusoidal([0], 2), typeof view.render, urls.map((url) => url.slice(0, 5))];
+        }""",
+        [read("loader"), [{"name": name, "source": read(name)} for name in needed("clock")]],
+    )
+    assert found == [[[0, 1]], "function", ["data:"] * 3]
