@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from glassformer import scratch
+from glassformer.config import ModelConfig
+from glassformer.widgets import ClockHands, PositionHeatmap
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 SIZES = [(1, 2), (1, 6), (3, 2), (5, 6), (7, 10), (17, 16), (33, 64)]  # (T, D), T odd and even, T = 1
@@ -12,6 +14,13 @@ POSITIONS = [0, 1, 2, 7, 31, 100, 600, 1023]
 
 def rng(*key):
     return np.random.default_rng(key)
+
+
+def test_the_base_is_that_of_the_package(call):
+    position = call("maths", "sinusoidal", [3], 8)
+    assert position == call("maths", "sinusoidal", [3], 8, ModelConfig.rope_base)
+    assert position != call("maths", "sinusoidal", [3], 8, ModelConfig.rope_base + 1)
+    assert ClockHands().base == PositionHeatmap().base == ModelConfig.rope_base
 
 
 # --- attention ----------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from traitlets import Int, TraitError, validate
 
+from glassformer.config import ModelConfig
+
 from .view import Number, View
 
 
@@ -27,7 +29,7 @@ class ClockHands(View, module="clock"):
     position = Int(20, min=0, max=200).tag(sync=True)
     step = Int(3, min=-20, max=20).tag(sync=True)
     d_model = Int(8, min=4, max=16).tag(sync=True)
-    base = Number(10_000.0, min=10.0, max=1e6).tag(sync=True)
+    base = Number(ModelConfig.rope_base, min=10.0, max=1e6).tag(sync=True)
 
     @validate("d_model")
     def _even(self, proposal: dict) -> int:

@@ -2,6 +2,8 @@
 
 from traitlets import Int, TraitError, observe, validate
 
+from glassformer.config import ModelConfig
+
 from .view import Number, View
 
 
@@ -26,7 +28,7 @@ class PositionHeatmap(View, module="heatmap"):
 
     n_positions = Int(128, min=16, max=1024).tag(sync=True)
     d_model = Int(64, min=4, max=128).tag(sync=True)
-    base = Number(10_000.0, min=10.0, max=1e6).tag(sync=True)
+    base = Number(ModelConfig.rope_base, min=10.0, max=1e6).tag(sync=True)
     row = Int(24, min=0).tag(sync=True)
 
     @validate("d_model")

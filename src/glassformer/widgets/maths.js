@@ -2,6 +2,9 @@
 // A matrix is an array of rows, everything is double precision, nothing here touches the page.
 // tests/widgets/test_maths.py holds every export against the Python of the same name.
 
+// The base of the frequencies where nothing else is said: ModelConfig's default.
+export const BASE = 10_000;
+
 export const range = (n) => Array.from({ length: n }, (_, i) => i);
 
 export const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
@@ -28,7 +31,7 @@ export function frequencies(d, base) {
 }
 
 // positions (T) -> (T, D): even dimensions sine, odd dimensions cosine, each pair sharing a frequency.
-export function sinusoidal(positions, dModel, base = 10_000) {
+export function sinusoidal(positions, dModel, base = BASE) {
   const omega = frequencies(dModel, base);
   return positions.map((p) =>
     range(dModel).map((i) => (i % 2 ? Math.cos : Math.sin)(p * omega[Math.floor(i / 2)])),
@@ -40,7 +43,7 @@ export const wavelengths = (d, base) => frequencies(d, base).map((w) => (2 * Mat
 
 // The cosine similarity of two rows of the sinusoidal table that lie `distance` apart. Each row has length √(D/2), so
 // it is PE(p)·PE(p + distance) / (D/2), and that depends on the distance alone.
-export function similarity(distance, dModel, base = 10_000) {
+export function similarity(distance, dModel, base = BASE) {
   const omega = frequencies(dModel, base);
   return omega.reduce((sum, w) => sum + Math.cos(distance * w), 0) / omega.length;
 }
@@ -48,7 +51,7 @@ export function similarity(distance, dModel, base = 10_000) {
 // The position that a row could be mistaken for: the most similar of those more than half the slowest wavelength away,
 // where going further brings even the slowest hand nearer again. null where the table does not reach that far.
 //   outranked: the nearest position that is less similar than it, though closer; null if there is none
-export function lookAlike(row, nPositions, dModel, base = 10_000) {
+export function lookAlike(row, nPositions, dModel, base = BASE) {
   const half = wavelengths(dModel, base).at(-1) / 2;
   const others = range(nPositions)
     .map((position) => ({ position, distance: Math.abs(position - row) }))
@@ -62,7 +65,7 @@ export function lookAlike(row, nPositions, dModel, base = 10_000) {
 }
 
 // positions (T) -> (T, K/2): how far each pair is turned at each position, in radians.
-export function rotationAngles(positions, dHead, base = 10_000, interpolation = 1) {
+export function rotationAngles(positions, dHead, base = BASE, interpolation = 1) {
   const omega = frequencies(dHead, base);
   return positions.map((p) => omega.map((w) => (p / interpolation) * w));
 }
