@@ -135,7 +135,7 @@ def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_head
 
     # One colour per distance, in every cell that a query may see.
     np.testing.assert_allclose(bias[:, 0], -slope * positions, rtol=0, atol=1e-12)
-    colour = [call("kit", "diverging", -slope * back / 8) for back in range(length)]
+    colour = call.each("plot", "diverging", [[-slope * back / 8] for back in range(length)])
     assert cells(w, length) == {
         (query, key): colour[query - key] for query in range(length) for key in range(query + 1)
     }
@@ -279,7 +279,9 @@ def test_t5s_drawing_and_table_show_the_computed_numbers(mount, call, settings):
     w = mount(t5(settings, length=length, query=20, key=3))
     positions = np.arange(length)
     buckets = bucket(relative_positions(positions, positions), settings)
-    colours = {b: call("kit", "cividis", b / (n_buckets - 1)) for b in set(buckets.ravel().tolist())}
+    seen = np.unique(buckets).tolist()
+    found = call.each("plot", "cividis", [[bucket / (n_buckets - 1)] for bucket in seen])
+    colours = dict(zip(seen, found, strict=True))
     painted = cells(w, length)
     expected = {
         (query, key): colours[int(buckets[query, key])]

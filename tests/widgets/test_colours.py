@@ -111,14 +111,14 @@ def rgb(text):
 
 def test_weights_are_coloured_as_in_the_figures(call):
     t = np.linspace(0, 1, 65)
-    found = np.array([rgb(colour) for colour in call.each("kit", "cividis", [[float(x)] for x in t])])
+    found = np.array([rgb(colour) for colour in call.each("plot", "cividis", [[float(x)] for x in t])])
     expected = matplotlib.colormaps[figures.WEIGHTS](t)[:, :3] * 255
     assert np.abs(found - expected).max() < 6  # 33 points joined by lines
-    assert call("kit", "cividis", -1) == call("kit", "cividis", 0)
-    assert call("kit", "cividis", 2) == call("kit", "cividis", 1)
+    assert call("plot", "cividis", -1) == call("plot", "cividis", 0)
+    assert call("plot", "cividis", 2) == call("plot", "cividis", 1)
 
 
 def test_signed_values_are_coloured_as_in_the_figures(call):
     t = np.linspace(-1, 1, 33)
-    found = np.array([rgb(colour) for colour in call.each("kit", "diverging", [[float(x)] for x in t])])
+    found = np.array([rgb(colour) for colour in call.each("plot", "diverging", [[float(x)] for x in t])])
     assert np.abs(found - figures.SIGNED.resampled(2**16)((t + 1) / 2)[:, :3] * 255).max() < 1

@@ -132,15 +132,12 @@ def test_modules_that_were_closed_are_made_again():
 class Shouting(widgets.ClockHands, module="clock"):
     """The clocks of another version of the book, open in the same JupyterLab: other code, another look."""
 
-    def _changed(self, name, **texts):
-        module = next(module for module in Module.of("clock") if module.name == name)
-        return Module(**{key: module.get_state()[key] for key in ("name", "source", "style")} | texts)
-
     def __init__(self):
         super().__init__()
-        kit = self._changed("kit", style=stylesheet("kit").replace("font-weight: 650", "font-weight: 800"))
-        clock = self._changed("clock", source=read("clock").replace("A row of clocks", "CLOCKS!"))
-        self._modules = [self._modules[0], kit, clock]
+        texts = {name: {"source": read(name), "style": stylesheet(name)} for name in needed("clock")}
+        texts["kit"]["style"] = stylesheet("kit").replace("font-weight: 650", "font-weight: 800")
+        texts["clock"]["source"] = read("clock").replace("A row of clocks", "CLOCKS!")
+        self._modules = [Module(name=name, **text) for name, text in texts.items()]
 
 
 def test_two_versions_on_one_page_keep_to_themselves(mount):
@@ -176,4 +173,4 @@ def test_where_blobs_cannot_be_imported_modules_come_as_data(page):
         }""",
         [read("loader"), [{"name": name, "source": read(name)} for name in needed("clock")]],
     )
-    assert found == [[[0, 1]], "function", ["data:"] * 3]
+    assert found == [[[0, 1]], "function", ["data:"] * len(needed("clock"))]

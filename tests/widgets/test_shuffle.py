@@ -257,7 +257,7 @@ def test_cards_strips_and_tables_show_the_computed_numbers(mount, call):
     assert cards(w) == [(word, float(f"{c:.2f}")) for word, c in zip(shown, change, strict=True)]
     for vectors, strips in ((typed, [s[0] for s in fills(w)]), (now, [s[1] for s in fills(w)])):
         for vector, strip in zip(vectors, strips, strict=True):
-            assert strip == [call("kit", "diverging", x / 1.5) for x in vector.tolist()]
+            assert strip == call.each("plot", "diverging", [[x / 1.5] for x in vector.tolist()])
 
     def text(x):
         return f"{x:.3f}".replace("-", "−")

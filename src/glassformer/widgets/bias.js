@@ -1,6 +1,7 @@
 // What distance does to a score: ALiBi's slopes and T5's buckets. See bias.py.
 import { alibiSlopes, range, softmax, t5Bucket } from "./maths.js";
-import { choice, cividis, diverging, fixed, frame, h, onChange, slider, svg, toggle, uniqueId } from "./kit.js";
+import { choice, fixed, frame, h, onChange, slider, svg, toggle, uniqueId } from "./kit.js";
+import { cividis, diverging, legend, line, linear, words, xAxis, yAxis } from "./plot.js";
 
 const REACH = 150; // T5's staircase is drawn this far to both sides
 const DARKEST = 8; // the bias that gets the strongest colour: e⁻⁸ leaves a weight 0.0003 of itself
@@ -81,163 +82,140 @@ function t5Sentence({ query, key, steps, bidirectional }) {
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
-const GRID = { left: 40, top: 6, side: 290, width: 340, height: 336 };
+const WIDTH = 340; // of every drawing; they are shown as wide as there is room
+
+const SIDE = 290;
+const GRID = { left: 40, right: 40 + SIDE, top: 6, bottom: 6 + SIDE };
 
 const square = (row, column, size) =>
   `M${GRID.left + column * size} ${GRID.top + row * size}h${size}v${size}h${-size}z`;
 
 // Every cell of one diagonal has the same distance, so the same colour: one path per diagonal.
-function matrix({ length, query, key, colour, masked, hatch }) {
-  const { left, top, side, width, height } = GRID;
-  const size = side / length;
-  const diagonal = (relative) =>
+function diagonals({ length, masked, colour }) {
+  const size = SIDE / length;
+  const path = (relative) =>
     range(length)
       .filter((row) => row + relative >= 0 && row + relative < length)
       .map((row) => square(row, row + relative, size))
       .join("");
-  const visible = range(2 * length - 1).map((i) => i - length + 1);
-  const middle = (i) => (i + 0.5) * size;
-  const ticks = range(length).filter((i) => i % (length > 32 ? 16 : 8) === 0 || i === length - 1);
-  const clear = (i) => i === length - 1 || length - 1 - i > length / 10; // leaves room for the last one
-  const marker = Math.max(size, 9);
-  const corner = (i) => middle(i) - marker / 2;
-  const cell = { x: left + corner(key), y: top + corner(query), width: marker, height: marker, class: "gf-cell" };
+  const visible = range(masked ? length : 2 * length - 1).map((i) => i - length + 1);
   return svg(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, class: "gf-panel gf-matrix" },
-    svg(
-      "pattern",
-      { id: hatch, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
-      svg("line", { x1: 0, x2: 0, y1: 0, y2: 6, class: "gf-hatch" }),
-    ),
-    svg(
-      "g",
-      { "shape-rendering": "crispEdges" },
-      visible
-        .filter((relative) => relative <= 0 || !masked)
-        .map((relative) => svg("path", { d: diagonal(relative), fill: colour(relative) })),
-    ),
-    masked
-      ? svg("path", {
-          d:
-            `M${left + size} ${top}` +
-            range(length - 1)
-              .map((row) => `V${top + (row + 1) * size}${row < length - 2 ? `h${size}` : ""}`)
-              .join("") +
-            `H${left + side}V${top}Z`,
-          fill: `url(#${hatch})`,
-        })
-      : null,
-    ticks.filter(clear).map((i) => [
-      svg("text", { x: left - 6, y: top + middle(i) + 4, "text-anchor": "end" }, i),
-      svg("text", { x: left + middle(i), y: top + side + 16, "text-anchor": "middle" }, i),
-    ]),
-    svg("text", { x: left + side / 2, y: top + side + 35, "text-anchor": "middle" }, "key position"),
-    svg(
-      "text",
-      { x: 0, y: 0, "text-anchor": "middle", transform: `translate(11 ${top + side / 2}) rotate(-90)` },
-      "query position",
-    ),
-    svg("rect", cell),
-    svg("rect", cell),
+    "g",
+    { "shape-rendering": "crispEdges" },
+    visible.map((relative) => svg("path", { d: path(relative), fill: colour(relative) })),
   );
 }
 
-function scale(colours, from, to) {
-  const id = uniqueId();
-  return h(
-    "p",
-    { class: "gf-card-legend gf-card-scale" },
-    from,
-    svg(
-      "svg",
-      { viewBox: "0 0 80 10", width: 80, height: 10, "aria-hidden": "true" },
-      svg("linearGradient", { id }, range(9).map((i) => svg("stop", { offset: i / 8, "stop-color": colours(i / 8) }))),
-      svg("rect", { width: 80, height: 10, fill: `url(#${id})` }),
-    ),
-    to,
+// What the causal mask hides: a staircase above the diagonal.
+function maskedCells({ length, hatch }) {
+  const { left, right, top } = GRID;
+  const size = SIDE / length;
+  const step = (row) => `V${top + (row + 1) * size}${row < length - 2 ? `h${size}` : ""}`;
+  const path = `M${left + size} ${top}${range(length - 1).map(step).join("")}H${right}V${top}Z`;
+  return svg("path", { d: path, fill: `url(#${hatch})` });
+}
+
+const hatching = (id) =>
+  svg(
+    "pattern",
+    { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    line(0, 0, 0, 6, "gf-hatch"),
+  );
+
+function matrix(settings) {
+  const { length, query, key, masked, hatch } = settings;
+  const size = SIDE / length;
+  const across = linear([-0.5, length - 0.5], [GRID.left, GRID.right]);
+  const down = linear([-0.5, length - 0.5], [GRID.top, GRID.bottom]);
+  const clear = (i) => i === length - 1 || length - 1 - i > length / 10; // leaves room for the last one
+  const values = range(length).filter((i) => (i % (length > 32 ? 16 : 8) === 0 && clear(i)) || i === length - 1);
+  const marker = Math.max(size, 9);
+  const corner = { x: across(key) - marker / 2, y: down(query) - marker / 2 };
+  const cell = { ...corner, width: marker, height: marker, class: "gf-cell" };
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} 340`, class: "gf-panel gf-matrix" },
+    hatching(hatch),
+    diagonals(settings),
+    masked && maskedCells(settings),
+    xAxis(GRID, { values, place: across, title: "key position" }),
+    yAxis(GRID, { values, place: down, title: "query position" }),
+    svg("rect", cell),
+    svg("rect", cell),
   );
 }
 
 // One dot per head on a logarithmic axis, since slopes halve from head to head.
 function slopesPlot(slopes, head) {
-  const [left, right, row] = [34, 290, slopes.length > 8 ? 14 : 20];
-  const x = (slope) => left + 12 + ((Math.log2(slope) + 8) / 8) * (right - left - 12);
-  const bottom = 8 + slopes.length * row;
+  const row = slopes.length > 8 ? 14 : 20;
+  const box = { left: 34, right: 290, top: 4, bottom: 8 + slopes.length * row };
+  const x = (slope) => linear([-8, 0], [box.left + 12, box.right])(Math.log2(slope));
+  const values = [1, 4, 16, 64, 256].map((n) => 1 / n);
+  const stem = (slope, i) => {
+    const [y, chosen] = [8 + (i + 0.5) * row, i + 1 === head];
+    const style = chosen ? "gf-strong" : "";
+    return [
+      words(i + 1, box.left - 10, y + 4, "end", style),
+      line(box.left, y, x(slope), y, chosen ? "gf-stem gf-stem-chosen" : "gf-stem"),
+      svg("circle", { cx: x(slope), cy: y, r: chosen ? 5.5 : 3.5, class: chosen ? "gf-share-chosen" : "gf-share" }),
+      chosen && words(slopeText(slope), x(slope) + 11, y + 4, "start", style),
+    ];
+  };
   return svg(
     "svg",
-    { viewBox: `0 0 340 ${bottom + 22}`, class: "gf-panel" },
-    [1, 4, 16, 64, 256].map((n) => [
-      svg("line", { x1: x(1 / n), x2: x(1 / n), y1: 4, y2: bottom, class: "gf-grid" }),
-      svg("text", { x: x(1 / n), y: bottom + 16, "text-anchor": "middle" }, n === 1 ? "1" : `1/${n}`),
-    ]),
-    slopes.map((slope, i) => {
-      const [y, chosen] = [8 + (i + 0.5) * row, i + 1 === head];
-      const words = chosen ? "gf-strong" : "";
-      return [
-        svg("text", { x: left - 10, y: y + 4, "text-anchor": "end", class: words }, i + 1),
-        svg("line", { x1: left, x2: x(slope), y1: y, y2: y, class: chosen ? "gf-stem gf-stem-chosen" : "gf-stem" }),
-        svg("circle", { cx: x(slope), cy: y, r: chosen ? 5.5 : 3.5, class: chosen ? "gf-share-chosen" : "gf-share" }),
-        chosen ? svg("text", { x: x(slope) + 11, y: y + 4, class: words }, slopeText(slope)) : null,
-      ];
-    }),
+    { viewBox: `0 0 ${WIDTH} ${box.bottom + 22}`, class: "gf-panel" },
+    xAxis(box, { values, place: x, format: (slope) => (slope === 1 ? "1" : slopeText(slope)), lines: true }),
+    slopes.map(stem),
   );
 }
 
 const TALLEST = 0.6; // sixteen heads, head 1: slope 0.71 leaves 0.51 to the query's own position
 
 function weightsPlot(weights, size) {
-  const [left, right, top, bottom] = [40, 330, 8, 108];
-  const step = (right - left) / weights.length;
-  const y = (w) => bottom - (w / TALLEST) * (bottom - top);
-  const middle = (key) => left + (key + 0.5) * step;
+  const box = { left: 40, right: 330, top: 8, bottom: 108 };
+  const last = weights.length - 1;
+  const x = linear([-0.5, last + 0.5], [box.left, box.right]);
+  const y = linear([0, TALLEST], [box.bottom, box.top]);
+  const bar = (weight, key) =>
+    svg("rect", {
+      x: x(key - 0.4),
+      y: y(weight),
+      width: x(0.4) - x(-0.4),
+      height: box.bottom - y(weight),
+      class: key > last - size ? "gf-share-chosen" : "gf-share",
+    });
   return svg(
     "svg",
-    { viewBox: "0 0 340 148", class: "gf-panel" },
-    [0, 0.3, 0.6].map((w) => [
-      svg("line", { x1: left, x2: right, y1: y(w), y2: y(w), class: w ? "gf-grid" : "gf-axis" }),
-      svg("text", { x: left - 6, y: y(w) + 4, "text-anchor": "end" }, fixed(w, 1)),
-    ]),
-    weights.map((w, key) =>
-      svg("rect", {
-        x: left + (key + 0.1) * step,
-        y: y(w),
-        width: 0.8 * step,
-        height: bottom - y(w),
-        class: key >= weights.length - size ? "gf-share-chosen" : "gf-share",
-      }),
-    ),
-    [0, weights.length - 1].map((key) => svg("text", { x: middle(key), y: bottom + 16, "text-anchor": "middle" }, key)),
-    svg("text", { x: (left + right) / 2, y: bottom + 34, "text-anchor": "middle" }, "key position"),
+    { viewBox: `0 0 ${WIDTH} 148`, class: "gf-panel" },
+    yAxis(box, { values: [0, 0.3, 0.6], place: y, format: (weight) => fixed(weight, 1), lines: true }),
+    weights.map(bar),
+    xAxis(box, { values: [0, last], place: x, title: "key position" }),
   );
 }
 
 function stairsPlot(steps, { relative, bucket, nBuckets, masked, hatch }) {
-  const [left, right, top, bottom] = [40, 330, 8, 250];
-  const x = (r) => left + ((r + REACH + 0.5) / (2 * REACH + 1)) * (right - left);
-  const y = (b) => bottom - (b / (nBuckets - 1)) * (bottom - top);
+  const box = { left: 40, right: 330, top: 8, bottom: 250 };
+  const x = linear([-REACH - 0.5, REACH + 0.5], [box.left, box.right]);
+  const y = linear([0, nBuckets - 1], [box.bottom, box.top]);
   const seen = masked ? steps.filter(({ from }) => from <= 0).map((s) => ({ ...s, to: Math.min(s.to, 0) })) : steps;
   const path = seen.map(({ from, to, bucket }, i) => `${i ? "L" : "M"}${x(from - 0.5)} ${y(bucket)}H${x(to + 0.5)}`);
-  const hidden = masked && relative > 0;
+  const hidden = { x: x(0.5), y: box.top, width: box.right - x(0.5), height: box.bottom - box.top };
+  const chosen = !(masked && relative > 0);
   return svg(
     "svg",
-    { viewBox: "0 0 340 292", class: "gf-panel" },
-    [0, nBuckets / 2, nBuckets - 1].map((b) => [
-      svg("line", { x1: left, x2: right, y1: y(b), y2: y(b), class: "gf-grid" }),
-      svg("text", { x: left - 6, y: y(b) + 4, "text-anchor": "end" }, b),
-    ]),
-    [-150, -100, -50, 0, 50, 100, 150].map((r) => [
-      svg("line", { x1: x(r), x2: x(r), y1: bottom, y2: bottom + 4, class: "gf-axis" }),
-      svg("text", { x: x(r), y: bottom + 18, "text-anchor": "middle" }, fixed(r, 0)),
-    ]),
-    svg("line", { x1: left, x2: right, y1: bottom, y2: bottom, class: "gf-axis" }),
-    svg("text", { x: (left + right) / 2, y: bottom + 38, "text-anchor": "middle" }, "key − query (positions)"),
-    masked
-      ? svg("rect", { x: x(0.5), y: top, width: right - x(0.5), height: bottom - top, fill: `url(#${hatch})` })
-      : null,
+    { viewBox: `0 0 ${WIDTH} 292`, class: "gf-panel" },
+    yAxis(box, { values: [0, nBuckets / 2, nBuckets - 1], place: y, lines: true }),
+    xAxis(box, {
+      values: [-150, -100, -50, 0, 50, 100, 150],
+      place: x,
+      format: (distance) => fixed(distance, 0),
+      title: "key − query (positions)",
+      ticks: true,
+    }),
+    masked && svg("rect", { ...hidden, fill: `url(#${hatch})` }),
     svg("path", { d: path.join(""), class: "gf-wave" }),
-    hidden ? null : svg("line", { x1: x(relative), x2: x(relative), y1: y(bucket), y2: bottom, class: "gf-guide" }),
-    hidden ? null : svg("circle", { cx: x(relative), cy: y(bucket), r: 5.5, class: "gf-spot" }),
+    chosen && line(x(relative), y(bucket), x(relative), box.bottom, "gf-guide"),
+    chosen && svg("circle", { cx: x(relative), cy: y(bucket), r: 5.5, class: "gf-spot" }),
   );
 }
 
@@ -300,8 +278,8 @@ function render({ model, el }) {
 
   const point = (event) => {
     const box = event.currentTarget.querySelector(".gf-matrix").getBoundingClientRect();
-    const size = GRID.side / model.get("length");
-    const along = (from, offset) => Math.floor((((from * GRID.width) / box.width) - offset) / size);
+    const size = SIDE / model.get("length");
+    const along = (from, offset) => Math.floor(((from * WIDTH) / box.width - offset) / size);
     const key = along(event.clientX - box.x, GRID.left);
     const query = along(event.clientY - box.y, GRID.top);
     if (Math.min(query, key) >= 0 && Math.max(query, key) <= last()) send({ query, key });
@@ -319,7 +297,7 @@ function render({ model, el }) {
     cells.replaceChildren(
       h("p", { class: "gf-panel-title" }, "Bias that head ", h("strong", {}, head), " adds to each score"),
       matrix({ length, query, key, hatch, masked: true, colour: (r) => diverging(alibiBias(slope, -r) / DARKEST) }),
-      scale((t) => diverging(t - 1), `−${DARKEST} or less`, "0"),
+      legend((t) => diverging(t - 1), `−${DARKEST} or less`, "0"),
     );
     beside.replaceChildren(
       h("p", { class: "gf-panel-title" }, "Slope of each head"),
@@ -365,7 +343,7 @@ function render({ model, el }) {
     cells.replaceChildren(
       h("p", { class: "gf-panel-title" }, "Bucket of each query and key"),
       matrix({ length, query, key, hatch, masked, colour: (r) => cividis(bucketOf(r) / (n_buckets - 1)) }),
-      scale(cividis, "bucket 0", n_buckets - 1),
+      legend(cividis, "bucket 0", n_buckets - 1),
     );
     beside.replaceChildren(
       h("p", { class: "gf-panel-title" }, "Bucket number against distance; each head learns a bias for each bucket"),

@@ -3,6 +3,7 @@
 
 import { frequencies, range } from "./maths.js";
 import { fixed, frame, grouped, h, onChange, slider, svg } from "./kit.js";
+import { line, words } from "./plot.js";
 
 const R = 70; // the hand's length, in a drawing 200 wide
 const MIDDLE = [88, 98];
@@ -29,17 +30,16 @@ function arrowHead(from, turn) {
   return svg("path", { class: "gf-turn-head", d: "M-5 -4L3 0L-5 4Z", transform });
 }
 
-function face({ angle, turn, sin, cos }) {
-  const [x, y] = tip(angle);
-  const [ghostX, ghostY] = tip(angle + turn);
+function face({ angle, turn }) {
+  const [x, y] = tip(angle).map(rounded);
+  const [ghostX, ghostY] = tip(angle + turn).map(rounded);
   const [cx, cy] = MIDDLE;
-  const line = (x1, y1, x2, y2, style) =>
-    svg("line", { x1: rounded(x1), y1: rounded(y1), x2: rounded(x2), y2: rounded(y2), class: style });
+  const onDial = (hour, radius) => tip((hour * Math.PI) / 6, radius).map(rounded);
   return svg(
     "svg",
     { viewBox: "0 0 200 178", class: "gf-clock" },
     svg("circle", { cx, cy, r: R, class: "gf-dial" }),
-    range(12).map((hour) => line(...tip((hour * Math.PI) / 6, R - 4), ...tip((hour * Math.PI) / 6, R), "gf-tick")),
+    range(12).map((hour) => line(...onDial(hour, R - 4), ...onDial(hour, R), "gf-tick")),
     line(cx - R - 8, cy, cx + R + 8, cy, "gf-grid"),
     line(cx, cy - R - 8, cx, cy + R + 8, "gf-grid"),
     line(x, y, x, cy, "gf-drop"),
@@ -48,15 +48,15 @@ function face({ angle, turn, sin, cos }) {
     line(cx, cy, cx, y, "gf-shadow gf-cos"),
     turn !== 0 && [
       line(cx, cy, ghostX, ghostY, "gf-hand gf-ghost"),
-      svg("circle", { cx: rounded(ghostX), cy: rounded(ghostY), r: 4, class: "gf-ghost-tip" }),
+      svg("circle", { cx: ghostX, cy: ghostY, r: 4, class: "gf-ghost-tip" }),
       svg("path", { d: sweep(angle, turn), class: "gf-turn" }),
       Math.abs(turn) > 0.12 && arrowHead(angle, turn),
     ],
     line(cx, cy, x, y, "gf-hand"),
     svg("circle", { cx, cy, r: 3, class: "gf-tip" }),
-    svg("circle", { cx: rounded(x), cy: rounded(y), r: 5, class: "gf-tip" }),
-    svg("text", { x: cx + R + 10, y: cy + 5 }, "sin"),
-    svg("text", { x: cx, y: cy - R - 13, "text-anchor": "middle" }, "cos"),
+    svg("circle", { cx: x, cy: y, r: 5, class: "gf-tip" }),
+    words("sin", cx + R + 10, cy + 5),
+    words("cos", cx, cy - R - 13, "middle"),
   );
 }
 

@@ -2,7 +2,8 @@
 // other; below it, sharing its horizontal axis, the numbers in that row.
 
 import { lookAlike, range, similarity, sinusoidal, wavelengths } from "./maths.js";
-import { diverging, fixed, frame, grouped, onChange, onResize, slider, svg } from "./kit.js";
+import { fixed, frame, grouped, onChange, onResize, slider, svg } from "./kit.js";
+import { colourBar, diverging, line, linear, paintSigned, ticks, words, xAxis, yAxis } from "./plot.js";
 
 const TOP = 42; // room for the axis title and its numbers
 const LEFT = 54;
@@ -10,31 +11,9 @@ const TABLE_HEIGHT = 320;
 const ROW_HEIGHT = 76; // the chosen row, as bars
 const GAP = 22;
 
-// Round numbers from 0 up to, and not beyond, max; about `count` of them.
-function ticks(max, count) {
-  const rough = max / count;
-  const decade = 10 ** Math.floor(Math.log10(rough));
-  const step = Math.max(1, [1, 2, 5, 10].map((m) => m * decade).find((s) => s >= rough));
-  return range(Math.floor(max / step) + 1).map((i) => i * step);
-}
+// --- words ----------------------------------------------------------------------------------------------------------
 
-// One pixel per number; where the rows outnumber the screen's, the mean of those that share one, so that waves too fast
-// for the screen fade to white rather than pretend to be slow.
-function paint(canvas, values, height) {
-  const [n, d] = [values.length, values[0].length];
-  const rows = Math.min(n, Math.round(height * devicePixelRatio));
-  [canvas.width, canvas.height] = [d, rows];
-  const context = canvas.getContext("2d");
-  for (const y of range(rows)) {
-    const [from, to] = [Math.floor((y * n) / rows), Math.ceil(((y + 1) * n) / rows)];
-    for (const x of range(d)) {
-      let sum = 0;
-      for (let p = from; p < to; p++) sum += values[p][x];
-      context.fillStyle = diverging(sum / (to - from));
-      context.fillRect(x, y, 1, 1);
-    }
-  }
-}
+const signed = (value) => fixed(value, 0);
 
 function sentence({ row, n, d, base, twin }) {
   const near = row === 0 ? "row 1" : row === n - 1 ? `row ${row - 1}` : `rows ${row - 1} and ${row + 1}`;
@@ -54,6 +33,106 @@ function sentence({ row, n, d, base, twin }) {
     : "is the likest of those beyond half a wave";
   return `${start} The slowest wave repeats every ${slowest} positions, so far rows come back: ${far}, ${rank}.`;
 }
+
+// --- drawing --------------------------------------------------------------------------------------------------------
+
+// One pixel per number; where the rows outnumber the screen's, the mean of those that share one, so that waves too fast
+// for the screen fade to white rather than pretend to be slow.
+function paint(canvas, values) {
+  const n = values.length;
+  const rows = Math.min(n, Math.round(TABLE_HEIGHT * devicePixelRatio));
+  const mean = (y, x) => {
+    const [from, to] = [Math.floor((y * n) / rows), Math.ceil(((y + 1) * n) / rows)];
+    let sum = 0;
+    for (let p = from; p < to; p++) sum += values[p][x];
+    return sum / (to - from);
+  };
+  paintSigned(canvas, rows, values[0].length, mean);
+}
+
+// Three boxes: the table, right of it the similarities, below it the chosen row.
+function layout(width) {
+  const curveWidth = Math.max(84, Math.min(220, width * 0.28));
+  const right = Math.floor(width - GAP - curveWidth - 6);
+  const bottom = TOP + TABLE_HEIGHT;
+  return {
+    table: { left: LEFT, right, top: TOP, bottom },
+    curve: { left: right + GAP, right: right + GAP + curveWidth, top: TOP, bottom },
+    bars: { left: LEFT, right, top: bottom + GAP, bottom: bottom + GAP + ROW_HEIGHT },
+    height: bottom + GAP + ROW_HEIGHT + 6,
+  };
+}
+
+function axes({ table, curve, bars }, { n, d, row, x, y, toCurve, toBar }) {
+  const narrow = curve.right < 480;
+  return [
+    words("dimension", table.left, 13, "start", "gf-strong"),
+    xAxis(table, { values: ticks(d - 1, (table.right - table.left) / 56), place: x, above: true }),
+    yAxis(table, { values: ticks(n - 1, 8), place: y, title: "position" }),
+    words(narrow ? "similarity" : `similarity to row ${row}`, curve.left, 13, "start", "gf-strong"),
+    xAxis(curve, { values: [-1, 0, 1], place: toCurve, format: signed, lines: true, inside: true, above: true }),
+    yAxis(bars, { values: [-1, 1], place: toBar, format: signed, lines: true, inside: true }),
+  ];
+}
+
+// A row, straight through the table and the curve.
+function across({ table, curve }, y, style) {
+  return [
+    line(table.left - 4, y, table.right, y, "gf-halo"),
+    line(table.left - 4, y, table.right, y, style),
+    line(table.right, y, curve.right, y, "gf-axis"),
+  ];
+}
+
+// The numbers of the chosen row, standing on zero.
+function rowBars({ left, right }, values, toBar) {
+  const step = (right - left) / values.length;
+  const gap = values.length > 64 ? 0.25 : 0.5;
+  const bar = (v, i) =>
+    svg("rect", {
+      class: "gf-bar",
+      x: left + i * step + gap,
+      y: toBar(Math.max(v, 0)),
+      width: step - 2 * gap,
+      height: Math.abs(v) * (ROW_HEIGHT / 2),
+    });
+  return [values.map(bar), line(left, toBar(0), right, toBar(0), "gf-axis")];
+}
+
+// Right of the bars: which row they show, and the colours of the table.
+function key({ left, right }, bars, row) {
+  const middle = (bars.top + bars.bottom) / 2;
+  const bar = { left, right: Math.min(right, left + 150), top: middle + 2, bottom: middle + 12 };
+  const place = linear([-1, 1], [bar.left, bar.right]);
+  return [
+    words(`← row ${row}`, left, middle - 18, "start", "gf-strong"),
+    colourBar((t) => diverging(2 * t - 1), { x: left, y: bar.top, width: bar.right - left, height: 10 }),
+    xAxis(bar, { values: [-1, 0, 1], place, format: signed, inside: true }),
+  ];
+}
+
+function drawing(boxes, { n, d, row, values, similarities, twin }) {
+  const { table, curve, bars } = boxes;
+  const x = linear([-0.5, d - 0.5], [table.left, table.right]);
+  const y = linear([-0.5, n - 0.5], [table.top, table.bottom]);
+  const toCurve = linear([-1, 1], [curve.left, curve.right]);
+  const toBar = linear([-1, 1], [bars.bottom, bars.top]);
+  const points = similarities.map((s, p) => `${toCurve(s).toFixed(2)} ${y(p).toFixed(2)}`);
+  return svg(
+    "g",
+    {},
+    axes(boxes, { n, d, row, x, y, toCurve, toBar }),
+    across(boxes, y(row), "gf-row"),
+    twin && across(boxes, y(twin.position), "gf-row gf-dashed"),
+    svg("path", { class: "gf-curve", d: `M${points.join("L")}` }),
+    svg("circle", { class: "gf-dot", cx: toCurve(1), cy: y(row), r: 4.5 }),
+    twin && svg("circle", { class: "gf-ring", cx: toCurve(twin.similarity), cy: y(twin.position), r: 5 }),
+    rowBars(bars, values[row], toBar),
+    key(curve, bars, row),
+  );
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
 
 function render({ model, el }) {
   const view = frame(el, {
@@ -79,87 +158,26 @@ function render({ model, el }) {
   let values; // the table, recomputed only when its shape or base changes
   let pointedAt = null; // the row under the pointer, shown instead of the chosen one while it is there
 
-  function layout() {
-    const width = view.drawing.clientWidth || 600;
-    const curve = Math.max(84, Math.min(220, width * 0.28));
-    const table = Math.floor(width - LEFT - GAP - curve - 6);
-    return { width, table, curve, right: LEFT + table + GAP, height: TOP + TABLE_HEIGHT + GAP + ROW_HEIGHT + 6 };
-  }
-
   function draw() {
     const [n, d, base] = ["n_positions", "d_model", "base"].map((name) => model.get(name));
     const chosen = Math.min(model.get("row"), n - 1);
     const row = pointedAt === null ? chosen : Math.min(pointedAt, n - 1);
-    const { width, table, curve, right, height } = layout();
+    const width = view.drawing.clientWidth || 600;
+    const boxes = layout(width);
 
     if (painted !== `${n} ${d} ${base}`) {
       painted = `${n} ${d} ${base}`;
       values = sinusoidal(range(n), d, base);
-      paint(canvas, values, TABLE_HEIGHT);
+      paint(canvas, values);
     }
-    const place = { left: LEFT, top: TOP, width: table, height: TABLE_HEIGHT };
+    const place = { left: LEFT, top: TOP, width: boxes.table.right - LEFT, height: TABLE_HEIGHT };
     for (const [side, length] of Object.entries(place)) canvas.style[side] = `${length}px`;
 
     const similarities = range(n).map((p) => similarity(p - row, d, base));
     const twin = lookAlike(row, n, d, base);
-
-    const y = (p) => TOP + ((p + 0.5) / n) * TABLE_HEIGHT;
-    const x = (i) => LEFT + ((i + 0.5) / d) * table;
-    const toCurve = (s) => right + ((s + 1) / 2) * curve;
-    const barsAt = TOP + TABLE_HEIGHT + GAP + ROW_HEIGHT / 2;
-    const text = (attrs, ...words) => svg("text", attrs, ...words);
-    const line = (x1, y1, x2, y2, attrs) => svg("line", { x1, y1, x2, y2, ...attrs });
-
-    // A row, straight through the table and the curve.
-    const across = (p, style) => [
-      line(LEFT - 4, y(p), LEFT + table, y(p), { class: "gf-halo" }),
-      line(LEFT - 4, y(p), LEFT + table, y(p), { class: style }),
-      line(LEFT + table, y(p), right + curve, y(p), { class: "gf-axis" }),
-    ];
-
-    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    Object.assign(picture.style, { width: `${width}px`, height: `${height}px` });
-    const points = similarities.map((s, p) => `${toCurve(s).toFixed(2)} ${y(p).toFixed(2)}`);
-    const drawn = svg(
-      "g",
-      {},
-      // the axes: positions down, dimensions across, similarity across
-      text({ x: LEFT, y: 13, class: "gf-strong" }, "dimension"),
-      ticks(d - 1, table / 56).map((i) => text({ x: x(i), y: TOP - 8, "text-anchor": "middle" }, i)),
-      ticks(n - 1, 8).map((p) => text({ x: LEFT - 8, y: y(p) + 4, "text-anchor": "end" }, p)),
-      text(
-        { class: "gf-strong", "text-anchor": "middle", transform: `translate(12 ${TOP + TABLE_HEIGHT / 2}) rotate(-90)` },
-        "position",
-      ),
-      text({ x: right, y: 13, class: "gf-strong" }, width < 480 ? "similarity" : `similarity to row ${row}`),
-      [-1, 0, 1].map((s) => [
-        line(toCurve(s), TOP, toCurve(s), TOP + TABLE_HEIGHT, { class: s ? "gf-grid" : "gf-axis" }),
-        text({ x: toCurve(s), y: TOP - 8, "text-anchor": ["start", "middle", "end"][s + 1] }, fixed(s, 0)),
-      ]),
-      // the chosen row, straight through both
-      across(row, "gf-row"),
-      twin && across(twin.position, "gf-row gf-dashed"),
-      svg("path", { class: "gf-curve", d: `M${points.join("L")}` }),
-      svg("circle", { class: "gf-dot", cx: toCurve(1), cy: y(row), r: 4.5 }),
-      twin && svg("circle", { class: "gf-ring", cx: toCurve(twin.similarity), cy: y(twin.position), r: 5 }),
-      // its numbers
-      text({ x: LEFT - 8, y: barsAt - ROW_HEIGHT / 2 + 9, "text-anchor": "end" }, "1"),
-      text({ x: LEFT - 8, y: barsAt + ROW_HEIGHT / 2, "text-anchor": "end" }, "−1"),
-      line(LEFT, barsAt - ROW_HEIGHT / 2, LEFT + table, barsAt - ROW_HEIGHT / 2, { class: "gf-grid" }),
-      line(LEFT, barsAt + ROW_HEIGHT / 2, LEFT + table, barsAt + ROW_HEIGHT / 2, { class: "gf-grid" }),
-      values[row].map((v, i) =>
-        svg("rect", {
-          class: "gf-bar",
-          x: LEFT + (i / d) * table + (d > 64 ? 0.25 : 0.5),
-          y: barsAt - Math.max(v, 0) * (ROW_HEIGHT / 2),
-          width: table / d - (d > 64 ? 0.5 : 1),
-          height: Math.abs(v) * (ROW_HEIGHT / 2),
-        }),
-      ),
-      line(LEFT, barsAt, LEFT + table, barsAt, { class: "gf-axis" }),
-      legend(right, barsAt, curve, row),
-    );
-    picture.replaceChildren(drawn);
+    picture.setAttribute("viewBox", `0 0 ${width} ${boxes.height}`);
+    Object.assign(picture.style, { width: `${width}px`, height: `${boxes.height}px` });
+    picture.replaceChildren(drawing(boxes, { n, d, row, values, similarities, twin }));
 
     const said = sentence({ row, n, d, base, twin });
     view.says(said);
@@ -179,22 +197,6 @@ function render({ model, el }) {
         rows: () => similarities.map((s, p) => [p, fixed(s, 4)]),
       },
     ]);
-  }
-
-  function legend(left, middle, width, row) {
-    const bar = Math.min(width, 150);
-    const cells = range(31).map((i) => {
-      const x = left + (i / 31) * bar;
-      return svg("rect", { x, y: middle + 2, width: bar / 31 + 0.3, height: 10, fill: diverging(i / 15 - 1) });
-    });
-    return [
-      svg("text", { x: left, y: middle - 18, class: "gf-strong" }, `← row ${row}`),
-      cells,
-      [-1, 0, 1].map((v) => {
-        const attrs = { x: left + ((v + 1) / 2) * bar, y: middle + 27, "text-anchor": ["start", "middle", "end"][v + 1] };
-        return svg("text", attrs, fixed(v, 0));
-      }),
-    ];
   }
 
   // Pointing shows a row, pressing chooses it. Arrow keys go on from there: the focus moves to the row's slider.

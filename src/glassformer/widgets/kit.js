@@ -1,4 +1,4 @@
-// What every view is built from: the frame around it, controls bound to the model's traits, and colours.
+// What every view is built from: the frame around it, and controls bound to the model's traits.
 // Controls are native inputs: they come with a keyboard, a label and a touch screen, and need no kernel.
 
 // --- elements ----------------------------------------------------------------------------------------------
@@ -195,28 +195,7 @@ export function onResize(element, redraw) {
   return () => observer.disconnect();
 }
 
-// --- colours and numbers -----------------------------------------------------------------------------------
-
-function gradient(hexes) {
-  const stops = hexes.split(" ").map((hex) => [0, 2, 4].map((c) => parseInt(hex.slice(c, c + 2), 16)));
-  return (t) => {
-    const x = Math.min(Math.max(t, 0), 1) * (stops.length - 1);
-    const i = Math.min(Math.floor(x), stops.length - 2);
-    const mix = stops[i].map((from, c) => Math.round(from + (stops[i + 1][c] - from) * (x - i)));
-    return `rgb(${mix.join(", ")})`;
-  };
-}
-
-// Weights and probabilities, 0 … 1: matplotlib's cividis at 33 points.
-export const cividis = gradient(
-  "00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d " +
-  "5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74 " +
-  "aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838",
-);
-
-// Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
-const blueWhiteOrange = gradient("0072b2 f7f7f7 d55e00");
-export const diverging = (t) => blueWhiteOrange((t + 1) / 2);
+// --- numbers ---------------------------------------------------------------------------------------------------------
 
 // 10000 as 10,000, the same in every country.
 export const grouped = (x) => x.toLocaleString("en-US", { maximumFractionDigits: 2 });

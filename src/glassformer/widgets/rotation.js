@@ -1,6 +1,7 @@
 // One plane of RoPE: a query and a key, turned by their positions. See rotation.py.
 import { dot, range, rotate } from "./maths.js";
 import { button, fixed, frame, h, onChange, slider, svg } from "./kit.js";
+import { line, linear, xAxis, yAxis } from "./plot.js";
 
 const LAST = 50; // positions run from 0 to 50
 const LONGEST = 1.5;
@@ -86,31 +87,29 @@ function wedge(q, k) {
   return svg("path", { d: `${arc(76, from, from + sweep)}L${CENTRE} ${CENTRE}Z`, class: "gf-wedge" });
 }
 
-const CURVE = { width: 340, height: 330, left: 40, right: 330, top: 14, bottom: 290 };
+const CURVE = { left: 40, right: 330, top: 14, bottom: 290 };
 
 function curve(q, k, theta, distance) {
-  const { width, height, left, right, top, bottom } = CURVE;
+  const { top, bottom, left, right } = CURVE;
   const reach = Math.hypot(...q) * Math.hypot(...k);
-  const x = (d) => left + ((d + LAST) / (2 * LAST)) * (right - left);
-  const y = (score) => (top + bottom) / 2 - ((score / reach) * (bottom - top)) / 2;
+  const x = linear([-LAST, LAST], [left, right]);
+  const y = linear([-reach, reach], [bottom, top]);
   const score = (d) => rotaryScore(q, k, d, 0, theta);
   const points = range(8 * LAST + 1).map((i) => i / 4 - LAST);
-  const [markX, markY] = [x(distance), y(score(distance))];
   return svg(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, class: "gf-panel" },
-    [-reach, 0, reach].map((value) => [
-      svg("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: value ? "gf-grid" : "gf-axis" }),
-      svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, fixed(value, 2)),
-    ]),
-    [-50, -25, 0, 25, 50].map((d) => [
-      svg("line", { x1: x(d), x2: x(d), y1: bottom, y2: bottom + 4, class: "gf-axis" }),
-      svg("text", { x: x(d), y: bottom + 18, "text-anchor": "middle" }, fixed(d, 0)),
-    ]),
-    svg("text", { x: (left + right) / 2, y: bottom + 38, "text-anchor": "middle" }, "distance m − n (positions)"),
-    svg("line", { x1: markX, x2: markX, y1: top, y2: bottom, class: "gf-guide" }),
+    { viewBox: "0 0 340 330", class: "gf-panel" },
+    yAxis(CURVE, { values: [-reach, 0, reach], place: y, format: (value) => fixed(value, 2), lines: true }),
+    xAxis(CURVE, {
+      values: [-50, -25, 0, 25, 50],
+      place: x,
+      format: (d) => fixed(d, 0),
+      title: "distance m − n (positions)",
+      ticks: true,
+    }),
+    line(x(distance), top, x(distance), bottom, "gf-guide"),
     svg("polyline", { points: points.map((d) => `${x(d)},${y(score(d))}`).join(" "), class: "gf-wave" }),
-    svg("circle", { cx: markX, cy: markY, r: 5.5, class: "gf-spot" }),
+    svg("circle", { cx: x(distance), cy: y(score(distance)), r: 5.5, class: "gf-spot" }),
   );
 }
 
@@ -243,8 +242,8 @@ function render({ model, el }) {
     plane.replaceChildren(
       svg("circle", { cx: CENTRE, cy: CENTRE, r: 0.5 * UNIT, class: "gf-grid gf-orbit" }),
       svg("circle", { cx: CENTRE, cy: CENTRE, r: 1 * UNIT, class: "gf-grid gf-orbit" }),
-      svg("line", { x1: 10, x2: SIDE - 10, y1: CENTRE, y2: CENTRE, class: "gf-grid" }),
-      svg("line", { y1: 10, y2: SIDE - 10, x1: CENTRE, x2: CENTRE, class: "gf-grid" }),
+      line(10, CENTRE, SIDE - 10, CENTRE, "gf-grid"),
+      line(CENTRE, 10, CENTRE, SIDE - 10, "gf-grid"),
       wedge(q, k),
       swing(query_angle, m * theta, 40, "query"),
       swing(key_angle, n * theta, 50, "key"),

@@ -1,6 +1,7 @@
 // Words on cards to be put in any order, and what attention makes of each order. See shuffle.py.
 import { attention, causalMask, matmul, range, sinusoidal } from "./maths.js";
-import { button, choice, diverging, fixed, frame, h, onChange, svg, toggle, uniqueId } from "./kit.js";
+import { button, choice, fixed, frame, h, onChange, svg, toggle } from "./kit.js";
+import { diverging, legend } from "./plot.js";
 
 const D_MODEL = 8;
 const MAX_WORDS = 12;
@@ -142,27 +143,13 @@ function strips(before, now) {
   );
 }
 
-function legend() {
-  const id = uniqueId();
-  const stops = range(9).map((i) => svg("stop", { offset: i / 8, "stop-color": diverging(i / 4 - 1) }));
-  return h(
-    "p",
-    { class: "gf-card-legend" },
+const explanation = () =>
+  legend(
+    (t) => diverging(2 * t - 1),
+    `−${STRIP_RANGE}`,
+    STRIP_RANGE,
     h("span", {}, "Strips: the word’s vector as typed (above) and now (below). Δ: its largest change."),
-    h(
-      "span",
-      { class: "gf-card-scale" },
-      `−${STRIP_RANGE}`,
-      svg(
-        "svg",
-        { viewBox: "0 0 80 10", width: 80, height: 10, "aria-hidden": "true" },
-        svg("linearGradient", { id }, stops),
-        svg("rect", { width: 80, height: 10, fill: `url(#${id})` }),
-      ),
-      `${STRIP_RANGE}`,
-    ),
   );
-}
 
 function render({ model, el }) {
   const view = frame(el, {
@@ -213,7 +200,7 @@ function render({ model, el }) {
   // The places stay; what lies on them changes. So focus and a captured pointer survive every move.
   const list = h("ol", { class: "gf-cards" });
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
-  view.drawing.append(list, legend());
+  view.drawing.append(list, explanation());
   const places = () => [...list.querySelectorAll("button")];
 
   let chosen = null; // the place of a card that waits for its new place

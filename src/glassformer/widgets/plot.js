@@ -1,0 +1,122 @@
+// What drawings are made of: colours for numbers, marks and words, axes, and the bars that say what a colour means.
+
+import { range } from "./maths.js";
+import { h, svg, uniqueId } from "./kit.js";
+
+// --- colours ---------------------------------------------------------------------------------------------------------
+
+function gradient(hexes) {
+  const stops = hexes.split(" ").map((hex) => [0, 2, 4].map((c) => Number.parseInt(hex.slice(c, c + 2), 16)));
+  return (t) => {
+    const x = Math.min(Math.max(t, 0), 1) * (stops.length - 1);
+    const i = Math.min(Math.floor(x), stops.length - 2);
+    return stops[i].map((from, c) => Math.round(from + (stops[i + 1][c] - from) * (x - i)));
+  };
+}
+
+const css = (channels) => `rgb(${channels.join(", ")})`;
+
+// Weights and probabilities, 0 … 1: matplotlib's cividis at 33 points.
+const blueYellow = gradient(
+  "00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d " +
+    "5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74 " +
+    "aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838",
+);
+export const cividis = (t) => css(blueYellow(t));
+
+// Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
+const blueWhiteOrange = gradient("0072b2 f7f7f7 d55e00");
+export const diverging = (t) => css(blueWhiteOrange((t + 1) / 2));
+
+// Paint signed values, −1 … 1, as a picture of one pixel for each: value(row, column).
+export function paintSigned(canvas, rows, columns, value) {
+  const colours = range(1024).map((i) => blueWhiteOrange(i / 1023));
+  const image = new ImageData(columns, rows);
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      const colour = colours[Math.round(((value(row, column) + 1) / 2) * 1023)];
+      image.data.set(colour, 4 * (row * columns + column));
+      image.data[4 * (row * columns + column) + 3] = 255;
+    }
+  }
+  [canvas.width, canvas.height] = [columns, rows];
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+// --- marks and words -------------------------------------------------------------------------------------------------
+
+export const line = (x1, y1, x2, y2, style) => svg("line", { x1, y1, x2, y2, class: style });
+
+// anchor: which part of the words lies at x, "start", "middle" or "end".
+export const words = (text, x, y, anchor = "start", style = null) =>
+  svg("text", { x, y, "text-anchor": anchor, class: style }, text);
+
+// --- axes ------------------------------------------------------------------------------------------------------------
+
+// From values to pixels: linear([−1, 1], [left, right])(0) is the middle.
+export const linear =
+  ([low, high], [start, end]) =>
+  (value) =>
+    start + ((value - low) / (high - low)) * (end - start);
+
+// Round numbers from 0 up to, and not beyond, max; about `count` of them.
+export function ticks(max, count) {
+  const rough = max / count;
+  const decade = 10 ** Math.floor(Math.log10(rough));
+  const step = Math.max(1, [1, 2, 5, 10].map((m) => m * decade).find((s) => s >= rough));
+  return range(Math.floor(max / step) + 1).map((i) => i * step);
+}
+
+// An axis writes numbers beside a box { left, right, top, bottom }, each at its place, and what they count.
+//   lines    a line through the box at each number, a stronger one at zero
+//   ticks    a short line at each number instead
+//   inside   the first and the last number do not stick out
+//   above    over the box, not below it
+const lineStyle = (value) => (value === 0 ? "gf-axis" : "gf-grid");
+
+export function xAxis(box, { values, place, format = String, title, lines, ticks, inside, above }) {
+  const { left, right, top, bottom } = box;
+  const y = above ? top - 8 : bottom + 17;
+  const anchor = (i) => (inside && i === 0 ? "start" : inside && i === values.length - 1 ? "end" : "middle");
+  return svg(
+    "g",
+    {},
+    values.map((value, i) => [
+      lines && line(place(value), top, place(value), bottom, lineStyle(value)),
+      ticks && line(place(value), bottom, place(value), bottom + 4, "gf-axis"),
+      words(format(value), place(value), y, anchor(i)),
+    ]),
+    title && words(title, (left + right) / 2, y + 19, "middle", "gf-axis-title"),
+  );
+}
+
+export function yAxis(box, { values, place, format = String, title, lines, inside }) {
+  const { left, right, top, bottom } = box;
+  const down = (value) => (inside ? linear([top, bottom], [9, 0])(place(value)) : 4);
+  const turned = `translate(11 ${(top + bottom) / 2}) rotate(-90)`;
+  return svg(
+    "g",
+    {},
+    values.map((value) => [
+      lines && line(left, place(value), right, place(value), lineStyle(value)),
+      words(format(value), left - 6, place(value) + down(value), "end"),
+    ]),
+    title && svg("text", { transform: turned, "text-anchor": "middle", class: "gf-axis-title" }, title),
+  );
+}
+
+// --- what a colour means ---------------------------------------------------------------------------------------------
+
+// All colours from one end, 0, to the other, 1, as a bar in any drawing.
+export function colourBar(colours, { x = 0, y = 0, width, height }) {
+  const id = uniqueId();
+  const stops = range(9).map((i) => svg("stop", { offset: i / 8, "stop-color": colours(i / 8) }));
+  return [svg("linearGradient", { id }, stops), svg("rect", { x, y, width, height, fill: `url(#${id})` })];
+}
+
+// The same beside a drawing, between the words for its two ends.
+export function legend(colours, from, to, ...more) {
+  const size = { width: 80, height: 10 };
+  const bar = svg("svg", { viewBox: "0 0 80 10", ...size, "aria-hidden": "true" }, colourBar(colours, size));
+  return h("p", { class: "gf-legend" }, more, h("span", { class: "gf-scale" }, from, bar, to));
+}
