@@ -27,7 +27,7 @@
       if (same(this.#state[name], value)) return;
       this.#state[name] = value;
       for (const event of [`change:${name}`, "change"]) {
-        for (const callback of [...(this.#listeners.get(event) ?? [])]) callback(this, value);
+        for (const callback of new Set(this.#listeners.get(event))) callback(this, value);
       }
     };
     on = (event, callback) => {
@@ -78,13 +78,13 @@
   function wake(state) {
     const model = new Model(state);
     let started;
-    const start = async () => {
+    const begin = async () => {
       const exported = await load(state._esm);
       const widget = typeof exported === "function" ? await exported() : exported;
       await widget.initialize?.({ model });
       return widget;
     };
-    return { model, ready: () => (started ??= start()) };
+    return { model, ready: () => (started ??= begin()) };
   }
 
   function start() {

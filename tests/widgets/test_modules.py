@@ -7,6 +7,7 @@ import pytest
 
 from glassformer import widgets
 from glassformer.widgets.modules import HERE, Module, needed, read, stylesheet
+from tools.notebooks import ROOT
 
 ONE_QUESTION = [
     {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}
@@ -85,13 +86,55 @@ def test_no_module_asks_for_anything_or_makes_markup_of_text(name):
     assert ("import(" in read(name)) == (name == "loader")
 
 
+# --- stylesheets; no linter for CSS comes with Python, so the browser judges them ---
+
+
+def rules(css):
+    """(selectors, declarations) of every rule, those within @media and @container too."""
+    plain = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
+    for selectors, body in re.findall(r"([^{};]+){([^{}]*)}", plain):
+        # Commas within :is(…) do not part selectors.
+        parts = re.split(r",(?![^(]*\))", selectors.strip())
+        pairs = [declaration.split(":", 1) for declaration in body.split(";") if declaration.strip()]
+        yield (
+            [part.strip() for part in parts],
+            [(name.strip(), value.removesuffix("!important").strip()) for name, value in pairs],
+        )
+
+
+SHEETS = {name: list(rules(stylesheet(name))) for name in MODULES} | {
+    "the page": list(rules((ROOT / "book" / "site" / "glassformer.css").read_text("utf-8")))
+}
+
+
+@pytest.mark.parametrize("name", SHEETS)
+def test_the_browser_understands_every_line_of_a_stylesheet(name, page):
+    elsewhere = re.compile("-moz-|-webkit-details-marker")  # Firefox and Safari have them, Chromium not
+    selectors = {part for parts, _ in SHEETS[name] for part in parts if not elsewhere.search(part)}
+    understood = "list => list.filter((selector) => !CSS.supports(`selector(${selector})`))"
+    assert page.evaluate(understood, sorted(selectors)) == []
+    declarations = sorted({pair for _, pairs in SHEETS[name] for pair in pairs})
+    understood = "list => list.filter(([name, value]) => !CSS.supports(name, value))"
+    assert page.evaluate(understood, declarations) == []
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_stylesheet_speaks_of_views_only(name):
-    plain = re.sub(r"/\*.*?\*/", "", stylesheet(name), flags=re.DOTALL)
-    for selectors in re.findall(r"([^{};]+){", plain):
-        if not selectors.strip().startswith("@"):
-            for selector in re.sub(r"\([^)]*\)", "", selectors).split(","):
-                assert ".gf-widget" in selector
+    for selectors, _ in SHEETS[name]:
+        assert all(".gf-widget" in selector for selector in selectors)
+
+
+def test_every_variable_is_defined_and_every_class_is_used():
+    views = [rule for name in MODULES for rule in SHEETS[name]]
+    defined = {name for _, pairs in views for name, _ in pairs if name.startswith("--")}
+    used = {
+        name for _, pairs in views for _, value in pairs for name in re.findall(r"var\((--[\w-]+)", value)
+    }
+    assert used <= defined
+    written = " ".join(read(name) for name in MODULES)
+    for name in {name for parts, _ in views for part in parts for name in re.findall(r"\.(gf-[\w-]+)", part)}:
+        # Or put together of its first part and a role or a state: `gf-arrow-${role}`.
+        assert name in written or f"{name.rpartition('-')[0]}-$" in written, name
 
 
 # --- what a notebook stores ---

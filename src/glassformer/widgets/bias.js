@@ -198,7 +198,7 @@ function stairsPlot(steps, { relative, bucket, nBuckets, masked, hatch }) {
   const x = linear([-REACH - 0.5, REACH + 0.5], [box.left, box.right]);
   const y = linear([0, nBuckets - 1], [box.bottom, box.top]);
   const seen = masked ? steps.filter(({ from }) => from <= 0).map((s) => ({ ...s, to: Math.min(s.to, 0) })) : steps;
-  const path = seen.map(({ from, to, bucket }, i) => `${i ? "L" : "M"}${x(from - 0.5)} ${y(bucket)}H${x(to + 0.5)}`);
+  const path = seen.map((step, i) => `${i ? "L" : "M"}${x(step.from - 0.5)} ${y(step.bucket)}H${x(step.to + 0.5)}`);
   const hidden = { x: x(0.5), y: box.top, width: box.right - x(0.5), height: box.bottom - box.top };
   const chosen = !(masked && relative > 0);
   return svg(

@@ -7,7 +7,19 @@ import { line, words } from "./plot.js";
 
 const R = 70; // the hand's length, in a drawing 200 wide
 const MIDDLE = [88, 98];
-const degrees = (radians) => (radians * 180) / Math.PI;
+const HEADERS = [
+  "Hand",
+  "Dimensions",
+  "Radians per position",
+  "Wavelength (positions)",
+  "Angle (rad)",
+  "sin",
+  "cos",
+  "Turn for k (rad)",
+  "sin at p + k",
+  "cos at p + k",
+];
+const degrees = (angle) => (angle * 180) / Math.PI;
 const tip = (angle, radius = R) => [MIDDLE[0] + radius * Math.sin(angle), MIDDLE[1] - radius * Math.cos(angle)];
 const rounded = (x) => x.toFixed(2);
 
@@ -122,10 +134,7 @@ function render({ model, el }) {
     );
     view.table(
       `Position ${p} and step ${k}, hand by hand`,
-      [
-        ...["Hand", "Dimensions", "Radians per position", "Wavelength (positions)"],
-        ...["Angle (rad)", "sin", "cos", "Turn for k (rad)", "sin at p + k", "cos at p + k"],
-      ],
+      HEADERS,
       hands.map(({ i, omega, angle, turn, sin, cos }) => [
         i,
         `${2 * i}, ${2 * i + 1}`,

@@ -3,7 +3,7 @@
 
 import { lookAlike, range, similarity, sinusoidal, wavelengths } from "./maths.js";
 import { fixed, frame, grouped, onChange, onResize, slider, svg } from "./kit.js";
-import { colourBar, diverging, line, linear, paintSigned, ticks, words, xAxis, yAxis } from "./plot.js";
+import { colourBar, diverging, line, linear, paintSigned, roundNumbers, words, xAxis, yAxis } from "./plot.js";
 
 const TOP = 42; // room for the axis title and its numbers
 const LEFT = 54;
@@ -67,8 +67,8 @@ function axes({ table, curve, bars }, { n, d, row, x, y, toCurve, toBar }) {
   const narrow = curve.right < 480;
   return [
     words("dimension", table.left, 13, "start", "gf-strong"),
-    xAxis(table, { values: ticks(d - 1, (table.right - table.left) / 56), place: x, above: true }),
-    yAxis(table, { values: ticks(n - 1, 8), place: y, title: "position" }),
+    xAxis(table, { values: roundNumbers(d - 1, (table.right - table.left) / 56), place: x, above: true }),
+    yAxis(table, { values: roundNumbers(n - 1, 8), place: y, title: "position" }),
     words(narrow ? "similarity" : `similarity to row ${row}`, curve.left, 13, "start", "gf-strong"),
     xAxis(curve, { values: [-1, 0, 1], place: toCurve, format: signed, lines: true, inside: true, above: true }),
     yAxis(bars, { values: [-1, 1], place: toBar, format: signed, lines: true, inside: true }),

@@ -60,7 +60,7 @@ export const linear =
     start + ((value - low) / (high - low)) * (end - start);
 
 // Round numbers from 0 up to, and not beyond, max; about `count` of them.
-export function ticks(max, count) {
+export function roundNumbers(max, count) {
   const rough = max / count;
   const decade = 10 ** Math.floor(Math.log10(rough));
   const step = Math.max(1, [1, 2, 5, 10].map((m) => m * decade).find((s) => s >= rough));

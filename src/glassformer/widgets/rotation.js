@@ -9,12 +9,12 @@ const SHORTEST = 0.1;
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-const radians = (degrees) => (degrees * Math.PI) / 180;
+const radians = (x) => (x * Math.PI) / 180;
 
-const degrees = (radians) => (radians * 180) / Math.PI;
+const degrees = (x) => (x * 180) / Math.PI;
 
 // To −180 … 180.
-const wrapped = (degrees) => degrees - 360 * Math.ceil((degrees - 180) / 360);
+const wrapped = (x) => x - 360 * Math.ceil((x - 180) / 360);
 
 // A vector of this length pointing this many degrees from the x axis, counter-clockwise.
 export const polar = (length, angle) => [length * Math.cos(radians(angle)), length * Math.sin(radians(angle))];
@@ -141,12 +141,12 @@ function render({ model, el }) {
     const by = Math.sign(step) * Math.min(Math.abs(step), room);
     send({ query_position: m + by, key_position: n + by });
   };
-  const position = { min: 0, max: LAST };
-  const angle = { min: -180, max: 180, format: (x) => `${fixed(x, 0)}°` };
-  const length = { min: SHORTEST, max: LONGEST, step: 0.05, format: (x) => fixed(x, 2) };
+  const positions = { min: 0, max: LAST };
+  const angles = { min: -180, max: 180, format: (x) => `${fixed(x, 0)}°` };
+  const lengths = { min: SHORTEST, max: LONGEST, step: 0.05, format: (x) => fixed(x, 2) };
   view.controls.append(
-    slider(model, "query_position", { label: "Query’s position m", ...position }),
-    slider(model, "key_position", { label: "Key’s position n", ...position }),
+    slider(model, "query_position", { label: "Query’s position m", ...positions }),
+    slider(model, "key_position", { label: "Key’s position n", ...positions }),
     slider(model, "theta", {
       label: "Frequency θ (rad/position)",
       min: 0.001,
@@ -167,10 +167,10 @@ function render({ model, el }) {
       h(
         "div",
         { class: "gf-controls" },
-        slider(model, "query_angle", { label: "Query’s angle", ...angle }),
-        slider(model, "query_length", { label: "Query’s length", ...length }),
-        slider(model, "key_angle", { label: "Key’s angle", ...angle }),
-        slider(model, "key_length", { label: "Key’s length", ...length }),
+        slider(model, "query_angle", { label: "Query’s angle", ...angles }),
+        slider(model, "query_length", { label: "Query’s length", ...lengths }),
+        slider(model, "key_angle", { label: "Key’s angle", ...angles }),
+        slider(model, "key_length", { label: "Key’s length", ...lengths }),
       ),
     ),
   );

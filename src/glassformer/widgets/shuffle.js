@@ -271,7 +271,7 @@ function render({ model, el }) {
     else click(place);
   }
 
-  function place(index) {
+  function placeElement(index) {
     return h(
       "li",
       {},
@@ -300,7 +300,7 @@ function render({ model, el }) {
     const [now, cards] = [words(), order()];
     if (cards.length !== now.length) return; // one of the two is still on its way
     if (list.children.length !== now.length) {
-      list.replaceChildren(...now.map((_, index) => place(index)));
+      list.replaceChildren(...now.map((_, index) => placeElement(index)));
       chosen = drag = null;
     }
     const settings = Object.fromEntries(["positions", "causal", "layers", "weights"].map((n) => [n, model.get(n)]));
