@@ -1,4 +1,4 @@
-"""A reader's first hour in a real JupyterLab: run a chapter, move a widget, answer an exercise."""
+"""A reader's first hour in a real JupyterLab: open a chapter, move its widgets, answer an exercise."""
 
 import json
 import os
@@ -12,10 +12,13 @@ import time
 import urllib.request
 from pathlib import Path
 
+import ipywidgets
 import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
-from tools.notebooks import ROOT
+from glassformer.widgets import ClockHands
+from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW
 
 CHAPTER = "04-putting-order-in.ipynb"
 EXERCISE = "positions.sinusoidal"
@@ -33,6 +36,9 @@ SETTINGS = {
     },
 }
 
+# Another version of the book, whose clocks have another name and another look.
+OLDER = {"A row of clocks": "Clocks", "font-weight: 650": "font-weight: 300"}
+
 WITHOUT_THE_TWO = """def sinusoidal(positions, d_model, base=10_000.0):
     frequencies = base ** (-np.arange(d_model // 2) / d_model)
     angles = np.asarray(positions)[:, None] * frequencies
@@ -40,11 +46,37 @@ WITHOUT_THE_TWO = """def sinusoidal(positions, d_model, base=10_000.0):
 RIGHT = WITHOUT_THE_TWO.replace("(-np.arange(", "(-2 * np.arange(")
 
 
+def read(path):
+    return nbformat.read(ROOT / "notebooks" / path, as_version=4)
+
+
+def stored_clocks(**changes):
+    """A notebook with one view, as it was stored: nothing has been run since. changes: old=new, in the view's code."""
+    clocks = ClockHands()
+    widgets = [clocks, clocks.layout, *clocks._modules]
+    state = ipywidgets.Widget.get_manager_state(widgets=widgets)
+    for model in state["state"].values():
+        for part in {"source", "style"} & model["state"].keys():
+            for old, new in changes.items():
+                model["state"][part] = model["state"][part].replace(old, new)
+    view = {"model_id": clocks.model_id, "version_major": 2, "version_minor": 0}
+    shown = nbformat.v4.new_output("display_data", {WIDGET_VIEW: view, "text/plain": "ClockHands()"})
+    source = "from glassformer.widgets import ClockHands\n\nclocks = ClockHands()\nclocks"
+    cells = [nbformat.v4.new_code_cell(source, outputs=[shown]), nbformat.v4.new_code_cell("clocks.position")]
+    metadata = {"widgets": {WIDGET_STATE: state}, "kernelspec": read(CHAPTER).metadata.kernelspec}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A JupyterLab of its own, over a copy of the book: nobody's settings, and nobody's progress."""
     folder = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "notebooks", folder / "book" / "notebooks")
+    (folder / "data").mkdir()
+    notary = NotebookNotary(data_dir=str(folder / "data"))  # as `make lab` does with jupyter-trust
+    for name, notebook in {"stored": stored_clocks(), "older": stored_clocks(**OLDER)}.items():
+        nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
+        notary.sign(notebook)
     settings = folder / "settings" / "@jupyterlab"
     for name, values in SETTINGS.items():
         path = settings / f"{name}.jupyterlab-settings"
@@ -65,7 +97,7 @@ def lab(tmp_path_factory):
     token = secrets.token_hex(16)
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
     command += [f"--port={port}", "--ServerApp.port_retries=0", f"--IdentityProvider.token={token}"]
-    command += [f"--ServerApp.root_dir={folder / 'book'}"]
+    command += [f"--ServerApp.root_dir={folder / 'book'}", "--LabApp.expose_app_in_browser=True"]
     with open(folder / "log.txt", "w") as log:
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -91,9 +123,9 @@ def lab(tmp_path_factory):
 class Notebook:
     """One notebook, open in JupyterLab."""
 
-    def __init__(self, page, path):
+    def __init__(self, page, written):
         self.page = page
-        self.written = nbformat.read(ROOT / "notebooks" / path, as_version=4).cells
+        self.written = written.cells
         self.cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell")
         page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook").wait_for(timeout=START * 1000)
         page.wait_for_function(
@@ -178,28 +210,72 @@ def page(browser):
     context.close()
 
 
-def test_the_chapter_runs_from_top_to_bottom_and_its_widgets_answer(lab, page):
-    page.goto(lab(CHAPTER, "chapter"))
-    notebook = Notebook(page, CHAPTER)
-    notebook.run_all()
-    assert notebook.errors() == []
-
-    clocks = page.locator(".gf-widget", has=page.locator(".gf-clocks")).first
+def answer(clocks):
+    """Move a row of clocks by keyboard, and wait for what it says of the new position, which is returned."""
     slider = clocks.get_by_label("Position p", exact=True)
-    before = int(slider.input_value())
+    position = int(slider.input_value()) + 1
     # JupyterLab takes the focus back from a cell that is not the active one.
     clocks.locator(".gf-title").click()
     slider.focus()
     slider.press("ArrowRight")
-    expected = f"At position {before + 1}, hand 0 has turned {before + 1:.2f} rad"
+    expected = f"At position {position}, hand 0 has turned {position:.2f} rad"
     clocks.locator(".gf-says", has_text=expected).wait_for(timeout=ANSWER * 1000)
+    return position
+
+
+def test_the_chapters_widgets_start_and_answer(lab, page):
+    """That the chapter runs from top to bottom is nbval's to say: here are the cells that need a browser."""
+    chapter = read(CHAPTER)
+    page.goto(lab(CHAPTER, "chapter"))
+    notebook = Notebook(page, chapter)
+    shows = [
+        index
+        for index, cell in enumerate(chapter.cells)
+        if any(WIDGET_VIEW in output.get("data", {}) for output in cell.get("outputs", []))
+    ]
+    notebook.run(notebook.find("import", before=shows[0]))
+    for index in shows:
+        notebook.run(index)
+        notebook.cells.nth(index).locator(".gf-widget").wait_for(timeout=ANSWER * 1000)
+    assert len(shows) >= 6
+    assert notebook.errors() == []
+    answer(page.locator(".gf-widget", has=page.locator(".gf-clocks")))
     notebook.shoot("chapter")
+
+
+def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything_is_run(lab, page):
+    page.goto(lab("stored.ipynb", "stored"))
+    page.get_by_text("A row of clocks").wait_for(timeout=START * 1000)
+    open_beside = (
+        "path => jupyterapp.commands.execute('docmanager:open', { path, options: { mode: 'split-right' } })"
+    )
+    page.evaluate(open_beside, "notebooks/older.ipynb")
+    for name, weight in {"A row of clocks": "650", "Clocks": "300"}.items():
+        title = page.get_by_text(name, exact=True)
+        title.wait_for(timeout=START * 1000)
+        assert title.evaluate("title => getComputedStyle(title).fontWeight") == weight
+        answer(page.locator(".gf-widget", has=title))
+
+
+def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, page):
+    page.goto(lab("stored.ipynb", "live"))
+    notebook = Notebook(page, stored_clocks())
+    notebook.run_all()
+    assert notebook.output(1).split()[-1] == "20"
+    answer(page.locator(".gf-widget"))
+    page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
+    page.reload()
+    notebook = Notebook(page, stored_clocks())
+    position = answer(page.locator(".gf-widget"))
+    notebook.run(1)
+    assert notebook.output(1).split()[-1] == str(position) == "22"
+    assert notebook.errors() == []
 
 
 def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
     path = f"exercises/{CHAPTER}"
     page.goto(lab(path, "practice"))
-    notebook = Notebook(page, path)
+    notebook = Notebook(page, read(path))
     notebook.run_all()
     assert notebook.errors() == []
 
