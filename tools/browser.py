@@ -1,4 +1,4 @@
-"""Find the Chromium that the browser tests drive, or get one.
+"""Find the Chromium that the browser tests drive, or get one; and ask it what stands in a reader's way.
 
 python tools/browser.py     install one if there is none, and say where it is
 """
@@ -10,7 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 NAMES = [
     "chromium",
@@ -88,6 +93,27 @@ def ensure() -> str | None:
             print(error)
         found = find()
     return found
+
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@cache
+def axe() -> str:
+    """axe-core's source."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return Axe().axe_script
+
+
+def axe_violations(page: Page, rules: list[str] = WCAG) -> list[str]:
+    """What axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to mend it."""
+    if page.evaluate("typeof axe === 'undefined'"):
+        page.evaluate(axe())
+    # Without resultTypes axe also describes everything that it found in order.
+    options = {"runOnly": rules, "resultTypes": ["violations"]}
+    found = page.evaluate("(options) => axe.run(options).then(({ violations }) => violations)", options)
+    return [f"{v['id']}: {node['html'][:300]} {node['failureSummary']}" for v in found for node in v["nodes"]]
 
 
 if __name__ == "__main__":

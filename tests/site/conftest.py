@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
-
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -74,13 +71,6 @@ class Visit:
     def elsewhere(self):
         """What it asked for that is not of this site."""
         return [url for url in self.requests if not url.startswith((self.home, "blob:", "data:"))]
-
-    def axe_violations(self):
-        options = {"runOnly": {"type": "tag", "values": WCAG}}
-        found = Axe().run(self.page, options=options).response["violations"]
-        return [
-            f"{v['id']}: {node['html'][:300]} {node['failureSummary']}" for v in found for node in v["nodes"]
-        ]
 
     def shoot(self, name):
         """Save a picture where GLASSFORMER_SCREENSHOTS says, for people to look at."""

@@ -8,17 +8,14 @@ has just been loaded: a tab of its own would take longer than what most of them 
 
 import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page
 
 from glassformer.widgets.modules import needed, read
-
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+from tools.browser import axe_violations
 
 # The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
 BLANK = """<!doctype html>
@@ -143,9 +140,11 @@ class Mounted:
         self.settle()
 
     def axe_violations(self) -> list[str]:
-        options = {"runOnly": {"type": "tag", "values": WCAG}}
-        found = Axe().run(self.page, options=options).response["violations"]
-        return [f"{v['id']}: {node['html']} {node['failureSummary']}" for v in found for node in v["nodes"]]
+        """What axe finds in the light theme, and in the dark one, which changes nothing but colours."""
+        self.theme("light")
+        found = axe_violations(self.page)
+        self.theme("dark")
+        return found + axe_violations(self.page, ["color-contrast"])
 
     def overflow(self) -> int:
         """How many CSS pixels the page is wider than its window."""
@@ -218,11 +217,10 @@ def page(tab):
 
 @pytest.fixture
 def mount(page):
-    """mount(widget, width=900, theme="light") -> Mounted; again for a second widget on the same page."""
+    """mount(widget, width=900) -> Mounted; again for a second widget on the same page."""
 
-    def mount(widget: object, *, width: int = 900, theme: str = "light") -> Mounted:
+    def mount(widget: object, *, width: int = 900) -> Mounted:
         page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("(name) => (document.documentElement.dataset.theme = name)", theme)
         state = {k: v for k, v in widget.get_state().items() if k != "layout"}
         json.dumps(state)  # a stored notebook must be able to hold it
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
@@ -233,13 +231,13 @@ def mount(page):
 
 @pytest.fixture
 def shoot(page):
-    """Save a screenshot of the page where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+    """Save screenshots of the page in both themes where GLASSFORMER_SCREENSHOTS says, for people to look at."""
 
     def shoot(name: str) -> None:
         if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
             Path(folder).mkdir(parents=True, exist_ok=True)
-            page.screenshot(
-                path=Path(folder) / f"{re.sub(r'[^a-z0-9-]+', '-', name.lower())}.png", full_page=True
-            )
+            for theme in ("light", "dark"):
+                page.evaluate("(name) => (document.documentElement.dataset.theme = name)", theme)
+                page.screenshot(path=Path(folder) / f"{name}-{theme}.png", full_page=True)
 
     return shoot
