@@ -81,19 +81,35 @@ class Visit:
             )
 
 
-@pytest.fixture
-def visit(browser, doors):
-    """visit("book/notation.html", door="file", theme="dark", width=360) -> Visit"""
-    contexts = []
+@pytest.fixture(scope="module")
+def opened(browser, doors):
+    """opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a window of its own"""
+    windows = []
 
-    def visit(path, *, door="http", theme="light", width=1280):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-        contexts.append(context)
-        arrived = Visit(context.new_page(), doors[door])
+    def opened(path, *, door="http", theme="light", width=1280):
+        window = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        windows.append(window)
+        arrived = Visit(window.new_page(), doors[door])
         arrived.page.goto(doors[door] + path)
         arrived.settle()
         return arrived
 
-    yield visit
-    for context in contexts:
-        context.close()
+    opened.windows = windows
+    yield opened
+    for window in windows:
+        window.close()
+
+
+@pytest.fixture
+def visit(opened):
+    """As `opened`; the window is closed when the test is over."""
+    already = len(opened.windows)
+    yield opened
+    while len(opened.windows) > already:
+        opened.windows.pop().close()
+
+
+@pytest.fixture(scope="module")
+def stay(opened):
+    """As `opened`, but a page that one test of a module has opened is there for the next."""
+    return functools.cache(opened)

@@ -212,8 +212,8 @@ def test_every_widget_of_the_package_is_on_a_page_and_checked_here():
 
 @pytest.mark.parametrize("door", ["http", "file"])
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
-def test_it_answers_the_keyboard_with_what_python_computes(visit, page, place, name, state, door):
-    shown = Shown(visit(page, door=door), place)
+def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, name, state, door):
+    shown = Shown(stay(page, door=door), place)
     assert shown.root.locator(".gf-widget").count() == 1
     json.dumps(state)
     if name == "Quiz":
@@ -227,8 +227,8 @@ def test_it_answers_the_keyboard_with_what_python_computes(visit, page, place, n
 
 
 @pytest.mark.parametrize("page", sorted({page for page, _, _, _ in VIEWS}))
-def test_no_view_is_left_asleep(visit, page):
-    arrived = visit(page)
+def test_no_view_is_left_asleep(stay, page):
+    arrived = stay(page, door="http")
     asked = arrived.page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert asked == sum(1 for other, *_ in VIEWS if other == page)
     assert arrived.page.locator(".widget-host > .gf-widget").count() == asked
