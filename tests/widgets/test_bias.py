@@ -36,22 +36,21 @@ def test_alibi_is_pythons(call, n_heads):
     length = 8 + 3 * n_heads
     positions = np.arange(length)
     bias = AlibiPositions(n_heads).bias(positions, positions)
-    for head, slope in enumerate(alibi_slopes(n_heads).tolist()):
-        back = positions[-1] - positions
-        got = [call("bias", "alibiBias", slope, b) for b in back[:: length // 4].tolist()]
-        np.testing.assert_allclose(got, bias[head, -1, :: length // 4], rtol=0, atol=1e-12)
-        weights = softmax(bias[head, -1])
-        np.testing.assert_allclose(
-            call("bias", "lastQueryWeights", slope, length), weights, rtol=0, atol=1e-12
-        )
+    slopes, back = alibi_slopes(n_heads).tolist(), (positions[-1] - positions).tolist()
+    got = call.each("bias", "alibiBias", [[slope, b] for slope in slopes for b in back])
+    np.testing.assert_allclose(np.reshape(got, (n_heads, length)), bias[:, -1], rtol=0, atol=1e-12)
+    got = call.each("bias", "lastQueryWeights", [[slope, length] for slope in slopes])
+    np.testing.assert_allclose(got, softmax(bias[:, -1]), rtol=0, atol=1e-12)
 
 
 def test_the_window_is_the_fewest_nearest_keys_that_hold_the_share(call):
+    asked, fewest = [], []
     for n_heads, length, share in itertools.product([1, 8, 12], [8, 33, 64], [0.5, 0.9]):
         for slope in alibi_slopes(n_heads).tolist():
             weights = softmax(-slope * np.arange(length)[::-1])
-            fewest = 1 + int(np.searchsorted(np.cumsum(weights[::-1]), share))
-            assert call("bias", "windowSize", weights.tolist(), share) == fewest
+            asked.append([weights.tolist(), share])
+            fewest.append(1 + int(np.searchsorted(np.cumsum(weights[::-1]), share)))
+    assert call.each("bias", "windowSize", asked) == fewest
     assert call("bias", "windowSize", [0.5, 0.5], 1.1) == 2
 
 
