@@ -5,9 +5,9 @@
     python tools/notebooks.py --force 04    execute every chapter with "04" in its path, changed or not
 
 ``book/chapters/**/*.md`` (MyST-notebook text) and ``notebooks/**/*.ipynb`` (the same cells, with outputs) are
-pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from: its cells, and the package
-that ran them. It is executed again when the text or the package differs, and never when a reader has changed
-its cells, because that is their work.
+pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from: its cells, and what of the
+package they imported, opened and showed (``freshness.py`` says what counts). It is executed again when any of
+that differs, and never when a reader has changed its cells, because that is their work.
 
 The same text run twice gives the same bytes: no timings, no versions, cell ids that follow from the source,
 widget model ids that follow from the notebook's name.
@@ -32,6 +32,10 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
+
+from tools import freshness  # noqa: E402
+
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 # What JupyterLab writes into a cell's metadata when it is run, scrolled or folded: nobody's text.
@@ -89,39 +93,52 @@ def cells_fingerprint(notebook: NotebookNode) -> str:
     return hashlib.sha256(json.dumps(bare_cells(notebook), sort_keys=True).encode()).hexdigest()
 
 
-def package_fingerprint(root: Path = ROOT) -> str:
-    """A hash of every file that an executed cell may have used: the package with its JavaScript and data."""
-    package = root / "src" / "glassformer"
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(path.relative_to(package).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
-    return digest.hexdigest()
+def package_of(root: Path) -> Path:
+    """The folder of the package that the notebooks of a project run."""
+    return root / "src" / "glassformer"
 
 
-def condition(text: Path, notebook: Path, package: str) -> str:
-    """How a notebook stands to its text: fresh, missing, edited, text changed or package changed."""
+def asks_for_docstrings(notebook: NotebookNode) -> bool:
+    """Whether a cell looks for a docstring, which nothing but its source can tell."""
+    code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return any(freshness.ASKS_FOR_DOCSTRINGS.search(source) for source in code)
+
+
+def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
+    """How a notebook stands to its text: fresh, missing, edited, text changed, or what else changed."""
     if not notebook.exists():
         return "missing"
     stored = nbformat.read(notebook, as_version=4)
     made_from = stored.metadata.get("glassformer", {})
-    now = cells_fingerprint(read_text(text))
+    written = read_text(text)
+    now = cells_fingerprint(written)
     if cells_fingerprint(stored) not in (made_from.get("cells"), now):
         return "edited"
     if made_from.get("cells") != now:
         return "text changed"
-    return "fresh" if made_from.get("package") == package else "package changed"
+    if not set(freshness.KINDS) <= set(made_from):
+        return "made from something unknown"
+    docstrings = asks_for_docstrings(written)
+    changed = freshness.changed(package_of(root), made_from, docstrings=docstrings)
+    return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed" if changed else "fresh"
 
 
-def execute(text: Path, notebook: Path, package: str) -> None:
+def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
     """Run a text in its notebook's folder and store the result, or raise and leave what was stored alone."""
     fresh = read_text(text)
-    made_from = {"cells": cells_fingerprint(fresh), "package": package}
+    made_from = {"cells": cells_fingerprint(fresh)}
     notebook.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        # What the author has solved must not show in the outputs that readers start from.
-        environment = os.environ | {"GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json")}
+        uses = Path(scratch) / "uses.txt"
+        environment = (
+            os.environ
+            | {
+                # What the author has solved and set must not show in the outputs that readers start from.
+                "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
+                "IPYTHONDIR": str(Path(scratch) / "ipython"),
+            }
+            | freshness.listening(package_of(root), uses)
+        )
         NotebookClient(
             fresh,
             timeout=CELL_TIME_LIMIT,
@@ -131,6 +148,7 @@ def execute(text: Path, notebook: Path, package: str) -> None:
             coalesce_streams=True,
             record_timing=False,
         ).execute(env=environment)
+        made_from |= freshness.heard(package_of(root), uses, docstrings=asks_for_docstrings(fresh))
     fresh.metadata.language_info.pop("version", None)
     fresh.metadata["glassformer"] = made_from
     fresh = with_stable_widgets(fresh, notebook.stem)
@@ -195,13 +213,12 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--force", action="store_true", help="execute whether or not anything changed")
     options = parser.parse_args(arguments)
 
-    package = package_fingerprint(root)
     failed = False
     for text, notebook in pairs(root):
         name = notebook.relative_to(root).as_posix()
         if options.only and not any(part in name for part in options.only):
             continue
-        found = condition(text, notebook, package)
+        found = condition(text, notebook, root)
         if found == "edited":
             failed = True
             print(
@@ -218,7 +235,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         else:
             print(f"{name}: {found}, executing …", flush=True)
             try:
-                execute(text, notebook, package)
+                execute(text, notebook, root)
             except CellExecutionError as error:
                 failed = True
                 print(f"{name}: not stored, because a cell failed.\n{error}", file=sys.stderr)

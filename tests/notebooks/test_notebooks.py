@@ -10,7 +10,6 @@ from tools import notebooks
 
 PAIRS = notebooks.pairs()
 IDS = [notebook.relative_to(notebooks.ROOT / "notebooks").as_posix() for _, notebook in PAIRS]
-PACKAGE = notebooks.package_fingerprint()
 
 
 def stored(notebook):
@@ -32,7 +31,7 @@ class TestPair:
         assert [cell.id for cell in run.cells] == [cell.id for cell in written.cells]
 
     def test_it_is_fresh(self, text, notebook):
-        assert notebooks.condition(text, notebook, PACKAGE) == "fresh", "run `make notebooks`"
+        assert notebooks.condition(text, notebook) == "fresh", "run `make notebooks`"
 
     def test_it_was_run_from_top_to_bottom(self, text, notebook):
         counts = [cell.execution_count for cell in stored(notebook).cells if cell.cell_type == "code"]

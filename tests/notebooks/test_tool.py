@@ -38,7 +38,7 @@ def tree(tmp_path):
             return notebooks.main([*arguments], tmp_path)
 
         def condition(self):
-            return notebooks.condition(self.text, self.notebook, notebooks.package_fingerprint(tmp_path))
+            return notebooks.condition(self.text, self.notebook, tmp_path)
 
         def edit(self, change):
             """What JupyterLab does when a reader saves."""
@@ -49,6 +49,7 @@ def tree(tmp_path):
     tree = Tree()
     tree.text.write_text(TEXT)
     tree.code.write_text("x = 1\n")
+    (tree.code.parent / "__init__.py").touch()
     return tree
 
 
@@ -84,12 +85,16 @@ def test_the_same_text_gives_the_same_bytes(tree, text):
     assert len(views) == (2 if text is WIDGET else 0)
 
 
-def test_it_notices_a_changed_text_and_a_changed_package(tree):
+def test_it_notices_a_changed_text_and_a_changed_package(tree, capsys):
+    text = HEADER + CELL.format("from glassformer.a import x") + CELL.format("1 + x")
+    tree.text.write_text(text)
     tree.run()
     tree.code.write_text("x = 2\n")
-    assert tree.condition() == "package changed"
+    assert tree.condition() == "a.py changed"
     assert tree.run("--check") == 1
-    tree.run()
+    assert "notebooks/01.ipynb: a.py changed" in capsys.readouterr().out
+    assert tree.run() == 0
+    assert nbformat.read(tree.notebook, as_version=4).cells[1].outputs[0].data["text/plain"] == "3"
     tree.text.write_text(TEXT.replace("1 + 1", "2 + 2", 1))
     assert tree.condition() == "text changed"
     assert tree.run() == 0

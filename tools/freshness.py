@@ -1,0 +1,126 @@
+"""What an executed notebook was made from, and what of it has changed since.
+
+A notebook is stale when one of these is no longer what it was:
+
+- its own cells;
+- the code of a module of the package that it imports, itself or through others. Comments, docstrings and empty
+  lines are not code: they cannot change what is computed;
+- the source of a function or class that it shows, to the last character;
+- any other file of the package that it opens: data, a quiz, a widget's JavaScript.
+
+Nothing else makes it stale. Python itself tells what is used: while a notebook is executed, `recorder/` listens
+in its kernel, and in every Python that the kernel starts, to what is opened and by whom.
+
+Two things go unheard. A docstring that a cell asks for leaves no trace, so a text that has `help(…)`, `…?` or
+`__doc__` in a cell counts docstrings as code. And a library may open a file without Python's knowledge; the
+package reads its own files itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import os
+import re
+import tokenize
+from functools import cache
+from pathlib import Path
+
+RECORDER = Path(__file__).resolve().parent / "recorder"
+KINDS = ("imports", "opens", "shows")
+ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\(|__doc__|\bgetdoc\b|\?\s*$", re.MULTILINE)
+
+Uses = dict[str, dict[str, str]]
+"""For each kind of use the files, a shown object with its name after a space, and a hash of each."""
+
+
+def listening(package: Path, uses: Path) -> dict[str, str]:
+    """The environment in which a process, and all that it starts, writes its use of `package` into `uses`."""
+    paths = [str(RECORDER), str(package.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "GLASSFORMER_PACKAGE": str(package),
+        "GLASSFORMER_USES": str(uses),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONPYCACHEPREFIX": "",  # compiled modules lie beside their sources
+    }
+
+
+def heard(package: Path, uses: Path, *, docstrings: bool) -> Uses:
+    """What a process wrote into `uses`, with the hash of everything as it is now."""
+    found: Uses = {kind: {} for kind in KINDS}
+    for line in sorted(set(uses.read_text(encoding="utf-8").splitlines())):
+        kind, file, name = line.split("\t")
+        use = f"{file} {name}".strip()
+        found[kind][use] = fingerprint(package, kind, use, docstrings)
+    return found
+
+
+def changed(package: Path, uses: Uses, *, docstrings: bool) -> list[str]:
+    """Those uses that are no longer what they were."""
+    return [
+        use
+        for kind in KINDS
+        for use, before in uses[kind].items()
+        if fingerprint(package, kind, use, docstrings) != before
+    ]
+
+
+def fingerprint(package: Path, kind: str, use: str, docstrings: bool) -> str:
+    """A hash of what counts in a file that is used in this way; of what is not there, an empty one."""
+    file, _, name = use.partition(" ")
+    path = package / file
+    if not path.is_file():
+        return ""
+    return _hash(
+        path.read_bytes().replace(b"\r\n", b"\n"), "opens" if docstrings and not name else kind, name
+    )
+
+
+@cache
+def _hash(content: bytes, kind: str, name: str) -> str:
+    if kind == "imports":
+        content = code_of(content.decode()).encode()
+    elif kind == "shows":
+        content = source_of(name, content.decode()).encode()
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def code_of(source: str) -> str:
+    """Python source without its comments, its docstrings and its empty lines; the same in every Python."""
+    lines = source.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            first, last = node.lineno - 1, node.end_lineno - 1
+            before = lines[first].encode()[: node.col_offset].decode()
+            after = lines[last].encode()[node.end_col_offset :].decode()
+            lines[first : last + 1] = [before + after, *[""] * (last - first)]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
+
+
+def source_of(name: str, source: str) -> str:
+    """The source of the function or class with this qualified name, decorators included; of none, nothing."""
+    nodes = [ast.parse(source)]
+    for part in name.split("."):
+        inside = [inner for node in nodes for inner in _definitions(node)]
+        nodes = [inner for inner in inside if inner.name == part]
+    lines = source.split("\n")
+    return "\n".join(
+        "\n".join(lines[min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno])
+        for node in nodes
+    )
+
+
+def _definitions(node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """The functions and classes written in a node, in an `if` or a `try` too, but not in one another."""
+    found = []
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.append(inner)
+        else:
+            found += _definitions(inner)
+    return found

@@ -1,0 +1,65 @@
+"""Write down which files of the package a process uses. Every Python that finds this on its path imports it first.
+
+`tools/freshness.py` puts it on the path of a notebook's kernel, and so of whatever that starts. Each use is one
+line of the file GLASSFORMER_USES: imports, opens or shows; the file in the package; of a source that is shown,
+the name of its function or class.
+"""
+
+import inspect
+import linecache
+import os
+import sys
+
+PACKAGE = os.environ["GLASSFORMER_PACKAGE"] + os.sep
+USES = os.open(os.environ["GLASSFORMER_USES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+IMPORTLIB = "<frozen importlib._bootstrap_external>"
+seen = set()
+
+
+def note(kind: str, path: str, name: str = "") -> None:
+    """One line in the list of uses, the first time."""
+    path = os.path.abspath(path)
+    use = (kind, path, name)
+    if path.startswith(PACKAGE) and use not in seen:
+        seen.add(use)
+        line = "\t".join((kind, path.removeprefix(PACKAGE).replace(os.sep, "/"), name)) + "\n"
+        os.write(USES, line.encode())
+
+
+def hear(event: str, arguments: tuple) -> None:
+    """What Python calls before it opens a file, whoever asks for it."""
+    if event != "open" or not isinstance(arguments[0], str | os.PathLike):
+        return
+    path, caller = os.fspath(arguments[0]), sys._getframe(1)
+    if not isinstance(path, str):
+        return
+    if caller.f_code.co_filename == IMPORTLIB:
+        if path.endswith(".pyc"):  # package/__pycache__/module.cpython-311.pyc
+            folder, compiled = os.path.split(path)
+            path = os.path.join(os.path.dirname(folder), compiled.split(".")[0] + ".py")
+        note("imports", path)
+    elif caller.f_back is None or caller.f_back.f_code.co_filename != linecache.__file__:
+        note("opens", path)
+
+
+def getlines(filename: str, *rest: object) -> list[str]:
+    """As linecache has it; a source that is read for no function or class in particular is opened."""
+    if sys._getframe(1).f_code is not PLAIN_FINDSOURCE.__code__:
+        note("opens", filename)
+    return PLAIN_GETLINES(filename, *rest)
+
+
+def findsource(shown: object) -> tuple[list[str], int]:
+    """As inspect has it, and with it getsource and getsourcelines: the way to the source of a function or class."""
+    found = PLAIN_FINDSOURCE(shown)
+    name = getattr(shown, "__qualname__", "<module>")
+    if "<" in name:  # a module, or a function made by another: all of the file
+        note("opens", inspect.getsourcefile(shown) or "")
+    else:
+        note("shows", inspect.getsourcefile(shown) or "", name)
+    return found
+
+
+PLAIN_FINDSOURCE, PLAIN_GETLINES = inspect.findsource, linecache.getlines
+inspect.findsource, linecache.getlines = findsource, getlines
+sys.addaudithook(hear)
