@@ -3,16 +3,23 @@
     python3 tools/environment.py     make it, or find in an instant that it is already right
 
 VENV in the environment puts it elsewhere. Only the standard library is used: there is nothing else yet.
+
+uv installs where it is there, and pip where it is not, or where uv fails. On Linux without an NVIDIA GPU, PyTorch
+comes from PyTorch's own index, without gigabytes of CUDA, if that index answers; else from PyPI, like the rest.
+Where the reader's settings name an index for pip or for uv, it is their tool and their index that are used.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import urllib.request
 import venv
 from pathlib import Path
 
@@ -20,11 +27,17 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = Path(os.environ.get("VENV", ROOT / ".venv")).resolve()
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "glassformer-stamp"
+REQUIREMENTS = ROOT / "requirements.txt"
+CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
+INDEX_SETTINGS = {  # what in a reader's environment says where packages come from
+    "pip": "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_NO_INDEX",
+    "uv": "UV_INDEX UV_DEFAULT_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_NO_INDEX UV_OFFLINE UV_TORCH_BACKEND",
+}
 
 
 def wanted() -> str:
     """What the environment is made from. It is made again when any of this changes."""
-    parts = [(ROOT / name).read_bytes() for name in ("requirements.txt", "pyproject.toml")]
+    parts = [path.read_bytes() for path in (REQUIREMENTS, ROOT / "pyproject.toml")]
     return hashlib.sha256(b"\0".join([*parts, str(ROOT).encode(), sys.version.encode()])).hexdigest()
 
 
@@ -38,11 +51,75 @@ def ready() -> bool:
     )
 
 
-def has_pip() -> bool:
-    """Whether .venv has a Python that has pip."""
-    if not PYTHON.exists():
+def has_pip(python: Path = PYTHON) -> bool:
+    """Whether a Python is there and has pip; if not said otherwise, the one in .venv."""
+    if not python.exists():
         return False
-    return subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode == 0
+    return subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0
+
+
+def names_an_index(tool: str) -> bool:
+    """Whether the reader's settings say where `tool` is to find packages: in the environment, or in pip's files."""
+    if any(os.environ.get(name) for name in INDEX_SETTINGS[tool].split()):
+        return True
+    python = next(filter(has_pip, (PYTHON, Path(sys.executable))), None)
+    if tool != "pip" or python is None:
+        return False
+    listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+    return re.search(r"\.(extra-index-url|index-url|no-index)=", listed) is not None
+
+
+def tools() -> list[str]:
+    """What can make the environment, the best first. uv knows nothing of what is set for pip, so that is pip's."""
+    if shutil.which("uv") is None or (names_an_index("pip") and not names_an_index("uv")):
+        return ["pip"]
+    return ["uv", "pip"]
+
+
+def has_nvidia_gpu() -> bool:
+    """Whether this Linux has NVIDIA's driver; WSL has the one of its Windows."""
+    return any(map(os.path.exists, ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")))
+
+
+def answers(address: str, seconds: float = 4) -> bool:
+    """Whether an address gives an answer soon. A thread asks, because finding a host may outlast any time limit."""
+    heard = []
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=seconds).close()
+            heard.append(address)
+        except OSError:  # there is no network, no such host, or no such page
+            pass
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return bool(heard)
+
+
+def wants_cpu_build(tool: str) -> bool:
+    """Whether PyTorch is to come from its own index of CPU builds. PyPI's are that already, but for Linux."""
+    return (
+        sys.platform == "linux"
+        and not has_nvidia_gpu()
+        and not names_an_index(tool)
+        and answers(f"{CPU_BUILDS}/torch/")
+    )
+
+
+def install(tool: str) -> bool:
+    """Install into .venv what requirements.txt pins, and the package. Whether that worked."""
+    command = {
+        "uv": ["uv", "pip", "install", "--quiet", "--python", str(PYTHON)],
+        "pip": [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"],
+    }[tool]
+    if wants_cpu_build(tool):
+        # 2.13.0+cpu is a 2.13.0 to what follows. Should this fail, what follows installs PyPI's.
+        torch = re.search(r"^torch==\S+", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)[0]
+        subprocess.run([*command, "--no-deps", "--index-url", CPU_BUILDS, torch])
+    steps = [["-r", str(REQUIREMENTS)], ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]]
+    return all(subprocess.run([*command, *step]).returncode == 0 for step in steps)
 
 
 def apt_install(*packages: str) -> None:
@@ -74,7 +151,19 @@ def lend_pip() -> None:
                 )
 
 
-def create() -> None:
+def create(tool: str) -> bool:
+    """Make .venv where there is none that `tool` can install into. Whether there is one now."""
+    if tool == "pip":
+        if not has_pip():
+            create_with_pip()
+        return True
+    if not PYTHON.exists():
+        shutil.rmtree(VENV, ignore_errors=True)
+        subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, str(VENV)])
+    return PYTHON.exists()
+
+
+def create_with_pip() -> None:
     """Make .venv with pip in it: by venv itself; with Debian's package for it; else with a borrowed pip."""
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     for prepare in (lambda: None, lambda: apt_install(package)):
@@ -102,17 +191,12 @@ def main() -> None:
         os.execv(newer, [newer, *sys.argv])
     if ready():
         return
-    if not has_pip():
-        print(f"Making {VENV} …", flush=True)
-        create()
-    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check"]
-    print("Installing what requirements.txt pins; the first time takes some minutes …", flush=True)
-    try:
-        subprocess.run([*pip, "--quiet", "-r", str(ROOT / "requirements.txt")], check=True)
-        subprocess.run([*pip, "--quiet", "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
-    except subprocess.CalledProcessError as error:
-        sys.exit(error.returncode)
-    STAMP.write_text(wanted())
+    for tool in tools():
+        print(f"Making {VENV} with {tool}; the first time takes some minutes …", flush=True)
+        if create(tool) and install(tool):
+            STAMP.write_text(wanted())
+            return
+    sys.exit("The environment could not be made; what was in the way is said above.")
 
 
 if __name__ == "__main__":
