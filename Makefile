@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab test book notebooks ledger bench experiments models environment
+.PHONY: lab check test book notebooks ledger bench experiments models environment
 
 lab: environment  ## read, run and practise, in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/exercises/*.ipynb >/dev/null
 	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
 
-test: environment  ## everything that CI runs
-	@$(VENV)/bin/python tools/test.py
+check: environment  ## style, types, contracts, freshness, unit tests: a minute and a half
+	@$(VENV)/bin/python tools/check.py
+
+test: environment  ## everything that CI runs; CHAPTER=07 for what belongs to one chapter
+	@$(VENV)/bin/python tools/test.py $(if $(CHAPTER),--chapter $(CHAPTER))
 
 book: environment  ## the static site, from the stored notebooks
 	@$(VENV)/bin/python tools/book.py

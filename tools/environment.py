@@ -116,8 +116,8 @@ def install(tool: str) -> bool:
     }[tool]
     if wants_cpu_build(tool):
         # 2.13.0+cpu is a 2.13.0 to what follows. Should this fail, what follows installs PyPI's.
-        torch = re.search(r"^torch==\S+", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)[0]
-        subprocess.run([*command, "--no-deps", "--index-url", CPU_BUILDS, torch])
+        torch = re.findall(r"^torch==\S+", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)
+        subprocess.run([*command, "--no-deps", "--index-url", CPU_BUILDS, *torch])
     steps = [["-r", str(REQUIREMENTS)], ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]]
     return all(subprocess.run([*command, *step]).returncode == 0 for step in steps)
 

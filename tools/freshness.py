@@ -31,6 +31,7 @@ RECORDER = Path(__file__).resolve().parent / "recorder"
 KINDS = ("imports", "opens", "shows")
 ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\(|__doc__|\bgetdoc\b|\?\s*$", re.MULTILINE)
 
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Uses = dict[str, dict[str, str]]
 """For each kind of use the files, a shown object with its name after a space, and a hash of each."""
 
@@ -95,31 +96,32 @@ def code_of(source: str) -> str:
             lines[row - 1] = lines[row - 1][:column]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
-            first, last = node.lineno - 1, node.end_lineno - 1
+            first, end = node.lineno - 1, node.end_lineno or node.lineno
             before = lines[first].encode()[: node.col_offset].decode()
-            after = lines[last].encode()[node.end_col_offset :].decode()
-            lines[first : last + 1] = [before + after, *[""] * (last - first)]
+            after = lines[end - 1].encode()[node.end_col_offset :].decode()
+            lines[first:end] = [before + after, *[""] * (end - first - 1)]
     return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def source_of(name: str, source: str) -> str:
     """The source of the function or class with this qualified name, decorators included; of none, nothing."""
-    nodes = [ast.parse(source)]
-    for part in name.split("."):
-        inside = [inner for node in nodes for inner in _definitions(node)]
-        nodes = [inner for inner in inside if inner.name == part]
+    outer, *inner = name.split(".")
+    found = [node for node in _definitions(ast.parse(source)) if node.name == outer]
+    for part in inner:
+        found = [node for parent in found for node in _definitions(parent) if node.name == part]
     lines = source.split("\n")
-    return "\n".join(
-        "\n".join(lines[min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno])
-        for node in nodes
-    )
+    return "\n".join("\n".join(lines[_first_line(node) - 1 : node.end_lineno]) for node in found)
 
 
-def _definitions(node: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+def _first_line(node: Definition) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _definitions(node: ast.AST) -> list[Definition]:
     """The functions and classes written in a node, in an `if` or a `try` too, but not in one another."""
-    found = []
+    found: list[Definition] = []
     for inner in ast.iter_child_nodes(node):
-        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(inner, Definition):
             found.append(inner)
         else:
             found += _definitions(inner)

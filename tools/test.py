@@ -1,51 +1,86 @@
-"""Everything that CI runs, in one go: style, package, notebooks, site, browser, JupyterLab.
+"""Everything that CI runs, in one go: style, types, package, notebooks, site, browser, JupyterLab.
 
-Ends with pytest's own summary, or, where no browser could be had, with a line that says so; in CI that fails.
+    python tools/test.py                 all of it
+    python tools/test.py --chapter 07    what whoever writes chapter 07 can break: its notebooks, cell by cell, its
+                                         exercises, its pages on the site, the quizzes, all links
+
+Other arguments are pytest's. Ends with pytest's own summary, or, where no browser could be had, with a line that
+says so; in CI that fails.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import browser
-import ledger
+sys.path.append(str(Path(__file__).resolve().parent.parent))  # as a file it has only tools/ on its path
+
+from tools import browser, check, ledger, notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTHON = sys.executable
+EVERYTHING = ["tests", "notebooks"]
+
+
+def of_chapter(number: str) -> list[str]:
+    """What pytest is told for the tests of one chapter: by its number, and by the names of its exercises.
+
+    Raises:
+        ValueError: there is no such chapter.
+    """
+    texts = [text for text, _ in notebooks.pairs() if text.name.startswith(f"{number}-")]
+    if not texts:
+        known = sorted({text.name[:2] for text, _ in notebooks.pairs() if text.name[:2].isdigit()})
+        raise ValueError(f"chapter={number!r} is not there; those that are: {', '.join(known)}")
+    names = {
+        name for text in texts for name in re.findall(r'check\("([\w.]+)"', text.read_text(encoding="utf-8"))
+    }
+    rooms = ["notebooks", "tests/notebooks", "tests/exercises", "tests/site", "tests/widgets/test_quiz.py"]
+    return [*rooms, "-k", " or ".join([f"{number}-", *sorted(names), "quizzes", "link_within"])]
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the tests.")
+    parser.add_argument("--chapter", help="two digits: only the tests of this chapter")
+    options, others = parser.parse_known_args()
+    try:
+        chosen = of_chapter(options.chapter) if options.chapter else EVERYTHING
+    except ValueError as error:
+        parser.error(str(error))
     in_ci = os.environ.get("CI", "").lower() in ("1", "true")
+    whole = not (options.chapter or others)
     with tempfile.TemporaryDirectory() as scratch:
-        # Nothing that the tester has solved or set may show in what is compared.
-        environment = os.environ | {
-            "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
-            "IPYTHONDIR": str(Path(scratch) / "ipython"),
-            "OMP_NUM_THREADS": "1",
-            "GLASSFORMER_LEDGER": scratch,
-        }
+        environment = check.settings(scratch) | {"GLASSFORMER_LEDGER": scratch}
         chromium = browser.ensure()
         if chromium:
             environment["GLASSFORMER_BROWSER"] = chromium
-        style = [
-            subprocess.run([PYTHON, "-m", "ruff", *arguments, "."], cwd=ROOT).returncode
-            for arguments in (["check"], ["format", "--check"])
+        failed = check.failures(check.STATIC)
+        pytest = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n",
+            "2",
+            "--dist",
+            "loadfile",
+            "--nbval",
+            *chosen,
+            *others,
         ]
-        pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadfile", "--nbval", "tests", "notebooks"]
-        tests = subprocess.run([*pytest, *sys.argv[1:]], cwd=ROOT, env=environment).returncode
+        tests = subprocess.run(pytest, cwd=ROOT, env=environment).returncode
         # Only a whole run has compared everything; one that failed has more pressing news.
-        fault = ledger.check(Path(scratch)) if tests == 0 and not sys.argv[1:] else None
-    if any(style):
-        print("ruff found something to mend: see above pytest's report.")
+        fault = ledger.check(Path(scratch)) if whole and tests == 0 else None
+    if failed:
+        print(f"To mend: {', '.join(failed)}. What they say is above pytest's report.")
     if fault:
         print(fault)
     if not chromium:
         print("The browser checks did not run: no Chromium or Chrome was found, and none could be installed.")
-    return int(any(style) or tests != 0 or fault is not None or (in_ci and not chromium))
+    return int(bool(failed) or tests != 0 or fault is not None or (in_ci and not chromium))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+"""What can be said of a change in a minute and a half: style, types, contracts, freshness, and the unit tests.
+
+python tools/check.py             all of it
+python tools/check.py --static    without the tests
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+
+# What reads the project and runs none of it, and the command that says so; add a linter as a line of this.
+STATIC = {
+    "style": [PYTHON, "-m", "ruff", "check", "."],
+    "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
+    "types": [PYTHON, "-m", "pyrefly", "check", "--python-interpreter-path", PYTHON, "--summary=none"],
+    "contracts": [PYTHON, "-c", "import sys; from importlinter import cli; sys.exit(cli.lint_imports())"],
+    "freshness": [PYTHON, "tools/notebooks.py", "--check"],
+}
+# Left to `make test`: a browser, transformers, training, notebooks, and tests that run other tests.
+SLOW = [
+    "tests/widgets",
+    "tests/site",
+    "tests/lab",
+    "tests/notebooks",
+    "tests/huggingface",
+    "tests/generation/test_transformers.py",
+    "tests/training",
+    "tests/experiments",
+    "tests/test_bugs.py",
+    "tests/test_shipped.py",
+    "tests/test_cli.py",
+]
+UNITS = [PYTHON, "-m", "pytest", "-q", "-n", "2", "tests", *(f"--ignore={path}" for path in SLOW)]
+
+
+def settings(scratch: str) -> dict[str, str]:
+    """The environment of all tests: nothing that the tester has solved or set may show in what is compared."""
+    return os.environ | {
+        "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
+        "IPYTHONDIR": str(Path(scratch) / "ipython"),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def failures(commands: dict[str, list[str]], environment: dict[str, str] | None = None) -> list[str]:
+    """Run commands in the project's folder, all of them; the names of those that fail. Success stays quiet."""
+    failed = []
+    for name, command in commands.items():
+        start = time.monotonic()
+        run = subprocess.run(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        print(f"{name}: {'FAILED' if run.returncode else 'ok'}, {time.monotonic() - start:.1f} s", flush=True)
+        if run.returncode:
+            failed.append(name)
+            print(run.stdout, flush=True)
+    return failed
+
+
+def main() -> int:
+    failed = failures(STATIC)
+    if sys.argv[1:] != ["--static"]:
+        with tempfile.TemporaryDirectory() as scratch:
+            failed += failures({"unit tests": UNITS}, settings(scratch))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
