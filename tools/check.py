@@ -24,16 +24,19 @@ STATIC = {
     "contracts": [PYTHON, "-c", "import sys; from importlinter import cli; sys.exit(cli.lint_imports())"],
     "freshness": [PYTHON, "tools/notebooks.py", "--check"],
 }
-# Left to `make test`: a browser, transformers, training, notebooks, and tests that run other tests.
+# Left to `make test`: a browser, notebooks, transformers, long texts, training, finite differences, answers that
+# never end, and tests that run other tests.
 SLOW = [
     "tests/widgets",
     "tests/site",
     "tests/lab",
     "tests/notebooks",
     "tests/huggingface",
-    "tests/generation/test_transformers.py",
+    "tests/generation",
     "tests/training",
     "tests/experiments",
+    "tests/layers/test_gradients.py",
+    "tests/exercises/test_hostile.py",
     "tests/test_bugs.py",
     "tests/test_shipped.py",
     "tests/test_cli.py",
