@@ -1,20 +1,29 @@
-"""Every exercise of the book: right answers pass, wrong ones fail with a message that names the mistake."""
+"""Every exercise of the book: right answers pass, wrong ones fail with a message that names the mistake.
+
+The classic mistakes of a chapter are run as answers here; `answers_NN.py` has right answers unlike the book's, and
+what goes wrong in other ways.
+"""
 
 import re
+import warnings
 from pathlib import Path
 
 import pytest
 
 from glassformer.exercises import exercises
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
+from glassformer.exercises.catalogue import catalogue
 
 from .answers_04 import ANSWERS as ANSWERS_04
 
 ALL = [ANSWERS_04]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]
+MISTAKES = [(exercise, mistake) for exercise in exercises() for mistake in exercise.mistakes]
 
 BY_NAME = {exercise.name: exercise for exercise in exercises()}
+CHAPTERS = sorted({prose.chapter for prose in catalogue().values()})
+EXERCISES = pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 NOTEBOOKS = Path(__file__).parents[2] / "book" / "chapters" / "exercises"
 SECONDS = 60.0  # the machine that tests may be busy; the checks themselves take milliseconds
 
@@ -23,7 +32,7 @@ def of(answer):
     return f"{answer.exercise}-{answer.function.__name__}"
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+@EXERCISES
 def test_the_reference_is_right(exercise):
     outcome = attempt(exercise, exercise.reference, SECONDS)
     assert (outcome.status, outcome.message) == (RIGHT, "")
@@ -42,7 +51,16 @@ def test_a_wrong_answer_is_told_its_own_mistake(mutant):
     assert mutant.says in outcome.message
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=lambda value: value.name)
+def test_a_classic_mistake_is_named_and_no_other(exercise, mistake):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what NumPy says of a mistake is not for whoever made another
+        outcome = attempt(exercise, mistake.function, SECONDS)
+    assert outcome.status == WRONG
+    assert outcome.message.endswith(mistake.says)
+
+
+@EXERCISES
 def test_the_notebooks_stub_is_not_attempted(exercise):
     stub = _stub(exercise)
     outcome = attempt(exercise, stub, SECONDS)
@@ -50,48 +68,64 @@ def test_the_notebooks_stub_is_not_attempted(exercise):
     assert stub.__name__ == exercise.reference.__name__
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
+@EXERCISES
 def test_an_exercise_is_complete(exercise):
-    name = exercise.name
-    assert len(exercise.hints) == 3
-    assert len(set(exercise.hints)) == 3
-    assert all(hint.strip() for hint in exercise.hints)
+    name, prose = exercise.name, exercise.prose
+    assert len(prose.hints) == 3
+    assert len(set(prose.hints)) == 3
+    assert all(hint.strip() for hint in prose.hints)
     assert len(exercise.checks) >= 3
     assert len({check.title for check in exercise.checks}) == len(exercise.checks)
-    assert exercise.difficulty in (1, 2, 3)
-    assert exercise.minutes > 0
-    assert exercise.source
-    assert exercise.why
+    assert all(check.steps for check in exercise.checks)
+    assert prose.difficulty in (1, 2, 3)
+    assert prose.minutes > 0
+    assert prose.source
+    assert prose.why
+    assert set(prose.builds_on) <= set(catalogue())
     assert sum(answer.exercise == name for answer in ALTERNATIVES) >= 1
-    assert sum(mutant.exercise == name for mutant in MUTANTS) >= 3
+    assert len(exercise.mistakes) >= 3
 
 
-@pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
-def test_an_exercise_is_in_its_practice_notebook(exercise):
-    text = _practice(exercise.chapter)
-    section = _section(exercise)
-    assert text.count(f'= check("{exercise.name}", ') == 1
-    assert exercise.stars in section
-    assert f"{exercise.minutes} minutes" in section
-    assert f'hint("{exercise.name}")' in section
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_sentence_belongs_to_a_mistake(chapter):
+    listed = [exercise for exercise in exercises() if exercise.prose.chapter == chapter]
+    shared = set.intersection(*(set(exercise.prose.mistakes) for exercise in listed))
+    made = {exercise.name: {mistake.name for mistake in exercise.mistakes} for exercise in listed}
+    for exercise in listed:
+        assert set(exercise.prose.mistakes) - made[exercise.name] <= shared
+        assert not any("{" in mistake.says for mistake in exercise.mistakes)
+    assert shared <= set.union(*made.values())
 
 
-def test_the_practice_notebook_has_no_other_exercises():
-    for chapter in {exercise.chapter for exercise in exercises()}:
-        asked = re.findall(r'^\w+ = check\("([^"]+)"', _practice(chapter), re.MULTILINE)
-        assert asked == [exercise.name for exercise in exercises() if exercise.chapter == chapter]
+@EXERCISES
+def test_a_practice_notebook_says_what_the_data_says(exercise):
+    prose = exercise.prose
+    heading, _, body = _section(exercise).partition("\n")
+    assert heading.endswith(f" · {prose.title}")
+    line = f'*{prose.stars} · {prose.minutes} minutes · {prose.source} · stuck? `hint("{prose.name}")`*'
+    assert " ".join(body.strip().partition("\n\n")[0].split()) == line
+    for name in prose.builds_on:
+        assert f'mine("{name}")' in _practice(prose.chapter)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_practice_notebook_has_every_exercise_in_order_and_no_other(chapter):
+    text = _practice(chapter)
+    asked = re.findall(r'^\w+ = check\("([^"]+)"', text, re.MULTILINE)
+    assert asked == [prose.name for prose in catalogue().values() if prose.chapter == chapter]
+    headings = re.findall(r"^## (\d+) · ", text, re.MULTILINE)
+    assert headings == [str(number + 1) for number in range(len(asked))]
 
 
 def _practice(chapter):
-    (path,) = NOTEBOOKS.glob(f"{chapter:02d}-*.md")
+    (path,) = NOTEBOOKS.glob(f"{chapter}-*.md")
     return path.read_text(encoding="utf-8")
 
 
 def _section(exercise):
     """The part of the notebook under the exercise's own heading."""
-    parts = re.split(r"^## ", _practice(exercise.chapter), flags=re.MULTILINE)
+    parts = re.split(r"^## ", _practice(exercise.prose.chapter), flags=re.MULTILINE)
     (section,) = [part for part in parts if f'= check("{exercise.name}"' in part]
-    assert exercise.title in section.splitlines()[0]
     return section
 
 

@@ -7,13 +7,14 @@ from html.parser import HTMLParser
 import pytest
 from IPython.display import display
 
-from glassformer.exercises import check, commands, exercises, hint, progress, reveal
+from glassformer.exercises import check, exercises, hint, progress, reveal
+from glassformer.exercises.catalogue import catalogue, find
 from glassformer.exercises.verdict import BAR, Panel, Table
 
 
 def test_hints_come_one_by_one_and_the_last_one_stays(shown):
     name = "positions.rotary"
-    hints = commands._EXERCISES[name].hints
+    hints = list(catalogue()[name].hints)
     for _ in range(4):
         hint(name)
     assert [panel.headline for panel in shown] == [f"`{name}`: hint {n} of 3" for n in (1, 2, 3, 3)]
@@ -30,7 +31,7 @@ def test_the_answer_is_the_packages_own_source(exercise, shown):
     (panel,) = shown
     assert panel.code.startswith(inspect.getsource(exercise.reference))
     assert exercise.reference.__module__.startswith("glassformer.")
-    assert panel.lines == [("", exercise.why)]
+    assert panel.lines == [("", exercise.prose.why)]
     for part in exercise.built_on:
         assert inspect.getsource(part) in panel.code
         assert part.__name__ in inspect.getsource(exercise.reference) or inspect.isclass(part)
@@ -46,10 +47,10 @@ def test_an_unknown_name_is_met_with_close_ones(command, shown):
 
 
 def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
-    everything = sum(exercise.minutes for exercise in exercises())
+    everything = sum(prose.minutes for prose in catalogue().values())
     progress()
     assert shown[-1].closing == f"0 of 15 done; about {everything} minutes left."
-    check("positions.wavelengths", commands._EXERCISES["positions.wavelengths"].reference)
+    check("positions.wavelengths", find("positions.wavelengths").reference)
     check("positions.rotary", lambda x, base=1e4: x)
     reveal("positions.layout")
     reveal("positions.rotary")

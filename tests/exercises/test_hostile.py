@@ -16,7 +16,8 @@ import torch
 
 from glassformer.exercises import check, commands, exercises, timelimit
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
-from glassformer.exercises.exercise import Exercise
+from glassformer.exercises.catalogue import find
+from glassformer.exercises.exercise import Exercise, Prose
 from glassformer.exercises.expect import Wrong, expect
 
 AMPLE = 60.0  # seconds; no test comes near this limit but by a clock that jumps
@@ -28,10 +29,8 @@ def double(x):
 
 
 def exercise_of(*checks):
-    exercise = Exercise(
-        name="test.double", chapter=4, title="t", source="s", difficulty=1, minutes=1, hints=("a", "b", "c"),
-        reference=double, why="w",
-    )  # fmt: skip
+    prose = Prose("test.double", "04", "t", "s", 1, 1, why="w", hints=("a", "b", "c"), mistakes={})
+    exercise = Exercise(prose, double)
     for number, function in enumerate(checks):
         exercise.check(f"check {number}")(function)
     return exercise
@@ -64,14 +63,14 @@ def test_a_right_function_comes_back(shown):
         return x + table[: x.shape[-2]]
 
     assert check("positions.learned", mine) is mine
-    assert shown[0].headline == "`positions.learned`: right, all 5 checks pass"
+    assert shown[0].headline == "`positions.learned`: right, all 6 checks pass"
 
 
 @pytest.mark.parametrize(
     "function", [lambda x, table: None, lambda x, table: x, lambda: 1, 7, None, "f", [len]]
 )
 def test_anything_else_is_replaced_by_the_reference(function, shown):
-    reference = next(e.reference for e in exercises() if e.name == "positions.learned")
+    reference = find("positions.learned").reference
     assert check("positions.learned", function) is reference
     assert len(shown) == 1
 
@@ -82,7 +81,7 @@ def test_checks_run_in_order_and_stop_at_the_first_that_fails(shown):
     marks = [mark for mark, _ in panel.lines]
     assert marks == ["✓", "✗", "·", "·", "·", "·", "·", "·", ""]
     assert panel.headline == "`positions.sinusoidal`: not yet, 1 of 8 checks pass"
-    assert panel.lines[1][1].endswith("row 0 should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros.")
+    assert panel.lines[1][1].endswith("should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros.")
 
 
 def test_an_unknown_name_lists_close_ones_and_returns_what_it_was_given(shown):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from glassformer.exercises.expect import Wrong, expect, expect_error, expect_parts, place, show
+from glassformer.exercises.expect import Wrong, expect, expect_error, expect_parts, expect_row, place, show
 
 
 def said(*args, **kwargs):
@@ -37,11 +37,39 @@ def test_numbers_get_the_digits_it_takes_to_tell_them_apart():
     assert said(np.float64(1 + 1e-9), 1.0, "it") == "it should be 1; yours is 1.000000001."
 
 
-def test_a_mistake_is_explained_only_where_it_is_the_one():
-    mistakes = ((np.array([2.0, 1.0]), "swapped"), (np.array([0.0, 0.0]), "forgotten"))
-    assert said(np.array([2.0, 1.0]), [1.0, 2.0], "it", *mistakes).endswith(" swapped")
-    assert said(np.array([0.0, 0.0]), [1.0, 2.0], "it", *mistakes).endswith(" forgotten")
-    assert said(np.array([9.0, 9.0]), [1.0, 2.0], "it", *mistakes).endswith("[9, 9].")
+def test_what_the_right_value_is_can_be_said():
+    assert said(0.5, 1.0, "it", being="sin 90°") == "it should be sin 90°, 1; yours is 0.5."
+    big = np.arange(1.0, 10.0)
+    assert said(-big, big, "it", being="rising").startswith(
+        "it should be rising: [0] should be 1; yours is -1"
+    )
+    assert said(0.5, 1.0, "it", advice="Try again.") == "it should be 1; yours is 0.5. Try again."
+
+
+def test_two_failures_are_alike_at_the_same_place_over_the_same_value():
+    def failure(got, what="it"):
+        with pytest.raises(Wrong) as caught:
+            expect(got, [1.0, 2.0], what)
+        return caught.value
+
+    one = failure(np.array([2.0, 1.0]))
+    assert one.like(failure(np.array([2.0, 1.0 + 1e-12])))
+    assert one.like(failure(np.array([2, 1])))
+    assert not one.like(failure(np.array([2.0, 1.0 + 1e-6])))
+    assert not one.like(failure(np.array([2.0, 1.0]), "something else"))
+    assert not one.like(failure(np.array([[2.0, 1.0]])))
+    assert not one.like(failure([2.0, 1.0]))
+    assert not Wrong("no place").like(Wrong("no place"))
+
+
+def test_one_row_of_an_array():
+    table = np.array([[1.0, 2.0], [3.0, 4.0]])
+    expect_row(table, 1, [3.0, 4.0], "it", axes="T D")
+    with pytest.raises(Wrong, match=r"^row 1 of it should be \[3, 5\]; yours is \[3, 4\]\.$"):
+        expect_row(table, 1, [3.0, 5.0], "it")
+    for odd in (table[0], table[:1], np.zeros((2, 2, 2))):
+        with pytest.raises(Wrong, match="there is no row 1 of 2 numbers in it"):
+            expect_row(odd, 1, [3.0, 4.0], "it")
 
 
 @pytest.mark.parametrize(
@@ -82,16 +110,20 @@ def test_parts():
 
 
 def test_an_expected_error():
-    def no(kind):
-        raise kind("because")
+    def no(error):
+        raise error
 
-    assert str(expect_error(lambda: no(ValueError), ValueError, "it")) == "because"
-    with pytest.raises(Wrong, match="yours raised KeyError"):
-        expect_error(lambda: no(KeyError), ValueError, "it")
+    expect_error(lambda: no(ValueError("12 > 10")), "it", names=(12, 10))
+    expect_error(lambda: no(KeyError("because")), "it", kind=KeyError)
+    with pytest.raises(Wrong, match="should raise ValueError; yours raised KeyError"):
+        expect_error(lambda: no(KeyError("because")), "it")
     with pytest.raises(Wrong, match="yours quietly returned an int, 3"):
-        expect_error(lambda: 3, ValueError, "it")
+        expect_error(lambda: 3, "it")
     with pytest.raises(Wrong, match=r"^because$"):
-        expect_error(lambda: no(Wrong), ValueError, "it")
+        expect_error(lambda: no(Wrong("because")), "it")
+    for vague in ("too long", "12 are too many", "error 1210"):
+        with pytest.raises(Wrong, match="the message should name 12 and 10"):
+            expect_error(lambda: no(ValueError(vague)), "it", names=(12, 10))  # noqa: B023
 
 
 def test_show_and_place():

@@ -7,12 +7,12 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .exercise import Exercise
+from .exercise import Exercise, Step
 from .expect import Wrong, as_numbers, is_tensor
 from .timelimit import OutOfTime, Stop, call_within
 
@@ -32,16 +32,19 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
     """Run the checks in order until one fails. Raises nothing that `function` could cause."""
     learner = _Learner(function)
     passed: list[str] = []
+    failed: list[tuple[Step, Wrong]] = []
 
     def run() -> Outcome:
         for check in exercise.checks:
             try:
-                check.function(learner)
+                for step in check.steps:
+                    step(learner)
             except Stop:
                 raise
             except _NotAttempted as stub:
                 return Outcome(STUB, 0, str(stub))
             except Wrong as wrong:
+                failed.append((step, wrong))
                 return Outcome(WRONG, len(passed), str(wrong))
             except BaseException as error:  # sys.exit() and KeyboardInterrupt too: the notebook runs on
                 return Outcome(WRONG, len(passed), _raised(error))
@@ -50,8 +53,12 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
 
     with _untouched_randomness():
         try:
-            return call_within(seconds, run)
+            outcome = call_within(seconds, run)
+            named = failed and call_within(seconds, lambda: recognised(exercise, *failed[0]))
+            return replace(outcome, message=f"{failed[0][1].message} {named}") if named else outcome
         except OutOfTime as late:
+            if failed:  # the verdict stands; only a name for the mistake was not found in time
+                return Outcome(WRONG, len(passed), str(failed[0][1]))
             what = (
                 "and was stopped. Is there a loop whose condition never becomes false?"
                 if late.stopped
@@ -60,6 +67,23 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
             return Outcome(WRONG, len(passed), f"your function was still running after {seconds:g} s {what}")
         except KeyboardInterrupt:
             return Outcome(INTERRUPTED, len(passed), "you interrupted it; nothing was decided.")
+
+
+def recognised(exercise: Exercise, step: Step, wrong: Wrong) -> str:
+    """What is to be said of the first classic mistake that fails this step in the same way, or nothing.
+
+    A mistake is put to the very step that the learner failed. One that passes it, since on these arguments
+    it gives what is right, can never be named.
+    """
+    for mistake in exercise.mistakes:
+        try:
+            step(_Learner(mistake.function))
+        except Wrong as same:
+            if wrong.like(same):
+                return mistake.says
+        except Exception:  # it cannot be put to this step: it is not the one
+            continue
+    return ""
 
 
 class _NotAttempted(Exception):  # noqa: N818 - the learner has made no error

@@ -2,29 +2,27 @@
 
 import difflib
 import inspect
+import itertools
 from typing import Any
 
 from IPython.display import display
 
-from . import chapter04
 from .attempt import INTERRUPTED, RIGHT, STUB, Outcome, attempt
-from .exercise import Exercise
+from .catalogue import catalogue, chapter_title, find
+from .exercise import Exercise, Prose
 from .expect import describe
 from .record import Record
 from .verdict import Panel, Table
 
 SECONDS = 5.0
 
-CHAPTERS = {4: ("Putting order in", chapter04.EXERCISES)}
-
-_EXERCISES = {exercise.name: exercise for _, listed in CHAPTERS.values() for exercise in listed}
 _record = Record()
 _hints_given: dict[str, int] = {}
 
 
 def exercises() -> list[Exercise]:
-    """Every exercise of the book, in order."""
-    return list(_EXERCISES.values())
+    """Every exercise of the book, in order; imports all chapters' checks."""
+    return [find(name) for name in catalogue()]
 
 
 def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
@@ -39,10 +37,10 @@ def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
         function: yours, without parentheses: ``check("positions.sinusoidal", sinusoidal)``.
         seconds: how long all checks together may take.
     """
-    exercise = _EXERCISES.get(name) if isinstance(name, str) else None
-    if exercise is None:
+    if _prose(name) is None:
         _show(_unknown(name))
         return function
+    exercise = find(name)
     try:
         if not callable(function):
             _show(_not_a_function(exercise, function))
@@ -61,40 +59,46 @@ def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
 
 def hint(name: Any) -> None:
     """Show the next hint for an exercise; there are three, each giving away more."""
-    exercise = _EXERCISES.get(name) if isinstance(name, str) else None
-    if exercise is None:
+    prose = _prose(name)
+    if prose is None:
         return _show(_unknown(name))
-    total = len(exercise.hints)
+    total = len(prose.hints)
     number = min(_hints_given.get(name, 0), total - 1)
     _hints_given[name] = number + 1
     after = f'That was the last one. `reveal("{name}")` shows the answer.' if number + 1 == total else ""
-    lines = [("", exercise.hints[number]), *([("", after)] if after else [])]
+    lines = [("", prose.hints[number]), *([("", after)] if after else [])]
     return _show(Panel(f"`{name}`: hint {number + 1} of {total}", lines))
 
 
 def reveal(name: Any) -> None:
     """Show the book's own answer: its source, and one line on why it works. `progress` remembers."""
-    exercise = _EXERCISES.get(name) if isinstance(name, str) else None
-    if exercise is None:
+    if _prose(name) is None:
         return _show(_unknown(name))
+    exercise = find(name)
     sources = [inspect.getsource(part) for part in (exercise.reference, *exercise.built_on)]
     _record.mark(name, "revealed")
-    return _show(Panel(f"`{name}`: the book's answer", [("", exercise.why)], code="\n\n".join(sources)))
+    return _show(Panel(f"`{name}`: the book's answer", [("", exercise.prose.why)], code="\n\n".join(sources)))
 
 
 def progress() -> None:
     """Show what is done, tried, revealed and left, chapter by chapter, and how many minutes that is."""
     marks = _record.load()
-    for number, (title, listed) in CHAPTERS.items():
-        states = {exercise.name: _state(marks.get(exercise.name, {})) for exercise in listed}
-        rows = [(e.name, e.title, e.stars, f"{e.minutes} min", states[e.name]) for e in listed]
-        left = [exercise for exercise in listed if not marks.get(exercise.name, {}).get("done")]
+    for chapter, group in itertools.groupby(catalogue().values(), key=lambda prose: prose.chapter):
+        listed = list(group)
+        rows = [
+            (prose.name, prose.title, prose.stars, f"{prose.minutes} min", _state(marks.get(prose.name, {})))
+            for prose in listed
+        ]
+        left = [prose.minutes for prose in listed if not marks.get(prose.name, {}).get("done")]
         closing = f"{len(listed) - len(left)} of {len(listed)} done"
-        closing += (
-            f"; about {sum(e.minutes for e in left)} minutes left." if left else ". The chapter is yours."
-        )
+        closing += f"; about {sum(left)} minutes left." if left else ". The chapter is yours."
         heads = ("exercise", "what it asks", "difficulty", "time", "state")
-        _show(Table(f"Chapter {number:02d}, {title}", heads, rows, closing))
+        _show(Table(f"Chapter {chapter}, {chapter_title(chapter)}", heads, rows, closing))
+
+
+def _prose(name: Any) -> Prose | None:
+    """What the exercise of that name says, if there is one."""
+    return catalogue().get(name) if type(name) is str else None
 
 
 def _state(flags: dict[str, bool]) -> str:
@@ -104,19 +108,19 @@ def _state(flags: dict[str, bool]) -> str:
 
 
 def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
-    name, total = exercise.name, len(exercise.checks)
+    name, total, prose = exercise.name, len(exercise.checks), exercise.prose
     if outcome.status == STUB:
         lines = [
             ("", outcome.message),
             ("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"),
         ]
-        return Panel(f"`{name}`: not attempted yet ({exercise.stars}, about {exercise.minutes} min)", lines)
+        return Panel(f"`{name}`: not attempted yet ({prose.stars}, about {prose.minutes} min)", lines)
     if outcome.status == INTERRUPTED:
         return Panel(f"`{name}`: {outcome.message}")
     titles = [check.title for check in exercise.checks]
     lines = [("✓", title) for title in titles[: outcome.passed]]
     if outcome.status == RIGHT:
-        return Panel(f"`{name}`: right, all {total} checks pass", [*lines, ("", exercise.why)], mood="good")
+        return Panel(f"`{name}`: right, all {total} checks pass", [*lines, ("", prose.why)], mood="good")
     lines.append(("✗", f"{titles[outcome.passed]}: {outcome.message}"))
     lines += [("·", f"{title} (not reached)") for title in titles[outcome.passed + 1 :]]
     lines.append(("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"))
@@ -128,8 +132,8 @@ def _ask(name: str) -> str:
 
 
 def _unknown(name: Any) -> Panel:
-    close = difflib.get_close_matches(name, _EXERCISES, n=3, cutoff=0.4) if isinstance(name, str) else []
-    close = close or list(_EXERCISES)
+    close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
+    close = close or list(catalogue())
     listed = ", ".join(f'`"{other}"`' for other in close)
     said = describe(name) if not isinstance(name, str) else f'"{name[:60]}"'
     return Panel(f"There is no exercise called {said}", [("", f"Did you mean {listed}?")], mood="bad")

@@ -5,8 +5,9 @@ NumPy arrays or torch tensors, since readers build in both.
 """
 
 import inspect
+import re
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,36 +24,61 @@ _short.maxlist = _short.maxtuple = _short.maxdict = 4
 
 
 class Wrong(Exception):  # noqa: N818 - it says what it means: raise Wrong("row 0 should be …")
-    """The learner's answer is wrong in the way that the message says."""
+    """The learner's answer is wrong in the way that the message says.
+
+    Attributes:
+        message: what differs, and where.
+        advice: a sentence for whoever's mistake is not recognised.
+        what: names the value that was looked at; empty where there is none.
+        got: that value. A classic mistake that fails over the same value is recognised by it.
+    """
+
+    def __init__(self, message: str, *, advice: str = "", what: str = "", got: Any = None) -> None:
+        super().__init__(f"{message} {advice}".strip())
+        self.message, self.advice, self.what, self.got = message, advice, what, got
+
+    def like(self, other: "Wrong") -> bool:
+        """Whether both failed at the same place, over the same value."""
+        return bool(self.what) and self.what == other.what and _alike(self.got, other.got)
 
 
-def expect(got: Any, want: Any, what: str, *mistakes: tuple[Any, str], axes: str = "") -> None:
+def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "", axes: str = "") -> None:
     """`got` equals `want`: same shape, same kind of number, every value as close as arithmetic allows.
 
     Args:
         got: what the learner's function returned.
         want: an array or number that does not come from the learner.
         what: names the value; it begins the message, as in "row 0".
-        *mistakes: pairs of what a classic mistake would have given and the sentence that explains it.
+        being: what the right value is, in words: "cos 2".
+        advice: a sentence that ends the message where the mistake is not recognised.
         axes: the letters of its axes, as in "T D", so that shapes and places are named by them.
 
     Raises:
-        Wrong: they differ; the message says where, and which of `mistakes` it was.
+        Wrong: they differ; the message says where.
     """
     want = np.asarray(want)
     got = as_numbers(got, what, like=want)
     expect_shape(got, want.shape, what, axes=axes)
     if want.dtype.kind == "b" and got.dtype.kind != "b":
-        raise Wrong(f"{what} should be True or False; yours is {show(got)}.")
+        raise Wrong(f"{what} should be True or False; yours is {show(got)}.", what=what, got=got)
     if want.dtype.kind in "iu" and got.dtype.kind not in "iu":
-        raise Wrong(f"{what} should be a whole number (int); yours is {got.dtype} {show(got)}.")
+        said = f"{what} should be a whole number (int); yours is {got.dtype} {show(got)}."
+        raise Wrong(said, what=what, got=got)
     _expect_real(got, what, axes)
     if _equal(got, want):
         return
-    reason = next((why for value, why in mistakes if _looks_like(got, value)), "")
-    if not reason and got.dtype.kind in "iub" and want.dtype.kind == "f":
-        reason = f"Yours are {got.dtype}, which cuts off the fractions: compute in float64."
-    raise Wrong(f"{_difference(got, want, what, axes)} {reason}".strip())
+    if got.dtype.kind in "iub" and want.dtype.kind == "f":
+        advice = f"Yours are {got.dtype}, which cuts off the fractions: compute in float64."
+    raise Wrong(_difference(got, want, what, being, axes), advice=advice, what=what, got=got)
+
+
+def expect_row(got: Any, row: int, want: Any, what: str, *, axes: str = "", **said: str) -> None:
+    """One row of `got` equals `want`; `said` goes to `expect`."""
+    want = np.asarray(want)
+    got = as_numbers(got, what)
+    if got.ndim != want.ndim + 1 or len(got) <= row:
+        raise Wrong(f"{what} has shape {got.shape}: there is no row {row} of {want.size} numbers in it.")
+    expect(got[row], want, f"row {row} of {what}", axes=axes.partition(" ")[2], **said)
 
 
 def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "") -> None:
@@ -60,9 +86,11 @@ def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "")
     got = as_numbers(got, what)
     if got.shape == shape:
         return
-    named = f"({', '.join(axes.split())}) = " if axes else ""
+    letters = axes.split()
+    named = f"({', '.join(letters)}) = " if letters and len(letters) == len(shape) else ""
     turned = " It looks transposed." if len(shape) > 1 and got.shape == shape[::-1] else ""
-    raise Wrong(f"{what} should have shape {named}{shape}; yours has shape {got.shape}.{turned}")
+    said = f"{what} should have shape {named}{shape}; yours has shape {got.shape}.{turned}"
+    raise Wrong(said, what=what, got=got)
 
 
 def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
@@ -76,18 +104,26 @@ def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
     return tuple(got)
 
 
-def expect_error(call: Callable[[], Any], kind: type[Exception], what: str) -> Exception:
-    """`call()` raises `kind`; returns the error, for a look at its message. `what` says when it should."""
+def expect_error(
+    call: Callable[[], Any], what: str, *, kind: type[Exception] = ValueError, names: Sequence[int] = ()
+) -> None:
+    """`call()`, which `what` describes, raises `kind`, and its message names these numbers."""
     try:
         result = call()
-    except kind as error:
-        return error
     except Wrong:
         raise
+    except kind as error:
+        told = re.findall(r"\d+", str(error))
+        if not {str(number) for number in names} <= set(told):
+            both = " and ".join(map(str, names))
+            said = f"the message should name {both}, for whoever reads it: {str(error)[:100]!r}"
+            raise Wrong(said) from error
     except Exception as error:
         other = f"{type(error).__name__}: {str(error)[:200]}"
         raise Wrong(f"{what} should raise {kind.__name__}; yours raised {other}") from error
-    raise Wrong(f"{what} should raise {kind.__name__}; yours quietly returned {describe(result)}.")
+    else:
+        said = f"{what} should raise {kind.__name__}; yours quietly returned {describe(result)}."
+        raise Wrong(said, what=what, got=result)
 
 
 def as_numbers(value: Any, what: str, *, like: np.ndarray | None = None) -> np.ndarray:
@@ -158,14 +194,14 @@ def place(index: tuple[int, ...], axes: str = "") -> str:
     return f"[{', '.join(f'{letter}={i}' for letter, i in zip(letters, index, strict=True))}]"
 
 
-def _difference(got: np.ndarray, want: np.ndarray, what: str, axes: str) -> str:
+def _difference(got: np.ndarray, want: np.ndarray, what: str, being: str, axes: str) -> str:
     if got.size <= SHOW_UP_TO:
-        return f"{what} should be {_pair(want, got)}."
-    subject = what.rstrip(",")
+        return f"{what} should be {being + ', ' if being else ''}{_pair(want, got)}."
+    subject = f"{what} should be {being}" if being else what
     differs = ~np.isclose(got, want, rtol=0, atol=_tolerance(got, want))
     first = tuple(int(i) for i in np.argwhere(differs)[0])
     if not got.any():
-        return f"{subject} should not be zero everywhere: {place(first, axes)} should be {show(want[first])}."
+        return f"{what} should not be zero everywhere: {place(first, axes)} should be {show(want[first])}."
     return (
         f"{subject}: {place(first, axes)} should be {_pair(want[first], got[first])} "
         f"({differs.sum()} of {differs.size} numbers differ)."
@@ -190,9 +226,15 @@ def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
         raise Wrong(f"{what} holds {got[first]}{where}: not a number one can go on with.")
 
 
-def _looks_like(got: np.ndarray, value: Any) -> bool:
-    value = np.asarray(value)
-    return got.shape == value.shape and _equal(got, value)
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two wrong values are the same to the last digit that counts."""
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    try:
+        one, other = as_numbers(one, ""), as_numbers(other, "")
+    except Wrong:
+        return False
+    return one.shape == other.shape and _equal(one, other)
 
 
 def _equal(got: np.ndarray, want: np.ndarray) -> bool:

@@ -1,0 +1,53 @@
+"""Every exercise of the book by name: its prose from ``assets/exercises``, its checks from its chapter's module.
+
+The prose is light, and read all at once. A chapter's module is imported when one of its exercises is asked for.
+"""
+
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module, resources
+from typing import Any
+
+from glassformer import chapters
+
+from .exercise import Exercise, Prose
+
+
+@cache
+def catalogue() -> dict[str, Prose]:
+    """What each exercise says and asks, by name, in the book's order."""
+    folder = resources.files("glassformer") / "assets" / "exercises"
+    prose = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        chapter = file.name.removesuffix(".toml")
+        said = tomllib.loads(file.read_text(encoding="utf-8"))
+        shared = said.pop("mistakes", {})
+        for name, own in said.items():
+            prose[name] = Prose(name, chapter, **own | {"mistakes": shared | own["mistakes"]})
+    return prose
+
+
+def chapter_title(chapter: str) -> str:
+    """The title of the chapter of that number."""
+    return chapters.chapter(chapter).title
+
+
+def find(name: str) -> Exercise:
+    """The exercise of that name. Imports its chapter and no other.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return _chapter(catalogue()[name].chapter)[name]
+
+
+def exercise(name: str, reference: Callable[..., Any], **judging: Any) -> Exercise:
+    """A new exercise, with the prose of that name; for the chapters' modules. `judging` as `Exercise` has it."""
+    return Exercise(catalogue()[name], reference, **judging)
+
+
+@cache
+def _chapter(chapter: str) -> dict[str, Exercise]:
+    module = import_module(f"{__package__}.chapter{chapter}")
+    return {one.name: one for one in vars(module).values() if isinstance(one, Exercise)}

@@ -1,0 +1,181 @@
+"""How a classic mistake is recognised: by what it gives for the very arguments that the learner got wrong."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from glassformer.exercises import attempt as attempt_module
+from glassformer.exercises.attempt import RIGHT, WRONG, attempt
+from glassformer.exercises.catalogue import catalogue, find
+from glassformer.exercises.exercise import Exercise, Prose
+from glassformer.exercises.timelimit import OutOfTime
+
+AMPLE = 60.0  # seconds
+
+
+def double(x, times=2):
+    """The reference of the exercise below."""
+    return times * x
+
+
+@pytest.fixture
+def exercise():
+    sentences = {
+        "square": "You squared it.",
+        "tens": "You added ten.",
+        "loops": "{letter} loops.",
+        "raises": "No.",
+    }
+    prose = Prose("test.double", "04", "t", "s", 1, 1, why="w", hints=("a", "b", "c"), mistakes=sentences)
+    made = Exercise(prose, double)
+    made.mistake("raises", lambda x: [][1])
+    made.mistake("square", lambda x, times=2: x**times)
+    made.mistake("tens", lambda x, times=2: x + 10)
+    made.case("two", np.array([2.0]), want=[4.0])
+    made.case("ten and three", np.array([10.0]), want=[20.0])
+    made.also(np.array([3.0]), want=[6.0])
+    made.case("cubes and threefold", np.array([3.0]), times=3, want=[9.0])
+    return made
+
+
+def said(exercise, function):
+    return attempt(exercise, function, AMPLE).message
+
+
+def test_a_mistake_is_named_in_whichever_check_it_shows(exercise):
+    assert said(exercise, lambda x, times=2: x**times).endswith(
+        "should be [20]; yours is [100]. You squared it."
+    )
+    # The same mistake, made for one argument only: no check foresaw that.
+    assert said(exercise, lambda x, times=2: x**2 if x[0] == 3 else 2 * x).endswith(
+        "yours is [9]. You squared it."
+    )
+
+
+def test_what_coincides_with_the_right_answer_on_these_arguments_is_not_named(exercise):
+    message = said(exercise, lambda x, times=2: np.array([4.5]))  # 2² = 2·2, 10 + 10 = 2·10
+    assert message == "double([2]) should be [4]; yours is [4.5]."
+    message = said(exercise, lambda x, times=2: 2 * x if x[0] != 10 else x + 9)
+    assert message == "double([10]) should be [20]; yours is [19]."
+
+
+def test_of_two_mistakes_that_coincide_the_first_is_named(exercise):
+    exercise.mistakes.reverse()
+    assert said(exercise, lambda x, times=2: x + 10).endswith("yours is [12]. You added ten.")
+    exercise.prose.mistakes["also tens"] = "You appended a one."
+    exercise.mistake("also tens", lambda x, times=2: 10 + x)
+    assert said(exercise, lambda x, times=2: x + 10).endswith("You added ten.")
+    exercise.mistakes.insert(0, exercise.mistakes.pop())
+    assert said(exercise, lambda x, times=2: x + 10).endswith("You appended a one.")
+
+
+def test_a_value_at_another_place_is_not_the_same(exercise):
+    # 3 → 9 is what squaring gives there, and what is said to be wrong here is 10 → 9.
+    assert said(exercise, lambda x, times=2: np.array([4.0 if x[0] == 2 else 9.0])) == (
+        "double([10]) should be [20]; yours is [9]."
+    )
+
+
+def test_the_name_of_a_mistake_replaces_the_general_advice(exercise):
+    exercise.case("with advice", np.array([5.0]), want=[10.0], advice="Think of twins.")
+    assert said(exercise, lambda x, times=2: times * x if x[0] < 5 or x[0] == 10 else x) == (
+        "double([5]) should be [10]; yours is [5]. Think of twins."
+    )
+    assert said(exercise, lambda x, times=2: times * x if x[0] < 5 or x[0] == 10 else x**2) == (
+        "double([5]) should be [10]; yours is [25]. You squared it."
+    )
+
+
+def test_a_verdict_stands_where_its_mistakes_take_too_long(exercise, monkeypatch):
+    limits = []
+
+    def call_within(seconds, work):
+        limits.append(seconds)
+        if len(limits) == 2:
+            raise OutOfTime(stopped=True)
+        return work()
+
+    monkeypatch.setattr(attempt_module, "call_within", call_within)
+    outcome = attempt(exercise, lambda x, times=2: x**times, AMPLE)
+    assert limits == [AMPLE, AMPLE]
+    assert (outcome.status, outcome.passed) == (WRONG, 1)
+    assert outcome.message == "double([10]) should be [20]; yours is [100]."
+
+
+def test_a_right_answer_meets_no_mistake(exercise):
+    def never(x, times=2):
+        raise AssertionError
+
+    exercise.prose.mistakes["never"] = "Never."
+    exercise.mistake("never", never)
+    assert attempt(exercise, double, AMPLE).status == RIGHT
+
+
+def test_a_mistake_must_have_its_sentence(exercise):
+    with pytest.raises(KeyError, match="unheard of"):
+        exercise.mistake("unheard of", double)
+
+
+def test_letters_fill_a_sentence(exercise):
+    exercise.mistake("loops", double, letter="K")
+    assert exercise.mistakes[-1].says == "K loops."
+
+
+def test_a_call_is_told_in_words(exercise):
+    assert exercise._call((np.array([2.0, -1.0]),), {"times": 0.5}) == "double([2, -1], times=0.5)"
+    assert exercise._call((np.array([2.5]), 3), {}) == "double(x, 3)"
+    assert exercise._call((np.ones((2, 2)),), {}) == "double(x)"
+    assert exercise._call((np.ones(9),), {"times": np.ones(9)}) == "double(x, times=times)"
+
+
+# The letter of a width, and others that used to be told wrongly
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("positions.rope_score", lambda q, k, d, base=1e4: _score(q, k, d, np.ones(len(q) // 2)), "base**(-2i/K)"),
+        ("positions.sinusoidal", lambda p, d, base=1e4: np.stack([np.sin(p), np.cos(p)] * (d // 2), 1), "(-2i/D)"),
+    ],
+    ids=["K", "D"],
+)  # fmt: skip
+def test_the_width_has_the_exercises_own_letter(name, answer, says):
+    assert says in said(find(name), answer)
+
+
+def _score(q, k, distance, frequencies):
+    half = len(q) // 2
+    turn = (q[:half] + 1j * q[half:]) * np.conj(k[:half] + 1j * k[half:])
+    return float((turn * np.exp(1j * distance * frequencies)).sum().real)
+
+
+# Found by name
+
+
+def test_an_exercise_is_found_by_name_and_torch_stays_out():
+    program = """
+import sys
+import glassformer.exercises as ours
+from glassformer.exercises.catalogue import catalogue
+assert not [name for name in sys.modules if name.startswith("glassformer.exercises.chapter")], "by import"
+ours.hint("positions.rotary")
+ours.progress()
+ours.check("positions.nowhere", len)
+assert not [name for name in sys.modules if name.startswith("glassformer.exercises.chapter")], "by words"
+ours.check("positions.wavelengths", lambda d_model, base=1e4: d_model)
+assert "glassformer.exercises.chapter04" in sys.modules
+for name, prose in catalogue().items():
+    if prose.chapter == "04":
+        ours.check(name, lambda *args, **kwargs: 1)
+        ours.reveal(name)
+assert "torch" not in sys.modules
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_every_exercise_of_the_catalogue_has_its_checks():
+    for name, prose in catalogue().items():
+        assert find(name).prose is prose
