@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,6 +147,53 @@ def test_two_kernels_keep_each_others_marks(progress_file):
     }
 
 
+def test_kernels_that_mark_at_the_same_moment_lose_nothing(progress_file):
+    program = """
+import sys
+from glassformer.exercises.record import Record
+for number in range(10):
+    Record().mark(f"{sys.argv[1]}{number}", "done")
+"""
+    environment = {**os.environ, ENVIRONMENT: str(progress_file)}
+    kernels = [
+        subprocess.Popen([sys.executable, "-c", program, kernel], env=environment) for kernel in "abcd"
+    ]
+    assert [kernel.wait() for kernel in kernels] == [0] * 4
+    assert len(on_disk(progress_file)) == 40
+
+
+def test_a_file_that_cannot_be_read_is_not_replaced(progress_file, monkeypatch):
+    progress_file.write_text('{"exercises": {"a": {"done": true}}}')
+    record = Record()
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refuse)
+        record.mark("b", "done")
+    assert record.take_notices() == [
+        "Your progress cannot be read (Permission denied); what you do is kept until this kernel ends."
+    ]
+    assert on_disk(progress_file) == {"a": {"done": True}}
+    record.mark("c", "done")
+    assert set(on_disk(progress_file)) == {"a", "b", "c"}
+
+
+def test_a_link_stays_a_link(progress_file, tmp_path):
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text('{"exercises": {}}')
+    progress_file.symlink_to(elsewhere)
+    Record().mark("a", "done")
+    assert progress_file.is_symlink()
+    assert on_disk(elsewhere) == {"a": {"done": True}}
+
+
+def test_a_byte_order_mark_is_no_damage(progress_file):
+    progress_file.write_text('{"exercises": {"a": {"done": true}}}', encoding="utf-8-sig")
+    assert Record().load() == {"a": {"done": True}}
+
+
 def test_a_mark_lost_to_another_kernel_is_written_again(progress_file):
     one = Record()
     one.mark("a", "done")
@@ -173,7 +221,7 @@ def test_a_disk_that_refuses_is_said_once_and_survived(kind, tmp_path, monkeypat
     check("positions.context_cost", lambda *sizes: (1, 1.0))
     check("positions.rotary", lambda *sizes: 1)
     progress()
-    notices = [repr(panel) for panel in shown if "cannot be saved" in repr(panel)]
+    notices = [repr(panel) for panel in shown if "kept until this kernel ends" in repr(panel)]
     assert len(notices) == 1
     assert str(tmp_path) not in notices[0]
     rows = {row[0]: row[-1] for row in shown[-1].rows}

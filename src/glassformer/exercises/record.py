@@ -1,13 +1,13 @@
 """What the learner has done, in one small file that survives crashes, two kernels at once and bad disks."""
 
-import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+
+from .files import locked, write_whole
 
 ENVIRONMENT = "GLASSFORMER_PROGRESS"
 FLAGS = ("tried", "revealed", "done")
@@ -26,6 +26,7 @@ class Record:
         self.marks: Marks = {}  # what this kernel knows, kept even where the disk does not
         self.notices: list[str] = []
         self._said: set[str] = set()
+        self._unreadable = False
 
     def mark(self, name: str, flag: str) -> None:
         """Set one flag of one exercise, and write the file if that is news."""
@@ -44,15 +45,19 @@ class Record:
         return notices
 
     def _read(self) -> Marks:
+        self._unreadable = False
         try:
             path = _path()
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             return {}
         except UnicodeDecodeError:
             text = ""
         except Exception as error:
-            self._say(f"Your progress could not be read ({_reason(error)}).")
+            self._unreadable = True
+            self._say(
+                f"Your progress cannot be read ({_reason(error)}); what you do is kept until this kernel ends."
+            )
             return {}
         try:
             return _valid(json.loads(text))
@@ -61,25 +66,17 @@ class Record:
             return {}
 
     def _save(self) -> None:
-        """Write a new file beside the old one, and put it in its place in one step: never half a file."""
-        temporary = None
+        """Write all that is known, one kernel at a time."""
         try:
-            marks = self.load()  # again, just before writing: another kernel may have written since
             path = _path()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=path.parent, prefix=path.name, suffix=".tmp", delete=False
-            ) as file:
-                temporary = file.name
-                json.dump({"version": 1, "exercises": marks}, file, indent=1, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+            with locked(path):
+                marks = self.load()  # again, just before writing: another kernel may have written since
+                if self._unreadable:
+                    return  # what cannot be read is not ours to replace
+                data = json.dumps({"version": 1, "exercises": marks}, indent=1, sort_keys=True)
+                write_whole(path, data.encode())
         except Exception as error:
             self._say(f"Your progress cannot be saved ({_reason(error)}); it is kept until this kernel ends.")
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
 
     def _set_aside(self, path: Path) -> None:
         aside, count = path.with_name(path.name + ".corrupt"), 1
