@@ -1,5 +1,11 @@
-"""Exercises that answer back: `check` your function, get a `hint`, `reveal` the answer, see `progress`."""
+"""Exercises that answer back: `check` your function, get a `hint`, `reveal` the answer, see `progress`.
 
-from .commands import check, exercises, hint, progress, reveal
+What you wrote and is right you can `keep` in a file of your own; later exercises build on `mine`.
+"""
 
-__all__ = ["check", "exercises", "hint", "progress", "reveal"]
+from .commands import check, exercises, hint, keep, mine, progress, reveal
+from .own_file import within_reach
+
+__all__ = ["check", "exercises", "hint", "keep", "mine", "progress", "reveal"]
+
+within_reach()

@@ -1,4 +1,4 @@
-"""The four commands of a practice notebook: check, hint, reveal, progress."""
+"""The commands of a practice notebook: check, hint, reveal, progress, keep and mine."""
 
 import difflib
 import inspect
@@ -7,17 +7,20 @@ from typing import Any
 
 from IPython.display import display
 
+from . import own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, Outcome, attempt
 from .catalogue import catalogue, chapter_title, find
 from .exercise import Exercise, Prose
 from .expect import describe
 from .record import Record
+from .source import CannotKeepError
 from .verdict import Panel, Table
 
 SECONDS = 5.0
 
 _record = Record()
 _hints_given: dict[str, int] = {}
+_accepted: dict[str, Any] = {}  # the last right answer to each exercise, in this kernel
 
 
 def exercises() -> list[Exercise]:
@@ -48,6 +51,8 @@ def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
         outcome = attempt(exercise, function, seconds)
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(name, "done" if outcome.status == RIGHT else "tried")
+        if outcome.status == RIGHT:
+            _accepted[name] = function
         _show(_verdict(exercise, outcome))
         return function if outcome.status == RIGHT else exercise.reference
     except KeyboardInterrupt:
@@ -96,6 +101,91 @@ def progress() -> None:
         _show(Table(f"Chapter {chapter}, {chapter_title(chapter)}", heads, rows, closing))
 
 
+def keep(function: Any, *, replace: bool = False) -> None:
+    """Write a function that `check` accepted into your own file, ``my_transformer.py`` beside the notebooks.
+
+    Imports, helpers and constants that it uses go with it. Everything else in the file stays as you wrote it. If
+    there is another function of that name, you are shown what would change, and nothing is written.
+
+    Args:
+        function: yours, without parentheses: ``keep(sinusoidal)``.
+        replace: write it all the same; the file as it was is kept in ``my_transformer_old``.
+    """
+    name = getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(name, str):
+        return _show(Panel(f"`keep` expected your function, got {describe(function)}", mood="bad"))
+    if not any(function is one for one in _accepted.values()):
+        books = str(getattr(function, "__module__", "")).startswith("glassformer.")
+        why = (
+            "It is the book's own" if books else "`check` has not accepted it since this notebook was started"
+        )
+        return _show(
+            Panel(f"`{name}` was not kept", [("", f"{why}. Keep what you wrote, once it is right.")])
+        )
+    try:
+        return _show(_kept(name, own_file.keep(function, replace=replace)))
+    except CannotKeepError as error:
+        why = str(error)
+    except OSError as error:
+        why = f"The disk says: {error.strerror or type(error).__name__}."
+    return _show(Panel(f"`{name}` was not kept", [("", why)], mood="bad"))
+
+
+def mine(name: Any) -> Any:
+    """Your own function for the exercise `name`, from ``my_transformer.py``; the book's where you have none."""
+    if _prose(name) is None:
+        return _show(_unknown(name))
+    exercise = find(name)
+    function, whose = _own(exercise)
+    _show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
+    return function
+
+
+def _own(exercise: Exercise) -> tuple[Any, str]:
+    """The reader's function for an exercise, or else the book's; and in words which, and why."""
+    name, file = exercise.reference.__name__, f"{own_file.MODULE}.py"
+    try:
+        function = getattr(own_file.load(), name, None)
+    except CannotKeepError as error:
+        return exercise.reference, f"the book's, since {file} cannot be imported. {error}"
+    if callable(function):
+        return function, f"yours, from {file}"
+    return exercise.reference, f"the book's, until you `keep` yours in {file}"
+
+
+def _foundations(prose: Prose) -> list[tuple[str, str]]:
+    """What this exercise builds on of the reader's own, and is not right: the cause may lie there."""
+    lines = []
+    for name in prose.builds_on:
+        exercise = find(name)
+        function, whose = _own(exercise)
+        if function is not exercise.reference and attempt(exercise, function, SECONDS).status != RIGHT:
+            called = exercise.reference.__name__
+            lines.append(
+                ("", f'It builds on `{called}`, {whose}, which is not right: `check("{name}", {called})`')
+            )
+    return lines
+
+
+def _kept(name: str, kept: own_file.Kept) -> Panel:
+    file = f"{own_file.MODULE}.py"
+    if kept.status == own_file.SAME:
+        return Panel(f"{file} has this `{name}` already")
+    if kept.status == own_file.DIFFERENT:
+        lines = [("", f"− is in your file, + is here. To replace it: `keep({name}, replace=True)`")]
+        return Panel(f"{file} has another `{name}`; nothing was written", lines, code=kept.diff)
+    lines = [("", f"Use it anywhere beside that file: `from {own_file.MODULE} import {name}`")]
+    if kept.besides:
+        lines.insert(0, ("", "With it went " + ", ".join(f"`{one}`" for one in kept.besides)))
+    if kept.copy is not None:
+        lines.insert(0, ("", f"The file as it was is kept: `{kept.copy.parent.name}/{kept.copy.name}`"))
+    trouble = own_file.trouble()
+    if trouble:
+        lines.append(("✗", trouble))
+    said = "replaced" if kept.status == own_file.REPLACED else "kept"
+    return Panel(f"`{name}` is {said} in {file}", lines, code=kept.diff, mood="bad" if trouble else "good")
+
+
 def _prose(name: Any) -> Prose | None:
     """What the exercise of that name says, if there is one."""
     return catalogue().get(name) if type(name) is str else None
@@ -123,6 +213,7 @@ def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
         return Panel(f"`{name}`: right, all {total} checks pass", [*lines, ("", prose.why)], mood="good")
     lines.append(("✗", f"{titles[outcome.passed]}: {outcome.message}"))
     lines += [("·", f"{title} (not reached)") for title in titles[outcome.passed + 1 :]]
+    lines += _foundations(prose)
     lines.append(("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"))
     return Panel(f"`{name}`: not yet, {outcome.passed} of {total} checks pass", lines, mood="bad")
 

@@ -1,0 +1,308 @@
+"""The reader's own file: what they wrote and `check` accepted, in a module that is theirs.
+
+``my_transformer.py`` lies beside the notebooks. Its owner edits it as they like, so everything here changes the
+lines that it must and gives back all others byte for byte.
+"""
+
+import ast
+import builtins
+import contextlib
+import difflib
+import importlib.util
+import io
+import os
+import re
+import symtable
+import sys
+import tokenize
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .files import locked, write_whole
+from .source import (
+    CannotKeepError,
+    Definition,
+    Piece,
+    Taken,
+    first_line,
+    imports_in,
+    names_used,
+    take,
+)
+from .timelimit import OutOfTime, Stop, call_within
+
+ENVIRONMENT = "GLASSFORMER_MINE"
+MODULE = "my_transformer"
+SECONDS = 5.0  # for which the reader's file may run when it is imported
+
+NEW = '"""My own Transformer: what I wrote and Glassformer\'s exercises accepted. Mine to edit, import and show."""\n'
+
+ADDED, SAME, DIFFERENT, REPLACED = "added", "same", "different", "replaced"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How it went: one of the four words above; what was written besides; what differs; the old file's copy."""
+
+    status: str
+    besides: tuple[str, ...] = ()
+    diff: str = ""
+    copy: Path | None = None
+
+
+def own_path() -> Path:
+    """Where the reader's file is: the environment's word, or in the folder of the notebooks, or here."""
+    chosen = os.environ.get(ENVIRONMENT)
+    if chosen:
+        return Path(chosen)
+    here = Path.cwd()
+    folder = next((folder for folder in (here, *here.parents) if folder.name == "notebooks"), here)
+    return folder / f"{MODULE}.py"
+
+
+def within_reach() -> None:
+    """Let ``from my_transformer import …`` work in this kernel, from a practice notebook's folder too."""
+    path = own_path()
+    if path.parent.name == "notebooks" and path.parent != Path.cwd() and str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that it can hide nothing
+
+
+def keep(function: Callable[..., Any], *, replace: bool) -> Kept:
+    """Write the function into the reader's file, with what it needs.
+
+    Raises:
+        CannotKeepError: it, or the file as it is, does not allow that; nothing was written.
+        OSError: the disk does not.
+    """
+    taken, path = take(function), own_path()
+    with locked(path):
+        data = path.read_bytes() if path.exists() else None
+        change = _Change(data, taken)
+        if not change.edits:
+            return Kept(SAME)
+        if change.diff and not replace:
+            return Kept(DIFFERENT, diff=change.diff)
+        copy = _copied(path, data) if change.diff else None
+        write_whole(path, change.result())
+        with contextlib.suppress(OSError):  # within one second, Python would take the old one for the new
+            Path(importlib.util.cache_from_source(str(path.resolve()))).unlink()
+    return Kept(REPLACED if change.diff else ADDED, tuple(change.besides), change.diff, copy)
+
+
+def load() -> ModuleType | None:
+    """The reader's file as a module, fresh from the disk; None where there is none.
+
+    Raises:
+        CannotKeepError: it cannot be imported; the message says why.
+    """
+    path = own_path()
+    if not path.exists():
+        return None
+    module = ModuleType(MODULE)
+    module.__file__ = str(path)
+
+    def run() -> BaseException | None:
+        try:
+            exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
+        except Stop:
+            raise
+        except BaseException as error:  # whatever it is, it is the reader's to hear of
+            return error
+        return None
+
+    before = sys.modules.get(MODULE)
+    sys.modules[MODULE] = module
+    try:
+        error = call_within(SECONDS, run)
+    except OutOfTime:
+        error = TimeoutError(f"it was still running after {SECONDS:g} s")
+    if error is None:
+        return module
+    del sys.modules[MODULE]
+    if before is not None:
+        sys.modules[MODULE] = before
+    lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path)]
+    line = getattr(error, "lineno", None) or next(reversed(lines), None)
+    where = f" (line {line})" if line else ""
+    raise CannotKeepError(f"{type(error).__name__}: {getattr(error, 'msg', error)}{where}")
+
+
+def trouble() -> str:
+    """What the reader's file lacks to be imported and used, in a sentence; empty if nothing."""
+    try:
+        module = load()
+    except CannotKeepError as error:
+        return f"{MODULE}.py cannot be imported as it is now. {error}"
+    if module is None:
+        return ""
+    with tokenize.open(own_path()) as file:
+        missing = sorted(names_used(file.read()) - set(vars(module)) - set(dir(builtins)))
+    listed = ", ".join(f"`{name}`" for name in missing)
+    return f"{MODULE}.py uses {listed}, which it does not define." if missing else ""
+
+
+def _copied(path: Path, data: bytes) -> Path:
+    """A copy of the file as it is, under the next free number."""
+    folder = path.with_name(f"{MODULE}_old")
+    numbers = [int(one.stem) for one in folder.glob("*.py") if one.stem.isdecimal()]
+    copy = folder / f"{max(numbers, default=0) + 1:03d}.py"
+    write_whole(copy, data)
+    return copy
+
+
+class _Change:
+    """What has to change in the file so that it has what was taken.
+
+    Attributes:
+        edits: (first, last, text): the lines from first up to last give way to the text.
+        diff: of what another definition of the same name gives way to; empty if none does.
+        besides: names of the imports, helpers and constants that come with the function.
+    """
+
+    def __init__(self, data: bytes | None, taken: Taken) -> None:
+        data = NEW.encode() if data is None else data
+        try:
+            self.encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            text = data.decode(self.encoding)
+            self.body = ast.parse(text).body
+        except (SyntaxError, ValueError) as error:
+            line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
+            raise CannotKeepError(
+                f"{MODULE}.py is not Python as it stands ({getattr(error, 'msg', error)}{line}). Mend it first; "
+                "nothing in it was touched."
+            ) from error
+        self.lines = list(io.StringIO(text, newline=""))  # as Python counts them, ends and all
+        self.end = re.search(r"\r?\n|$", text)[0] or "\n"
+        self.bound = {
+            symbol.get_name()
+            for symbol in symtable.symtable(text, MODULE, "exec").get_symbols()
+            if symbol.is_assigned() or symbol.is_imported()
+        }
+        self.edits: list[tuple[int, int, str]] = []
+        self.place: int | None = None  # where the function stands, if it is there already
+        self.besides: list[str] = []
+        self.diff = ""
+        self._merge(taken)
+
+    def result(self) -> bytes:
+        """The file with its edits, in its own encoding."""
+        lines, at = [], 0
+        for first, last, text in sorted(self.edits, key=lambda edit: edit[:2]):
+            lines += [*self.lines[at:first], text.replace("\n", self.end)]
+            at = last
+        lines += self.lines[at:]
+        try:
+            return "".join(lines).encode(self.encoding)
+        except UnicodeEncodeError as error:
+            letter = error.object[error.start]
+            raise CannotKeepError(f"{MODULE}.py is in {self.encoding}, which has no {letter!r}.") from error
+
+    def _merge(self, taken: Taken) -> None:
+        function = taken.pieces[-1]
+        imports = [one for one in taken.imports if one not in imports_in(self.body)]
+        new = [piece for piece in taken.pieces if not self._there(piece, taken)]
+        for name in [piece.name for piece in new] + [one.name for one in imports]:
+            if name in self.bound:
+                raise self._clash(name)
+        text = "\n\n\n".join(map(str, new))
+        if imports:
+            self._insert_imports([str(one) for one in imports])
+        if new and self.place is not None:
+            self.edits.append((self.place, self.place, f"{text}\n\n\n"))
+        elif new:
+            self._append(text, below_imports=bool(imports))
+        self.besides = [str(one) for one in imports] + [one.name for one in new if one is not function]
+
+    def _there(self, piece: Piece, taken: Taken) -> bool:
+        """Whether the file has this piece; where it has it in other words, plan to replace it."""
+        (wanted,) = ast.parse(piece.code).body
+        node = self._definition_of(piece.name)
+        if node is None:
+            return False
+        if isinstance(node, ast.Assign) != isinstance(wanted, ast.Assign):
+            raise self._clash(piece.name)
+        first, last = first_line(node) - 1, node.end_lineno or node.lineno
+        is_function = piece is taken.pieces[-1]
+        if is_function:
+            self.place = first
+        if ast.dump(node) == ast.dump(wanted):
+            return True
+        going = {one.name for one in taken.pieces}
+        others = [one for one in self.body if getattr(one, "name", None) not in going and one is not node]
+        users = [one for one in others if piece.name in self._uses(one)]
+        if users and not is_function:
+            user = getattr(users[0], "name", f"line {users[0].lineno}")
+            raise CannotKeepError(
+                f"{MODULE}.py has another `{piece.name}`, which `{user}` uses. Rename yours."
+            )
+        if any(
+            first < (one.end_lineno or 0) and first_line(one) <= last for one in self.body if one is not node
+        ):
+            raise CannotKeepError(
+                f"`{piece.name}` shares line {first + 1} of {MODULE}.py with something else."
+            )
+        above = _plain("".join(self.lines[max(0, first - piece.comment.count("\n")) : first]))
+        code = piece.code if above == piece.comment else str(piece)
+        here = _plain("".join(self.lines[first:last]))
+        self.edits.append((first, last, code + "\n" * here.endswith("\n")))
+        diff = difflib.unified_diff(here.splitlines(), code.splitlines(), f"{MODULE}.py", "here", lineterm="")
+        self.diff = "\n".join([self.diff, *diff]).lstrip("\n")
+        return True
+
+    def _definition_of(self, name: str) -> ast.stmt | None:
+        """The last statement at the file's left edge that defines this name, or else sets it."""
+        defined = [one for one in self.body if isinstance(one, Definition) and one.name == name]
+        assigned = [one for one in self.body if isinstance(one, ast.Assign)]
+        targets = [one for one in assigned if [getattr(target, "id", "") for target in one.targets] == [name]]
+        return next(reversed(defined or targets), None)
+
+    def _clash(self, name: str) -> CannotKeepError:
+        """`name` is taken, by something of another kind."""
+        line = next((one.lineno for one in self.body if self._binds(one, name)), 1)
+        return CannotKeepError(
+            f"`{name}` stands for something else in {MODULE}.py (line {line}). Rename one of the two."
+        )
+
+    def _binds(self, node: ast.stmt, name: str) -> bool:
+        code = ast.unparse(node)
+        symbols = symtable.symtable(code, MODULE, "exec").get_symbols()
+        return any(one.get_name() == name and (one.is_assigned() or one.is_imported()) for one in symbols)
+
+    def _uses(self, node: ast.stmt) -> set[str]:
+        return names_used(_plain("".join(self.lines[first_line(node) - 1 : node.end_lineno])))
+
+    def _append(self, text: str, *, below_imports: bool) -> None:
+        """At the end, two empty lines below what is there."""
+        there = _plain("".join(self.lines))
+        ends = len(there) - len(there.rstrip("\n")) if there.strip() else 1 if below_imports else 3
+        self.edits.append((len(self.lines), len(self.lines), "\n" * max(0, 3 - ends) + f"{text}\n"))
+
+    def _insert_imports(self, said: list[str]) -> None:
+        """Below the imports at the top, or below the docstring, or first of all."""
+        at, text = 0, "".join(f"{one}\n" for one in said)
+        top = []
+        for node in self.body:
+            docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and not top
+            if not (docstring or isinstance(node, ast.Import | ast.ImportFrom)):
+                break
+            top.append(node)
+        if top:
+            at = top[-1].end_lineno or 0
+            text = text if isinstance(top[-1], ast.Import | ast.ImportFrom) else f"\n{text}"
+            if at <= len(self.lines) and not self.lines[at - 1].endswith(("\n", "\r")):
+                text = f"\n{text}"
+        else:
+            while at < min(2, len(self.lines)) and re.match(
+                r"#!|#.*coding[:=]", self.lines[at].lstrip("\ufeff")
+            ):
+                at += 1
+            text = f"{text}\n" if at < len(self.lines) else text
+        self.edits.append((at, at, text))
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

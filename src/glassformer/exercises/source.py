@@ -1,0 +1,218 @@
+"""A function's source, with all that it needs to stand in a file of its own: imports, helpers, constants."""
+
+import ast
+import builtins
+import inspect
+import linecache
+import symtable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .expect import describe
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+LONGEST_CONSTANT = 1000  # characters
+
+
+class CannotKeepError(Exception):
+    """A function cannot be kept; the message is a sentence for the reader."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One name that an import binds: ``import numpy as np`` is (numpy, "", np)."""
+
+    module: str
+    attribute: str
+    name: str
+
+    def __str__(self) -> str:
+        said = f"from {self.module} import {self.attribute}" if self.attribute else f"import {self.module}"
+        plain = self.attribute or self.module
+        # `import a.b` binds a
+        return said if self.name in (plain, plain.partition(".")[0]) else f"{said} as {self.name}"
+
+    def is_of(self, value: Any) -> bool:
+        """Whether this import binds that very value, as things stand."""
+        plain = not self.attribute and str(self) == f"import {self.module}"
+        module = sys.modules.get(self.module.partition(".")[0] if plain else self.module)
+        found = getattr(module, self.attribute, None) if self.attribute else module
+        return module is not None and found is value
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A function, class or constant as its author typed it: its name, its lines, and the comment right above."""
+
+    name: str
+    code: str
+    comment: str = ""
+
+    def __str__(self) -> str:
+        return self.comment + self.code
+
+
+@dataclass
+class Taken:
+    """What a function takes along: pieces in an order in which they can stand, itself last; and imports."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    imports: list[Import] = field(default_factory=list)
+
+
+def take(function: Callable[..., Any]) -> Taken:
+    """The function with all that it uses of its notebook, and nothing else.
+
+    Raises:
+        CannotKeepError: its source is not to be had, or it uses what no file can hold.
+    """
+    taken = Taken()
+    _take(function, taken, set())
+    return taken
+
+
+def imports_in(body: list[ast.stmt]) -> Iterator[Import]:
+    """The imports among these statements, and inside their `if` and `try`."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, "", alias.asname or alias.name.partition(".")[0])
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                yield Import(node.module or "", alias.name, alias.asname or alias.name)
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            for inner in ast.iter_child_nodes(node):
+                statements = inner.body if isinstance(inner, ast.ExceptHandler) else [inner]
+                yield from imports_in([one for one in statements if isinstance(one, ast.stmt)])
+
+
+def names_used(code: str) -> set[str]:
+    """The names that this code looks up outside itself, builtins among them."""
+    module = symtable.symtable(code, "<names>", "exec")
+
+    def walk(table: symtable.SymbolTable) -> Iterator[str]:
+        for symbol in table.get_symbols():
+            outside = table is module or symbol.is_global()
+            if outside and (symbol.is_referenced() or (symbol.is_assigned() and table is not module)):
+                yield symbol.get_name()
+        for child in table.get_children():
+            yield from walk(child)
+
+    return set(walk(module))
+
+
+def first_line(node: ast.stmt) -> int:
+    """The line on which a statement begins: that of its first decorator, if it has any."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _take(value: Callable[..., Any], taken: Taken, seen: set[str]) -> None:
+    piece, cell, scope = _definition(value)
+    seen.add(piece.name)
+    cells = [cell, *_cells(scope)]
+    for name in sorted(names_used(piece.code)):
+        if name in seen:
+            continue
+        if name not in scope:
+            if not hasattr(builtins, name):
+                raise CannotKeepError(f"`{piece.name}` uses `{name}`, which is defined nowhere.")
+            continue
+        seen.add(name)
+        needed = _import(name, scope[name], cells, scope) or _constant(name, scope[name])
+        if isinstance(needed, Import):
+            taken.imports.append(needed)
+        elif needed is not None:
+            taken.pieces.append(needed)
+        elif getattr(scope[name], "__name__", None) == name and callable(scope[name]):
+            _take(scope[name], taken, seen)
+        else:
+            raise CannotKeepError(
+                f"`{piece.name}` uses `{name}` of this notebook ({describe(scope[name])}), which a file cannot "
+                "take along. Hand it in as an argument, or make it inside."
+            )
+    taken.pieces.append(piece)
+
+
+def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str, Any]]:
+    """The piece that defines a function or class, the cell or file that it stands in, and its namespace."""
+    inner = inspect.unwrap(value)
+    name = getattr(inner, "__name__", type(inner).__name__)
+    if isinstance(inner, type):
+        methods = [one for one in vars(inner).values() if isinstance(one, FunctionType)]
+        own = [one for one in methods if one.__qualname__.startswith(f"{inner.__qualname__}.")]
+        found = next(iter(own), None)
+    else:
+        found = inner if isinstance(inner, FunctionType) else None
+    if name == "<lambda>":
+        raise CannotKeepError("A lambda has no name to be imported by. Write it with `def`.")
+    if found is None:
+        raise CannotKeepError(
+            f"What you have is {describe(value)}: only what was written with `def` or `class` can be kept."
+        )
+    if "<locals>" in inner.__qualname__:
+        raise CannotKeepError(
+            f"`{inner.__qualname__}` was made inside another function, and a file cannot hold what surrounds "
+            "it. (By a decorator? Then give the decorator's inner function @functools.wraps.)"
+        )
+    code = found.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, found.__globals__)
+    try:
+        cell = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        cell = ast.Module([], [])
+    for node in cell.body:
+        if isinstance(node, Definition) and node.name == name:
+            start, end = first_line(node), node.end_lineno or node.lineno
+            if start <= code.co_firstlineno <= end:
+                above = start - 1
+                while above and lines[above - 1].startswith("#"):
+                    above -= 1
+                comment = "".join(lines[above : start - 1])
+                piece = Piece(name, "".join(lines[start - 1 : end]).rstrip("\n"), comment)
+                return piece, cell, found.__globals__
+    raise CannotKeepError(
+        f"The source of `{name}` is not to be had. Type it into a cell of its own, at the cell's left edge, without "
+        "%%magic above it, and check it again."
+    )
+
+
+def _cells(scope: dict[str, Any]) -> list[ast.Module]:
+    """What was run in the notebook, the latest first."""
+    history = scope.get("In", []) if "get_ipython" in scope else []
+    cells = []
+    for source in reversed(history):
+        try:
+            cells.append(ast.parse(source))
+        except (SyntaxError, ValueError, TypeError):
+            continue
+    return cells
+
+
+def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any]) -> Import | None:
+    """The import that gave the notebook this name: as the reader wrote it, or one that does the same."""
+    for cell in cells:
+        for one in imports_in(cell.body):
+            if one.name == name and one.is_of(value):
+                return one
+    if isinstance(value, ModuleType):
+        return Import(value.__name__, "", name)
+    module, attribute = getattr(value, "__module__", None), getattr(value, "__name__", None)
+    if not isinstance(module, str) or not isinstance(attribute, str) or module == scope.get("__name__"):
+        return None
+    one = Import(module, attribute, name)
+    return one if one.is_of(value) else None
+
+
+def _constant(name: str, value: Any) -> Piece | None:
+    """A number, a text or the like, which cannot have changed since the notebook set it."""
+    said = repr(value) if isinstance(value, int | float | complex | str | bytes | tuple | None) else ""
+    try:
+        same = len(said) <= LONGEST_CONSTANT and ast.literal_eval(said) == value
+    except (ValueError, SyntaxError):
+        return None
+    return Piece(name, f"{name} = {said}") if same else None
