@@ -223,12 +223,12 @@ def test_a_helper_that_others_use_is_not_changed_under_them(cell, file, own, sho
 BOM = b"\xef\xbb\xbf"
 ODD_FILES = {
     "CRLF": b'"""Mine."""\r\nimport math\r\n\r\nX = """a\r\nb"""\r\n',
-    "a form feed": b"import math\n\x0c\nX = 1\n# end\n",
+    "a form feed": b'"""a\x0cb"""\nimport math\nX = 1\n\x0c\n# end\n',
     "no newline at the end": b"X = 1\n\n\n# the end",
     "non-ASCII": 'ω = "größer"  # ∑\n\x0c\n'.encode(),
     "a byte order mark": b"\xef\xbb\xbfX = 1\n",
     "its own encoding": "# -*- coding: latin-1 -*-\nX = 'größer'\n".encode("latin-1"),
-    "a line separator": 'X = "a\u2028b\x85"\n'.encode(),
+    "a line separator": '"""a\u2028b\x85"""\nX = 1\n'.encode(),
     "nothing": b"",
     "a comment": b"# soon\n",
     "semicolons": b"import os; X = 1; Y = 2  \n\t\n",
@@ -385,12 +385,15 @@ def test_what_the_file_lacks_to_be_imported_is_said(cell, file, own, shown):
 
 
 @pytest.mark.parametrize("deadly", ["fsync", "replace"])
-def test_a_crash_in_the_middle_leaves_the_old_file(deadly, tmp_path, file, own):
+@pytest.mark.parametrize("call", [1, 2], ids=["the copy", "the file"])
+def test_a_crash_in_the_middle_leaves_the_old_file(deadly, call, tmp_path, file, own):
     before = file("def f(x):\n    return 1\n")
     program = tmp_path / "program.py"
     program.write_text(
         "import os\nfrom glassformer.exercises import own_file\n"
-        f"def f(x):\n    return 2\nos.{deadly} = lambda *args: os._exit(9)\nown_file.keep(f, replace=True)\n"
+        f"def f(x):\n    return 2\nreal, calls = os.{deadly}, []\n"
+        f"def die(*args):\n    calls.append(args)\n    return os._exit(9) if len(calls) == {call} else real(*args)\n"
+        f"os.{deadly} = die\nown_file.keep(f, replace=True)\n"
     )
     assert subprocess.run([sys.executable, program], env=os.environ, check=False).returncode == 9
     assert own.read_bytes() == before
@@ -429,12 +432,16 @@ def test_four_notebooks_that_keep_at_once_lose_nothing(tmp_path, file, own):
 # Finding it again
 
 
-def test_what_was_kept_is_imported_fresh(cell, own):
-    for number in (1, 2, 3):  # within one second, and of one length
+def test_what_was_kept_is_imported_fresh_here_and_in_other_kernels(cell, own, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    for number in (1, 2):
         keep(cell(f"def f(x):\n    return {number}"), replace=True)
         from my_transformer import f
 
         assert f(0) == number
+        os.utime(own, (1, 1))  # as if written within one second, and of one length
+        other = [sys.executable, "-c", "from my_transformer import f; print(f(0))"]
+        assert int(subprocess.run(other, cwd=own.parent, capture_output=True, check=True).stdout) == number
 
 
 def test_mine_is_the_readers_own_or_the_books(cell, file, own, shown):
