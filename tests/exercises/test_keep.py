@@ -256,9 +256,10 @@ def test_every_line_of_the_reader_survives_to_the_byte(data, cell, file, own):
 
 
 def test_what_the_files_encoding_lacks_is_refused(cell, file, own, shown):
-    before = file(ODD_FILES["its own encoding"])
-    keep(cell('def f(x):\n    return "∑"'))
+    before = file(ODD_FILES["its own encoding"] + b"def f(x):\n    return 1\n")
+    keep(cell('def f(x):\n    return "∑"'), replace=True)
     assert own.read_bytes() == before
+    assert os.listdir(own.parent) == ["my_transformer.py"]
     assert "which has no '∑'" in told(shown)
 
 

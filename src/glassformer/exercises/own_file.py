@@ -66,9 +66,10 @@ def own_path() -> Path:
 
 def within_reach() -> None:
     """Let ``from my_transformer import …`` work in this kernel, from a practice notebook's folder too."""
-    path = own_path()
-    if path.parent.name == "notebooks" and path.parent != Path.cwd() and str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last, so that it can hide nothing
+    with contextlib.suppress(OSError):  # a kernel whose folder was deleted
+        folder = own_path().parent
+        if folder.name == "notebooks" and folder != Path.cwd() and str(folder) not in sys.path:
+            sys.path.append(str(folder))  # last, so that it can hide nothing
 
 
 def keep(function: Callable[..., Any], *, replace: bool) -> Kept:
@@ -86,8 +87,9 @@ def keep(function: Callable[..., Any], *, replace: bool) -> Kept:
             return Kept(SAME)
         if change.diff and not replace:
             return Kept(DIFFERENT, diff=change.diff)
+        result = change.result()
         copy = _copied(path, data) if change.diff else None
-        write_whole(path, change.result())
+        write_whole(path, result)
         with contextlib.suppress(OSError):  # within one second, Python would take the old one for the new
             Path(importlib.util.cache_from_source(str(path.resolve()))).unlink()
     return Kept(REPLACED if change.diff else ADDED, tuple(change.besides), change.diff, copy)
