@@ -417,7 +417,15 @@ def test_two_processes_that_keep_at_once_lose_nothing(tmp_path, file, own):
     file("# mine\n")
     programs = []
     for name in "ab":
-        lines = ["from glassformer.exercises import own_file"]
+        lines = [
+            "import os, time",
+            "from glassformer.exercises import own_file",
+            f"os.mkdir({str(tmp_path / name)!r})",
+        ]
+        lines += [
+            f"while not all(map(os.path.exists, {[str(tmp_path / one) for one in 'ab']})):",
+            "    time.sleep(0.001)",
+        ]
         lines += [f"def {name}{n}(x):\n    return {n}" for n in range(12)]
         lines += [f"own_file.keep({name}{n}, replace=False)" for n in range(12)]
         program = tmp_path / f"{name}.py"
