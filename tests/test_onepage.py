@@ -46,7 +46,9 @@ def test_it_needs_nothing_but_numpy():
     assert imports <= {"numpy", *sys.stdlib_module_names}
 
 
-@pytest.mark.parametrize("text", ["\n", LINE, (LINE + "\n") * 3 + "ab"], ids=["one", "a line", "a whole context"])
+@pytest.mark.parametrize(
+    "text", ["\n", LINE, (LINE + "\n") * 3 + "ab"], ids=["one", "a line", "a whole context"]
+)
 def test_its_logits_are_the_shipped_models(page, book, text):
     model, tokenizer = book
     ids = tokenizer.encode(text)

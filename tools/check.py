@@ -20,6 +20,7 @@ PYTHON = sys.executable
 STATIC = {
     "style": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
+    "javascript": [str(Path(PYTHON).with_name("oxlint")), "--deny-warnings", "src", "book"],
     "types": [PYTHON, "-m", "pyrefly", "check", "--python-interpreter-path", PYTHON, "--summary=none"],
     "contracts": [PYTHON, "-c", "import sys; from importlinter import cli; sys.exit(cli.lint_imports())"],
     "freshness": [PYTHON, "tools/notebooks.py", "--check"],
@@ -48,6 +49,7 @@ def settings(scratch: str) -> dict[str, str]:
     """The environment of all tests: nothing that the tester has solved or set may show in what is compared."""
     return os.environ | {
         "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
+        "GLASSFORMER_MINE": str(Path(scratch) / "my_transformer.py"),
         "IPYTHONDIR": str(Path(scratch) / "ipython"),
         "OMP_NUM_THREADS": "1",
     }

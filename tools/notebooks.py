@@ -135,6 +135,7 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
             | {
                 # What the author has solved and set must not show in the outputs that readers start from.
                 "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
+                "GLASSFORMER_MINE": str(Path(scratch) / "my_transformer.py"),
                 "IPYTHONDIR": str(Path(scratch) / "ipython"),
             }
             | freshness.listening(package_of(root), uses)

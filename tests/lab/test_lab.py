@@ -84,6 +84,7 @@ def lab(tmp_path_factory):
         path.write_text(json.dumps(values))
     environment = os.environ | {
         "GLASSFORMER_PROGRESS": str(folder / "progress.json"),
+        "GLASSFORMER_MINE": str(folder / "my_transformer.py"),
         "IPYTHONDIR": str(folder / "ipython"),
         "JUPYTER_CONFIG_DIR": str(folder / "config"),
         "JUPYTER_DATA_DIR": str(folder / "data"),

@@ -5,6 +5,7 @@ import base64
 import nbformat
 import pytest
 
+from glassformer.figures.source import WIDTH
 from glassformer.widgets import modules
 from tools import notebooks
 
@@ -76,6 +77,16 @@ class TestPair:
         state = stored(notebook).metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
         names = [model["state"]["name"] for model in state.values() if "source" in model["state"]]
         assert len(names) == len(set(names))
+
+    def test_no_code_needs_scrolling_sideways(self, text, notebook):
+        for cell in stored(notebook).cells:
+            if cell.cell_type != "code":
+                continue
+            code = [cell.source]
+            for output in cell.outputs:
+                shown = output.get("data", {}).get("text/markdown", "")
+                code += [shown] if shown.startswith("```python") else []
+            assert max(map(len, "\n".join(code).splitlines()), default=0) <= WIDTH, cell.source
 
     def test_pictures_are_pictures(self, text, notebook):
         for cell in stored(notebook).cells:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from glassformer import figures
-from glassformer.widgets.modules import ROLES, stylesheet
+from glassformer.roles import SHADES as ROLES
+from glassformer.widgets.modules import stylesheet
 
 # What someone sees who lacks one kind of cone, in linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 VISION = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer import scratch
-from glassformer.config import ModelConfig
+from glassformer.config import ROPE_BASE
 from glassformer.widgets import ClockHands, PositionHeatmap
 
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -18,9 +18,9 @@ def rng(*key):
 
 def test_the_base_is_that_of_the_package(call):
     position = call("maths", "sinusoidal", [3], 8)
-    assert position == call("maths", "sinusoidal", [3], 8, ModelConfig.rope_base)
-    assert position != call("maths", "sinusoidal", [3], 8, ModelConfig.rope_base + 1)
-    assert ClockHands().base == PositionHeatmap().base == ModelConfig.rope_base
+    assert position == call("maths", "sinusoidal", [3], 8, ROPE_BASE)
+    assert position != call("maths", "sinusoidal", [3], 8, ROPE_BASE + 1)
+    assert ClockHands().base == PositionHeatmap().base == ROPE_BASE
 
 
 # --- attention ----------------------------------------------------------------------------------------------

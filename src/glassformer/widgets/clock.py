@@ -2,7 +2,7 @@
 
 from traitlets import Int, TraitError, validate
 
-from glassformer.config import ModelConfig
+from glassformer.config import ROPE_BASE
 
 from .view import Number, View
 
@@ -29,7 +29,7 @@ class ClockHands(View, module="clock"):
     position = Int(20, min=0, max=200).tag(sync=True)
     step = Int(3, min=-20, max=20).tag(sync=True)
     d_model = Int(8, min=4, max=16).tag(sync=True)
-    base = Number(ModelConfig.rope_base, min=10.0, max=1e6).tag(sync=True)
+    base = Number(ROPE_BASE, min=10.0, max=1e6).tag(sync=True)
 
     @validate("d_model")
     def _even(self, proposal: dict) -> int:

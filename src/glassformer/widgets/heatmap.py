@@ -2,7 +2,7 @@
 
 from traitlets import Int, TraitError, observe, validate
 
-from glassformer.config import ModelConfig
+from glassformer.config import ROPE_BASE
 
 from .view import Number, View
 
@@ -28,7 +28,7 @@ class PositionHeatmap(View, module="heatmap"):
 
     n_positions = Int(128, min=16, max=1024).tag(sync=True)
     d_model = Int(64, min=4, max=128).tag(sync=True)
-    base = Number(ModelConfig.rope_base, min=10.0, max=1e6).tag(sync=True)
+    base = Number(ROPE_BASE, min=10.0, max=1e6).tag(sync=True)
     row = Int(24, min=0).tag(sync=True)
 
     @validate("d_model")

@@ -5,7 +5,6 @@ has no folder to import from, so it holds them as models beside the views', and 
 of. loader.js puts them together again, in JupyterLab and in the page.
 """
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -14,12 +13,9 @@ from typing import ClassVar
 import ipywidgets
 from traitlets import Unicode
 
-HERE = Path(__file__).parent
-ROLES: dict[str, dict[str, str]] = json.loads((HERE.parent / "assets" / "roles.json").read_text("utf-8"))
-"""For each role its shade on a light page and on a dark one: Okabe and Ito's, made to stand out from both."""
+from glassformer import roles
 
-# How JupyterLab and the page each say that they are dark.
-_DARK = 'html[data-theme="dark"] .gf-widget,\nbody[data-jp-theme-light="false"] .gf-widget'
+HERE = Path(__file__).parent
 _IMPORT = re.compile(r'\bfrom "(.*?)";')
 
 
@@ -56,17 +52,7 @@ def stylesheet(name: str, folder: Path = HERE) -> str:
     """What the module `name` adds to the look of a view; the kit also brings the colours of the roles."""
     path = folder / f"{name}.css"
     own = path.read_text("utf-8") if path.is_file() else ""
-    return role_variables() + own if name == "kit" else own
-
-
-def role_variables() -> str:
-    """A CSS variable --gf-ROLE for each role, in both themes."""
-
-    def block(selector: str, theme: str) -> str:
-        lines = (f"  --gf-{role}: {shades[theme]};\n" for role, shades in ROLES.items())
-        return f"{selector} {{\n{''.join(lines)}}}\n\n"
-
-    return block(".gf-widget", "light") + block(_DARK, "dark")
+    return roles.variables(".gf-widget") + own if name == "kit" else own
 
 
 class Module(ipywidgets.Widget):
