@@ -41,7 +41,7 @@ def test_no_gradient_is_shown_unasked_and_nothing_wider_than_the_column(shown, i
     optimizer = item.__module__.endswith("optimizer")  # that is about gradients
     if item is not scratch.Layer and not optimizer:
         figures.show_source(item)
-        assert not re.search(r"\bgrad|backward|\bkept\b|\bkeep\(|checks\.|\bsee\(", shown[-1])
+        assert not re.search(r"\bgrad\b|backward|\bkept\b|\bkeep\(|checks\.|\bsee\(", shown[-1])
     figures.show_source(item, backward=True, checks=True)
     for text in shown:
         assert max(map(len, text.splitlines())) <= source.WIDTH
@@ -92,7 +92,7 @@ def wide(x, *, naïve_and_long_name=None):
     y = wide("naïve …", naïve_and_long_name=naïve_and_long_name)  # fmt: skip
     return y
 
-# Left out here: checks of arguments, the way back, hooks for looking inside.
+# Left out: checks of arguments, gradients (chapter 09), hooks for looking inside.
 ```'''
     ]
 
@@ -100,4 +100,4 @@ def wide(x, *, naïve_and_long_name=None):
 def test_checks_are_shown_on_request(shown):
     figures.show_source(wide, checks=True)
     assert 'checks.floats("x", x)\n    if x is None:\n        raise ValueError\n    for name' in shown[0]
-    assert "# Left out here: the way back, hooks for looking inside." in shown[0]
+    assert "# Left out: gradients (chapter 09), hooks for looking inside." in shown[0]

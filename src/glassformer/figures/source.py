@@ -10,7 +10,7 @@ from IPython.display import Markdown, display
 WIDTH = 82
 """How many characters of code fit the column of the page."""
 
-CHECKS, WAY_BACK, HOOKS = "checks of arguments", "the way back", "hooks for looking inside"
+CHECKS, GRADIENTS, HOOKS = "checks of arguments", "gradients (chapter 09)", "hooks for looking inside"
 _HOOKS = {"see", "enter", "enter_sublayer"}  # of glassformer.trace
 
 
@@ -27,8 +27,8 @@ def show_source(*objects: object, backward: bool = False, checks: bool = False) 
         shown.append(source.shortened())
         left_out |= source.left_out
     if left_out:
-        ordered = [kind for kind in (CHECKS, WAY_BACK, HOOKS) if kind in left_out]
-        shown.append(f"# Left out here: {', '.join(ordered)}.")
+        ordered = [kind for kind in (CHECKS, GRADIENTS, HOOKS) if kind in left_out]
+        shown.append(f"# Left out: {', '.join(ordered)}.")
     display(Markdown("```python\n" + "\n\n".join(shown) + "\n```"))
 
 
@@ -103,11 +103,11 @@ class _Source:
         """Why a statement is not shown; None if it is."""
         match statement:
             case ast.FunctionDef(name=name) if name.endswith("backward"):
-                return None if self.backward else WAY_BACK
+                return None if self.backward else GRADIENTS
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="checks")))):
                 return None if self.checks else CHECKS
             case ast.Expr(value=ast.Call(func=ast.Name(id="keep"))):
-                return None if self.backward else WAY_BACK
+                return None if self.backward else GRADIENTS
             case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in _HOOKS:
                 return HOOKS
             case ast.If(body=[*_, ast.Raise()], orelse=[]):
@@ -142,7 +142,7 @@ class _Source:
 
     def _cut_between(self, before: ast.AST, last: ast.AST) -> None:
         self.cuts.append((self._span(before)[1], self._span(last)[1], ""))
-        self.left_out.add(WAY_BACK)
+        self.left_out.add(GRADIENTS)
 
     def _span(self, node: ast.AST) -> tuple[int, int]:
         """Where a node begins and ends in the text. ast counts columns in bytes."""
