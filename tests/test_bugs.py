@@ -16,7 +16,7 @@ import pytest
 import torch
 from layers.grid import GRID
 from layers.rooms import NN, SCRATCH, both_rooms
-from layers.twins import build, run, texts
+from layers.twins import build, gradients, run, texts
 
 from glassformer import nn, scratch
 from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, put_in
@@ -28,24 +28,72 @@ from glassformer.trace import trace
 every_bug = pytest.mark.parametrize("name", BUGS)
 
 
-# The tests that catch them
+# The tests that catch them, the cheapest of this project, by their pytest ids
+
+BY_HAND = "tests/layers/test_by_hand.py::"
+PROPERTIES = "tests/layers/test_model_properties.py::"
+REFERENCES = "tests/layers/test_references.py::"
+GPT2 = [f"tests/huggingface/test_parity.py::test_float64[whole-gpt2-eager-{room}]" for room in ROOMS]
+TORCH = "tests/layers/test_torch_references.py::"
+
+CAUGHT_BY = {
+    "no-scale": [BY_HAND + "test_attention"],
+    "softmax-axis": [BY_HAND + "test_attention"],
+    "softmax-overflow": [BY_HAND + "test_softmax_of_large_numbers_does_not_overflow"],
+    "mask-after-softmax": [BY_HAND + "test_attention"],
+    "mask-transposed": [BY_HAND + "test_causal_mask"],
+    "mask-one-ahead": [BY_HAND + "test_causal_mask"],
+    "padding-on-queries": [
+        PROPERTIES + f"test_what_is_masked_has_no_influence[BERT-{room}]" for room in ROOMS
+    ],
+    "padding-attended": [PROPERTIES + f"test_what_is_masked_has_no_influence[BERT-{room}]" for room in ROOMS],
+    "heads-not-swapped": [BY_HAND + "test_heads_are_runs_of_neighbouring_dimensions"],
+    "heads-tiled": [TORCH + "test_grouped_heads"],
+    "no-positions": [REFERENCES + "test_a_whole_layer_of_llama", *GPT2],
+    "positions-late": GPT2,
+    "rope-on-values": [REFERENCES + "test_a_whole_layer_of_llama"],
+    "rope-layout": [REFERENCES + "test_a_whole_layer_of_llama"],
+    "t5-sign": [BY_HAND + "test_relative_positions"],
+    "residual-dropped": [TORCH + "test_a_block_is_torch_transformer_encoder_layer"],
+    "post-norm": [
+        TORCH + f"test_a_block_is_torch_transformer_encoder_layer[True-gelu-pre-{room}]" for room in ROOMS
+    ],
+    "eps-outside": [TORCH + f"test_norms[0.1-{room}]" for room in ROOMS],
+    "sigma-unbiased": [TORCH + "test_norms"],
+    "tied-reshaped": [PROPERTIES + "test_the_tied_head_is_the_embedding"],
+    "labels-unshifted": ["tests/test_text.py::test_at_each_place_the_target_is_the_next_id"],
+    "labels-shifted-twice": ["tests/test_text.py::test_at_each_place_the_target_is_the_next_id"],
+    "loss-over-padding": [TORCH + "test_cross_entropy"],
+    "tied-gradient-overwritten": [
+        PROPERTIES + "test_a_tied_weight_has_the_gradients_of_both_its_uses[GPT-2-scratch]"
+    ],
+    "gradients-kept": ["tests/test_bugs.py::test_gradients_that_are_set_to_zero_do_not_add_up"],
+    "gradients-unclipped": [TORCH + "test_clipping[0.01]"],
+    "adam-uncorrected": [TORCH + "test_adamw_leaves_alone_what_has_no_gradient"],
+    "dropout-in-evaluation": [TORCH + "test_a_model_drops_in_training_only"],
+    "cache-off-by-one": [
+        f"tests/layers/test_parity.py::test_with_a_cache_the_same_comes_out[plain-GPT-2-{room}]"
+        for room in ROOMS
+    ],
+}
 
 
 class Trials:
-    """A pytest plugin that runs each named test twice, without the bug and with it, and notes what fails."""
+    """A pytest plugin that runs each named test without any bug and with each that it catches, and notes what fails."""
 
     def __init__(self):
         self.failed = {}  # by bug and test, for each of the test's parameters: without, with
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
-        for name, known in BUGS.items():
-            for test in known.caught_by:
+        without = cache(self.fails)
+        for name, tests in CAUGHT_BY.items():
+            for test in tests:
                 for item in session.items:
                     if item.nodeid == test or item.nodeid.startswith(f"{test}["):
-                        without = self.fails(item)
+                        right = without(item)
                         with put_in(name):
-                            self.failed.setdefault((name, test), []).append((without, self.fails(item)))
+                            self.failed.setdefault((name, test), []).append((right, self.fails(item)))
         return True
 
     def fails(self, item):
@@ -61,25 +109,23 @@ class Trials:
 def trials():
     """What the named tests did."""
     trials = Trials()
-    files = sorted({test.partition("::")[0] for known in BUGS.values() for test in known.caught_by})
-    quiet = ["-q", "-q", "--no-summary", "-p", "no:cacheprovider", "--capture=no"]
+    tests = sorted({test for tests in CAUGHT_BY.values() for test in tests})
+    quiet = ["-q", "-q", "--no-summary", "-p", "no:cacheprovider", "--capture=no", "--tb=no"]
     root = inspect.getfile(Trials).rpartition("tests")[0]
-    pytest.main([*quiet, f"--rootdir={root}", *(root + file for file in files)], plugins=[trials])
+    pytest.main([*quiet, f"--rootdir={root}", *(root + test for test in tests)], plugins=[trials])
     return trials.failed
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a softmax that overflows says so
-@pytest.mark.parametrize(
-    ("name", "test"), [(n, test) for n, known in BUGS.items() for test in known.caught_by]
-)
+@pytest.mark.parametrize(("name", "test"), [(n, test) for n, tests in CAUGHT_BY.items() for test in tests])
 def test_a_named_test_passes_without_the_bug_and_fails_with_it(name, test):
     assert (name, test) in trials(), "there is no such test"
     assert set(trials()[name, test]) == {(False, True)}
 
 
-@every_bug
-def test_every_bug_names_a_test(name):
-    assert BUGS[name].caught_by
+def test_every_bug_has_a_test():
+    assert list(CAUGHT_BY) == list(BUGS)
+    assert all(CAUGHT_BY.values())
 
 
 # In both rooms, in one, and in none
@@ -207,19 +253,21 @@ def test_nothing_of_it_stays(name):
 def test_a_bug_is_not_put_in_twice_and_what_was_begun_is_taken_back(name):
     with put_in(name):
         before = everything()
-        with pytest.raises(RuntimeError, match=f"not once: cannot put '{name}' in"), put_in(name):
+        with pytest.raises(RuntimeError, match=f"cannot put '{name}' in: "), put_in(name):
             pass
         assert_untouched(before)
 
 
-@pytest.mark.parametrize(("right", "times"), [("x", 4), ("no such line", 0)])
-def test_a_line_that_is_not_there_once_is_not_changed(monkeypatch, right, times):
-    edit = Edit("nn.feedforward.relu", right, "y")
-    monkeypatch.setitem(BUGS, "new", Bug(name="new", title="", symptom="", caught_by=(), edits=(edit,)))
+def test_a_line_that_is_not_there_is_asked_for_by_name(monkeypatch):
+    edit = Edit("nn.attention.merge_heads", "x.permute(0, 2, 1, 3).reshape(*B, T, H * K)", "x")
+    monkeypatch.setitem(BUGS, "new", Bug(name="new", title="", symptom="", edits=(edit,)))
     before = everything()
-    assert inspect.getsource(nn.relu).count(right) == times
-    with pytest.raises(RuntimeError, match=f"nn.feedforward.relu has '{right}' {times} times, not once"):
+    with pytest.raises(RuntimeError) as caught:
         put_in("new").__enter__()
+    assert str(caught.value) == (
+        "cannot put 'new' in: nn.attention.merge_heads does not say 'x.permute(0, 2, 1, 3).reshape(*B, T, H * K)'; "
+        "nearest is 'return x.transpose(-3, -2).reshape(*B, T, H * K)'"
+    )
     assert_untouched(before)
 
 
@@ -261,6 +309,7 @@ def test_the_entries():
         assert known.title[0].isupper()
         assert not known.title.endswith(".")
         assert known.symptom.endswith((".", ".)"))
+        assert "  " not in known.symptom
         assert known.what == (known.edits[0].wrong, known.edits[0].right)
         assert len(set(known.edits)) == len(known.edits)
         assert set(known.rooms) <= set(ROOMS)
@@ -333,6 +382,20 @@ def test_a_model_can_be_trained_with_it(name):
     without = {n for n, w in model.named_parameters() if w.grad is None or not w.grad.any()}
     assert without == ({"decoder.positions.weight"} if name == "no-positions" else set())
     assert all(torch.isfinite(weight).all() for weight in model.parameters())
+
+
+@every_bug
+def test_in_numpy_the_way_back_is_open_too(name):
+    """Whatever each layer keeps is taken again, and no weight that had a gradient is left without one."""
+    for system in ("GPT-2", "the modern one", "2017", "T5", "BLOOM"):
+        it = build(SCRATCH, GRID[system])
+        read = texts(GRID[system])
+        grad = np.ones_like(run(SCRATCH, it, read))
+        right = gradients(SCRATCH, it, read, grad)
+        with put_in(name):
+            wrong = gradients(SCRATCH, it, read, grad)
+        assert {n: g.shape for n, g in wrong.items()} == {n: g.shape for n, g in right.items()}
+        assert all(np.isfinite(g).all() for g in wrong.values())
 
 
 # What the gallery says of them
@@ -602,7 +665,9 @@ def test_a_tied_gradient_that_is_overwritten_is_that_of_the_lookup():
 
     def gradient():
         it.zero_gradients()
-        it.forward(IDS)[1](grad)
+        kept = []
+        it(IDS, kept=kept)
+        it.backward(grad, kept)
         return it.gradients()
 
     right = gradient()
@@ -618,7 +683,9 @@ def test_gradients_that_are_set_to_zero_do_not_add_up():
     linear = scratch.Linear(2, 3, generator=np.random.default_rng(0))
     for _ in range(3):
         linear.zero_gradients()
-        linear.forward(np.ones((1, 2), np.float32))[1](np.ones((1, 3), np.float32))
+        kept = []
+        linear(np.ones((1, 2), np.float32), kept)
+        linear.backward(np.ones((1, 3), np.float32), kept)
     np.testing.assert_array_equal(linear.gradients()["weight"], 1)
 
 
@@ -660,16 +727,28 @@ def test_dropout_in_evaluation_gives_another_output_every_time(room):
 
 @both_rooms
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "t5"])
-def test_cache_off_by_one_is_right_for_the_first_new_token_alone(room, positions):
-    it = model(room, TINY.replace(positions=positions, context_length=40, t5_max_distance=40))
+def test_cache_off_by_one_puts_all_that_is_new_where_the_last_of_the_prompt_stands(room, positions):
+    it = model(room, TINY.replace(positions=positions, context_length=9, t5_max_distance=40))
+    ids = np.random.default_rng(0).integers(0, 11, (2, 9))
+    right = logits(room, it, ids)
+    with put_in("cache-off-by-one"):
+        assert difference(logits(room, it, ids), right) == 0
+        cache = it.new_cache(2, 9)
+        new = np.split(ids, [6, 7, 8], axis=1)
+        with torch.no_grad():
+            wrong = [room.numpy(it(room.array(some), cache=cache)) for some in new]
+        assert room.numpy(cache.positions).tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
+    off = np.abs(np.concatenate(wrong, axis=1) - right).max(axis=(0, 2))
+    assert (off[:6] <= ROUNDING).all()
+    assert (off[6:] > SHOWS).all()
+
+
+@both_rooms
+def test_cache_off_by_one_is_right_for_the_first_new_token_alone(room):
+    it = model(room, TINY.replace(context_length=40))
     right = generate(it, IDS, 20, temperature=0)
     with put_in("cache-off-by-one"):
         np.testing.assert_array_equal(generate(it, IDS, 20, temperature=0, cache=False), right)
         wrong = np.array(generate(it, IDS, 20, temperature=0))
-        cache = it.new_cache(2, 9)
-        with torch.no_grad():
-            for new in (6, 1, 1, 1):
-                it(room.array(np.zeros((2, new), int)), cache=cache)
-        assert room.numpy(cache.positions).tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
     np.testing.assert_array_equal(wrong[:, :7], np.array(right)[:, :7])
     assert (wrong != right).any()

@@ -1,0 +1,69 @@
+"""Lets functions run code with a mistake in it, and then the right one again."""
+
+import inspect
+import linecache
+import pkgutil
+import textwrap
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from types import CodeType
+
+from glassformer import _checks as checks
+from glassformer.bugs.gallery import ROOMS, Bug, Edit, bug
+from glassformer.bugs.pattern import nearest, rewrite
+
+
+@contextmanager
+def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
+    """Makes the mistake inside the `with` block, and gives the `Bug`.
+
+    `rooms` can confine it to "scratch" or to "nn". Mistakes can be combined, one `with` inside another. However
+    the block ends, the right code is back.
+
+    Used in chapter 14.
+
+    Raises:
+        ValueError: there is no such bug or room, or the bug cannot be made in that room.
+        TypeError: `name` is not a string.
+        RuntimeError: the line to change is not there, most often because another bug has changed it.
+    """
+    it = bug(name)
+    for room in rooms:
+        checks.one_of("rooms", room, ROOMS)
+    if not set(rooms) & set(it.rooms):
+        raise ValueError(f"rooms={rooms!r} cannot have {name!r}, which needs {' or '.join(it.rooms)}")
+    before: list[tuple[Callable, CodeType]] = []
+    try:
+        for edit in it.edits:
+            if edit.room is None or edit.room in rooms:
+                function = _plain(pkgutil.resolve_name(f"glassformer.{edit.function}"))
+                code = _changed(function, edit, name)
+                before.append((function, function.__code__))
+                # Only what it runs is exchanged: the function stays the same object for all who imported it.
+                function.__code__ = code
+        yield it
+    finally:
+        for function, code in reversed(before):
+            function.__code__ = code
+
+
+def _plain(function: Callable | property) -> Callable:
+    """The function that was written, without what decorators made of it."""
+    return inspect.unwrap(getattr(function, "fget", function))
+
+
+def _changed(function: Callable, edit: Edit, name: str) -> CodeType:
+    """The code of the function with `edit.wrong` where its source says `edit.right`."""
+    right = textwrap.dedent(inspect.getsource(function))
+    source = rewrite(right, edit.right, edit.wrong)
+    if source is None:
+        raise RuntimeError(
+            f"cannot put {name!r} in: {edit.function} does not say {edit.right!r}; "
+            f"nearest is {nearest(right, edit.right)!r}"
+        )
+    # Through linecache, the changed source is what a traceback shows, and what the next edit starts from.
+    file = f"<{edit.function} with {name}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    defined: dict[str, Callable | property] = {}
+    exec(compile(source, file, "exec"), function.__globals__, defined)
+    return _plain(defined[function.__name__]).__code__
