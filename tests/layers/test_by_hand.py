@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from .rooms import NN, both_rooms
+from .rooms import NN, Layer, both_rooms
 
 LN3 = math.log(3)
 EXACT = {"rtol": 0, "atol": 1e-15}  # float64 rounding of numbers of size 1
@@ -225,3 +225,15 @@ def test_the_same_token_at_two_places_is_two_vectors(room):
     placed = room.numpy(learned.embed(x)).round(4)
     np.testing.assert_array_equal(placed[3], np.float32([1.5092, 2.8240, 2.0631, -1.0910]))
     np.testing.assert_array_equal(placed[0], np.float32([-1.2328, -0.4583, 1.6834, 0.5462]))
+
+
+@both_rooms
+def test_rotary_attention(room):
+    """Dimensions i and i + K/2 are one complex number, which a position turns: in queries and keys, not in values."""
+    layer, x = Layer(room, "rope", D=4, H=1), np.random.default_rng(1).normal(size=(3, 4))
+    q, k, v = (x @ room.weight(layer.attention, name) for name in ("W_q", "W_k", "W_v"))
+    turned = np.exp(1j * np.outer(range(3), [1, 0.01]))
+    q, k = ((each[:, :2] + 1j * each[:, 2:]) * turned for each in (q, k))
+    weights = np.exp((q @ k.conj().T).real / 2)
+    expected = weights / weights.sum(axis=1, keepdims=True) @ v @ room.weight(layer.attention, "W_o")
+    np.testing.assert_allclose(layer(x), expected, rtol=0, atol=1e-14)

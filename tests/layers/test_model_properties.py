@@ -94,6 +94,15 @@ def test_what_is_masked_has_no_influence(room, name, seed, T, data):
 
 
 @both_rooms
+def test_a_text_is_read_as_alone_beside_a_longer_one(room):
+    model = model_of(room, "BERT")
+    ids, real = read(model, seed=0, T=6)["ids"], np.array([True, True, True, True, False, False])
+    alone = run(room, model, {"ids": ids[:, real]})
+    beside = run(room, model, {"ids": ids * real, "mask": np.stack([real, real])})
+    assert difference(alone, beside[:, real]) <= ROUNDING
+
+
+@both_rooms
 @pytest.mark.parametrize("causal", [False, True])
 @few
 @given(seed=seeds)
