@@ -1,5 +1,7 @@
 """The two rooms compute one function: every model of the grid, its output, its gradients, its cache, in float64."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +24,14 @@ def assert_close(one, other, within=FORWARD):
     assert np.abs(one - other).max() <= within
 
 
+@cache
+def whole(room, name, kind):
+    """What that model of the grid makes of the texts, all at once; shared among tests."""
+    output = run(room, twins(name)[room.is_torch], texts(GRID[name], kind))
+    output.flags.writeable = False
+    return output
+
+
 def all_but(read, *names):
     return {name: values for name, values in read.items() if name not in names}
 
@@ -29,20 +39,17 @@ def all_but(read, *names):
 @every_model
 @padded_or_not
 def test_same_output(name, kind):
-    config, (scratch, nn) = GRID[name], twins(name)
-    read = texts(config, kind)
-    output = run(SCRATCH, scratch, read)
+    config, output = GRID[name], whole(SCRATCH, name, kind)
     assert output.shape == (B, T, config.d_model if config.head == "none" else config.vocab_size)
     assert 0.1 < output.std() < 10  # not so small that nothing could be wrong, nor so large that rounding is
-    assert_close(output, run(NN, nn, read))
+    assert_close(output, whole(NN, name, kind))
 
 
 @every_model
 @padded_or_not
 def test_same_gradients(name, kind):
-    config, (scratch, nn) = GRID[name], twins(name)
-    read = texts(config, kind)
-    grad = np.random.default_rng(2).normal(size=run(SCRATCH, scratch, read).shape)
+    (scratch, nn), read = twins(name), texts(GRID[name], kind)
+    grad = np.random.default_rng(2).normal(size=whole(SCRATCH, name, kind).shape)
     ours, theirs = gradients(SCRATCH, scratch, read, grad), gradients(NN, nn, read, grad)
     assert set(ours) == set(theirs) == {n for n in scratch.named_parameters() if not n.startswith("pooler")}
     largest = max(np.abs(gradient).max() for gradient in theirs.values())
@@ -59,12 +66,16 @@ def test_one_text_is_a_batch_without_its_axis(room, name):
     assert_close(run(room, model, one), run(room, model, read)[1])
 
 
+# One model for each way of having what these look at
+PARTS = {(c.family, c.head, c.pooler, c.n_segments): name for name, c in GRID.items()}
+
+
 @both_rooms
-@every_model
+@pytest.mark.parametrize("name", PARTS.values())
 def test_hidden_head_encode_and_pool_are_what_the_model_is_made_of(room, name):
     config, model = GRID[name], twins(name)[room.is_torch]
     read = texts(config, "padded")
-    output, hidden = run(room, model, read), run(room, model.hidden, read)
+    output, hidden = whole(room, name, "padded"), run(room, model.hidden, read)
     assert hidden.shape == (B, T, config.d_model)
     with torch.no_grad():
         head = hidden if config.head == "none" else room.numpy(model.head(room.array(hidden)))
@@ -111,8 +122,7 @@ def cached(room, model, read, chunks):
 @padded_or_not
 def test_with_a_cache_the_same_comes_out(room, name, kind):
     model = twins(name)[room.is_torch]
-    read = texts(GRID[name], kind)
-    assert_close(cached(room, model, read, (3, 1, 1)), run(room, model, read))
+    assert_close(cached(room, model, texts(GRID[name], kind), (3, 1, 1)), whole(room, name, kind))
 
 
 @both_rooms
@@ -121,8 +131,7 @@ def test_with_a_cache_the_same_comes_out(room, name, kind):
 @pytest.mark.parametrize("chunks", [(1,) * T, (2, 3), (T,)], ids=str)
 def test_however_the_text_is_cut(room, name, kind, chunks):
     model = twins(name)[room.is_torch]
-    read = texts(SYSTEMS[name], kind)
-    assert_close(cached(room, model, read, chunks), run(room, model, read))
+    assert_close(cached(room, model, texts(SYSTEMS[name], kind), chunks), whole(room, name, kind))
 
 
 # Weights
