@@ -1,4 +1,4 @@
-"""Every mistake of the gallery: the tests that it names pass without it and fail with it, and nothing of it stays.
+"""Every mistake of the gallery: the tests named here pass without it and fail with it, and nothing of it stays.
 
 The named tests are run by pytest itself, in a session of their own inside this one.
 """
