@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
@@ -34,6 +34,20 @@ CHOICES = {
     "head": HEADS,
 }
 
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+    class Derived(Generic[T]):
+        """A field that may be given as None, and is a number once the config is made."""
+
+        def __get__(self, config: object, kind: type) -> T: ...
+        def __set__(self, config: object, given: T | None) -> None: ...
+
+else:
+    Derived = Optional
+
+FROM_OTHERS: Any = None  # the default of what follows from other fields
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -58,9 +72,9 @@ class ModelConfig:
     n_heads: int  # heads that ask
     family: str = "decoder"
     n_decoder_layers: int | None = None  # None: n_layers. Only an encoder–decoder has it
-    n_kv_heads: int | None = None  # heads that answer. None: n_heads (MHA); 1 is MQA, in between is GQA
-    d_head: int | None = None  # None: d_model / n_heads
-    d_ff: int | None = None  # None: 4 · d_model
+    n_kv_heads: Derived[int] = FROM_OTHERS  # heads that answer. None: n_heads (MHA); 1: MQA; between: GQA
+    d_head: Derived[int] = FROM_OTHERS  # None: d_model / n_heads
+    d_ff: Derived[int] = FROM_OTHERS  # None: 4 · d_model
 
     # Positions
     positions: str = "learned"
@@ -77,7 +91,7 @@ class ModelConfig:
 
     # Attention
     attention_bias: str = "all"  # "all" also has one after W_o, which "qkv" leaves out
-    attention_scale: float | None = None  # q·k is multiplied by it. None: 1/√d_head
+    attention_scale: Derived[float] = FROM_OTHERS  # q·k is multiplied by it. None: 1/√d_head
     qk_norm: bool = False  # an RMSNorm over each head's queries, and one over its keys
 
     # Feed-forward
@@ -101,8 +115,8 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         # What was left at None is remembered, so that `replace` can derive it anew.
-        derived = frozenset(f.name for f in fields(self) if getattr(self, f.name) is None)
-        self._set("_derived", derived)
+        self._derived: frozenset[str]
+        self._set("_derived", frozenset(f.name for f in fields(self) if getattr(self, f.name) is None))
         self._check_choices()
         self._check_and_derive_sizes()
         self._check_numbers()
@@ -217,7 +231,7 @@ class ModelConfig:
 
         two_stacks = self.family == "encoder-decoder"
         n_stacks = 2 if two_stacks else 1
-        n_crossing = self.n_decoder_layers if two_stacks else 0  # blocks that also look at the encoder
+        n_crossing = self.n_decoder_layers or 0  # blocks that also look at the encoder
         n_blocks = self.n_layers + n_crossing
 
         attention, feedforward, norm = self._attention(), self._feedforward(), self._norm()
@@ -293,7 +307,9 @@ class ModelConfig:
             ValueError: the result breaks a rule of `ModelConfig`.
             TypeError: a name is no field, or a value is of the wrong kind.
         """
-        given = {f.name: None if f.name in self._derived else getattr(self, f.name) for f in fields(self)}
+        given: dict[str, Any] = {
+            f.name: None if f.name in self._derived else getattr(self, f.name) for f in fields(self)
+        }
         return type(self)(**given | changes)
 
     def to_json(self) -> str:
