@@ -164,7 +164,7 @@ class Transformer(nn.Module):
         self.decoder = (
             Stack(
                 config,
-                config.n_decoder_layers if two else config.n_layers,
+                config.n_decoder_layers or config.n_layers,
                 causal=True,
                 crossing=two,
                 **drawn,

@@ -532,33 +532,34 @@ def positions_of(
         ValueError: there is no such method.
     """
     checks.one_of("positions", config.positions, METHODS)
-    method = METHODS[config.positions]
-    if method.door not in doors:
+    if METHODS[config.positions].door not in doors:
         return NoPositions()
     drawn = {"generator": generator, "dtype": dtype}
-    made_from = {
-        SinusoidalPositions: {"d_model": config.d_model},
-        LearnedPositions: {
-            "context_length": config.context_length,
-            "d_model": config.d_model,
-            **drawn,
-        },
-        RotaryPositions: {
-            "d_head": config.d_head,
-            "base": config.rope_base,
-            "layout": config.rope_layout,
-            "interpolation": config.rope_interpolation,
-        },
-        AlibiPositions: {"n_heads": config.n_heads},
-        T5Positions: {
-            "n_heads": config.n_heads,
-            "bidirectional": not causal,
-            "n_buckets": config.t5_n_buckets,
-            "max_distance": config.t5_max_distance,
-            **drawn,
-        },
-    }
-    return method(**made_from[method])
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(config.d_model)
+        case "learned":
+            return LearnedPositions(
+                config.context_length, config.d_model, **drawn
+            )
+        case "rope":
+            return RotaryPositions(
+                config.d_head,
+                base=config.rope_base,
+                layout=config.rope_layout,
+                interpolation=config.rope_interpolation,
+            )
+        case "alibi":
+            return AlibiPositions(config.n_heads)
+        case "t5":
+            return T5Positions(
+                config.n_heads,
+                bidirectional=not causal,
+                n_buckets=config.t5_n_buckets,
+                max_distance=config.t5_max_distance,
+                **drawn,
+            )
+    raise NotImplementedError(f"{config.positions} is not made from a config")
 
 
 def _places(

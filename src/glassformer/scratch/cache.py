@@ -135,13 +135,14 @@ class ModelCache:
         return found
 
     def _of_memory(self, block: int, length: int) -> KeyValueCache:
-        if self.memory[block] is None:
+        cache = self.memory[block]
+        if cache is None:
             batch_size, n_kv_heads, _, d_head = self.blocks[block].keys.shape
             dtype = self.blocks[block].keys.dtype
-            self.memory[block] = KeyValueCache(
+            cache = self.memory[block] = KeyValueCache(
                 batch_size, n_kv_heads, length, d_head, dtype=dtype
             )
-        return self.memory[block]
+        return cache
 
     def reorder(self, rows: ArrayLike) -> None:
         """Row i of the batch becomes what row rows[i] was, in every block.

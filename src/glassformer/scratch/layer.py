@@ -1,13 +1,14 @@
 """What every layer in NumPy can do: name its weights, take in gradients, be saved. PyTorch has `nn.Module`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 
+AnyLayer = TypeVar("AnyLayer", bound="Layer")
 Shape = tuple[int, ...]
 
 Kept = list[tuple]
@@ -50,10 +51,11 @@ class Layer:
     """
 
     training = True  # as in torch: dropout drops
+    _gradients: dict[str, np.ndarray]  # of its own weights, by name
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Layer":
+    def __new__(cls: type[AnyLayer], *args: Any, **kwargs: Any) -> AnyLayer:
         """A layer without gradients; so that a subclass need not ask for them."""
-        layer = super().__new__(cls)
+        layer = object.__new__(cls)
         layer._gradients = {}
         return layer
 
@@ -127,13 +129,13 @@ class Layer:
         for _, layer in self.layers():
             layer._gradients.clear()
 
-    def train(self, mode: bool = True) -> "Layer":
+    def train(self: AnyLayer, mode: bool = True) -> AnyLayer:
         """Sets this layer and all below it to training, or with False to evaluation; gives the layer."""
         for _, layer in self.layers():
             layer.training = mode
         return self
 
-    def eval(self) -> "Layer":
+    def eval(self: AnyLayer) -> AnyLayer:
         """Sets this layer and all below it to evaluation: no dropout."""
         return self.train(False)
 

@@ -134,7 +134,8 @@ class Stack(Layer):
         grad = self.dropout.backward(grad, kept)
         if self.embedding_norm is not None:
             grad = self.embedding_norm.backward(grad, kept)
-        self.positions.bias_backward(grad_bias, kept)
+        if grad_bias is not None:
+            self.positions.bias_backward(grad_bias, kept)
         return self.positions.embed_backward(grad, kept), grad_memory
 
 
@@ -189,7 +190,7 @@ class Transformer(Layer):
         self.decoder = (
             Stack(
                 config,
-                config.n_decoder_layers if two else config.n_layers,
+                config.n_decoder_layers or config.n_layers,
                 causal=True,
                 crossing=two,
                 **drawn,
