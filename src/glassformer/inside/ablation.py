@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Integer
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_model, entering, look
+from glassformer.inside.look import check_model, decoder_of, entering, look
 from glassformer.scratch import Transformer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy
@@ -73,7 +73,7 @@ def ablations(
     check_model(model)
     batches = list(batches)
     losses = {"nothing": mean_loss(model, batches)}
-    for i, block in enumerate(model.decoder.blocks):
+    for i, block in enumerate(decoder_of(model).blocks):
         parts = {"attention": ("attention", None)}
         parts |= {f"head {h}": ("attention", [h]) for h in range(block.attention.n_heads)}
         parts |= {"feed-forward": ("feed-forward", None)}
@@ -106,7 +106,7 @@ def _removed(
     """The last matrix of a sublayer, and which of its rows go."""
     check_model(model)
     checks.one_of("sublayer", sublayer, SUBLAYERS)
-    blocks = model.decoder.blocks
+    blocks = decoder_of(model).blocks
     checks.indices("block", np.asarray(block), "n_layers", len(blocks))
     attends = sublayer == "attention"
     linear = blocks[block].attention.W_o if attends else blocks[block].feedforward.W_down

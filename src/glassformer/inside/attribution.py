@@ -4,12 +4,14 @@ The axes: B batch, T positions, D d_model, H heads, K d_head, V vocabulary.
 """
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 
 import numpy as np
 from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_stream_is_a_sum, entering, look
+from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering, final_norm_of, look
 from glassformer.scratch import Transformer
 from glassformer.scratch.attention import split_heads
 from glassformer.scratch.norm import LayerNorm, RMSNorm
@@ -31,7 +33,7 @@ def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Fl
     seen = look(model, ids)
     written = {"embedding": seen.arrays("stream", "")[0]}
     fed = seen.arrays("write", "feed-forward")
-    for i, block in enumerate(model.decoder.blocks):
+    for i, block in enumerate(decoder_of(model).blocks):
         H, W_o = block.attention.n_heads, block.attention.W_o
         heads = split_heads(entering(seen, i, "attention"), H)  # (..., H, T, K)
         each = heads @ W_o.weight.reshape(H, -1, W_o.n_out)  # (..., H, T, D)
@@ -70,8 +72,8 @@ def logit_attribution(
         return (own if others is None else own - np.take_along_axis(logits, others, axis=-1))[..., 0]
 
     written = writes(model, ids)
-    stream = sum(written.values())
-    norm = model.decoder.norm
+    stream = reduce(add, written.values())
+    norm = final_norm_of(model)
     scaled = frozen(norm, stream)
     silence = np.zeros_like(stream)
     unsaid = model.head(silence)  # what the head says of itself: its bias

@@ -6,7 +6,7 @@ The axes: B batch, T positions, L blocks, V vocabulary.
 import numpy as np
 from jaxtyping import Float, Integer
 
-from glassformer.inside.look import look
+from glassformer.inside.look import decoder_of, look
 from glassformer.scratch import Transformer
 
 
@@ -24,5 +24,5 @@ def logit_lens(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np
     seen = look(model, ids)
     # Each part shows its stream once for every sublayer: a dictionary keeps the last.
     streams = {part: array for part, _, name, array in seen if name == "stream"}
-    norm = model.decoder.norm  # None with post-norm, where every stream is normed already
+    norm = decoder_of(model).norm  # None with post-norm, where every stream is normed already
     return np.stack([model.head(x if norm is None else norm(x)) for x in streams.values()])

@@ -1,11 +1,15 @@
 """What the instruments share: which models they take, and what they take from a trace."""
 
+from typing import cast
+
 from jaxtyping import Float, Integer
 from numpy import ndarray
 
 from glassformer import _checks as checks
 from glassformer.scratch import Transformer
 from glassformer.scratch.attention import merge_heads
+from glassformer.scratch.model import Stack
+from glassformer.scratch.norm import LayerNorm, RMSNorm
 from glassformer.trace import Trace, trace
 
 
@@ -30,6 +34,16 @@ def check_model(model: Transformer) -> None:
     dropout = model.config.dropout
     if model.training and dropout:
         raise ValueError(f"the model is in training with dropout={dropout}: call model.eval() first")
+
+
+def decoder_of(model: Transformer) -> Stack:
+    """The blocks of a model that `check_model` has let through, and what is before and behind them."""
+    return cast(Stack, model.decoder)
+
+
+def final_norm_of(model: Transformer) -> LayerNorm | RMSNorm:
+    """The norm at the end of a model that `check_stream_is_a_sum` has let through: with pre-norm there is one."""
+    return cast(LayerNorm | RMSNorm, decoder_of(model).norm)
 
 
 def check_stream_is_a_sum(model: Transformer) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
 from glassformer.inside.attribution import linear_part
-from glassformer.inside.look import check_stream_is_a_sum, entering, look
+from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering, final_norm_of, look
 from glassformer.scratch import Transformer
 
 AT_A_TIME = 2048  # tokens, about: so many neurons' values are looked at together
@@ -43,9 +43,10 @@ def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
         TypeError: it is not a NumPy Transformer.
     """
     check_stream_is_a_sum(model)
-    checks.indices("block", np.asarray(block), "n_layers", len(model.decoder.blocks))
-    rows = model.decoder.blocks[block].feedforward.W_down.weight
-    read = linear_part(model.decoder.norm)(rows)
+    blocks = decoder_of(model).blocks
+    checks.indices("block", np.asarray(block), "n_layers", len(blocks))
+    rows = blocks[block].feedforward.W_down.weight
+    read = linear_part(final_norm_of(model))(rows)
     return model.head(read) - model.head(np.zeros_like(read))  # less the head's bias
 
 
