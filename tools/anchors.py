@@ -8,6 +8,8 @@ adds the terms and the entries, so that they are found, and a link to one that d
 
 from __future__ import annotations
 
+from typing import Any
+
 from docutils import nodes
 from sphinx.addnodes import glossary
 from sphinx.application import Sphinx
@@ -26,7 +28,8 @@ def add_targets(app: Sphinx, env: BuildEnvironment) -> list[str]:
         for terms in env.get_doctree(page).findall(glossary):
             for term in terms.findall(nodes.term):
                 targets[slug(term.astext())] = (term.line or 0, term["ids"][0], term.astext())
-    for citation in env.get_domain("cite").citations:
+    cite: Any = env.get_domain("cite")  # sphinxcontrib-bibtex's
+    for citation in cite.citations:
         targets = env.metadata[citation.bibliography_key.docname].setdefault("myst_slugs", {})
         targets[citation.key] = (0, citation.citation_id, citation.key)
     return []

@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -69,7 +70,7 @@ def make(one: Experiment, workers: int, again: bool) -> int:
     return int(failed > 0)
 
 
-def _measure(name: str, settings: dict[str, Any]) -> tuple[dict[str, Any], float]:
+def _measure(name: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
     import torch
 
     torch.set_num_threads(1)
@@ -109,7 +110,7 @@ def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, st
     os.replace(beside, path)
 
 
-def _words(settings: dict[str, Any]) -> str:
+def _words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 

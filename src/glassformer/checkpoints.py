@@ -23,6 +23,7 @@ import platform
 import shutil
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +234,7 @@ def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
 # Files, the book's own models' too
 
 
-def json_in(path: Path) -> Any:
+def json_in(path: Traversable) -> Any:
     """What a JSON file holds."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing")
@@ -243,7 +244,7 @@ def json_in(path: Path) -> Any:
         raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
 
 
-def as_written(path: Path, described: Any) -> dict[str, Any]:
+def as_written(path: Traversable, described: Any) -> dict[str, Any]:
     """A description from a file without its field "checksum", if that is right."""
     if not isinstance(described, dict) or described.pop("checksum", None) != own_checksum_of(described):
         raise ValueError(f"{path} is not what was written: its checksum is another")
@@ -260,7 +261,7 @@ def checksum_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def checked_bytes(path: Path, checksum: str) -> bytes:
+def checked_bytes(path: Traversable, checksum: str) -> bytes:
     """What a file holds, if it is what was written."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing")
@@ -273,7 +274,7 @@ def checked_bytes(path: Path, checksum: str) -> bytes:
     return content
 
 
-def arrays_in(place: Path, files: dict[str, bytes], name: str) -> Arrays:
+def arrays_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays:
     """The arrays of one of the files, which were in `place`."""
     try:
         return arrays_from(files[name])

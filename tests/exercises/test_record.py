@@ -169,7 +169,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(progress_file, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", refuse)
+        patch.setattr(Path, "read_bytes", refuse)
         record.mark("b", "done")
     assert record.take_notices() == [
         "Your progress cannot be read (Permission denied); what you do is kept until this kernel ends."

@@ -9,6 +9,7 @@ import inspect
 import linecache
 import os
 import sys
+from typing import Any
 
 PACKAGE = os.environ["GLASSFORMER_PACKAGE"] + os.sep
 USES = os.open(os.environ["GLASSFORMER_USES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -42,21 +43,21 @@ def hear(event: str, arguments: tuple) -> None:
         note("opens", path)
 
 
-def getlines(filename: str, *rest: object) -> list[str]:
+def getlines(filename: str, module_globals: dict[str, Any] | None = None) -> list[str]:
     """As linecache has it; a source that is read for no function or class in particular is opened."""
     if sys._getframe(1).f_code is not PLAIN_FINDSOURCE.__code__:
         note("opens", filename)
-    return PLAIN_GETLINES(filename, *rest)
+    return PLAIN_GETLINES(filename, module_globals)
 
 
-def findsource(shown: object) -> tuple[list[str], int]:
+def findsource(object: Any) -> tuple[list[str], int]:
     """As inspect has it, and with it getsource and getsourcelines: the way to the source of a function or class."""
-    found = PLAIN_FINDSOURCE(shown)
-    name = getattr(shown, "__qualname__", "<module>")
+    found = PLAIN_FINDSOURCE(object)
+    name = getattr(object, "__qualname__", "<module>")
     if "<" in name:  # a module, or a function made by another: all of the file
-        note("opens", inspect.getsourcefile(shown) or "")
+        note("opens", inspect.getsourcefile(object) or "")
     else:
-        note("shows", inspect.getsourcefile(shown) or "", name)
+        note("shows", inspect.getsourcefile(object) or "", name)
     return found
 
 

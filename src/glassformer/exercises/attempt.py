@@ -36,18 +36,18 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
 
     def run() -> Outcome:
         for check in exercise.checks:
-            try:
-                for step in check.steps:
+            for step in check.steps:
+                try:
                     step(learner)
-            except Stop:
-                raise
-            except _NotAttempted as stub:
-                return Outcome(STUB, 0, str(stub))
-            except Wrong as wrong:
-                failed.append((step, wrong))
-                return Outcome(WRONG, len(passed), str(wrong))
-            except BaseException as error:  # sys.exit() and KeyboardInterrupt too: the notebook runs on
-                return Outcome(WRONG, len(passed), _raised(error))
+                except Stop:
+                    raise
+                except _NotAttempted as stub:
+                    return Outcome(STUB, 0, str(stub))
+                except Wrong as wrong:
+                    failed.append((step, wrong))
+                    return Outcome(WRONG, len(passed), str(wrong))
+                except BaseException as error:  # sys.exit() and KeyboardInterrupt too: the notebook runs on
+                    return Outcome(WRONG, len(passed), _raised(error))
             passed.append(check.title)
         return Outcome(RIGHT, len(passed))
 
@@ -171,5 +171,5 @@ def _untouched_randomness() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
-        if torch_state is not None:
+        if torch:
             torch.random.set_rng_state(torch_state)

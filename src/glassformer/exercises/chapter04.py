@@ -100,13 +100,13 @@ equivariance.mistake("undone", lambda o, w, order: shuffled(o, w, np.argsort(ord
 def shift_matrix(k: Real, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "{d_model} {d_model}"]:
     """The matrix R with ``R @ PE(p) = PE(p + k)`` for every position p: a rotation for each pair."""
     R = np.zeros((d_model, d_model))
-    for i, angle in enumerate(k * frequencies(d_model, base=base)):
+    for i, angle in enumerate(frequencies(d_model, base=base) * k):
         pair = slice(2 * i, 2 * i + 2)
         R[pair, pair] = [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
     return R
 
 
-def _shift(k: Real, frequencies: Any) -> np.ndarray:
+def _shift(k: float | int, frequencies: Any) -> np.ndarray:
     """The rotation by k steps, one frequency a pair: the parts of e^(ikθ), laid out by hand."""
     D = 2 * len(frequencies)
     matrix = np.zeros((D, D))
@@ -161,7 +161,7 @@ def rope_score(
 ) -> float:
     """The dot product of q rotated to position m and k rotated to n, from m − n alone. Layout half."""
     half = len(q) // 2
-    angles = distance * frequencies(len(q), base=base)
+    angles = frequencies(len(q), base=base) * distance
     along = q[:half] * k[:half] + q[half:] * k[half:]
     across = q[:half] * k[half:] - q[half:] * k[:half]
     return float(along @ np.cos(angles) + across @ np.sin(angles))

@@ -98,6 +98,11 @@ class Exercise:
         """What the learner passes to `check`."""
         return self.prose.name
 
+    @property
+    def letters(self) -> str:
+        """Those of the axes of an answer that is one thing."""
+        return self.axes if isinstance(self.axes, str) else ""
+
     def check(self, title: str) -> Callable[[Step], Step]:
         """Decorate a function that takes the learner's function, to make it this exercise's next check."""
 
@@ -146,10 +151,10 @@ class Exercise:
         call = what or self._call(args, kwargs)
 
         def step(learner: Callable[..., Any]) -> None:
-            got, letters = learner(*args, **kwargs), self.axes if axes is None else axes
+            got = learner(*args, **kwargs)
             said = {"being": being, "advice": advice}
             if self.parts:
-                letters = letters or [""] * len(self.parts)
+                letters = (self.axes if axes is None else axes) or [""] * len(self.parts)
                 wants = want if not part else [want if name == part else None for name in self.parts]
                 for name, value, right, letter in zip(
                     self.parts, expect_parts(got, self.parts), wants, letters, strict=True
@@ -157,16 +162,18 @@ class Exercise:
                     if right is not None:
                         expect(value, right, f"{name} of {call}", axes=letter, **said)
             elif row is not None:
-                expect_row(got, row, want, call, axes=letters, **said)
+                expect_row(got, row, want, call, axes=self.letters if axes is None else axes, **said)
             else:
-                expect(got, want, call, axes=letters, **said)
+                expect(got, want, call, axes=self.letters if axes is None else axes, **said)
 
         self.checks[-1].steps.append(step)
 
     def shape(self, title: str, *args: Any, want: tuple[int, ...], **kwargs: Any) -> None:
         """The next check: what comes back has this shape."""
         call = self._call(args, kwargs)
-        self.check(title)(lambda learner: expect_shape(learner(*args, **kwargs), want, call, axes=self.axes))
+        self.check(title)(
+            lambda learner: expect_shape(learner(*args, **kwargs), want, call, axes=self.letters)
+        )
 
     def refuses(
         self, title: str, *args: Any, what: str = "", names: Sequence[int] = (), **kwargs: Any

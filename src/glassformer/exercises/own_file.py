@@ -81,7 +81,7 @@ def keep(function: Callable[..., Any], *, replace: bool) -> Kept:
     """
     taken, path = take(function), own_path()
     with locked(path):
-        data = path.read_bytes() if path.exists() else None
+        data = path.read_bytes() if path.exists() else NEW.encode()
         change = _Change(data, taken)
         if not change.edits:
             return Kept(SAME)
@@ -165,8 +165,7 @@ class _Change:
         besides: names of the imports, helpers and constants that come with the function.
     """
 
-    def __init__(self, data: bytes | None, taken: Taken) -> None:
-        data = NEW.encode() if data is None else data
+    def __init__(self, data: bytes, taken: Taken) -> None:
         try:
             self.encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
             text = data.decode(self.encoding)
@@ -178,7 +177,7 @@ class _Change:
                 "nothing in it was touched."
             ) from error
         self.lines = list(io.StringIO(text, newline=""))  # as Python counts them, ends and all
-        self.end = re.search(r"\r?\n|$", text)[0] or "\n"
+        self.end = re.findall(r"\r?\n|$", text)[0] or "\n"
         self.bound = {
             symbol.get_name()
             for symbol in symtable.symtable(text, MODULE, "exec").get_symbols()

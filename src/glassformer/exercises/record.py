@@ -48,11 +48,9 @@ class Record:
         self._unreadable = False
         try:
             path = _path()
-            text = path.read_text(encoding="utf-8-sig")
+            data = path.read_bytes()
         except FileNotFoundError:
             return {}
-        except UnicodeDecodeError:
-            text = ""
         except Exception as error:
             self._unreadable = True
             self._say(
@@ -60,8 +58,8 @@ class Record:
             )
             return {}
         try:
-            return _valid(json.loads(text))
-        except (ValueError, RecursionError):
+            return _valid(json.loads(data.decode("utf-8-sig")))
+        except (ValueError, RecursionError):  # no JSON, or no UTF-8
             self._set_aside(path)
             return {}
 

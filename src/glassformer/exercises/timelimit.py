@@ -92,7 +92,7 @@ def _stop(thread: int) -> bool:
     """
     prototype = ctypes.PYFUNCTYPE(None, ctypes.c_ulong, ctypes.py_object)
     send = prototype(("PyThreadState_SetAsyncExc", ctypes.pythonapi))
-    again = type("Stop", (Stop,), {})
+    again: Any = type("Stop", (Stop,), {})
     again.__init__ = staticmethod(functools.partial(send, thread, again))
     deadline = time.monotonic() + GRACE
     while time.monotonic() < deadline:

@@ -4,6 +4,8 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Callable
+from typing import Any
 
 from IPython.display import Markdown, display
 
@@ -14,7 +16,7 @@ CHECKS, GRADIENTS, HOOKS = "checks of arguments", "gradients (chapter 09)", "hoo
 _HOOKS = {"see", "enter", "enter_sublayer"}  # of glassformer.trace
 
 
-def show_source(*objects: object, backward: bool = False, checks: bool = False) -> None:
+def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bool = False) -> None:
     """Show the package's own source of functions or classes, highlighted as code in notebook and page.
 
     Of each docstring only the summary is shown; `help` has the rest. What a first reading can do without is left
@@ -144,7 +146,7 @@ class _Source:
         self.cuts.append((self._span(before)[1], self._span(last)[1], ""))
         self.left_out.add(GRADIENTS)
 
-    def _span(self, node: ast.AST) -> tuple[int, int]:
+    def _span(self, node: Any) -> tuple[int, int]:
         """Where a node begins and ends in the text. ast counts columns in bytes."""
 
         def place(line: int, column: int) -> int:

@@ -10,9 +10,9 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from IPython.display import HTML, display
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ _STYLESHEET = "<style>" + re.sub(r"\s+", " ", roles.variables(".gf-figure")).str
 
 
 @contextmanager
-def figure(title: str, alt: str, rows: int = 1, columns: int = 1, **options: object) -> Iterator[np.ndarray]:
+def figure(title: str, alt: str, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[Any]:
     """Draw a figure in the book's style and show it when the block ends.
 
     Args:
@@ -84,7 +84,7 @@ def figure(title: str, alt: str, rows: int = 1, columns: int = 1, **options: obj
 
 
 @contextmanager
-def drawing(rows: int = 1, columns: int = 1, **options: object) -> Iterator[tuple[Figure, np.ndarray]]:
+def drawing(rows: int = 1, columns: int = 1, **options: Any) -> Iterator[tuple[Figure, Any]]:
     """A drawing in the book's style, and its axes; closed afterwards."""
     with plt.rc_context(_STYLE):
         drawn, axes = plt.subplots(rows, columns, **options)

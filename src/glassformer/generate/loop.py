@@ -89,7 +89,10 @@ def stream(
     check_id("pad_id", pad_id, model.config.vocab_size)
     # A dry run: `distribution` itself refuses what is wrong with the strategy.
     distribution(np.zeros((1, model.config.vocab_size)), past=[prompts[0][:0]], **strategy)
-    check_generator(generator, strategy.get("temperature", 1.0))
+    temperature = strategy.get("temperature", 1.0)
+    check_generator(generator, temperature)
+    if temperature == 0:
+        generator = None  # greedy draws nothing
 
     reader = Reader(model, prompts, n_new, sources=sources, cache=cache, pad_id=pad_id)
     return Writing(reader, n_new, generator, stop_ids, pad_id, strategy)
@@ -137,8 +140,7 @@ class Writing(Iterator):
             check_finite(logits)
             return np.where(self.running, logits.argmax(axis=-1), self.pad_id)
         # Texts that have ended use up their numbers too, so that the others' do not depend on it.
-        greedy = self.strategy.get("temperature", 1.0) == 0
-        uniform = np.zeros(len(logits)) if greedy else self.generator.random(len(logits))
+        uniform = np.zeros(len(logits)) if self.generator is None else self.generator.random(len(logits))
         running = self.running
         past = [text for text, runs in zip(self.reader.texts(), running, strict=True) if runs]
         new = np.full(len(logits), self.pad_id)

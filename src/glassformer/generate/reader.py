@@ -87,8 +87,11 @@ class Reader:
             if self.cache is None:
                 hidden = self._read(first, first, self.length)
             else:
-                for begin in range(self.cache.length, self.length, CHUNK):
-                    hidden = self._read(0, begin, min(begin + CHUNK, self.length))
+                begin = self.cache.length
+                while self.length - begin > CHUNK:
+                    self._read(0, begin, begin + CHUNK)
+                    begin += CHUNK
+                hidden = self._read(0, begin, self.length)
             return self._to_numpy(self.model.head(hidden[:, -1:]))[:, 0]  # only the last says what comes next
 
     def _read(self, first: int, begin: int, end: int) -> Any:

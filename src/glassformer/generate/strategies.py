@@ -157,12 +157,13 @@ def distribution(
     checks.floats("logits", logits)
     logits = logits.astype(np.float64)
     check_finite(logits)
-    if past is None and (repetition_penalty != 1 or no_repeat_ngram is not None):
-        raise ValueError("past=None, but repetition_penalty and no_repeat_ngram need the texts so far")
-    if repetition_penalty != 1:
-        logits = penalize_repetition(logits, past, repetition_penalty)
-    if no_repeat_ngram is not None:
-        logits = forbid_repeated_ngrams(logits, past, no_repeat_ngram)
+    if repetition_penalty != 1 or no_repeat_ngram is not None:
+        if past is None:
+            raise ValueError("past=None, but repetition_penalty and no_repeat_ngram need the texts so far")
+        if repetition_penalty != 1:
+            logits = penalize_repetition(logits, past, repetition_penalty)
+        if no_repeat_ngram is not None:
+            logits = forbid_repeated_ngrams(logits, past, no_repeat_ngram)
     if (logits.max(axis=-1) == -np.inf).any():
         raise ValueError(
             f"nothing is left to draw: repetition_penalty={repetition_penalty}, no_repeat_ngram="

@@ -44,7 +44,7 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
     Raises:
         ValueError: a field is missing, or says something that these models do not do; the message names it.
     """
-    kind = given.get("model_type")
+    kind: Any = given.get("model_type")
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
         raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")

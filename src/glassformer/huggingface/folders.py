@@ -45,7 +45,8 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
         from glassformer.scratch import Transformer
 
         model = Transformer(config, generator=None, dtype=np.dtype(dtype))
-        parameters = model.named_parameters()
+        parameters: dict[str, Any] = model.named_parameters()
+        to_room = np.asarray
     else:
         import torch
 
@@ -54,10 +55,11 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
         model = Transformer(config, generator=None, dtype=getattr(torch, dtype))
         # A tensor that shares memory with its parameter, and knows nothing of gradients
         parameters = {name: weight.detach() for name, weight in model.named_parameters()}
+        to_room = torch.from_numpy
 
     shapes = {name: tuple(weight.shape) for name, weight in parameters.items()}
     for name, values in translated(config, shapes, weights, weights.shapes):
-        parameters[name][...] = values if room == "scratch" else torch.from_numpy(values)
+        parameters[name][...] = to_room(values)
     return model.eval()
 
 
@@ -81,7 +83,9 @@ def save(model: Any, folder: str | os.PathLike) -> None:
     if isinstance(next(iter(weights.values())), np.ndarray):
         from safetensors.numpy import save_file
 
-        state = {name: np.ascontiguousarray(x) for name, x in state_to_hf(config, weights).items()}
+        state: dict[str, Any] = {
+            name: np.ascontiguousarray(x) for name, x in state_to_hf(config, weights).items()
+        }
     else:
         from safetensors.torch import save_file
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,8 @@ class Layout:
 
     names: dict[str, Place | str]  # by our name, # for the number of a block; all but `weight` or `bias`
     prefix: str = ""  # begins the names of all but the head's; models without a head leave it out
-    copies: dict[str, str] | None = None  # weights that may be there twice, and whose they are
+    # Weights that may be there twice, and whose they are
+    copies: dict[str, str] = field(default_factory=dict)
     ignored: str = r"(?!)"  # a regular expression for what is in files but no weight of these models
 
 
@@ -254,7 +255,7 @@ def translated(
     layout = _layout(config)
     places = {ours: _place(layout, ours) for ours in wanted}
     expected = {place.name: place.shape(wanted[ours]) for ours, place in places.items()}
-    copies = {name: source for name, source in (layout.copies or {}).items() if name not in expected}
+    copies = {name: source for name, source in layout.copies.items() if name not in expected}
 
     faults, keys = [], {}
     for key in state:

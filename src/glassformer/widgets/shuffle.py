@@ -88,6 +88,7 @@ class ShuffleSentence(View, module="shuffle"):
         if self.positions:
             x = x + sinusoidal(np.arange(len(order)), D_MODEL)
         mask = causal_mask(len(order)) if self.causal else None
+        given = x
         for layer in self.weights[: self.layers]:
             q, k, v = (x @ np.array(layer[name]) for name in ("W_q", "W_k", "W_v"))
             given, _ = scaled_dot_product_attention(q, k, v, mask=mask)

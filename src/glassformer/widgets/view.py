@@ -1,6 +1,7 @@
 """What every interactive view is: traits that say what to show, and a JavaScript module that shows it."""
 
 import math
+from typing import Any
 
 import anywidget
 from traitlets import CFloat, HasTraits, Instance, List, TraitError, default
@@ -26,7 +27,7 @@ class View(anywidget.AnyWidget):
     _module: str
     _modules = List(Instance(Module)).tag(sync=True, to_json=_references)
 
-    def __init_subclass__(cls, *, module: str | None = None, **kwargs: object) -> None:
+    def __init_subclass__(cls, *, module: str | None = None, **kwargs: Any) -> None:
         if module is not None:  # traitlets subclasses each instance once more, to add traits to it
             cls._module = module
         super().__init_subclass__(**kwargs)
@@ -39,7 +40,7 @@ class View(anywidget.AnyWidget):
 class Number(CFloat):
     """A float between `min` and `max`; unlike traitlets' own, it does not let NaN through."""
 
-    def validate(self, obj: HasTraits, value: object) -> float:
+    def validate(self, obj: HasTraits, value: Any) -> float:
         """`value` as a float, or a TraitError that names the trait, the value and the range."""
         value = super().validate(obj, value)
         if math.isnan(value):
