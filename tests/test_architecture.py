@@ -79,7 +79,10 @@ for module in sys.argv[1:]:
     if "torch" in sys.modules:
         sys.exit(f"glassformer.{module} imports torch")
 """
-    modules = "text scratch published generate huggingface bugs tasks checkpoints shipped inside experiments train cli"
+    modules = (
+        "text scratch published generate huggingface bugs tasks checkpoints shipped inside experiments train cli "
+        "onepage figures widgets exercises exercises.chapter04"
+    )
     run = subprocess.run([sys.executable, "-c", program, *modules.split()], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 

@@ -237,3 +237,12 @@ def test_a_model_with_embeddings_of_1e4(name):
     other.sum().backward()
     assert torch.isfinite(other).all()
     assert all(torch.isfinite(w.grad).all() for w in models[1].parameters() if w.grad is not None)
+
+
+@both_rooms
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_row_that_sees_nothing_gives_zeros_in_every_precision(room, dtype):
+    rows = room.array(np.array([[-np.inf, -np.inf], [0.0, -np.inf]]), np.dtype(dtype))
+    weights = room.layers.softmax(rows)
+    assert weights.dtype == room.dtype(dtype)
+    np.testing.assert_array_equal(room.numpy(weights), [[0, 0], [1, 0]])

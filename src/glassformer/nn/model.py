@@ -147,41 +147,29 @@ class Transformer(nn.Module):
         checks.instance("config", config, ModelConfig)
         self.config = config
         drawn = {"generator": generator, "dtype": dtype}
-        two = config.family == "encoder-decoder"
-        self.token_embedding = TokenEmbedding(
-            config.vocab_size, config.d_model, **drawn
-        )
-        self.segment_embedding = (
-            TokenEmbedding(config.n_segments, config.d_model, **drawn)
-            if config.n_segments
-            else None
-        )
-        self.encoder = (
-            Stack(config, config.n_layers, causal=False, **drawn)
-            if config.family != "decoder"
-            else None
-        )
-        self.decoder = (
-            Stack(
-                config,
-                config.n_decoder_layers or config.n_layers,
-                causal=True,
-                crossing=two,
-                **drawn,
+        two, D = config.family == "encoder-decoder", config.d_model
+        self.token_embedding = TokenEmbedding(config.vocab_size, D, **drawn)
+        self.segment_embedding = self.encoder = self.decoder = None
+        self.unembedding = self.pooler = None
+        if config.n_segments:
+            self.segment_embedding = TokenEmbedding(config.n_segments, D, **drawn)
+        if config.family != "decoder":
+            self.encoder = Stack(config, config.n_layers, causal=False, **drawn)
+        if config.family != "encoder":
+            n_layers = config.n_decoder_layers or config.n_layers
+            self.decoder = Stack(
+                config, n_layers, causal=True, crossing=two, **drawn
             )
-            if config.family != "encoder"
-            else None
-        )
-        self.unembedding = (
-            Unembedding(config, **drawn) if config.head != "none" else None
-        )
+        if config.head != "none":
+            self.unembedding = Unembedding(config, **drawn)
         if config.head == "tied":
             # Lies in memory as (D, V), and is still (V, D): for each new token
             # the head reads the whole table, and so nearly twice as fast, while
             # the embedding looks up a single row.
             table = self.token_embedding.weight
             table.data = table.data.T.contiguous().T
-        self.pooler = Pooler(config.d_model, **drawn) if config.pooler else None
+        if config.pooler:
+            self.pooler = Pooler(D, **drawn)
 
     def forward(
         self,

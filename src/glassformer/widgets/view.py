@@ -17,7 +17,7 @@ class View(anywidget.AnyWidget):
     """Base of the book's views. A subclass names its JavaScript module and declares its traits.
 
         class PositionHeatmap(View, module="heatmap"):
-            base = Float(10_000.0).tag(sync=True)
+            base = Number(10_000.0, min=10.0, max=1e6).tag(sync=True)
 
     The state is in the traits and nowhere else: the browser draws from them and writes to them, Python can
     set and read them, and a stored notebook keeps them, so the view also works where there is no Python.
