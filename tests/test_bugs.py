@@ -223,7 +223,8 @@ def everything():
     classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     for owner in (*modules, *classes):
         for name, value in vars(owner).items():
-            function = inspect.unwrap(getattr(value, "fget", value)) if callable(value) or value else value
+            written = value.fget if isinstance(value, property) else value
+            function = inspect.unwrap(written) if callable(written) else written
             code = function.__code__ if isinstance(function, FunctionType) else None
             found[owner.__module__ if isinstance(owner, type) else "", owner.__name__, name] = value, code
     return found
