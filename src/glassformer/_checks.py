@@ -234,6 +234,12 @@ def places(name: str, array: Any, batch: Shape, length: int) -> None:
     one_axis(name, array, length=length)
 
 
+def no_way_back(kept: Any, cache: Any) -> None:
+    """Nothing is to be kept for gradients beside a cache, which is for generating."""
+    if kept is not None and cache is not None:
+        raise ValueError("no gradient leads through a cache: kept must be None with one")
+
+
 def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
     """Keys of shape `new` (B, G, T, K) fit a cache of shape (B, G, capacity, K) after its `filled` positions."""
     new, (B, G, capacity, K) = tuple(new), cache
@@ -267,11 +273,16 @@ def attention(q: Any, k: Any, v: Any, mask: Any, bias: Any) -> None:
         floats(name, array)
     attention_shapes(q.shape, k.shape, v.shape)
     scores = (*q.shape[:-1], k.shape[-2])
-    if bias is not None:
-        floats("bias", bias)
-        broadcasts("bias", bias, scores)
+    scores_bias(bias, scores)
     if mask is not None:
         may_attend(mask, scores)
+
+
+def scores_bias(array: Any, scores: Shape) -> None:
+    """`array`, if there is one, holds what can be added to the scores, (..., T, S)."""
+    if array is not None:
+        floats("bias", array)
+        broadcasts("bias", array, scores)
 
 
 def may_attend(array: Any, scores: Shape) -> None:

@@ -10,7 +10,7 @@ class Seen(NamedTuple):
     """One array on its way through a model: the part and sublayer that computed it, its name, the array."""
 
     part: str  # such as "decoder: block 3"
-    sublayer: str  # "attention", "cross-attention", "feed-forward", or "" outside of blocks
+    sublayer: str  # "attention", "cross-attention", "feed-forward", or "" where it is neither
     name: str  # such as "weights"
     array: Any
 
@@ -77,7 +77,7 @@ def enter(part: str) -> None:
 
 
 def enter_sublayer(sublayer: str) -> None:
-    """Called by the blocks: what is seen from here on belongs to that sublayer."""
+    """Called by attention and feed-forward: what is seen from here on belongs to that sublayer."""
     for opened in _open:
         opened.sublayer = sublayer
 

@@ -305,6 +305,7 @@ class MultiHeadAttention(nn.Module):
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
+        checks.scores_bias(bias, (*q.shape[:-1], k.shape[-2]))
         mask = self._visible(mask, q, k)
         options = {
             "mask": mask,
@@ -399,8 +400,8 @@ class MultiHeadAttention(nn.Module):
         key_positions = positions
         if cache is not None and self.positions.door == 3:
             key_positions = torch.arange(cache.length, device=positions.device)
-            if not torch.equal(positions, key_positions[-len(positions) :]):
-                n_cached = cache.length - len(positions)
+            n_cached = cache.length - positions.shape[-1]
+            if not torch.equal(positions, key_positions[n_cached:]):
                 raise ValueError(
                     f"positions={positions.tolist()} do not follow {n_cached} "
                     "cached ones: for other places, give the bias of all"

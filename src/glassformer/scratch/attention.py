@@ -322,10 +322,7 @@ class MultiHeadAttention(Layer):
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
-        if cache is not None and kept is not None:
-            raise ValueError(
-                "no gradient leads through a cache: kept must be None with one"
-            )
+        checks.no_way_back(kept, cache)
         enter_sublayer("attention" if memory is None else "cross-attention")
 
         # Project, and place
@@ -348,6 +345,7 @@ class MultiHeadAttention(Layer):
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
+        checks.scores_bias(bias, (*q.shape[:-1], k.shape[-2]))
         mask = self._visible(mask, q, k)
         mixed, weights = scaled_dot_product_attention(
             q, k, v, mask=mask, bias=plus(bias, own_bias), scale=self.scale
@@ -484,8 +482,8 @@ class MultiHeadAttention(Layer):
         key_positions = positions
         if cache is not None and self.positions.door == 3:
             key_positions = np.arange(cache.length)
-            if not np.array_equal(positions, key_positions[-len(positions) :]):
-                n_cached = cache.length - len(positions)
+            n_cached = cache.length - positions.shape[-1]
+            if not np.array_equal(positions, key_positions[n_cached:]):
                 raise ValueError(
                     f"positions={positions.tolist()} do not follow {n_cached} "
                     "cached ones: for other places, give the bias of all"

@@ -213,7 +213,8 @@ class Transformer(Layer):
     def backward(self, grad: Float[np.ndarray, "*B T V"], kept: Kept) -> None:
         """From the gradient of what `forward` gave to those of all weights.
 
-        `kept` is the list that `forward` was handed; afterwards it is empty again.
+        `kept` is the list that `forward` was handed: one list for one forward, which
+        is empty again afterwards.
 
         Raises:
             ValueError: nothing was kept.
@@ -270,6 +271,7 @@ class Transformer(Layer):
             source_mask=source_mask,
             cache=cache,
         )
+        checks.no_way_back(kept, cache)
         if self.decoder is None:
             return self._encode(
                 ids, kept, segments, mask=mask, positions=positions
