@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -101,3 +102,60 @@ def test_checks_are_shown_on_request(shown):
     figures.show_source(wide, checks=True)
     assert 'checks.floats("x", x)\n    if x is None:\n        raise ValueError\n    for name' in shown[0]
     assert "# Left out: gradients (chapter 09), hooks for looking inside." in shown[0]
+
+
+def of(text, **options):
+    """What is shown of a source."""
+    return source._Source(
+        textwrap.dedent(text), **{"backward": False, "checks": False, **options}
+    ).shortened()
+
+
+ODD = {
+    "a variable of that name is not the parameter": (
+        "def f(x):\n    kept = []\n    return g(x, kept=kept)",
+        "def f(x):\n    kept = []\n    return g(x, kept=kept)",
+    ),
+    "first": ("def f(kept, x):\n    return g(kept, x)", "def f(x):\n    return g(x)"),
+    "the only one": ("def f(kept=None):\n    return g(kept)", "def f():\n    return g()"),
+    "the only one by name": ("def f(*, kept=None):\n    return 1", "def f():\n    return 1"),
+    "first by name": ("def f(x, *, kept=None, y=1):\n    return 1", "def f(x, *, y=1):\n    return 1"),
+    "after *args": ("def f(*args, kept=None):\n    return 1", "def f(*args):\n    return 1"),
+    "before **more": (
+        "def f(x, *, kept=None, **m):\n    return g(x, **m)",
+        "def f(x, **m):\n    return g(x, **m)",
+    ),
+    "on one line": ("def f(x): checks.g(x); return x", "def f(x): checks.g(x); return x"),
+    "after a semicolon": ("def f(x):\n    y = x; checks.g(x)\n    return y",) * 2,
+    "a search": (
+        "def f(x):\n    try:\n        if x:\n            raise KeyError\n    except KeyError:\n        return -x",
+    )
+    * 2,
+    "what does something before it raises": (
+        "def f(x):\n    if x:\n        x.close()\n        raise ValueError\n    return x",
+    )
+    * 2,
+    "nothing else": ("def f(x):\n    checks.g(x)", "def f(x):\n    ..."),
+    "a comment within a call": ("def f(x):\n    return g(\n        x  # why\n    )",) * 2,
+    "lines within a string": ('def f():\n    return """(\n  a\n)\n\n\n\nb"""',) * 2,
+    "a raw docstring": ('def f():\n    r"""One \\d.\n\n    Two.\n    """',) * 2,
+    "a docstring that ends in a quotation": ('def f():\n    """Say "a"\n\n    b.\n    """',) * 2,
+    "no program": ("lambda x: x, ",) * 2,
+    "Windows": ("def f(x):\r\n    checks.g(x)\r\n    return x", "def f(x):\n    return x"),
+    "a coroutine": (
+        'async def f(x, kept=None):\n    """One.\n\n    Two.\n    """\n    return x',
+        'async def f(x):\n    """One."""\n    return x',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_sources_are_shown_right_or_whole(case):
+    text, shown = ODD[case]
+    assert of(text) == shown.rstrip()
+
+
+def test_what_is_checked_of_the_list_goes_with_the_list():
+    text = "def f(x, kept=None):\n    checks.none(kept)\n    checks.g(x)\n    return x"
+    assert of(text, checks=True) == "def f(x):\n    checks.g(x)\n    return x"
+    assert of(text, checks=True, backward=True) == text

@@ -4,8 +4,8 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from IPython.display import Markdown, display
 
@@ -14,6 +14,9 @@ WIDTH = 82
 
 CHECKS, GRADIENTS, HOOKS = "checks of arguments", "gradients (chapter 09)", "hooks for looking inside"
 _HOOKS = {"see", "enter", "enter_sublayer"}  # of glassformer.trace
+_KEPT = "kept"  # the argument that leads gradients back: glassformer.scratch.layer
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bool = False) -> None:
@@ -23,7 +26,8 @@ def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bo
     out, and a last line says so: the checks of arguments, unless `checks`; all that leads gradients back, unless
     `backward`; and what shows a trace the arrays. What is shown is still a program that computes the same.
     """
-    shown, left_out = [], set()
+    shown: list[str] = []
+    left_out: set[str] = set()
     for item in objects:
         source = _Source(inspect.getsource(item), backward=backward, checks=checks)
         shown.append(source.shortened())
@@ -34,117 +38,162 @@ def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bo
     display(Markdown("```python\n" + "\n\n".join(shown) + "\n```"))
 
 
+class _Cut(NamedTuple):
+    """A piece of the text that goes, and what stands there instead."""
+
+    start: int
+    end: int
+    instead: str = ""
+
+
 class _Source:
     """The source of one object, and what is cut out of it."""
 
     def __init__(self, source: str, *, backward: bool, checks: bool) -> None:
-        self.text = textwrap.dedent(source).rstrip()
-        self.lines = self.text.splitlines()
+        self.text = textwrap.dedent(source.replace("\r\n", "\n")).rstrip()
+        self.lines = self.text.split("\n")
+        self.starts = [0]
+        for line in self.lines:
+            self.starts.append(self.starts[-1] + len(line) + 1)
         self.backward, self.checks = backward, checks
         self.left_out: set[str] = set()
-        self.cuts: list[tuple[int, int, str]] = []  # from, to, what stands there instead
-        lengths = (len(line) + 1 for line in self.lines)
-        self.starts = [0]
-        for length in lengths:
-            self.starts.append(self.starts[-1] + length)
+        self.cuts: list[_Cut] = []
 
     def shortened(self) -> str:
-        """What is left."""
-        tree = ast.parse(self.text)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                self._cut_docstring(node)
-            if isinstance(node, ast.FunctionDef) and not self.backward:
-                self._cut_parameter(node)
-            if isinstance(node, ast.Call) and not self.backward:
-                self._cut_argument(node)
-            if not isinstance(node, ast.Module):
-                self._cut_statements(node)
-        text, end = "", 0
-        for first, last, instead in sorted(self.cuts):
-            if first >= end:  # else it lies within what is cut already
-                text += self.text[end:first] + instead
-                end = last
-        text += self.text[end:]
-        return _joined(re.sub(r"\n{3,}", "\n\n", text)).rstrip()
+        """What is left; all of it, where that would be no program any more."""
+        try:
+            self._visit(ast.parse(self.text), in_try=False, has_kept=False)
+            text, end = "", 0
+            for cut in sorted(self.cuts):
+                if cut.start >= end:  # else it lies within what is cut already
+                    text += self.text[end : cut.start] + cut.instead
+                    end = cut.end
+            text = (text + self.text[end:]).rstrip()
+            ast.parse(text)
+        except SyntaxError:  # a lambda, most often: its source is a piece of a line
+            self.left_out.clear()
+            return self.text
+        return _joined(_without_gaps(text))
 
-    def _cut_docstring(self, node: ast.FunctionDef | ast.ClassDef) -> None:
+    def _visit(self, node: ast.AST, *, in_try: bool, has_kept: bool) -> None:
+        if isinstance(node, Function | ast.ClassDef):
+            self._cut_docstring(node)
+        if isinstance(node, Function):
+            has_kept = _KEPT in {parameter.arg for parameter in _parameters(node)}
+            if has_kept and not self.backward:
+                self._cut_parameter(node)
+        if isinstance(node, ast.Call) and has_kept and not self.backward:
+            self._cut_argument(node)
+        for name, value in ast.iter_fields(node):
+            children = value if isinstance(value, list) else [value]
+            if name in ("body", "orelse") and isinstance(value, list) and not isinstance(node, ast.Module):
+                self._cut_statements(value, in_try=isinstance(node, ast.Try), has_kept=has_kept)
+            for child in children:
+                if isinstance(child, ast.AST):
+                    self._visit(child, in_try=in_try, has_kept=has_kept)
+
+    def _cut_docstring(self, node: Function | ast.ClassDef) -> None:
         """All but its summary, which gets as many lines as it needs."""
         docstring = ast.get_docstring(node)
-        if docstring is None:
+        if not docstring:
             return
         literal = node.body[0]
-        summary = docstring.split("\n\n")[0].strip()
+        start, end = self._span(literal)
+        quotes = re.match(r"\w*(\"\"\"|'''|\"|')", self.text[start:])
+        summary, *rest = docstring.split("\n\n")
+        if quotes is None or quotes[1] != '"""' or "\\" in self.text[start:end] or summary.endswith('"'):
+            return
         indent = " " * literal.col_offset
-        lines = [*summary.splitlines()[:-1], summary.splitlines()[-1] + '"""']
-        lines[0] = '"""' + lines[0]
+        lines = [line.strip() for line in summary.strip().splitlines()]
+        lines[0], lines[-1] = quotes[0] + lines[0], lines[-1] + '"""'
+        if len(lines) == 1:
+            lines[0] = quotes[0] + summary.strip() + '"""'
         if max(len(indent + line) for line in lines) > WIDTH:
-            lines = textwrap.wrap('"""' + " ".join(summary.split()) + '"""', WIDTH - len(indent))
-        self.cuts.append((*self._span(literal), f"\n{indent}".join(lines)))
+            lines = textwrap.wrap(quotes[0] + " ".join(summary.split()) + '"""', WIDTH - len(indent))
+        elif not rest:
+            return
+        self.cuts.append(_Cut(start, end, f"\n{indent}".join(lines)))
 
-    def _cut_statements(self, node: ast.AST) -> None:
+    def _cut_statements(self, body: Sequence[ast.stmt], *, in_try: bool, has_kept: bool) -> None:
         """The statements of a body that are left out, with the comments right above them."""
-        for body in (getattr(node, "body", None), getattr(node, "orelse", None)):
-            if not isinstance(body, list):
+        kinds = [self._left_out(statement, in_try=in_try, has_kept=has_kept) for statement in body]
+        for statement, kind in zip(body, kinds, strict=True):
+            if kind is None or self._shares_its_line(statement):
                 continue
-            kinds = [self._left_out(statement) for statement in body]
-            for statement, kind in zip(body, kinds, strict=True):
-                if kind is None:
-                    continue
-                self.left_out.add(kind)
-                decorators = getattr(statement, "decorator_list", [])
-                first = min([statement.lineno, *(d.lineno for d in decorators)]) - 1
-                while self.lines[first - 1].lstrip().startswith("#"):
-                    first -= 1
-                if isinstance(statement, ast.FunctionDef) and not self.lines[first - 1].strip():
-                    first -= 1
-                instead = " " * statement.col_offset + "...\n" if all(kinds) and statement is body[-1] else ""
-                self.cuts.append((self.starts[first], self.starts[statement.end_lineno], instead))
+            self.left_out.add(kind)
+            decorators = getattr(statement, "decorator_list", [])
+            first = min([statement.lineno, *(decorator.lineno for decorator in decorators)]) - 1
+            while self.lines[first - 1].lstrip().startswith("#"):
+                first -= 1
+            if isinstance(statement, Function) and not self.lines[first - 1].strip():
+                first -= 1
+            instead = " " * statement.col_offset + "...\n" if all(kinds) and statement is body[-1] else ""
+            last = statement.end_lineno or statement.lineno
+            self.cuts.append(_Cut(self.starts[first], self.starts[last], instead))
 
-    def _left_out(self, statement: ast.stmt) -> str | None:
+    def _left_out(self, statement: ast.stmt, *, in_try: bool, has_kept: bool) -> str | None:
         """Why a statement is not shown; None if it is."""
+        check = None if self.checks else CHECKS
         match statement:
             case ast.FunctionDef(name=name) if name.endswith("backward"):
                 return None if self.backward else GRADIENTS
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="checks")))):
-                return None if self.checks else CHECKS
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="checks")), args=args)):
+                # Whoever is shown no `kept` cannot be shown what is checked of it
+                of_kept = has_kept and not self.backward and any(_is_kept(argument) for argument in args)
+                return GRADIENTS if of_kept else check
             case ast.Expr(value=ast.Call(func=ast.Name(id="keep"))):
                 return None if self.backward else GRADIENTS
             case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in _HOOKS:
                 return HOOKS
-            case ast.If(body=[*_, ast.Raise()], orelse=[]):
-                return None if self.checks else CHECKS
+            case ast.If(body=[*before, ast.Raise()], orelse=[]) if not in_try:
+                return check if all(isinstance(inner, ast.Assign) for inner in before) else None
             case ast.If(body=body, orelse=[]) | ast.For(body=body, orelse=[]):
-                kinds = [self._left_out(inner) for inner in body]
+                kinds = [self._left_out(inner, in_try=in_try, has_kept=has_kept) for inner in body]
                 return kinds[0] if all(kinds) else None
         return None
 
-    def _cut_parameter(self, node: ast.FunctionDef) -> None:
-        """The parameter `kept`, and a lone star before it."""
-        a = node.args
-        positional = [*a.posonlyargs, *a.args]
-        defaults = [None] * (len(positional) - len(a.defaults)) + a.defaults
-        placed = [*zip(positional, defaults, strict=True)]
-        named = [*zip(a.kwonlyargs, a.kw_defaults, strict=True)]
-        for group in (placed, named):
-            for i, (parameter, default) in enumerate(group):
-                if parameter.arg != "kept":
-                    continue
-                alone = group is named and len(named) == 1 and a.vararg is None
-                before = placed[-1] if alone else group[i - 1]
-                self._cut_between(before[1] or before[0], default or parameter)
+    def _cut_parameter(self, node: Function) -> None:
+        """The parameter `kept`, and a star that would stand alone without it."""
+        places = [self._place_of(parameter, default) for parameter, default in _with_defaults(node)]
+        names = [parameter.arg for parameter in _parameters(node)]
+        i = names.index(_KEPT)
+        start, end = places[i]
+        alone = [p.arg for p in node.args.kwonlyargs] == [_KEPT] and node.args.vararg is None
+        if alone:
+            start = self.text.rindex("*", 0, start)
+        before = [last for _, last in places if last <= start]
+        after = [first for first, _ in places if first >= end]
+        star = node.args.vararg
+        if star is not None and self._span(star)[1] <= start:
+            before.append(self._span(star)[1])
+        if before and (not after or self.text[max(before) : start].strip(", \n") == ""):
+            self._cut_gradients(max(before), end)
+        else:
+            self._cut_gradients(start, min(after, default=end))
 
     def _cut_argument(self, node: ast.Call) -> None:
         """`kept` among the arguments, by place or by name."""
-        arguments = sorted([*node.args, *node.keywords], key=lambda item: (item.lineno, item.col_offset))
-        for i, item in enumerate(arguments):
-            value = item.value if isinstance(item, ast.keyword) else item
-            if isinstance(value, ast.Name) and value.id == "kept" and i > 0:
-                self._cut_between(arguments[i - 1], item)
+        places = sorted(self._span(item) for item in [*node.args, *node.keywords])
+        for item in [*node.args, *node.keywords]:
+            if _is_kept(item.value if isinstance(item, ast.keyword) else item):
+                i = places.index(self._span(item))
+                if i > 0:
+                    self._cut_gradients(places[i - 1][1], places[i][1])
+                else:
+                    self._cut_gradients(places[0][0], places[1][0] if len(places) > 1 else places[0][1])
 
-    def _cut_between(self, before: ast.AST, last: ast.AST) -> None:
-        self.cuts.append((self._span(before)[1], self._span(last)[1], ""))
+    def _cut_gradients(self, start: int, end: int) -> None:
+        self.cuts.append(_Cut(start, end))
         self.left_out.add(GRADIENTS)
+
+    def _shares_its_line(self, statement: ast.stmt) -> bool:
+        start, end = self._span(statement)
+        before = self.text[self.starts[statement.lineno - 1] : start]
+        after = self.text[end : self.text.find("\n", end) if "\n" in self.text[end:] else None]
+        return bool(before.strip()) or not re.fullmatch(r"\s*(#.*)?", after)
+
+    def _place_of(self, parameter: ast.arg, default: ast.expr | None) -> tuple[int, int]:
+        return self._span(parameter)[0], self._span(parameter if default is None else default)[1]
 
     def _span(self, node: Any) -> tuple[int, int]:
         """Where a node begins and ends in the text. ast counts columns in bytes."""
@@ -155,6 +204,28 @@ class _Source:
         return place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
 
 
+def _is_kept(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == _KEPT
+
+
+def _with_defaults(node: Function) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """Every parameter but *args and **kwargs, and what it is by default."""
+    a = node.args
+    positional = [*a.posonlyargs, *a.args]
+    missing: list[ast.expr | None] = [None] * (len(positional) - len(a.defaults))
+    yield from zip(positional, [*missing, *a.defaults], strict=True)
+    yield from zip(a.kwonlyargs, a.kw_defaults, strict=True)
+
+
+def _parameters(node: Function) -> list[ast.arg]:
+    return [parameter for parameter, _ in _with_defaults(node)]
+
+
+def _without_gaps(source: str) -> str:
+    """One empty line where cuts have left several."""
+    return _if_the_same(re.sub(r"\n{3,}", "\n\n", source), source)
+
+
 def _joined(source: str) -> str:
     """What stands on three lines and, shortened, fits on one."""
 
@@ -162,4 +233,14 @@ def _joined(source: str) -> str:
         line = "".join(found.groups())
         return line if len(line) <= WIDTH else found[0]
 
-    return re.sub(r"^(.*[(\[])\n +(.*[^,\n])\n *([)\]].*)$", join, source, flags=re.MULTILINE)
+    lines = re.compile(r"^(.*[(\[])\n +(.*[^,\n])\n *([)\]].*)$", flags=re.MULTILINE)
+    return _if_the_same(lines.sub(join, source), source)
+
+
+def _if_the_same(changed: str, source: str) -> str:
+    """`changed`, if Python reads the same program in it; else the source as it was."""
+    try:
+        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
+    except SyntaxError:
+        return source
+    return changed if same else source
