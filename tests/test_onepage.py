@@ -25,7 +25,7 @@ def book():
     return shipped.load()
 
 
-def memories(page):
+def caches(page):
     return [[] for _ in range(page.config["n_layers"])]
 
 
@@ -53,14 +53,14 @@ def test_its_logits_are_the_shipped_models(page, book, text):
     model, tokenizer = book
     ids = tokenizer.encode(text)
     assert len(ids) <= model.config.context_length
-    assert page.alphabet == tokenizer.characters
-    np.testing.assert_allclose(page(ids, memories(page)), model(ids), rtol=0, atol=ROUNDING)
+    assert "".join(page.alphabet) == tokenizer.characters
+    np.testing.assert_allclose(page(ids, caches(page)), model(ids), rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("cuts", [(1, 2, 3), (20,), (40,)], ids=str)
 def test_what_it_remembers_changes_nothing(page, cuts):
     ids = [page.alphabet.index(character) for character in LINE]
-    whole, kept, pieces = page(ids, memories(page)), memories(page), np.split(np.array(ids), cuts)
+    whole, kept, pieces = page(ids, caches(page)), caches(page), np.split(np.array(ids), cuts)
     in_pieces = np.concatenate([page(piece, kept) for piece in pieces])
     np.testing.assert_allclose(in_pieces, whole, rtol=0, atol=ROUNDING)
 
@@ -73,7 +73,7 @@ def test_the_likeliest_text_is_the_shipped_models(page, book):
 
 
 def test_it_draws_from_the_likeliest_few_as_often_as_they_are_likely(page):
-    logits = page([page.alphabet.index(c) for c in "To be, or not to b"], memories(page))[-1]
+    logits = page([page.alphabet.index(c) for c in "To be, or not to b"], caches(page))[-1]
     best = np.argsort(-logits)[:3]
     p = np.exp(logits[best] / 2)
     p /= p.sum()
@@ -102,4 +102,9 @@ def test_the_same_seed_writes_the_same(page):
 
 def test_it_runs_from_the_command_line():
     ran = subprocess.run([sys.executable, onepage.__file__, LINE], capture_output=True, text=True, check=True)
-    assert len(ran.stdout) == 500 + 1  # and the end of the line
+    assert len(ran.stdout) == 500
+
+
+def test_a_character_that_it_never_met_is_named(page):
+    with pytest.raises(ValueError, match="'€' is not in list"):
+        next(page.write("€", 1))

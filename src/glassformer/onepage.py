@@ -19,7 +19,7 @@ def softmax(x):  # [03]
 
 
 def rotate(x, first):  # [04]
-    """Numbers i and i + K/2 turned at speed i by where their row stands."""
+    """Pair i, of i and i + K/2, in row p: turned by the angle p · speed_i."""
     a, b = np.split(x, 2, axis=-1)
     speeds = 10_000.0 ** (-np.arange(a.shape[-1]) / a.shape[-1])
     angles = (first + np.arange(x.shape[-2]))[:, None] * speeds
@@ -34,10 +34,10 @@ def norm(x, gain):  # [05]
 
 class GPT:
     def __init__(self, folder):  # [13]
-        """A trained model: its config, its alphabet, and its weights by part."""
+        """The shipped model: its config, its alphabet, its weights by part."""
         self.config = json.loads((folder / "config.json").read_bytes())
         tokenizer = json.loads((folder / "tokenizer.json").read_bytes())
-        self.alphabet, self.w = tokenizer["characters"], {}
+        self.alphabet, self.w = list(tokenizer["characters"]), {}
         file = (folder / "model.safetensors").read_bytes()
         header_end = 8 + int.from_bytes(file[:8], "little")
         for name, entry in json.loads(file[8:header_end]).items():
@@ -46,35 +46,34 @@ class GPT:
             part, _, name = name.removesuffix(".weight").rpartition(".")
             self.w.setdefault(part, {})[name] = array.reshape(entry["shape"])
 
-    def attention(self, x, w, memory):  # [03]
+    def attention(self, x, w, cache):  # [03]
         """Each place asks all up to itself, and mixes what they answer."""
         T, H = len(x), self.config["n_heads"]
         rows = x @ w["W_q"], x @ w["W_k"], x @ w["W_v"]  # (T, D) each
         q, k, v = (r.reshape(T, H, -1).swapaxes(0, 1) for r in rows)  # (H, T, K)
-        past = memory[0].shape[1] if memory else 0
+        past = cache[0].shape[1] if cache else 0
         q = rotate(norm(q, w["norm_q"]), past)
         k = rotate(norm(k, w["norm_k"]), past)
-        if memory:  # [11] what the past has answered, it need not answer again
-            k, v = np.append(memory[0], k, 1), np.append(memory[1], v, 1)
-        memory[:] = k, v  # (H, S, K)
+        if cache:  # [11] what the past has answered, it need not answer again
+            k, v = np.append(cache[0], k, 1), np.append(cache[1], v, 1)
+        cache[:] = k, v  # (H, S, K)
         scores = q @ k.swapaxes(1, 2) * self.config["attention_scale"]
         scores[:, ~np.tri(T, past + T, past, dtype=bool)] = -np.inf  # not ahead
-        mixed = softmax(scores) @ v  # (H, T, S) · (H, S, K)
-        return mixed.swapaxes(0, 1).reshape(T, -1) @ w["W_o"]
+        return (softmax(scores) @ v).swapaxes(0, 1).reshape(T, -1) @ w["W_o"]
 
     def feedforward(self, x, w):  # [06]
         """Each place by itself: widened, gated, and brought back."""
         gate = x @ w["W_gate"]
         return gate / (1 + np.exp(-gate)) * (x @ w["W_up"]) @ w["W_down"]
 
-    def __call__(self, ids, memories):  # [08]
+    def __call__(self, ids, caches):  # [08]
         """What may follow each new character, as logits (T, V)."""
         ends, stack = self.w[""], self.w["decoder"]
         x = norm(ends["token_embedding"][ids], stack["embedding_norm"])  # [02]
-        for i, memory in enumerate(memories):  # [07]
+        for i, cache in enumerate(caches):  # [07]
             block = f"decoder.blocks.{i}"
             normed = norm(x, self.w[block]["norm_attention"])
-            x = x + self.attention(normed, self.w[block + ".attention"], memory)
+            x = x + self.attention(normed, self.w[block + ".attention"], cache)
             normed = norm(x, self.w[block]["norm_feedforward"])
             x = x + self.feedforward(normed, self.w[block + ".feedforward"])
         return norm(x, stack["norm"]) @ ends["unembedding"]
@@ -83,18 +82,19 @@ class GPT:
         """Goes on for n characters; at temperature 0, with the likeliest."""
         rng, room = np.random.default_rng(seed), self.config["context_length"]
         ids = [self.alphabet.index(character) for character in prompt]
-        new, memories = ids[-room:], [[] for _ in range(self.config["n_layers"])]
+        new, caches = ids[-room:], [[] for _ in range(self.config["n_layers"])]
         for _ in range(n):
-            logits = self(new, memories)[-1]
+            logits = self(new, caches)[-1]
             best = np.argsort(-logits)[: top_k if temperature else 1]
             p = softmax(logits[best].astype(float) / (temperature or 1))
             ids.append(rng.choice(best, p=p))
             yield self.alphabet[ids[-1]]
             new = ids[-1:]
-            if memories[0][0].shape[1] == room:  # full: on from the last half
-                new, memories = ids[-room // 2 :], [[] for _ in memories]
+            if caches[0][0].shape[1] == room:  # full: on from the last half
+                new, caches = ids[-room // 2 :], [[] for _ in caches]
 
 
 if __name__ == "__main__":
     folder = Path(__file__).parent / "assets" / "models" / "shakespeare"
-    print(*GPT(folder).write(sys.argv[1], 500), sep="")
+    for text in GPT(folder).write(" ".join(sys.argv[1:]) or "\n", 500):
+        print(text, end="", flush=True)

@@ -163,8 +163,7 @@ def repeat_heads(
     key/value head h // times.
 
     Source: Ainslie et al. 2023, "GQA: Training Generalized Multi-Query
-    Transformer Models", section 2.2.
-    Derived in chapter 03.
+    Transformer Models", section 2.2. Derived in chapter 03.
 
     Raises:
         ValueError: x has fewer than three axes, or `times` is below 1.
@@ -191,8 +190,7 @@ class MultiHeadAttention(nn.Module):
     `attention(positions.embed(x))`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
-    grouped:
-    Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
+    grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
     Normalization for Transformers". Derived in chapter 03, its gradient in 09.
 
     Raises:
@@ -275,8 +273,8 @@ class MultiHeadAttention(nn.Module):
         row t of x makes every row NaN, those before t too.
 
         Raises:
-            ValueError: a shape does not fit, or a position is one that `positions`
-                cannot place.
+            ValueError: a shape does not fit, or a position is one that
+                `positions` cannot place.
             TypeError: x is not floating-point, `positions` not integer or `mask`
                 not boolean.
         """

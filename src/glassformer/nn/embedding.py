@@ -14,8 +14,7 @@ class TokenEmbedding(nn.Module):
     `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative
-    Pre-Training". Derived in
-    chapter 02, its gradient in 09.
+    Pre-Training". Derived in chapter 02, its gradient in 09.
 
     Raises:
         ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1
@@ -39,10 +38,8 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Integer[Tensor, "*B T"]) -> Float[Tensor, "*B T D"]:
         """Maps ids (..., T) to vectors (..., T, D)."""
-        if (
-            not torch.compiler.is_compiling()
-        ):  # a check of values cuts a compiled program in two
+        # A check of values cuts a compiled program in two
+        if not torch.compiler.is_compiling():
             checks.indices("ids", ids, "vocab_size", self.vocab_size)
-        return self.weight[
-            ids.long()
-        ]  # long, because torch would read uint8 indices as a mask
+        # Long, because torch would read uint8 indices as a mask
+        return self.weight[ids.long()]

@@ -21,9 +21,8 @@ class Unembedding(nn.Module):
     (V) may follow, and `head_scale` multiplies what comes in.
 
     Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
-    Language Models"; the transform:
-    Devlin et al. 2019, "BERT", and its code. Derived in chapter 08, its gradient
-    in 09.
+    Language Models"; the transform: Devlin et al. 2019, "BERT", and its code.
+    Derived in chapter 08, its gradient in 09.
 
     Raises:
         ValueError: the last axis of x is not d_model.
@@ -70,9 +69,8 @@ class Unembedding(nn.Module):
         if self.transform is not None:
             activation = ACTIVATIONS[self.activation]
             x = self.norm(activation(self.transform(x)))
-        weight = (
-            embedding.weight.T if self.weight is None else self.weight
-        )  # (D, V)
+        # (D, V)
+        weight = embedding.weight.T if self.weight is None else self.weight
         logits = (x if self.scale == 1 else x * self.scale) @ weight
         return logits if self.bias is None else logits + self.bias
 

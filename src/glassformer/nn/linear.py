@@ -46,9 +46,8 @@ class Linear(nn.Module):
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
-        return functional.linear(
-            x, self.weight.T, self.bias
-        )  # torch transposes what it is given
+        # Torch transposes what it is given
+        return functional.linear(x, self.weight.T, self.bias)
 
 
 def normal(

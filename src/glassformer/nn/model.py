@@ -128,9 +128,8 @@ class Transformer(nn.Module):
     source. All use the same blocks and one token embedding.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et
-    al. 2018; encoder: Devlin et
-    al. 2019. Derived in chapter 08, the families in chapter 12, its gradient in
-    09.
+    al. 2018; encoder: Devlin et al. 2019. Derived in chapter 08, the families in
+    chapter 12, its gradient in 09.
 
     Raises:
         TypeError: `config` is not a ModelConfig.
@@ -178,8 +177,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "*B T V"]:
         """Maps ids (..., T) to logits (..., T, V).
 
-        A model without a head gives its final states (..., T, D). `inputs` are those
-        of `hidden`, which has the rules.
+        A model without a head gives its final states (..., T, D). `inputs` are
+        those of `hidden`, which has the rules.
         """
         hidden = self.hidden(ids, **inputs)
         if self.unembedding is None:

@@ -16,8 +16,7 @@ class LayerNorm(nn.Module):
     each feature.
 
     Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter
-    05, its
-    gradient in 09.
+    05, its gradient in 09.
 
     Raises:
         ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
@@ -74,8 +73,7 @@ class RMSNorm(nn.Module):
     x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1.
 
     Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization",
-    equation 4.
-    Derived in chapter 05, its gradient in 09.
+    equation 4. Derived in chapter 05, its gradient in 09.
 
     Raises:
         ValueError: `d_model` is below 1, `eps` not positive, or the last axis of

@@ -62,9 +62,10 @@ def sinusoidal(
     """
     checks.one_axis("positions", positions)
     checks.even("d_model", d_model, IN_PAIRS)
+    # (T, D/2)
     angles = positions[:, None] * frequencies(d_model, base=base).to(
         positions.device
-    )  # (T, D/2)
+    )
     return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).reshape(
         len(positions), d_model
     )
@@ -130,16 +131,10 @@ def rotate(
         "(T, d_head/2)",
         (T, K // 2),
     )
-    if layout == "half":
-        first, second = (
-            slice(0, K // 2),
-            slice(K // 2, K),
-        )  # pair i: dimensions i and i + K/2
-    else:
-        first, second = (
-            slice(0, K, 2),
-            slice(1, K, 2),
-        )  # pair i: dimensions 2i and 2i + 1
+    if layout == "half":  # pair i: dimensions i and i + K/2
+        first, second = slice(0, K // 2), slice(K // 2, K)
+    else:  # pair i: dimensions 2i and 2i + 1
+        first, second = slice(0, K, 2), slice(1, K, 2)
     a, b = x[..., first], x[..., second]
     cos, sin = torch.cos(angles).to(x.dtype), torch.sin(angles).to(x.dtype)
     turned = torch.empty_like(x)
@@ -224,9 +219,8 @@ def t5_bucket(
     """
     checks.integers("relative_positions", relative_positions)
     checks.t5_buckets(bidirectional, n_buckets, max_distance)
-    n_side = (
-        n_buckets // 2 if bidirectional else n_buckets
-    )  # buckets for one direction
+    # Buckets for one direction
+    n_side = n_buckets // 2 if bidirectional else n_buckets
     n_exact = n_side // 2  # those that hold a single distance
     relative = relative_positions.to(torch.int64)
     if bidirectional:
@@ -236,9 +230,8 @@ def t5_bucket(
         first = 0
         distance = (-relative).clip(min=0)
     reached = distance.clip(min=n_exact).to(torch.float64) / n_exact
-    progress = torch.log(reached) / math.log(
-        max_distance / n_exact
-    )  # 0 at n_exact, 1 at max_distance
+    # 0 at n_exact, 1 at max_distance
+    progress = torch.log(reached) / math.log(max_distance / n_exact)
     shared = n_exact + (progress * (n_side - n_exact)).to(torch.int64)
     return first + torch.where(
         distance < n_exact, distance, shared.clip(max=n_side - 1)
@@ -317,8 +310,7 @@ class LearnedPositions(NoPositions):
     `weight` (context_length, D) starts out normal with standard deviation 0.02.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative
-    Pre-Training". Derived in
-    chapter 04.
+    Pre-Training". Derived in chapter 04.
 
     Raises:
         ValueError: a size is below 1, x does not fit `d_model`, or a position is
@@ -348,9 +340,8 @@ class LearnedPositions(NoPositions):
     ) -> Float[Tensor, "*B T D"]:
         """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
         positions = _places(x, positions, "d_model", self.d_model)
-        if (
-            not torch.compiler.is_compiling()
-        ):  # a check of values cuts a compiled program in two
+        # A check of values cuts a compiled program in two
+        if not torch.compiler.is_compiling():
             checks.indices(
                 "positions", positions, "context_length", self.context_length
             )
@@ -454,8 +445,7 @@ class T5Positions(NoPositions):
     leaves out the division of the scores by √K.)
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a
-    Unified Text-to-Text
-    Transformer", section 2.1. Derived in chapter 04.
+    Unified Text-to-Text Transformer", section 2.1. Derived in chapter 04.
 
     Raises:
         ValueError: `n_heads` is below 1, or `n_buckets` and `max_distance` do not

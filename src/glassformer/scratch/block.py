@@ -34,9 +34,8 @@ class Block(Layer):
     sublayer(x)).
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
-    pre-norm: Radford et al. 2019,
-    "Language Models are Unsupervised Multitask Learners", section 2.3. Derived in
-    chapter 07, its gradient in 09.
+    pre-norm: Radford et al. 2019, "Language Models are Unsupervised Multitask
+    Learners", section 2.3. Derived in chapter 07, its gradient in 09.
     """
 
     def __init__(

@@ -14,8 +14,7 @@ class Dropout(Layer):
     done.
 
     Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural
-    Networks from
-    Overfitting". Derived in chapter 07.
+    Networks from Overfitting". Derived in chapter 07.
 
     Raises:
         ValueError: `rate` is not at least 0 and below 1, or is above 0 while

@@ -14,8 +14,7 @@ class TokenEmbedding(Layer):
     `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative
-    Pre-Training". Derived in
-    chapter 02, its gradient in 09.
+    Pre-Training". Derived in chapter 02, its gradient in 09.
 
     Raises:
         ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1

@@ -105,9 +105,8 @@ def silu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
     s = -x
-    with np.errstate(
-        over="ignore"
-    ):  # exp of a large number is inf, and 1 / inf the 0 that we want
+    # Exp of a large number is inf, and 1 / inf the 0 that we want
+    with np.errstate(over="ignore"):
         np.exp(s, out=s)
     s += 1
     return np.divide(1, s, out=s)

@@ -22,9 +22,8 @@ class Unembedding(Layer):
     (V) may follow, and `head_scale` multiplies what comes in.
 
     Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
-    Language Models"; the transform:
-    Devlin et al. 2019, "BERT", and its code. Derived in chapter 08, its gradient
-    in 09.
+    Language Models"; the transform: Devlin et al. 2019, "BERT", and its code.
+    Derived in chapter 08, its gradient in 09.
 
     Raises:
         ValueError: the last axis of x is not d_model.

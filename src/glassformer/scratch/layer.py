@@ -40,8 +40,8 @@ class Layer:
     gradient with respect to the input: the chain rule, one layer at a time. It
     goes through the layers from the last to the first, and so finds what each has
     kept on top of the list, and takes it. Whatever else has a gradient is a pair
-    in the same way: `f`, and beside it `f_backward`. No gradient leads through a cache. Calling
-    the layer is calling `forward`.
+    in the same way: `f`, and beside it `f_backward`. No gradient leads through a
+    cache. Calling the layer is calling `forward`.
 
     Every attribute that is an array is a weight, and every one that is a layer,
     or a list of layers, a sublayer; a name that starts with an underscore is

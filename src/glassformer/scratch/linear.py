@@ -43,9 +43,8 @@ class Linear(Layer):
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
-        rows = x.reshape(
-            -1, self.n_in
-        )  # one large product is faster than many small
+        # One large product is faster than many small
+        rows = x.reshape(-1, self.n_in)
         keep(kept, rows, x.shape)
         y = rows @ self.weight
         if self.bias is not None:

@@ -82,9 +82,8 @@ class Stack(Layer):
         enter(f"{self.name}: in")
         x = self.positions.embed(x, positions, kept)
         key_positions = positions if cache is None else cache.place(positions)
-        bias = self.positions.bias(
-            positions, key_positions, kept
-        )  # one for all blocks
+        # One for all blocks
+        bias = self.positions.bias(positions, key_positions, kept)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, kept)
         x = self.dropout(x, kept)
@@ -155,9 +154,8 @@ class Transformer(Layer):
     source. All use the same blocks and one token embedding.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et
-    al. 2018; encoder: Devlin et
-    al. 2019. Derived in chapter 08, the families in chapter 12, its gradient in
-    09.
+    al. 2018; encoder: Devlin et al. 2019. Derived in chapter 08, the families in
+    chapter 12, its gradient in 09.
 
     Raises:
         TypeError: `config` is not a ModelConfig.
@@ -200,8 +198,8 @@ class Transformer(Layer):
     ) -> Float[np.ndarray, "*B T V"]:
         """Maps ids (..., T) to logits (..., T, V).
 
-        A model without a head gives its final states (..., T, D). `inputs` are those
-        of `hidden`, which has the rules.
+        A model without a head gives its final states (..., T, D). `inputs` are
+        those of `hidden`, which has the rules.
         """
         hidden = self.hidden(ids, kept=kept, **inputs)
         if self.unembedding is None:
@@ -213,8 +211,8 @@ class Transformer(Layer):
     def backward(self, grad: Float[np.ndarray, "*B T V"], kept: Kept) -> None:
         """From the gradient of what `forward` gave to those of all weights.
 
-        `kept` is the list that `forward` was handed: one list for one forward, which
-        is empty again afterwards.
+        `kept` is the list that `forward` was handed: one list for one forward,
+        which is empty again afterwards.
 
         Raises:
             ValueError: nothing was kept.
