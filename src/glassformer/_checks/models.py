@@ -1,0 +1,195 @@
+"""What goes into attention, into a model and its cache."""
+
+from typing import Any
+
+from glassformer._checks.arrays import (
+    axes,
+    broadcasts,
+    dtype_of,
+    floats,
+    indices,
+    integers,
+    kind_of,
+    places,
+)
+from glassformer._checks.numbers import Shape, equal, even, whole
+
+
+def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix: str = "") -> None:
+    """Each direction has buckets for single distances and for ranges, and `max_distance` is in the latter.
+
+    `prefix` goes before both names in a message.
+    """
+    n_name, max_name = f"{prefix}n_buckets", f"{prefix}max_distance"
+    whole(n_name, n_buckets, at_least=4 if bidirectional else 2)
+    whole(max_name, max_distance)
+    if bidirectional:
+        even(n_name, n_buckets, "with bidirectional=True, past and future have half the buckets each")
+    n_exact = n_buckets // 4 if bidirectional else n_buckets // 2
+    if max_distance <= n_exact:
+        raise ValueError(
+            f"{max_name}={max_distance} must exceed the {n_exact} distances that have their own bucket "
+            f"({n_name}={n_buckets}, bidirectional={bidirectional})"
+        )
+
+
+def has_part(name: str, part: Any) -> None:
+    """The model has that part."""
+    if part is None:
+        raise ValueError(f"this model has no {name}: its configuration leaves it out")
+
+
+def state_dict(wanted: dict[str, Shape], given: dict[str, Shape]) -> None:
+    """The names and shapes of the weights in a state dict are those of the layer that takes it."""
+    faults = [f"{name} is missing" for name in wanted if name not in given]
+    faults += [f"{name} is not a weight of this layer" for name in given if name not in wanted]
+    faults += [
+        f"{name} has shape {given[name]}, but must have {shape}"
+        for name, shape in wanted.items()
+        if name in given and given[name] != shape
+    ]
+    if faults:
+        more = f"; and {len(faults) - 8} more" if len(faults) > 8 else ""
+        raise ValueError("the state does not fit: " + "; ".join(faults[:8]) + more)
+
+
+def no_way_back(kept: Any, cache: Any) -> None:
+    """Nothing is to be kept for gradients beside a cache, which is for generating."""
+    if kept is not None and cache is not None:
+        raise ValueError("no gradient leads through a cache: kept must be None with one")
+
+
+def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
+    """Keys of shape `new` (B, G, T, K) fit a cache of shape (B, G, capacity, K) after its `filled` positions."""
+    new, (B, G, capacity, K) = tuple(new), cache
+    if len(new) != 4 or (new[0], new[1], new[3]) != (B, G, K):
+        raise ValueError(f"the keys have shape {new}, but the cache takes (B, G, T, K) = ({B}, {G}, T, {K})")
+    if filled + new[2] > capacity:
+        raise ValueError(
+            f"the cache has room for capacity={capacity} positions: {filled} are there, and {new[2]} more do not fit"
+        )
+
+
+def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
+    """Queries (..., T, K) can attend to keys and values (..., S, K), of which there is at least one."""
+    if len(q) > 1 and k == v and q[:-2] == k[:-2] and q[-1] == k[-1] and k[-2] > 0:
+        return
+    shapes = f"q {tuple(q)}, k {tuple(k)}, v {tuple(v)}"
+    if min(len(q), len(k), len(v)) < 2:
+        raise ValueError(f"{shapes}: each needs two axes or more, (..., T, K)")
+    if q[:-2] != k[:-2]:
+        raise ValueError(f"{shapes}: q and k must agree on every axis but the one of positions, T or S")
+    if q[-1] != k[-1]:
+        raise ValueError(f"{shapes}: q and k must agree on the last axis, d_head")
+    if k != v:
+        raise ValueError(f"{shapes}: every key needs one value, so k and v must have the same shape")
+    raise ValueError(f"{shapes}: there is no key to attend to")
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any, bias: Any) -> None:
+    """Queries can attend to these keys and values, with that mask and bias, if there are any."""
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        floats(name, array)
+    attention_shapes(q.shape, k.shape, v.shape)
+    scores = (*q.shape[:-1], k.shape[-2])
+    scores_bias(bias, scores)
+    if mask is not None:
+        may_attend(mask, scores)
+
+
+def scores_bias(array: Any, scores: Shape) -> None:
+    """`array`, if there is one, holds what can be added to the scores, (..., T, S)."""
+    if array is not None:
+        floats("bias", array)
+        broadcasts("bias", array, scores)
+
+
+def may_attend(array: Any, scores: Shape) -> None:
+    """`array` is a boolean mask that broadcasts to the scores, (..., T, S)."""
+    if kind_of(array) != "b":
+        raise TypeError(f"mask must be an array of booleans (True = may attend), not {dtype_of(array)}")
+    broadcasts("mask", array, scores)
+
+
+def model_inputs(
+    config: Any,
+    ids: Any,
+    *,
+    mask: Any,
+    positions: Any,
+    segments: Any,
+    source: Any,
+    memory: Any,
+    source_mask: Any,
+    cache: Any,
+) -> None:
+    """The inputs are those that the model's family takes, and agree in shape."""
+    integers("ids", ids)
+    axes("ids", ids, "T")
+    whole("ids.shape[-1]", ids.shape[-1])
+    *B, T = ids.shape
+    _fit_the_family(config, source, memory, source_mask, cache)
+    if cache is not None:  # before anything is put there, so that a text too long changes nothing
+        _fit_the_cache(config, ids, cache)
+    if positions is not None:
+        places("positions", positions, tuple(B), T)
+    if segments is not None:
+        if not config.n_segments:
+            raise ValueError("segments were given, but n_segments=0")
+        indices("segments", segments, "n_segments", config.n_segments)
+        equal("segments.shape", tuple(segments.shape), "ids.shape", tuple(ids.shape))
+    if mask is not None:
+        past = 0 if cache is None else cache.length
+        padding("mask", mask, (*B, past + T))
+    if source is not None:
+        text_to_read(config, source, source_mask, "source_mask")
+        equal("source.shape[:-1]", tuple(source.shape[:-1]), "ids.shape[:-1]", tuple(B))
+    if memory is not None:
+        floats("memory", memory)
+        axes("memory", memory, "S, D")
+        equal("memory.shape[:-2]", tuple(memory.shape[:-2]), "ids.shape[:-1]", tuple(B))
+        equal("memory.shape[-1]", memory.shape[-1], "d_model", config.d_model)
+        if source_mask is not None:
+            padding("source_mask", source_mask, tuple(memory.shape[:-1]))
+
+
+def _fit_the_family(config: Any, source: Any, memory: Any, source_mask: Any, cache: Any) -> None:
+    """An encoder–decoder, and no other, has something to read; an encoder needs no cache."""
+    crossing = config.family == "encoder-decoder"
+    if crossing and (source is None) == (memory is None):
+        raise ValueError(
+            "an encoder-decoder needs either source, the ids to read, or memory, what encode gave"
+        )
+    for name, given in (("source", source), ("memory", memory), ("source_mask", source_mask)):
+        if given is not None and not crossing:
+            raise ValueError(f"{name} is for an encoder-decoder, but family={config.family!r}")
+    if cache is not None and config.family == "encoder":
+        raise ValueError("cache is for a decoder, but family='encoder': every position sees the whole text")
+
+
+def _fit_the_cache(config: Any, ids: Any, cache: Any) -> None:
+    """The cache was made for as many texts, and has room for the new ids."""
+    *B, T = ids.shape
+    if len(B) != 1 or len(cache.blocks[0].keys) != B[0]:
+        raise ValueError(
+            f"ids of shape {tuple(ids.shape)} do not fit the cache: it takes (B, T) with "
+            f"B={len(cache.blocks[0].keys)}"
+        )
+    new = (B[0], config.n_kv_heads, T, config.d_head)
+    room_in_cache(new, tuple(cache.blocks[0].keys.shape), cache.length)
+
+
+def text_to_read(config: Any, source: Any, mask: Any, mask_name: str) -> None:
+    """`source` holds ids of the vocabulary, (..., S), and its mask, if there is one, an entry for each."""
+    indices("source", source, "vocab_size", config.vocab_size)
+    axes("source", source, "S")
+    whole("source.shape[-1]", source.shape[-1])
+    if mask is not None:
+        padding(mask_name, mask, tuple(source.shape))
+
+
+def padding(name: str, array: Any, wanted: Shape) -> None:
+    """`array` is a boolean mask with one entry for each token."""
+    if kind_of(array) != "b":
+        raise TypeError(f"{name} must be an array of booleans (True = a real token), not {dtype_of(array)}")
+    equal(f"{name}.shape", tuple(array.shape), "(..., S)", wanted)

@@ -1,0 +1,92 @@
+"""Numbers, names, and sizes that must agree."""
+
+import difflib
+import math
+from collections.abc import Callable, Collection, Iterable
+from numbers import Integral, Real
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+def whole(name: str, value: Any, *, at_least: int = 1) -> None:
+    """`value` is a whole number, no smaller than `at_least`."""
+    if type(value) is not int and (not isinstance(value, Integral) or isinstance(value, bool)):
+        raise TypeError(f"{name}={value!r} must be a whole number")
+    if value < at_least:
+        raise ValueError(f"{name}={value} must be at least {at_least}")
+
+
+def even(name: str, value: Any, why: str) -> None:
+    """`value` is a positive whole number divisible by two; `why` ends the message."""
+    whole(name, value)
+    if value % 2:
+        raise ValueError(f"{name}={value} is odd: {why}")
+
+
+def divisible(name: str, value: Any, by_name: str, by: Any) -> None:
+    """Both are positive whole numbers, and `by` divides `value`."""
+    whole(name, value)
+    whole(by_name, by)
+    if value % by:
+        raise ValueError(f"{name}={value} is not divisible by {by_name}={by}")
+
+
+def flag(name: str, value: Any) -> None:
+    """`value` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be True or False")
+
+
+def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> None:
+    """`value` is a number for which `holds` is true; `rule` says so in words."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a number")
+    if not holds(value):
+        raise ValueError(f"{name}={value} must be {rule}")
+
+
+def positive(name: str, value: Any) -> None:
+    """`value` is a finite number above zero."""
+    number(name, value, lambda x: math.isfinite(x) and x > 0, "positive and finite")
+
+
+def not_negative(name: str, value: Any) -> None:
+    """`value` is a finite number, zero or above."""
+    number(name, value, lambda x: math.isfinite(x) and x >= 0, "zero or more, and finite")
+
+
+def rate(name: str, value: Any) -> None:
+    """`value` is a share that leaves something: at least 0 and below 1."""
+    number(name, value, lambda x: 0 <= x < 1, "at least 0 and below 1")
+
+
+def one_of(name: str, value: Any, choices: Collection[str]) -> None:
+    """`value` is among `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+
+
+def instance(name: str, value: Any, kind: type) -> None:
+    """`value` is a `kind`."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={value!r} must be a {kind.__name__}")
+
+
+def fields(owner: str, given: Iterable[str], known: Collection[str], required: Collection[str] = ()) -> None:
+    """All names that are `given` are `known` fields of `owner`, and those that are `required` are there."""
+    given = list(given)
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(known)}"
+            raise ValueError(f"{owner} has no field {name!r}{hint}")
+    missing = [name for name in required if name not in given]
+    if missing:
+        raise ValueError(f"{owner} needs the field {', '.join(map(repr, missing))}")
+
+
+def equal(name: str, value: int | Shape, other_name: str, other: int | Shape) -> None:
+    """Two sizes, or shapes, that must agree do."""
+    if value != other:
+        raise ValueError(f"{name}={value} does not match {other_name}={other}")
