@@ -129,6 +129,8 @@ def test_texts_of_a_batch_do_not_meet(room, name, seed, T):
     for row in (0, 2):
         alone = run(room, model, {n: values[row : row + 1] for n, values in text.items()})
         assert difference(alone, together[row : row + 1]) <= ROUNDING
+    order = np.array([2, 0, 1])
+    assert difference(run(room, model, {n: v[order] for n, v in text.items()}), together[order]) <= ROUNDING
 
 
 @both_rooms

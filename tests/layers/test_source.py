@@ -51,20 +51,67 @@ def test_no_gradient_is_shown_unasked_and_nothing_wider_than_the_column(shown, i
 
 @pytest.mark.parametrize("config", [GRID[name] for name in SYSTEMS], ids=SYSTEMS)
 @pytest.mark.parametrize("room", [SCRATCH, NN], ids=str)
-def test_what_is_shown_computes_the_same(shown, monkeypatch, room, config):
-    model, read = build(room, config), texts(config, "padded")
-    expected = run(room, model, read)
+def test_layers_that_run_what_is_shown_of_them_compute_the_same(shown, monkeypatch, room, config):
+    read = texts(config, "padded")
+    expected = run(room, build(room, config), read)
     for item in layers_of(room.layers):
-        figures.show_source(item)
-        namespace = dict(vars(sys.modules[item.__module__]))
-        exec(shown[-1].removeprefix("```python\n").removesuffix("```"), namespace)
-        if inspect.isfunction(item):
-            monkeypatch.setattr(sys.modules[item.__module__], item.__name__, namespace[item.__name__])
-        else:
-            for name, function in vars(namespace[item.__name__]).items():
-                if inspect.isfunction(function) and name != "__init__":
+        if inspect.isclass(item):
+            for name, function in vars(executed(item, shown)).items():
+                # In the other room `super()` would be that of the class that is shown
+                if inspect.isfunction(function) and not (room is NN and name == "__init__"):
                     monkeypatch.setattr(item, name, function)
-    np.testing.assert_array_equal(run(room, model, read), expected)
+    np.testing.assert_array_equal(run(room, build(room, config), read), expected)
+
+
+def executed(item, shown):
+    """The class or function that the source shown of it makes."""
+    figures.show_source(item)
+    namespace = dict(vars(sys.modules[item.__module__]))
+    exec(shown[-1].removeprefix("```python\n").removesuffix("```"), namespace)
+    made, namespace[item.__name__] = namespace[item.__name__], item  # what it calls by its own name is the class
+    return made
+
+
+X, P = np.linspace(-2, 2, 24).reshape(2, 3, 4), np.array([0, 3, 5])
+ARGUMENTS = {
+    "alibi_slopes": (6,),
+    "causal_mask": (2, 3),
+    "cross_entropy": (X, np.array([[0, 1, 3], [2, 2, -100]])),
+    "frequencies": (6,),
+    "gelu": (X,),
+    "gelu_tanh": (X,),
+    "merge_heads": (X[None],),
+    "orthogonalized": (X[0],),
+    "relative_positions": (P, P),
+    "relu": (X,),
+    "repeat_heads": (X, 2),
+    "rotate": (X, np.arange(6.0).reshape(3, 2)),
+    "rotation_angles": (P, 4),
+    "scaled_dot_product_attention": (X, X, X),
+    "sigmoid": (X,),
+    "silu": (X,),
+    "sinusoidal": (P, 4),
+    "softmax": (X,),
+    "split_heads": (X, 2),
+    "t5_bucket": (P,),
+}
+OPTIONS = {"t5_bucket": {"bidirectional": True}}
+IN_NUMPY_ALONE = {"clip_gradients": "it moves gradients, which test_torch_references compares"}
+
+
+@pytest.mark.parametrize("room", [SCRATCH, NN], ids=str)
+def test_functions_are_what_is_shown_of_them(shown, room):
+    functions = [item for item in layers_of(room.layers) if inspect.isfunction(item)]
+    assert {item.__name__ for item in functions} <= {*ARGUMENTS, *IN_NUMPY_ALONE}
+    for item in functions:
+        if item.__name__ in ARGUMENTS:
+            given = [room.array(a) if isinstance(a, np.ndarray) else a for a in ARGUMENTS[item.__name__]]
+            options = OPTIONS.get(item.__name__, {})
+            outputs, expected = executed(item, shown)(*given, **options), item(*given, **options)
+            for got, wanted in zip(
+                *([x if isinstance(x, tuple) else (x,) for x in (outputs, expected)]), strict=True
+            ):
+                np.testing.assert_array_equal(room.numpy(got), room.numpy(wanted))
 
 
 def wide(x, kept=None, *, naïve_and_long_name=None):
