@@ -24,9 +24,10 @@ FILES = [
 ]
 ROUNDING = 1e-12  # float64: sums of a few dozen numbers of size 1, added in another order
 
-# PyTorch brings its own: nn.Module, nn.Dropout, torch.optim.AdamW and clip_grad_norm_, autograd
+# PyTorch brings its own: nn.Module, nn.Dropout, torch.optim.AdamW, clip_grad_norm_, autograd;
+# its Muon, glassformer.train has of its own
 SCRATCH_FILES = ["layer", "dropout", "optimizer"]
-SCRATCH_NAMES = {"Layer", "Dropout", "AdamW", "clip_gradients", "add_at"}
+SCRATCH_NAMES = {"Layer", "Dropout", "AdamW", "Muon", "orthogonalized", "clip_gradients", "add_at"}
 ELSEWHERE = {"normal", "plus"}  # scratch has them in layer.py, nn in linear.py
 
 

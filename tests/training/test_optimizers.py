@@ -1,4 +1,4 @@
-"""Which weight is moved how: held against torch's Muon the way round it expects, and against our own AdamW."""
+"""Which weight is moved how: held against our own AdamW in NumPy."""
 
 import math
 
@@ -98,31 +98,18 @@ def test_rates_and_decay_by_kind():
     assert sum(len(group["params"]) for group in adamw.param_groups) == len(names)
 
 
-def test_muon_is_torchs_own_with_matrices_the_other_way_round():
-    given = config(optimizer="muon", weight_decay=0.1, muon_iterations=4, decay="none", warmup=0)
-    mine, before = model(), model()
-    steps(mine, given)
-
-    names = [name for name, weight in before.named_parameters() if kind_of(name, weight) == "matrices"]
-    # (n_out, n_in), as torch's Linear has them; square ones have the same rate either way round
-    turned = [before.get_parameter(name).detach() for name in names]
-    turned = [torch.nn.Parameter(w.T.clone() if w.shape[0] != w.shape[1] else w.clone()) for w in turned]
-    muon = torch.optim.Muon(turned, lr=given.learning_rate, weight_decay=0.1, ns_steps=4)
-    for step in range(3):
-        muon.param_groups[0]["momentum"] = 0.85 + 0.1 * step / 200
-        gradients = model()
-        give_gradients(gradients, step)
-        for name, weight in zip(names, turned, strict=True):
-            gradient = gradients.get_parameter(name).grad
-            weight.grad = gradient.T.clone() if gradient.shape[0] != gradient.shape[1] else gradient.clone()
-        muon.step()
-    shapes = set()
-    for name, weight in zip(names, turned, strict=True):
-        found = mine.get_parameter(name).detach()
-        shapes.add(tuple(found.shape))
-        wanted = weight.detach() if found.shape[0] == found.shape[1] else weight.detach().T
-        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
-    assert {(16, 8), (16, 24), (24, 16), (16, 16)} == shapes  # to fewer, to more, and to as many
+def test_muon_has_the_schedules_rate_and_momentum_and_the_matrices_decay():
+    given = config(optimizer="muon", weight_decay=0.1, embedding_decay=0.5, muon_iterations=4, warmup=0)
+    built = model()
+    _, muon = optimizers_of(built, given)
+    set_schedule([muon], given, 4)
+    [group] = muon.param_groups
+    found = {name: value for name, value in group.items() if name != "params"}
+    momentum = 0.85 + 0.1 * 4 / 200
+    wanted = {"rate": 0.01, "lr": 0.005, "momentum": momentum, "weight_decay": 0.1, "iterations": 4}
+    assert found == pytest.approx(wanted)
+    matrices = [w for name, w in built.named_parameters() if kind_of(name, w) == "matrices"]
+    assert [id(weight) for weight in group["params"]] == [id(weight) for weight in matrices]
 
 
 def test_muon_leaves_the_rest_to_adamw():

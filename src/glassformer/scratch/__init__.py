@@ -1,7 +1,8 @@
 """The Transformer in NumPy, one concept a file. `glassformer.nn` is its PyTorch twin, name for name.
 
 What only this room has, because PyTorch brings its own: `Layer` (there,
-nn.Module), every backward (autograd), `Dropout`, `AdamW` and `clip_gradients`.
+nn.Module), every backward (autograd), `Dropout`, `AdamW`, `Muon` and
+`clip_gradients`.
 """
 
 from glassformer.scratch.attention import (
@@ -33,7 +34,12 @@ from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
 from glassformer.scratch.model import Stack, Transformer
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.scratch.optimizer import AdamW, clip_gradients
+from glassformer.scratch.optimizer import (
+    AdamW,
+    Muon,
+    clip_gradients,
+    orthogonalized,
+)
 from glassformer.scratch.positions import (
     AlibiPositions,
     LearnedPositions,
@@ -63,6 +69,7 @@ __all__ = [
     "Linear",
     "ModelCache",
     "MultiHeadAttention",
+    "Muon",
     "NoPositions",
     "Pooler",
     "RMSNorm",
@@ -83,6 +90,7 @@ __all__ = [
     "gelu",
     "gelu_tanh",
     "merge_heads",
+    "orthogonalized",
     "relative_positions",
     "relu",
     "repeat_heads",

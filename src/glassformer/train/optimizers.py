@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.train.config import TrainingConfig
+from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
 
 OUTPUTS = (".W_o.weight", ".W_down.weight")  # the last matrix of a sublayer: what it adds to the stream
@@ -50,28 +51,9 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
     # fused: all of a step in one pass over the memory
     found = [torch.optim.AdamW(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)]
     if muon:
-        found.append(torch.optim.Muon(_muon_groups(muon, config), lr=0.0, ns_steps=config.muon_iterations))
+        group = {"params": muon, "rate": rates["matrices"], "weight_decay": decays["matrices"]}
+        found.append(Muon([group], iterations=config.muon_iterations))
     return found
-
-
-def _muon_groups(matrices: list[Tensor], config: TrainingConfig) -> list[dict]:
-    """Muon's step has about the same size for every matrix, but for √max(1, n_out/n_in), its learning rate's factor.
-
-    torch expects (n_out, n_in) and so takes √max(1, n_in/n_out) for our (n_in, n_out). The first is √(n_out/n_in)
-    times the second, whichever is larger. The decay, which is no part of this, is divided by it.
-    """
-    by_factor = defaultdict(list)
-    for weight in matrices:
-        n_in, n_out = weight.shape
-        by_factor[math.sqrt(n_out / n_in)].append(weight)
-    return [
-        {
-            "params": weights,
-            "rate": config.learning_rate * factor,
-            "weight_decay": config.weight_decay / factor,
-        }
-        for factor, weights in by_factor.items()
-    ]
 
 
 def set_schedule(optimizers: list[torch.optim.Optimizer], config: TrainingConfig, step: int) -> None:
