@@ -60,8 +60,8 @@ def make(one: Experiment, workers: int, again: bool) -> int:
                 failed += 1
                 print(f"  {_words(settings)}: {done.exception()!r}", flush=True)
                 continue
-            found, seconds = done.result()
-            kept.append(Run(settings, found))
+            run, seconds = done.result()
+            kept.append(run)
             _write(path, one, kept, _versions())
             minutes = (time.monotonic() - begun) / 60
             print(f"  {_words(settings)}: {seconds:.0f} s; {minutes:.1f} min so far", flush=True)
@@ -70,12 +70,25 @@ def make(one: Experiment, workers: int, again: bool) -> int:
     return int(failed > 0)
 
 
-def _measure(name: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
+def _measure(name: str, settings: Mapping[str, Any]) -> tuple[Run, float]:
     import torch
 
     torch.set_num_threads(1)
     begun = time.monotonic()
-    return rounded(experiment(name).measure(**settings)), time.monotonic() - begun
+    found = rounded(experiment(name).measure(**settings))
+    return Run(settings, found, _cpu()), time.monotonic() - begun
+
+
+def _cpu() -> str:
+    """The instructions that PyTorch's kernels use here, and whether products in bfloat16 are among them."""
+    import torch
+
+    kind, has = torch.backends.cpu.get_cpu_capability(), torch.cpu.get_capabilities()
+    # Environment variables can switch AVX-512 off, and its bfloat16 with it; the chip's own list does not say so.
+    bfloat16 = has.get("bf16") or (
+        kind.startswith("AVX512") and (has.get("avx512_bf16") or has.get("amx_bf16"))
+    )
+    return f"{kind} {'with' if bfloat16 else 'without'} bfloat16"
 
 
 def _versions() -> dict[str, str]:
@@ -90,7 +103,9 @@ def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, st
     """A line for each run, in the order of the experiment; `made_with` is that of the latest."""
     order = {json.dumps(settings): i for i, settings in enumerate(one.runs)}
     lines = [
-        json.dumps({"settings": run.settings, "found": run.found}, ensure_ascii=False, allow_nan=False)
+        json.dumps(
+            {n: v for n, v in run._asdict().items() if v is not None}, ensure_ascii=False, allow_nan=False
+        )
         for run in sorted(kept, key=lambda run: order[json.dumps(run.settings)])
     ]
     head = {

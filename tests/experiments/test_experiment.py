@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from glassformer.experiments import NAMES, Experiment, Run, experiment, spread, stored
 from glassformer.experiments.experiment import rounded, thinned
@@ -128,6 +129,7 @@ def made(tool, monkeypatch, tmp_path):
 
     monkeypatch.setattr(tool, "ProcessPoolExecutor", Pool)
     monkeypatch.setattr(tool, "place", lambda name: file)
+    monkeypatch.setattr(tool, "_cpu", lambda: "AVX")
 
     def make(runs=RUNS, again=False):
         one = Experiment(name="x", question="?", measure=measure, runs=runs, short={})
@@ -148,7 +150,7 @@ def test_a_failed_run_is_reported_and_made_the_next_time_and_only_it(made, capsy
     assert "seed 1: ZeroDivisionError()" in capsys.readouterr().out
     assert [run.settings["seed"] for run in kept(file)] == [0, 2]
     assert make() == (0, [1])
-    assert kept(file) == [Run({"seed": seed}, {"loss": rounded(seed / 3)}) for seed in range(3)]
+    assert kept(file) == [Run({"seed": seed}, {"loss": rounded(seed / 3)}, "AVX") for seed in range(3)]
     assert list(file.parent.iterdir()) == [file]
 
 
@@ -157,8 +159,26 @@ def test_runs_that_are_no_part_of_it_any_more_are_dropped_and_others_made_again_
     make()
     make()
     written = file.read_text().replace('"numpy": "', '"numpy": "0.')
-    file.write_text(written)
+    file.write_text(written.replace(', "cpu": "AVX"', ""))  # nor was this kept, at first
     assert make(({"seed": 2}, {"seed": 0})) == (0, [])
     assert [run.settings["seed"] for run in kept(file)] == [2, 0]
     assert '"numpy": "0.' in file.read_text()  # nothing was made with this one
+    assert [run.cpu for run in kept(file)] == [None, None]
     assert make(({"seed": 2}, {"seed": 0}), again=True) == (0, [2, 0])
+    assert [run.cpu for run in kept(file)] == ["AVX", "AVX"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "has", "said"),
+    [
+        ("AVX2", {"avx2": True}, "AVX2 without bfloat16"),
+        ("AVX512", {"avx512_f": True}, "AVX512 without bfloat16"),
+        ("AVX512", {"avx512_bf16": True}, "AVX512 with bfloat16"),
+        ("AVX2", {"avx512_bf16": True}, "AVX2 without bfloat16"),  # switched off by an environment variable
+        ("DEFAULT", {"bf16": True}, "DEFAULT with bfloat16"),  # ARM's
+    ],
+)
+def test_the_kind_of_a_cpu(tool, monkeypatch, kind, has, said):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: kind)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
+    assert tool._cpu() == said

@@ -38,10 +38,15 @@ class Experiment:
 
 
 class Run(NamedTuple):
-    """One run: its settings, and what it found."""
+    """One run: its settings, what it found, and on what kind of CPU.
+
+    Two kinds add up in another order, so the last digits of a loss differ; what takes how long may differ much.
+    `cpu` is what PyTorch's kernels use of it, such as "AVX512 with bfloat16"; None: made before this was kept.
+    """
 
     settings: Settings
     found: Found
+    cpu: str | None = None
 
     def has(self, **settings: Any) -> bool:
         """Whether the run was made with these settings, among others; None: without that one."""
