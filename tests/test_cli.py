@@ -231,6 +231,12 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
     assert (status, "text[0]='O' is not one of" in words(output)) == (2, True)
 
 
+def test_train_says_how_long_it_will_take(tmp_path, story):
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 12)
+    assert status == 0, output
+    assert re.search(r"\b2 more steps: about \d+ (second|minute)s? on this machine", output)
+
+
 def test_what_learned_from_pairs_answers(tmp_path):
     changes = [
         part

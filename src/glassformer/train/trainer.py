@@ -19,6 +19,7 @@ from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
+from glassformer.train.estimate import TRIED, in_words, seconds_left
 from glassformer.train.evaluate import loss_sum, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
@@ -41,6 +42,8 @@ class Trainer:
     `task` is one of `glassformer.tasks`. With a `folder`, checkpoints and the log, `log.jsonl`, are kept there, and
     with `resume` the run in it goes on where it stopped: every weight, average and loss is then, bit for bit on
     one machine, what it would have been without the interruption.
+
+    With `progress`, a bar shows how far it is, and after the first steps a line says how long the rest will take.
 
     `sampler`, a function from the model to a text, is asked every `sample_every` steps; `callback` gets the
     record of every step, for a live figure. `tokenizer` is saved with the model.
@@ -103,6 +106,7 @@ class Trainer:
         config, self.was_interrupted = self.config, False
         with processes(config.device) as self.processes, self._random_numbers(), stop_on_signals() as stop:
             self._prepare()
+            begun = self.step
             bar = tqdm(
                 total=config.steps,
                 initial=self.step,
@@ -118,6 +122,8 @@ class Trainer:
                     if self.progress:
                         bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
                 self._note(record, bar)
+                if self.progress and self._is_first and self.step == begun + TRIED < config.steps:
+                    bar.write(self._how_long())
                 # All processes stop after the same step, whichever of them was asked to.
                 self.was_interrupted = self.processes.total(stop.made)[0] > 0
                 if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
@@ -272,6 +278,13 @@ class Trainer:
         bar.update()
         if self.callback is not None:
             self.callback(record)
+
+    def _how_long(self) -> str:
+        """What the first steps of this run say of the rest."""
+        seconds = [record["seconds"] for record in self.log.records[-TRIED:]]
+        n_validation = sum(inputs["ids"].size for inputs, _ in self.task.validation())
+        left = seconds_left(self.config, self.step, seconds, n_validation / (self.tokens / self.step))
+        return f"{self.config.steps - self.step:,} more steps: {in_words(left)} on this machine"
 
     # Checkpoints
 

@@ -1,0 +1,36 @@
+"""How long a run will take, said when its first steps are done."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from glassformer.train.config import TrainingConfig
+from glassformer.train.schedule import is_due
+
+TRIED = 10  # steps after which a run says how long the rest will take
+WARMING_UP = 3  # the first of them, which take longer, are not counted
+
+
+def seconds_left(
+    config: TrainingConfig, step: int, seconds: Sequence[float], batches_of_validation: float
+) -> float:
+    """About how long it is until the last step, from what the steps that were `tried` took.
+
+    `batches_of_validation` is how many batches the validation part would fill. Looking at it only goes forward, and
+    that is a third of a step's work; a run that keeps an average of its weights looks twice.
+    """
+    a_step = median(seconds[WARMING_UP:] or seconds)
+    looks = sum(
+        is_due(config.evaluate_every, later, config.steps) for later in range(step + 1, config.steps + 1)
+    )
+    if config.ema is not None:
+        looks *= 2
+    return a_step * (config.steps - step + looks * batches_of_validation / 3)
+
+
+def in_words(seconds: float) -> str:
+    """A time as one says it: in seconds up to a minute and a half, in minutes up to as much of an hour, in hours."""
+    for unit, name in ((3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * unit:
+            return f"about {seconds / unit:.0f} {name}s"
+    whole = max(1, round(seconds))
+    return f"about {whole} second{'s' * (whole > 1)}"
