@@ -8,6 +8,7 @@ answer. `make bench` prints the table; `--rounds` and `--only` choose how long a
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import subprocess
@@ -24,12 +25,16 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from glassformer import huggingface, nn, scratch
 from glassformer.config import ModelConfig
+from glassformer.experiments.recipes import LAST, time_of_a_step
 from glassformer.generate import generate
 from glassformer.published import published
 
 MEBI = 1024**2
 GPT2_SMALL = published("gpt2").config
 SMALL = ModelConfig(vocab_size=65, context_length=256, d_model=128, n_layers=4, n_heads=4)
+
+# Switches off, in PyTorch's own kernels, oneDNN and MKL, what a CPU has beyond AVX2: AVX-512, and bfloat16 with it.
+AVX2_ALONE = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 
 
 class Row(NamedTuple):
@@ -171,6 +176,35 @@ def forward_and_backward(rounds: int) -> list[Row]:
     ]
 
 
+def training(rounds: int) -> list[Row]:
+    """A step of the modern recipe beside one of the recipe of 2019, on this CPU and on it with AVX2 alone.
+
+    Each kind has a process of its own, since the switches are read when PyTorch is loaded. What a product in
+    bfloat16 takes there is printed too: it says whether they had an effect.
+    """
+    rows = []
+    for switches in ({}, AVX2_ALONE):
+        run = subprocess.run(
+            [sys.executable, __file__, "--rounds", str(rounds), "--training"],
+            env=os.environ | switches,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        kind, step, bfloat16 = json.loads(run.stdout)
+        print(f"{kind}: a product of matrices takes {bfloat16:.1f} × as long in bfloat16 as in float32")
+        rows.append(slower(f"training step, {kind}", "modern recipe", "recipe of 2019", step, 1.5))
+    return rows
+
+
+def training_here(rounds: int) -> tuple[str, float, float]:
+    """The kind of this CPU; a modern step, in steps of 2019; a product in bfloat16, in products in float32."""
+    single = torch.randn(128, 128, generator=torch.Generator().manual_seed(0))
+    half = single.bfloat16()
+    t_half, t_single = take_turns(20 * rounds, lambda: half @ half, lambda: single @ single)
+    return torch.backends.cpu.get_cpu_capability(), time_of_a_step(LAST, [], rounds), t_half / t_single
+
+
 def loading(rounds: int) -> list[Row]:
     """From nothing to a trained model in NumPy: a new process, all imports, the book's decoder."""
 
@@ -250,6 +284,7 @@ PARTS = {
     "small": lambda rounds: generation("4 × 128", SMALL, 200, rounds, (4, 3.5)),
     "forward": forward,
     "backward": lambda rounds: forward_and_backward(4 * rounds),
+    "training": training,
     "loading": loading,
     "memory": lambda rounds: memory(),
 }
@@ -263,7 +298,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="how often the rivals take turns (default 7)")
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS), help="which parts to run")
     parser.add_argument("--memory-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
+    parser.add_argument("--training", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.training:
+        print(json.dumps(training_here(arguments.rounds)))
+        return 0
     if arguments.memory_of:
         print(memory_of(arguments.memory_of))
         return 0

@@ -108,9 +108,8 @@ def orthogonalized(matrices: Tensor, iterations: int = 5) -> Tensor:
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=EPS)
     for _ in range(iterations):
         square = x @ x.mT
-        factor = torch.baddbmm(
-            square, square, square, beta=b, alpha=c
-        )  # b S + c S S, in one pass over the memory
+        # Product and sum in one pass over the memory: b S + c S S, then a X + (…) X
+        factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
         x = torch.baddbmm(x, factor, x, beta=a)
     return x.to(matrices.dtype)
 
@@ -120,7 +119,7 @@ def precision_of(matrices: Tensor) -> torch.dtype:
 
     Half as many digits would do, since a singular value of 0.9 serves as well as 1, and units made for bfloat16
     multiply several times as fast. GPUs have them. Of CPUs only some do, and the others emulate them: there, a
-    product in bfloat16 takes some fifty times as long as in float32, and training ten times.
+    product in bfloat16 takes thirty to fifty times as long as in float32, and a step of training ten times.
     """
     return torch.bfloat16 if matrices.is_cuda else matrices.dtype
 
