@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from glassformer import scratch
-from glassformer.train import muon
-from glassformer.train.muon import Muon, orthogonalized, precision_of
+from glassformer.train import Muon, muon
+from glassformer.train.muon import orthogonalized, precision_of
 
 SHAPES = (
     (8, 8),

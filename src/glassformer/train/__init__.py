@@ -18,9 +18,15 @@ from glassformer.train.log import read_log
 from glassformer.train.samples import continuing
 from glassformer.train.schedule import ema_share, muon_momentum, rate_share
 
-NEEDS_TORCH = {"Trainer": "trainer", "validation_loss": "evaluate", "initialize": "optimizers"}
+NEEDS_TORCH = {
+    "Muon": "muon",
+    "Trainer": "trainer",
+    "initialize": "optimizers",
+    "validation_loss": "evaluate",
+}
 
 __all__ = [
+    "Muon",
     "Trainer",
     "TrainingConfig",
     "continuing",
