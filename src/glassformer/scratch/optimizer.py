@@ -10,7 +10,8 @@ from glassformer import _checks as checks
 from glassformer.scratch.layer import Layer
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the polynomial in `orthogonalized`: it lifts small numbers fast, and then keeps them between 0.68 and 1.21."""
+"""Of the polynomial in `orthogonalized`: it lifts small numbers fast, and then keeps
+them between 0.68 and 1.21."""
 
 EPS = 1e-7  # a matrix of zeros is not divided by 0
 
@@ -84,12 +85,15 @@ class AdamW:
 class Muon:
     """Momentum, made orthogonal: every matrix moves as far in each direction as in any other, and changes in place.
 
-    A weight W (n_in, n_out) has a running mean of its gradient, which begins at 0. A step is learning_rate ·
-    √max(1, n_out/n_in) · `orthogonalized`(the mean, moved once more towards the gradient, as Nesterov's momentum is).
-    Before it, every weight shrinks by learning_rate · weight_decay of itself. `names` says which of the layer's
-    matrices; None: all. Meant for those inside the blocks, whose every direction counts; not for embeddings.
+    A weight W (n_in, n_out) has a running mean of its gradient, which begins at 0. A
+    step is learning_rate · √max(1, n_out/n_in) · `orthogonalized`(the mean, moved
+    once more towards the gradient, as Nesterov's momentum is). Before it, every
+    weight shrinks by learning_rate · weight_decay of itself. `names` says which of
+    the layer's matrices; None: all. Meant for those inside the blocks, whose every
+    direction counts; not for embeddings.
 
-    Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". Derived in chapter 10.
+    Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
+    networks". Derived in chapter 10.
 
     Raises:
         ValueError: a number is out of its range, or one of `names` is not a matrix of the layer.
@@ -103,29 +107,22 @@ class Muon:
         learning_rate: float = 0.02,
         momentum: float = 0.95,
         weight_decay: float = 0.0,
-        iterations: int = 5,
+        iterations: int = 4,
         names: Collection[str] | None = None,
     ) -> None:
         checks.positive("learning_rate", learning_rate)
         checks.rate("momentum", momentum)
         checks.not_negative("weight_decay", weight_decay)
         checks.whole("iterations", iterations)
-        matrices = [
-            name
-            for name, weight in layer.named_parameters().items()
-            if weight.ndim == 2
-        ]
+        weights = layer.named_parameters()
+        matrices = [name for name in weights if weights[name].ndim == 2]
         for name in names or ():
             checks.one_of("names", name, matrices)
-        self.layer, self.learning_rate, self.momentum = (
-            layer,
-            learning_rate,
-            momentum,
-        )
-        self.weight_decay, self.iterations = weight_decay, iterations
+        self.layer, self.learning_rate = layer, learning_rate
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.iterations = iterations
         self.means = {
-            name: np.zeros_like(layer.named_parameters()[name])
-            for name in names or matrices
+            name: np.zeros_like(weights[name]) for name in names or matrices
         }
 
     def step(self) -> None:
@@ -144,16 +141,18 @@ class Muon:
 
 
 def orthogonalized(
-    matrix: Float[np.ndarray, "N M"], iterations: int = 5
+    matrix: Float[np.ndarray, "N M"], iterations: int = 4
 ) -> Float[np.ndarray, "N M"]:
     """U V^T of U S V^T, nearly: the same directions, and all about equally long.
 
-    No singular value is ever computed. a X + b (X X^T) X + c (X X^T)² X has the singular vectors of X and a polynomial
-    of its singular values, and every iteration puts them through it once more: from anywhere between 0 and 1
-    towards 1. Dividing by the length of the whole matrix, its Frobenius norm, brings all of them there first.
+    No singular value is ever computed. (a I + b Z + c Z²) X, with the square Z =
+    X X^T, has the singular vectors of X, and a polynomial of its singular values,
+    and every iteration puts them through it once more: from anywhere between 0 and 1
+    towards 1. Dividing by the length of the whole matrix, its Frobenius norm, brings
+    all of them there first.
 
-    Source: Jordan et al. 2024; such iterations: Schulz 1933, "Iterative Berechnung der reziproken Matrix". Derived
-    in chapter 10.
+    Source: Jordan et al. 2024; such iterations: Schulz 1933, "Iterative Berechnung
+    der reziproken Matrix". Derived in chapter 10.
 
     Raises:
         ValueError: `iterations` is below 1, or `matrix` has not two axes.
@@ -165,10 +164,8 @@ def orthogonalized(
         raise ValueError(
             f"matrix has shape {matrix.shape}, but needs the axes (N, M)"
         )
-    if matrix.shape[0] > matrix.shape[1]:
-        return orthogonalized(
-            matrix.T, iterations
-        ).T  # X X^T is then the smaller of the two squares
+    if matrix.shape[0] > matrix.shape[1]:  # X X^T: the smaller of the two squares
+        return orthogonalized(matrix.T, iterations).T
     a, b, c = COEFFICIENTS
     x = matrix / max(np.linalg.norm(matrix), EPS)
     for _ in range(iterations):

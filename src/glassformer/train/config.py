@@ -50,7 +50,7 @@ class TrainingConfig:
     muon_momentum: float = 0.95
     muon_momentum_start: float = 0.85  # it begins here …
     muon_momentum_warmup: int = 200  # … and takes so many steps
-    muon_iterations: int = 5  # of Newton and Schulz, each nearer to an orthogonal matrix
+    muon_iterations: int = 4  # of Newton and Schulz, each nearer to an orthogonal matrix
 
     # The schedule of the learning rates
     warmup: int = 50  # steps of rising

@@ -14,6 +14,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial in `orthogonalized`: it lifts small numbers fast, and then keeps them between 0.68 and 1.21."""
 
 EPS = 1e-7  # a gradient of zeros is not divided by 0
+OF_SQUARES = 5  # so many iterations may multiply squares alone: see `_from_the_square`
 
 
 class Muon(torch.optim.Optimizer):
@@ -46,7 +47,7 @@ class Muon(torch.optim.Optimizer):
         lr: float = 0.02,
         momentum: float = 0.95,
         weight_decay: float = 0.0,
-        iterations: int = 5,
+        iterations: int = 4,
     ) -> None:
         given = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "iterations": iterations}
         super().__init__(params, given)
@@ -68,9 +69,7 @@ class Muon(torch.optim.Optimizer):
                 if weight.grad is not None:
                     alike[tuple(sorted(weight.shape))].append(weight)
             for weights in alike.values():
-                wanted = torch.stack(
-                    [_wide(self._direction(weight, group["momentum"])) for weight in weights]
-                )
+                wanted = torch.stack([_wide(self._direction(w, group["momentum"])) for w in weights])
                 for weight, update in zip(weights, orthogonalized(wanted, group["iterations"]), strict=True):
                     n_in, n_out = weight.shape
                     weight.mul_(1 - group["lr"] * group["weight_decay"])
@@ -83,35 +82,58 @@ class Muon(torch.optim.Optimizer):
         """Where the running mean points, once more moved towards the gradient; the mean is moved first."""
         state = self.state[weight]
         if not state:
-            state["momentum_buffer"] = torch.zeros_like(
-                weight
-            )  # by PyTorch's name: its checkpoints go on here
+            # by PyTorch's name: its checkpoints go on here
+            state["momentum_buffer"] = torch.zeros_like(weight)
         mean = state["momentum_buffer"].lerp_(weight.grad, 1 - momentum)
         return weight.grad.lerp(mean, momentum)
 
 
-def orthogonalized(matrices: Tensor, iterations: int = 5) -> Tensor:
+def orthogonalized(matrices: Tensor, iterations: int = 4) -> Tensor:
     """U V^T of U S V^T, nearly, for each of the matrices (k, n, m): the same directions, all about equally long.
 
-    No singular value is ever computed. a X + b (X X^T) X + c (X X^T)² X has the singular vectors of X, and a
-    polynomial of its singular values, and each of the `iterations` puts them through it once more: from anywhere
-    between 0 and 1 towards 1. Dividing by the length of the whole matrix first, its Frobenius norm, brings all of
-    them there.
+    No singular value is ever computed. (a I + b Z + c Z²) X, with the square Z = X X^T, has the singular vectors of X,
+    and a polynomial of its singular values, and each of the `iterations` puts them through it once more: from
+    anywhere between 0 and 1 towards 1. Dividing by the length of the whole matrix first, its Frobenius norm, brings
+    all of them there.
 
-    It costs least where n ≤ m: X X^T is then the smaller of the two squares.
+    It costs least where n < m. X X^T is then the smaller of the two squares, and X itself need not be touched in
+    between: in a fifth to a quarter less time, see `_from_the_square`.
 
     Source: Jordan et al. 2024; such iterations: Schulz 1933, "Iterative Berechnung der reziproken Matrix". Derived
     in chapter 10.
     """
-    a, b, c = COEFFICIENTS
     x = matrices.to(precision_of(matrices))
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp(min=EPS)
-    for _ in range(iterations):
-        square = x @ x.mT
-        # Product and sum in one pass over the memory: b S + c S S, then a X + (…) X
-        factor = torch.baddbmm(square, square, square, beta=b, alpha=c)
-        x = torch.baddbmm(x, factor, x, beta=a)
+    n, m = x.shape[-2:]
+    if n < m and iterations <= OF_SQUARES and x.dtype != torch.bfloat16:
+        x = _from_the_square(x @ x.mT, iterations) @ x
+    else:
+        for _ in range(iterations):
+            x = _factor(x @ x.mT) @ x
     return x.to(matrices.dtype)
+
+
+def _factor(square: Tensor) -> Tensor:
+    """Of a square Z: a I + b Z + c Z²."""
+    a, b, c = COEFFICIENTS
+    factor = torch.baddbmm(square, square, square, beta=b, alpha=c)  # in one pass over the memory
+    factor.diagonal(dim1=-2, dim2=-1).add_(a)
+    return factor
+
+
+def _from_the_square(square: Tensor, iterations: int) -> Tensor:
+    """The factors of all iterations, multiplied: if F X replaces X, then F Z F replaces its square Z.
+
+    A singular value that is 0 has a square near 0, which rounding may leave below it. Every F Z F multiplies that by
+    a² = 12, and far below 0 the polynomial leads to infinity. In float32 the tenth iteration gets there; after five,
+    all is as precise as without squares, to 1e-5. In bfloat16 it comes too early.
+    """
+    product = factor = _factor(square)
+    for _ in range(iterations - 1):
+        square = factor @ square @ factor
+        factor = _factor(square)
+        product = factor @ product
+    return product
 
 
 def precision_of(matrices: Tensor) -> torch.dtype:
