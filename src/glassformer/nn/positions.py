@@ -131,16 +131,12 @@ def rotate(
         "(T, d_head/2)",
         (T, K // 2),
     )
-    if layout == "half":  # pair i: dimensions i and i + K/2
-        first, second = slice(0, K // 2), slice(K // 2, K)
-    else:  # pair i: dimensions 2i and 2i + 1
-        first, second = slice(0, K, 2), slice(1, K, 2)
-    a, b = x[..., first], x[..., second]
     cos, sin = torch.cos(angles).to(x.dtype), torch.sin(angles).to(x.dtype)
-    turned = torch.empty_like(x)
-    turned[..., first] = a * cos - b * sin
-    turned[..., second] = a * sin + b * cos
-    return turned
+    if layout == "half":
+        a, b = x.chunk(2, dim=-1)  # pair i: dimensions i and i + K/2
+        return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+    a, b = x.unflatten(-1, (K // 2, 2)).unbind(-1)  # pair i: 2i and 2i + 1
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
 
 
 # Relative: how far are you? A number added to each score
