@@ -68,7 +68,10 @@ def executed(item, shown):
     figures.show_source(item)
     namespace = dict(vars(sys.modules[item.__module__]))
     exec(shown[-1].removeprefix("```python\n").removesuffix("```"), namespace)
-    made, namespace[item.__name__] = namespace[item.__name__], item  # what it calls by its own name is the class
+    made, namespace[item.__name__] = (
+        namespace[item.__name__],
+        item,
+    )  # what it calls by its own name is the class
     return made
 
 
