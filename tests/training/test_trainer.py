@@ -72,6 +72,10 @@ def test_without_clipping_the_gradient_is_what_it_is():
     assert clipped["gradient_norm"] == free["gradient_norm"] > 1e-3
 
 
+def test_where_it_computes_is_known_before_it_runs():
+    assert trainer().device == torch.device("cpu")
+
+
 def test_the_same_seed_gives_the_same_run_and_leaves_the_world_alone():
     torch.manual_seed(7)
     before = torch.random.get_rng_state()

@@ -29,7 +29,7 @@ from glassformer.train.optimizers import (
     optimizers_of,
     set_schedule,
 )
-from glassformer.train.processes import device_of, processes
+from glassformer.train.processes import Processes, device_of, processes
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import stop_on_signals
 
@@ -75,13 +75,15 @@ class Trainer:
         checks.instance("config", config, TrainingConfig)
         checks.has_part("head", model.unembedding)
         _check_fit(model, task, config)
-        device_of(config.device)  # a device that is not there is refused before anything is written
+        # A device that is not there is refused before anything is written. `run` finds the other processes
+        self.processes = Processes(0, 1, device_of(config.device))
         if config.sample_every and sampler is None:
             raise ValueError(f"sample_every={config.sample_every} needs a sampler")
         self.model, self.task, self.config = model, task, config
         self.folder = None if folder is None else Path(folder)
         self.tokenizer, self.sampler, self.callback, self.progress = tokenizer, sampler, callback, progress
         self.log = Log(None if self.folder is None else self.folder / LOG)
+        self._parallel = self._forward = model
         self.step = self.tokens = 0  # done so far
         self.was_interrupted = False
         self.optimizers: list[torch.optim.Optimizer] = []
