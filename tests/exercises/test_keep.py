@@ -14,6 +14,7 @@ from traitlets.config import Config
 
 from glassformer.exercises import check, commands, keep, mine, own_file
 from glassformer.exercises.catalogue import find
+from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.own_file import ENVIRONMENT, NEW
 from glassformer.exercises.source import imports_in, names_used
 
@@ -37,8 +38,11 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def cell(shell):
+def cell(shell, monkeypatch):
     """Runs a cell in a notebook of its own, and hands back the last function that it defines, accepted."""
+    # An exercise without a check: whatever the file has is right.
+    lenient = Exercise(find("positions.rotary").prose, lambda x: x)
+    monkeypatch.setattr(commands, "find", lambda name: lenient if name == "test" else find(name))
     shell.user_ns.clear()
     shell.init_user_ns()
 
@@ -48,7 +52,7 @@ def cell(shell):
         names = [node.name for node in ast.parse(source).body if hasattr(node, "name")]
         function = shell.user_ns[names[-1]] if names else None
         if function is not None and accept:
-            commands._accepted["test"] = function
+            commands._accepted["test"] = function, 5.0
         return function
 
     return run
@@ -305,6 +309,54 @@ def test_an_import_or_constant_whose_name_is_taken_is_not_hidden(cell, file, own
         assert "stands for something else" in told(shown)
 
 
+# What is no longer right in the file
+
+
+ACCEPTED = """
+import math
+import numpy as np
+BASE = 10_000
+def rates(d_model, base):
+    return base ** (np.arange(0, d_model, 2) / d_model)
+def wavelengths(d_model, base=BASE):
+    return 2 * math.pi * rates(d_model, base)
+"""
+
+
+@pytest.mark.parametrize(
+    ("later", "before"),
+    [
+        ("BASE = 1", ""),
+        ("def rates(d_model, base):\n    return np.arange(1, d_model, 2)", ""),
+        ("", "BASE = 10000\nBASE += 1\n"),
+    ],
+    ids=["a constant set again", "a helper typed again", "a constant that the file changes"],
+)
+def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, cell, file, own, shown):
+    if before:
+        file(before)
+    wavelengths = cell(ACCEPTED, accept=False)
+    check("positions.wavelengths", wavelengths)
+    cell(later, accept=False)
+    keep(wavelengths)
+    assert before in own.read_text()
+    assert shown[-1].mood == "bad"
+    wrong = shown[-1].lines[-2:]
+    assert wrong[0][0] == "✗"
+    assert wrong[0][1].startswith(
+        "In the file it is no longer right: wavelengths(8) should be [6.283, 62.83,"
+    )
+    keep(wavelengths)
+    assert shown[-1].headline == "my_transformer.py has this `wavelengths` already"
+    assert (shown[-1].mood, shown[-1].lines) == ("bad", wrong)
+    if not before:  # what the sentence says to do mends it
+        wavelengths = cell(ACCEPTED, accept=False)
+        check("positions.wavelengths", wavelengths)
+        keep(wavelengths, replace=True)
+        assert shown[-1].mood == "good"
+        assert own_file.load().wavelengths(2) == 2 * math.pi
+
+
 # What cannot be kept
 
 
@@ -328,7 +380,7 @@ def test_an_import_or_constant_whose_name_is_taken_is_not_hidden(cell, file, own
 def test_what_no_file_can_hold_is_refused_in_words(source, says, cell, own, shown, shell):
     cell(source, accept=False)
     function = shell.user_ns["f"]
-    commands._accepted["test"] = function
+    commands._accepted["test"] = function, 5.0
     keep(function)
     assert says in told(shown)
     assert not own.exists()

@@ -20,7 +20,7 @@ SECONDS = 5.0
 
 _record = Record()
 _hints_given: dict[str, int] = {}
-_accepted: dict[str, Any] = {}  # the last right answer to each exercise, in this kernel
+_accepted: dict[str, tuple[Any, float]] = {}  # the last right answer to each exercise here, and its seconds
 
 
 def exercises() -> list[Exercise]:
@@ -52,7 +52,7 @@ def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(name, "done" if outcome.status == RIGHT else "tried")
         if outcome.status == RIGHT:
-            _accepted[name] = function
+            _accepted[name] = function, seconds
         _show(_verdict(exercise, outcome))
         return function if outcome.status == RIGHT else exercise.reference
     except KeyboardInterrupt:
@@ -114,7 +114,7 @@ def keep(function: Any, *, replace: bool = False) -> None:
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
         return _show(Panel(f"`keep` expected your function, got {describe(function)}", mood="bad"))
-    if not any(function is one for one in _accepted.values()):
+    if not any(function is one for one, _ in _accepted.values()):
         books = str(getattr(function, "__module__", "")).startswith("glassformer.")
         why = (
             "It is the book's own" if books else "`check` has not accepted it since this notebook was started"
@@ -123,7 +123,7 @@ def keep(function: Any, *, replace: bool = False) -> None:
             Panel(f"`{name}` was not kept", [("", f"{why}. Keep what you wrote, once it is right.")])
         )
     try:
-        return _show(_kept(name, own_file.keep(function, replace=replace)))
+        return _show(_kept(function, own_file.keep(function, replace=replace)))
     except CannotKeepError as error:
         why = str(error)
     except OSError as error:
@@ -167,23 +167,38 @@ def _foundations(prose: Prose) -> list[tuple[str, str]]:
     return lines
 
 
-def _kept(name: str, kept: own_file.Kept) -> Panel:
-    file = f"{own_file.MODULE}.py"
-    if kept.status == own_file.SAME:
-        return Panel(f"{file} has this `{name}` already")
+def _kept(function: Any, kept: own_file.Kept) -> Panel:
+    name, file = function.__name__, f"{own_file.MODULE}.py"
     if kept.status == own_file.DIFFERENT:
         lines = [("", f"− is in your file, + is here. To replace it: `keep({name}, replace=True)`")]
         return Panel(f"{file} has another `{name}`; nothing was written", lines, code=kept.diff)
-    lines = [("", f"Use it anywhere beside that file: `from {own_file.MODULE} import {name}`")]
+    trouble = own_file.trouble()
+    wrong = [("✗", trouble)] if trouble else _wrong_in_file(function)
+    if kept.status == own_file.SAME:
+        return Panel(f"{file} has this `{name}` already", wrong, mood="bad" if wrong else "plain")
+    lines = [("", f"Use it anywhere beside that file: `from {own_file.MODULE} import {name}`"), *wrong]
     if kept.besides:
         lines.insert(0, ("", "With it went " + ", ".join(f"`{one}`" for one in kept.besides)))
     if kept.copy is not None:
         lines.insert(0, ("", f"The file as it was is kept: `{kept.copy.parent.name}/{kept.copy.name}`"))
-    trouble = own_file.trouble()
-    if trouble:
-        lines.append(("✗", trouble))
     said = "replaced" if kept.status == own_file.REPLACED else "kept"
-    return Panel(f"`{name}` is {said} in {file}", lines, code=kept.diff, mood="bad" if trouble else "good")
+    return Panel(f"`{name}` is {said} in {file}", lines, code=kept.diff, mood="bad" if wrong else "good")
+
+
+def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
+    """How an accepted function is not right as the file has it: there, a name may stand for something else."""
+    name = function.__name__
+    there = getattr(own_file.load(), name, None)
+    for exercise, (accepted, seconds) in _accepted.items():
+        outcome = attempt(find(exercise), there, seconds) if accepted is function else None
+        if outcome and outcome.status not in (RIGHT, INTERRUPTED):
+            now = f"In the file it is no longer right: {outcome.message}"
+            why = "Something that it uses is not there as it was when `check` accepted it. Mend that in the file;"
+            mend = (
+                f"or here, and run the cell of `{name}` again, `check` it, and `keep({name}, replace=True)`."
+            )
+            return [("✗", now), ("", f"{why} {mend}")]
+    return []
 
 
 def _prose(name: Any) -> Prose | None:

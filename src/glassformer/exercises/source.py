@@ -209,7 +209,7 @@ def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any
 
 
 def _constant(name: str, value: Any) -> Piece | None:
-    """A number, a text or the like, which cannot have changed since the notebook set it."""
+    """A number, a text or the like, as it is now: it may have been another when the function was accepted."""
     said = repr(value) if isinstance(value, int | float | complex | str | bytes | tuple | None) else ""
     try:
         same = len(said) <= LONGEST_CONSTANT and ast.literal_eval(said) == value
