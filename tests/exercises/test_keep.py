@@ -221,6 +221,41 @@ def test_a_helper_that_others_use_is_not_changed_under_them(cell, file, own, sho
     assert "another `helper`, which `g` uses" in told(shown)
 
 
+@pytest.mark.parametrize(
+    ("below", "new"),
+    [
+        ("B = 2", "def f(x, b=B):\n    return b"),
+        ("def B(x):\n    return x", "def f(x, *, b=lambda y, h=B: h):\n    return b"),
+        ("def B(f):\n    return f", "@B\ndef f(x):\n    return x"),
+        ("class B:\n    def h(self):\n        pass", "class f(B):\n    def g(self):\n        pass"),
+        ("import math as B", "class f:\n    def g(self, b=B.pi):\n        return b"),
+        ("B = 2", "def h(x=B):\n    return x\ndef f(x, y=h()):\n    return y"),
+    ],
+)
+def test_what_is_needed_at_once_has_to_stand_above(below, new, cell, file, own, shown):
+    before = file(f"X = 1\n\n\n{'class f' if 'class f' in new else 'def f()'}:\n    pass\n\n\n{below}\n")
+    cell(below, accept=False)
+    f = cell(new)
+    keep(f, replace=True)
+    assert own.read_bytes() == before
+    needs = "h" if "def h" in new else "f"
+    said = (
+        f"`{needs}` uses `B` as soon as it is defined, and in my_transformer.py `B` stands below it (line 8)"
+    )
+    assert said in told(shown)
+    file(f"{below}\n\n\n" + before.decode().removesuffix(f"{below}\n"))
+    keep(f, replace=True)
+    assert shown[-1].mood == "good"
+
+
+def test_what_is_needed_when_it_is_called_may_stand_below(cell, file, own, shown):
+    file("def f(x):\n    return 1\n\n\nB = 2\n")
+    cell("B = 2")
+    keep(cell("def f(x):\n    return lambda: B"), replace=True)
+    assert shown[-1].mood == "good"
+    assert own_file.load().f(0)() == 2
+
+
 # The reader's own lines
 
 

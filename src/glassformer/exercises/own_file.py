@@ -31,6 +31,7 @@ from .source import (
     first_line,
     imports_in,
     names_used,
+    names_used_at_once,
     take,
 )
 from .timelimit import OutOfTime, Stop, call_within
@@ -188,19 +189,22 @@ class _Change:
         self.besides: list[str] = []
         self.diff = ""
         self._merge(taken)
+        self._in_order(taken)
 
     def result(self) -> bytes:
         """The file with its edits, in its own encoding."""
+        try:
+            return self._text().encode(self.encoding)
+        except UnicodeEncodeError as error:
+            letter = error.object[error.start]
+            raise CannotKeepError(f"{MODULE}.py is in {self.encoding}, which has no {letter!r}.") from error
+
+    def _text(self) -> str:
         lines, at = [], 0
         for first, last, text in sorted(self.edits, key=lambda edit: edit[:2]):
             lines += [*self.lines[at:first], text.replace("\n", self.end)]
             at = last
-        lines += self.lines[at:]
-        try:
-            return "".join(lines).encode(self.encoding)
-        except UnicodeEncodeError as error:
-            letter = error.object[error.start]
-            raise CannotKeepError(f"{MODULE}.py is in {self.encoding}, which has no {letter!r}.") from error
+        return "".join(lines + self.lines[at:])
 
     def _merge(self, taken: Taken) -> None:
         function = taken.pieces[-1]
@@ -217,6 +221,19 @@ class _Change:
         elif new:
             self._append(text, below_imports=bool(imports))
         self.besides = [str(one) for one in imports] + [one.name for one in new if one is not function]
+
+    def _in_order(self, taken: Taken) -> None:
+        """What a default, a decorator or the like uses has to stand above it, when all is written."""
+        body = ast.parse(self._text()).body
+        for piece in taken.pieces:
+            at = next((i for i, node in enumerate(body) if self._binds(node, piece.name)), 0)
+            for name in sorted(names_used_at_once(piece.code) & self.bound):
+                where = [i for i, node in enumerate(body) if self._binds(node, name)]
+                if where and where[0] > at and not hasattr(builtins, name):
+                    raise CannotKeepError(
+                        f"`{piece.name}` uses `{name}` as soon as it is defined, and in {MODULE}.py `{name}` stands "
+                        f"below it (line {self._line_of(name)}). Move `{name}` up first; nothing was written."
+                    )
 
     def _there(self, piece: Piece, taken: Taken) -> bool:
         """Whether the file has this piece; where it has it in other words, plan to replace it."""
@@ -263,10 +280,12 @@ class _Change:
 
     def _clash(self, name: str) -> CannotKeepError:
         """`name` is taken, by something of another kind."""
-        line = next((one.lineno for one in self.body if self._binds(one, name)), 1)
         return CannotKeepError(
-            f"`{name}` stands for something else in {MODULE}.py (line {line}). Rename one of the two."
+            f"`{name}` stands for something else in {MODULE}.py (line {self._line_of(name)}). Rename one of the two."
         )
+
+    def _line_of(self, name: str) -> int:
+        return next((one.lineno for one in self.body if self._binds(one, name)), 1)
 
     def _binds(self, node: ast.stmt, name: str) -> bool:
         code = ast.unparse(node)

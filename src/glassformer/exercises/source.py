@@ -104,6 +104,17 @@ def names_used(code: str) -> set[str]:
     return set(walk(module))
 
 
+def names_used_at_once(code: str) -> set[str]:
+    """Those that it looks up as soon as it is run: in defaults and decorators, not in what a function does."""
+    module = ast.parse(code)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [ast.Pass()]
+        elif isinstance(node, ast.Lambda):
+            node.body = ast.Constant(None)
+    return names_used(ast.unparse(module))
+
+
 def first_line(node: ast.stmt) -> int:
     """The line on which a statement begins: that of its first decorator, if it has any."""
     decorators = getattr(node, "decorator_list", [])
