@@ -44,6 +44,7 @@ def cell(shell, monkeypatch):
     lenient = Exercise(find("positions.rotary").prose, lambda x: x)
     monkeypatch.setattr(commands, "find", lambda name: lenient if name == "test" else find(name))
     shell.user_ns.clear()
+    shell.user_ns["__name__"] = "__main__"
     shell.init_user_ns()
 
     def run(source, accept=True):
@@ -166,6 +167,22 @@ def test_functions_that_call_each_other_come_along_once(cell, own):
     keep(cell("def even(n):\n    return n == 0 or odd(n - 1)"))
     assert own.read_text().count("def ") == 2
     assert own_file.load().even(10)
+
+
+def test_a_class_that_has_no_method_of_its_own_comes_along(cell, own, shown):
+    cell("class Pair:\n    pass")
+    cell("from dataclasses import dataclass\nimport enum")
+    cell("# Two numbers.\n@dataclass\nclass Pair:\n    a: int\n    b: int = 2")
+    cell("class Side(enum.Enum):\n    LEFT = 3")
+    keep(cell("def f(x):\n    return Pair(x), Side.LEFT"))
+    assert shown[-1].mood == "good", told(shown)
+    pair, side = own_file.load().f(1)
+    assert (pair.a, pair.b, side.value) == (1, 2, 3)
+    assert (
+        own.read_text().count("# Two numbers.\n@dataclass\nclass Pair:")
+        == own.read_text().count("Pair:")
+        == 1
+    )
 
 
 # Replacing

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import inspect
+import io
 import linecache
 import symtable
 import sys
@@ -124,7 +125,7 @@ def first_line(node: ast.stmt) -> int:
 def _take(value: Callable[..., Any], taken: Taken, seen: set[str]) -> None:
     piece, cell, scope = _definition(value)
     seen.add(piece.name)
-    cells = [cell, *_cells(scope)]
+    cells = [cell, *map(_parsed, _cells(scope))]
     for name in sorted(names_used(piece.code)):
         if name in seen:
             continue
@@ -152,15 +153,9 @@ def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str,
     """The piece that defines a function or class, the cell or file that it stands in, and its namespace."""
     inner = inspect.unwrap(value)
     name = getattr(inner, "__name__", type(inner).__name__)
-    if isinstance(inner, type):
-        methods = [one for one in vars(inner).values() if isinstance(one, FunctionType)]
-        own = [one for one in methods if one.__qualname__.startswith(f"{inner.__qualname__}.")]
-        found = next(iter(own), None)
-    else:
-        found = inner if isinstance(inner, FunctionType) else None
     if name == "<lambda>":
         raise CannotKeepError("A lambda has no name to be imported by. Write it with `def`.")
-    if found is None:
+    if not isinstance(inner, type | FunctionType):
         raise CannotKeepError(
             f"What you have is {describe(value)}: only what was written with `def` or `class` can be kept."
         )
@@ -169,39 +164,56 @@ def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str,
             f"`{inner.__qualname__}` was made inside another function, and a file cannot hold what surrounds "
             "it. (By a decorator? Then give the decorator's inner function @functools.wraps.)"
         )
-    code = found.__code__
-    linecache.checkcache(code.co_filename)
-    lines = linecache.getlines(code.co_filename, found.__globals__)
-    try:
-        cell = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):
-        cell = ast.Module([], [])
-    for node in cell.body:
-        if isinstance(node, Definition) and node.name == name:
-            start, end = first_line(node), node.end_lineno or node.lineno
-            if start <= code.co_firstlineno <= end:
-                above = start - 1
-                while above and lines[above - 1].startswith("#"):
-                    above -= 1
-                comment = "".join(lines[above : start - 1])
-                piece = Piece(name, "".join(lines[start - 1 : end]).rstrip("\n"), comment)
-                return piece, cell, found.__globals__
+    if isinstance(inner, type):
+        functions = [one for one in vars(inner).values() if isinstance(one, FunctionType)]
+        scope = getattr(sys.modules.get(inner.__module__), "__dict__", {})
+        elsewhere = [(source, 0) for source in _cells(scope)]  # a class need not have a method that it wrote
+    else:
+        functions, scope, elsewhere = [inner], inner.__globals__, []
+    for source, line in [*map(_around, functions), *elsewhere]:
+        cell = _parsed(source)
+        piece = _piece(name, source, cell, line)
+        if piece is not None:
+            return piece, cell, scope
     raise CannotKeepError(
         f"The source of `{name}` is not to be had. Type it into a cell of its own, at the cell's left edge, without "
         "%%magic above it, and check it again."
     )
 
 
-def _cells(scope: dict[str, Any]) -> list[ast.Module]:
+def _around(function: FunctionType) -> tuple[str, int]:
+    """The cell or file that a function was written in, empty where there is none, and the function's line."""
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    return "".join(linecache.getlines(code.co_filename, function.__globals__)), code.co_firstlineno
+
+
+def _piece(name: str, source: str, cell: ast.Module, line: int) -> Piece | None:
+    """The last function or class of that name at the cell's left edge; around that line, unless it is 0."""
+    lines = list(io.StringIO(source))
+    for node in reversed(cell.body):
+        if isinstance(node, Definition) and node.name == name:
+            start, end = first_line(node), node.end_lineno or node.lineno
+            if not line or start <= line <= end:
+                above = start - 1
+                while above and lines[above - 1].startswith("#"):
+                    above -= 1
+                comment = "".join(lines[above : start - 1])
+                return Piece(name, "".join(lines[start - 1 : end]).rstrip("\n"), comment)
+    return None
+
+
+def _cells(scope: dict[str, Any]) -> list[str]:
     """What was run in the notebook, the latest first."""
-    history = scope.get("In", []) if "get_ipython" in scope else []
-    cells = []
-    for source in reversed(history):
-        try:
-            cells.append(ast.parse(source))
-        except (SyntaxError, ValueError, TypeError):
-            continue
-    return cells
+    return list(reversed(scope.get("In", []))) if "get_ipython" in scope else []
+
+
+def _parsed(source: str) -> ast.Module:
+    """The source as a tree; an empty one where it is not Python."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, TypeError):
+        return ast.Module([], [])
 
 
 def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any]) -> Import | None:
