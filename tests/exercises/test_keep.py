@@ -311,6 +311,17 @@ def test_every_line_of_the_reader_survives_to_the_byte(data, cell, file, own):
     assert own_file.load().f(0)[0].__name__ == "math"
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"], ids=repr)
+@pytest.mark.parametrize("text", ['"""Mine."""', "import os", "X = 1"])
+def test_two_empty_lines_stand_above_what_comes_last(text, end, cell, file, own):
+    file((text + end).encode())
+    cell("import math")
+    keep(cell("def f(x):\n    return math"))
+    above, _ = own.read_bytes().replace(b"\r\n", b"\n").split(b"def f(x):\n")
+    assert above.endswith(b"\n" * 3)
+    assert not above.endswith(b"\n" * 4)
+
+
 def test_what_the_files_encoding_lacks_is_refused(cell, file, own, shown):
     before = file(ODD_FILES["its own encoding"] + b"def f(x):\n    return 1\n")
     keep(cell('def f(x):\n    return "∑"'), replace=True)

@@ -202,7 +202,10 @@ class _Change:
     def _text(self) -> str:
         lines, at = [], 0
         for first, last, text in sorted(self.edits, key=lambda edit: edit[:2]):
-            lines += [*self.lines[at:first], text.replace("\n", self.end)]
+            lines += self.lines[at:first]
+            if lines and not lines[-1].endswith(("\n", "\r")):
+                lines.append(self.end)
+            lines.append(text.replace("\n", self.end))
             at = last
         return "".join(lines + self.lines[at:])
 
@@ -219,7 +222,7 @@ class _Change:
         if new and self.place is not None:
             self.edits.append((self.place, self.place, f"{text}\n\n\n"))
         elif new:
-            self._append(text, below_imports=bool(imports))
+            self._append(text)
         self.besides = [str(one) for one in imports] + [one.name for one in new if one is not function]
 
     def _in_order(self, taken: Taken) -> None:
@@ -295,10 +298,10 @@ class _Change:
     def _uses(self, node: ast.stmt) -> set[str]:
         return names_used(_plain("".join(self.lines[first_line(node) - 1 : node.end_lineno])))
 
-    def _append(self, text: str, *, below_imports: bool) -> None:
+    def _append(self, text: str) -> None:
         """At the end, two empty lines below what is there."""
-        there = _plain("".join(self.lines))
-        ends = len(there) - len(there.rstrip("\n")) if there.strip() else 1 if below_imports else 3
+        there = _plain(self._text())
+        ends = max(1, len(there) - len(there.rstrip("\n"))) if there.strip() else 3
         self.edits.append((len(self.lines), len(self.lines), "\n" * max(0, 3 - ends) + f"{text}\n"))
 
     def _insert_imports(self, said: list[str]) -> None:
@@ -313,8 +316,6 @@ class _Change:
         if top:
             at = top[-1].end_lineno or 0
             text = text if isinstance(top[-1], ast.Import | ast.ImportFrom) else f"\n{text}"
-            if at <= len(self.lines) and not self.lines[at - 1].endswith(("\n", "\r")):
-                text = f"\n{text}"
         else:
             while at < min(2, len(self.lines)) and re.match(
                 r"#!|#.*coding[:=]", self.lines[at].lstrip("\ufeff")
