@@ -273,6 +273,16 @@ def test_what_is_needed_when_it_is_called_may_stand_below(cell, file, own, shown
     assert own_file.load().f(0)() == 2
 
 
+def test_an_annotation_is_needed_at_once_unless_the_file_says_otherwise(cell, file, own, shown):
+    below = "def f():\n    pass\n\n\nB = 2\n"
+    cell("B = 2")
+    f = cell("def f(x: B):\n    return x")
+    for head, mood in (("", "bad"), ("from __future__ import annotations\n\n\n", "good")):
+        file(head + below)
+        keep(f, replace=True)
+        assert shown[-1].mood == mood
+
+
 # The reader's own lines
 
 

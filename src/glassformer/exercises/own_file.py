@@ -228,9 +228,12 @@ class _Change:
     def _in_order(self, taken: Taken) -> None:
         """What a default, a decorator or the like uses has to stand above it, when all is written."""
         body = ast.parse(self._text()).body
+        future = [
+            f"{one}\n" for one in imports_in(body) if one.module == "__future__"
+        ]  # of annotations, perhaps
         for piece in taken.pieces:
             at = next((i for i, node in enumerate(body) if self._binds(node, piece.name)), 0)
-            for name in sorted(names_used_at_once(piece.code) & self.bound):
+            for name in sorted(names_used_at_once("".join([*future, piece.code])) & self.bound):
                 where = [i for i, node in enumerate(body) if self._binds(node, name)]
                 if where and where[0] > at and not hasattr(builtins, name):
                     raise CannotKeepError(
