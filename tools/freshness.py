@@ -90,7 +90,9 @@ def _hash(content: bytes, kind: str, name: str) -> str:
 def code_of(source: str) -> str:
     """Python source without its comments, its docstrings and its empty lines; the same in every Python."""
     lines = source.split("\n")
+    within: set[int] = set()  # lines that end inside a string: they count as they are
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        within |= set(range(token.start[0] - 1, token.end[0] - 1))
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column]
@@ -99,8 +101,13 @@ def code_of(source: str) -> str:
             first, end = node.lineno - 1, node.end_lineno or node.lineno
             before = lines[first].encode()[: node.col_offset].decode()
             after = lines[end - 1].encode()[node.end_col_offset :].decode()
-            lines[first:end] = [before + after, *[""] * (end - first - 1)]
-    return "\n".join(line.rstrip() for line in lines if line.strip())
+            lines[first:end] = [*[""] * (end - first - 1), before + after]
+            within -= set(range(first, end - 1))
+    return "\n".join(
+        line if row in within else line.rstrip()
+        for row, line in enumerate(lines)
+        if row in within or line.strip()
+    )
 
 
 def source_of(name: str, source: str) -> str:

@@ -208,6 +208,22 @@ class C:
     assert freshness.code_of(source) == code.lstrip("\n")
 
 
+@pytest.mark.parametrize(
+    ("source", "counts"),
+    [
+        ('x = """{}"""\n', True),
+        ('x = f"""{}{{1}}"""\n', True),
+        ('"""Said."""; x = """{}"""\n', True),
+        ('def f():\n    """{}"""\n    return 1\n', False),
+        ('x = "1"; """{}"""\n', False),
+    ],
+)
+def test_blanks_and_empty_lines_count_in_a_string_that_is_no_docstring(source, counts):
+    inside = ["a\n\nb", "a\n\n\nb", "a\n \nb", "a \n\nb", "a\n\n b"]
+    codes = {freshness.code_of(source.replace("{}", text)) for text in inside}
+    assert len(codes) == (len(inside) if counts else 1)
+
+
 def test_a_source_is_found_by_its_qualified_name():
     source = "if True:\n    def f(): 1\nelse:\n    def f(): 2\n\nclass C:\n    def f(self): 3\n    def g(self): 4\n"
     assert freshness.source_of("f", source) == "    def f(): 1\n    def f(): 2"
