@@ -11,9 +11,10 @@ A notebook is stale when one of these is no longer what it was:
 Nothing else makes it stale. Python itself tells what is used: while a notebook is executed, `recorder/` listens
 in its kernel, and in every Python that the kernel starts, to what is opened and by whom.
 
-Two things go unheard. A docstring that a cell asks for leaves no trace, so a text that has `help(…)`, `…?` or
-`__doc__` in a cell counts docstrings as code. And a library may open a file without Python's knowledge; the
-package reads its own files itself.
+A docstring that is asked for leaves no trace. So a text with a cell that may ask, by `help`, `…?`, `%pdoc` or
+`__doc__`, counts docstrings as code, and a module of the package that reads docstrings counts to the last character.
+
+And a library may open a file without Python's knowledge; the package reads its own files itself.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from pathlib import Path
 
 RECORDER = Path(__file__).resolve().parent / "recorder"
 KINDS = ("imports", "opens", "shows")
-ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\(|__doc__|\bgetdoc\b|\?\s*$", re.MULTILINE)
+ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|\?\s*$|%p(doc|info)", re.MULTILINE)
+READS_DOCSTRINGS = re.compile(r"__doc__|\bgetdoc\b")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Uses = dict[str, dict[str, str]]
@@ -80,7 +82,7 @@ def fingerprint(package: Path, kind: str, use: str, docstrings: bool) -> str:
 
 @cache
 def _hash(content: bytes, kind: str, name: str) -> str:
-    if kind == "imports":
+    if kind == "imports" and not READS_DOCSTRINGS.search(content.decode()):
         content = code_of(content.decode()).encode()
     elif kind == "shows":
         content = source_of(name, content.decode()).encode()

@@ -41,7 +41,7 @@ PACKAGE = {
     ''',
     "maths.py": "def product(a, b):\n    return a * b\n",
     "late.py": "VALUE = 1\n",
-    "child.py": "VALUE = 2\n",
+    "child.py": '"""Said of the child."""\nprint(__doc__)\nVALUE = 2\n',
     "read.py": "TEXT = 1  # as a text\n",
     "unused.py": "VALUE = 3\n",
     "data/words.txt": "one two",
@@ -111,6 +111,7 @@ def change(root, file, before, after):
         ("maths.py", "a * b", "a + b", "maths.py"),  # imported by what the notebook imports
         ("late.py", "1", "7", "late.py"),  # imported by a function, by name
         ("child.py", "2", "7", "child.py"),  # imported by another process
+        ("child.py", "Said of", "Told of", "child.py"),  # which prints its own docstring
         ("data/words.txt", "one", "One", "data/words.txt"),
         ("read.py", "as a text", "as text", "read.py"),
         ("shapes.py", "Said of drawing", "Told of drawing", "shapes.py Frame.draw"),
@@ -168,7 +169,16 @@ def test_compiled_or_not_the_record_is_the_same(project):
 
 @pytest.mark.parametrize(
     ("cell", "asks"),
-    [("help(len)", True), ("len?", True), ("print(len.__doc__)", True), ("helper(1)\nx = '?'[0]", False)],
+    [
+        ("help(len)", True),
+        ("!python -m glassformer --help", True),
+        ("len?", True),
+        ("x = 1\n?len", True),
+        ("%pdoc len", True),
+        ("%pinfo2 len", True),
+        ("print(len.__doc__)", True),
+        ("helper(1)\nx = '?'[0]", False),
+    ],
 )
 def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
     text, _ = notebooks.pairs(project)[0]
