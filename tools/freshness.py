@@ -6,10 +6,11 @@ A notebook is stale when one of these is no longer what it was:
 - the code of a module of the package that it imports, itself or through others. Comments, docstrings and empty
   lines are not code: they cannot change what is computed;
 - the source of a function or class that it shows, to the last character;
-- any other file of the package that it opens: data, a quiz, a widget's JavaScript.
+- any other file of the package that it opens: data, a quiz, a widget's JavaScript;
+- the names in a folder of the package that it lists.
 
 Nothing else makes it stale. Python itself tells what is used: while a notebook is executed, `recorder/` listens
-in its kernel, and in every Python that the kernel starts, to what is opened and by whom.
+in its kernel, and in every Python that the kernel starts, to what is opened or listed and by whom.
 
 A docstring that is asked for leaves no trace. So a text with a cell that may ask, by `help`, `…?`, `%pdoc` or
 `__doc__`, counts docstrings as code, and a module of the package that reads docstrings counts to the last character.
@@ -29,13 +30,13 @@ from functools import cache
 from pathlib import Path
 
 RECORDER = Path(__file__).resolve().parent / "recorder"
-KINDS = ("imports", "opens", "shows")
+KINDS = ("imports", "opens", "lists", "shows")
 ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|\?\s*$|%p(doc|info)", re.MULTILINE)
 READS_DOCSTRINGS = re.compile(r"__doc__|\bgetdoc\b")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Uses = dict[str, dict[str, str]]
-"""For each kind of use the files, a shown object with its name after a space, and a hash of each."""
+"""For each kind of use the files or folders, a shown object with its name after a space, and a hash of each."""
 
 
 def listening(package: Path, uses: Path) -> dict[str, str]:
@@ -70,14 +71,16 @@ def changed(package: Path, uses: Uses, *, docstrings: bool) -> list[str]:
 
 
 def fingerprint(package: Path, kind: str, use: str, docstrings: bool) -> str:
-    """A hash of what counts in a file that is used in this way; of what is not there, an empty one."""
+    """A hash of what counts in a file or folder that is used in this way; of what is not there, an empty one."""
     file, _, name = use.partition(" ")
     path = package / file
-    if not path.is_file():
-        return ""
-    return _hash(
-        path.read_bytes().replace(b"\r\n", b"\n"), "opens" if docstrings and not name else kind, name
-    )
+    if kind == "lists" and path.is_dir():
+        names = {inner.name for inner in path.iterdir()} - {"__pycache__"}
+        return _hash("\n".join(sorted(names)).encode(), kind, name)
+    if kind != "lists" and path.is_file():
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+        return _hash(content, "opens" if docstrings and kind == "imports" else kind, name)
+    return ""
 
 
 @cache

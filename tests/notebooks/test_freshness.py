@@ -26,7 +26,8 @@ PACKAGE = {
             return importlib.import_module("glassformer.late").VALUE
 
         def words():
-            return (HERE / "data" / "words.txt").read_text()
+            names = sorted(path.name for path in (HERE / "data").iterdir())
+            return names, (HERE / "data" / "words.txt").read_text()
 
         class Frame:
             """Said of the frame."""
@@ -46,6 +47,9 @@ PACKAGE = {
     "unused.py": "VALUE = 3\n",
     "data/words.txt": "one two",
     "data/others.txt": "three",
+    "bytes.txt": "four",
+    "here/five.txt": "five",
+    "unlisted/six.txt": "six",
 }
 TEXT = """---
 jupytext:
@@ -57,6 +61,7 @@ jupytext:
 ```{code-cell} ipython3
 import inspect
 import linecache
+import os
 import subprocess
 import sys
 from glassformer import shapes
@@ -65,9 +70,11 @@ from glassformer import shapes
 print(shapes.area(2, 3), shapes.late(), shapes.words())
 print(inspect.getsource(shapes.Frame.draw), inspect.getsource(shapes.Frame.colour.fget))
 print(linecache.getline(shapes.__file__.replace("shapes", "read"), 1))
+print(open(os.fsencode(shapes.HERE / "bytes.txt")).read())
 ```
 ```{code-cell} ipython3
-subprocess.run([sys.executable, "-c", "from glassformer import child"]).returncode
+code = "import os; from glassformer import child; os.listdir()"
+subprocess.run([sys.executable, "-c", code], cwd=shapes.HERE / "here").returncode
 ```
 """
 
@@ -113,6 +120,7 @@ def change(root, file, before, after):
         ("child.py", "2", "7", "child.py"),  # imported by another process
         ("child.py", "Said of", "Told of", "child.py"),  # which prints its own docstring
         ("data/words.txt", "one", "One", "data/words.txt"),
+        ("bytes.txt", "four", "Four", "bytes.txt"),
         ("read.py", "as a text", "as text", "read.py"),
         ("shapes.py", "Said of drawing", "Told of drawing", "shapes.py Frame.draw"),
         ("shapes.py", "by hand", "with a pen", "shapes.py Frame.draw"),
@@ -148,8 +156,24 @@ def test_a_shown_source_counts_to_the_last_character_also_of_its_decorators(proj
 
 
 def test_a_file_that_is_gone_counts(project):
-    (project / "src" / "glassformer" / "data" / "words.txt").unlink()
-    assert condition(project) == "data/words.txt changed"
+    (project / "src" / "glassformer" / "bytes.txt").unlink()
+    assert condition(project) == "bytes.txt changed"
+
+
+def test_a_new_file_counts_in_a_folder_that_is_listed(project):
+    package = project / "src" / "glassformer"
+    for folder in (package, package / "unlisted", package / "data" / "__pycache__"):
+        folder.mkdir(exist_ok=True)
+        (folder / "new.txt").touch()
+        assert condition(project) == "fresh"
+    (package / "data" / "new.txt").touch()
+    (package / "here" / "new.txt").touch()
+    assert condition(project) == "data, here changed"
+
+
+def test_a_folder_that_is_gone_counts(project):
+    (project / "src" / "glassformer" / "data").rename(project / "src" / "glassformer" / "moved")
+    assert condition(project) == "data/words.txt, data changed"
 
 
 def test_what_was_not_recorded_is_not_fresh(project):

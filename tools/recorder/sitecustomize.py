@@ -1,8 +1,8 @@
-"""Write down which files of the package a process uses. Every Python that finds this on its path imports it first.
+"""Write down what of the package a process uses. Every Python that finds this on its path imports it first.
 
 `tools/freshness.py` puts it on the path of a notebook's kernel, and so of whatever that starts. Each use is one
-line of the file GLASSFORMER_USES: imports, opens or shows; the file in the package; of a source that is shown,
-the name of its function or class.
+line of the file GLASSFORMER_USES: imports, opens, lists or shows; the file or folder in the package; of a source
+that is shown, the name of its function or class.
 """
 
 import inspect
@@ -13,28 +13,32 @@ from typing import Any
 
 PACKAGE = os.environ["GLASSFORMER_PACKAGE"] + os.sep
 USES = os.open(os.environ["GLASSFORMER_USES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+EVENTS = ("open", "os.listdir", "os.scandir")
 IMPORTLIB = "<frozen importlib._bootstrap_external>"
 seen = set()
 
 
 def note(kind: str, path: str, name: str = "") -> None:
     """One line in the list of uses, the first time."""
-    path = os.path.abspath(path)
+    path = os.path.abspath(path) + os.sep
     use = (kind, path, name)
     if path.startswith(PACKAGE) and use not in seen:
         seen.add(use)
-        line = "\t".join((kind, path.removeprefix(PACKAGE).replace(os.sep, "/"), name)) + "\n"
+        inside = path.removeprefix(PACKAGE).removesuffix(os.sep).replace(os.sep, "/")
+        line = "\t".join((kind, inside or ".", name)) + "\n"
         os.write(USES, line.encode())
 
 
 def hear(event: str, arguments: tuple) -> None:
-    """What Python calls before it opens a file, whoever asks for it."""
-    if event != "open" or not isinstance(arguments[0], str | os.PathLike):
+    """What Python calls before it opens a file or lists a folder, whoever asks for it."""
+    if event not in EVENTS or not isinstance(arguments[0], str | bytes | os.PathLike | None):
         return
-    path, caller = os.fspath(arguments[0]), sys._getframe(1)
-    if not isinstance(path, str):
-        return
-    if caller.f_code.co_filename == IMPORTLIB:
+    path, caller = os.fsdecode(arguments[0] or "."), sys._getframe(1)  # os.listdir() lists where it is
+    imports = caller.f_code.co_filename == IMPORTLIB
+    if event != "open":
+        if not imports:
+            note("lists", path)
+    elif imports:
         if path.endswith(".pyc"):  # package/__pycache__/module.cpython-311.pyc
             folder, compiled = os.path.split(path)
             path = os.path.join(os.path.dirname(folder), compiled.split(".")[0] + ".py")
