@@ -15,7 +15,12 @@ in its kernel, and in every Python that the kernel starts, to what is opened or 
 A docstring that is asked for leaves no trace. So a text with a cell that may ask, by `help`, `…?`, `%pdoc` or
 `__doc__`, counts docstrings as code, and a module of the package that reads docstrings counts to the last character.
 
-And a library may open a file without Python's knowledge; the package reads its own files itself.
+What Python does not tell goes unheard:
+
+- whether a file is there, how large and how old it is, and an import that fails today and would not tomorrow;
+- a docstring of another module than the one that reads it, and the comment above a function (`getcomments`);
+- what another program reads (`!cat`), a library that is not written in Python (`safe_open`), or a Python that is
+  told to ignore its environment (`python -I`).
 """
 
 from __future__ import annotations
