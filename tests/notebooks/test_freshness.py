@@ -71,6 +71,10 @@ print(shapes.area(2, 3), shapes.late(), shapes.words())
 print(inspect.getsource(shapes.Frame.draw), inspect.getsource(shapes.Frame.colour.fget))
 print(linecache.getline(shapes.__file__.replace("shapes", "read"), 1))
 print(open(os.fsencode(shapes.HERE / "bytes.txt")).read())
+try:
+    open(shapes.HERE / "later.txt")
+except FileNotFoundError:
+    print("not yet")
 ```
 ```{code-cell} ipython3
 code = "import os; from glassformer import child; os.listdir()"
@@ -158,6 +162,11 @@ def test_a_shown_source_counts_to_the_last_character_also_of_its_decorators(proj
 def test_a_file_that_is_gone_counts(project):
     (project / "src" / "glassformer" / "bytes.txt").unlink()
     assert condition(project) == "bytes.txt changed"
+
+
+def test_a_file_that_was_looked_for_counts_when_it_comes(project):
+    (project / "src" / "glassformer" / "later.txt").touch()
+    assert condition(project) == "later.txt changed"
 
 
 def test_a_new_file_counts_in_a_folder_that_is_listed(project):

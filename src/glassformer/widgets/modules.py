@@ -50,8 +50,10 @@ def needed(name: str, folder: Path = HERE) -> tuple[str, ...]:
 
 def stylesheet(name: str, folder: Path = HERE) -> str:
     """What the module `name` adds to the look of a view; the kit also brings the colours of the roles."""
-    path = folder / f"{name}.css"
-    own = path.read_text("utf-8") if path.is_file() else ""
+    try:
+        own = (folder / f"{name}.css").read_text("utf-8")
+    except FileNotFoundError:  # is_file() would not be heard: a first stylesheet must make a notebook stale
+        own = ""
     return roles.variables(".gf-widget") + own if name == "kit" else own
 
 
