@@ -188,7 +188,7 @@ def _kept(function: Any, kept: own_file.Kept) -> Panel:
 def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
     """How an accepted function is not right as the file has it: there, a name may stand for something else."""
     name = function.__name__
-    there = getattr(own_file.load(), name, None)
+    there: Any = getattr(own_file.load(), name, None)
     for exercise, (accepted, seconds) in _accepted.items():
         outcome = attempt(find(exercise), there, seconds) if accepted is function else None
         if outcome and outcome.status not in (RIGHT, INTERRUPTED):

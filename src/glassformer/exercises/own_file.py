@@ -228,9 +228,7 @@ class _Change:
     def _in_order(self, taken: Taken) -> None:
         """What a default, a decorator or the like uses has to stand above it, when all is written."""
         body = ast.parse(self._text()).body
-        future = [
-            f"{one}\n" for one in imports_in(body) if one.module == "__future__"
-        ]  # of annotations, perhaps
+        future = [f"{one}\n" for one in imports_in(body) if one.module == "__future__"]
         for piece in taken.pieces:
             at = next((i for i, node in enumerate(body) if self._binds(node, piece.name)), 0)
             for name in sorted(names_used_at_once("".join([*future, piece.code])) & self.bound):
