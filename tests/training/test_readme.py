@@ -2,9 +2,9 @@
 
 import re
 
-from glassformer import figures
 from glassformer.experiments import spread, stored
 from glassformer.experiments.recipes import LADDER
+from glassformer.figures import loss_curve
 
 from .small import ROOT
 
@@ -27,7 +27,7 @@ class Shown:
 def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shown = Shown()
-    monkeypatch.setattr(figures, "display", shown.display)
+    monkeypatch.setattr(loss_curve, "display", shown.display)
     names = {}
     for part in PARTS:
         exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?
