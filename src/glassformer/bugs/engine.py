@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import CodeType
+from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.bugs.gallery import ROOMS, Bug, Edit, bug
@@ -49,7 +50,8 @@ def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
 
 def _plain(function: Callable | property) -> Callable:
     """The function that was written, without what decorators made of it."""
-    return inspect.unwrap(getattr(function, "fget", function))
+    written: Any = getattr(function, "fget", function)
+    return inspect.unwrap(written)
 
 
 def _changed(function: Callable, edit: Edit, name: str) -> CodeType:

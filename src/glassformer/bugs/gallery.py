@@ -104,4 +104,4 @@ def bug(name: str) -> Bug:
     return BUGS[name]
 
 
-BUGS = read(resources.files(__package__).joinpath("gallery.toml").read_text(encoding="utf-8"))
+BUGS = read(resources.files("glassformer.bugs").joinpath("gallery.toml").read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ instead, the first `...` is what stood at the pattern's first, and so on:
 import ast
 import difflib
 from collections.abc import Iterator
+from typing import Any
 
 Place = tuple[int, int]  # a line, from 1, and a column, in bytes
 Found = dict[Place, list[ast.AST]]  # what stood at each `...` of the pattern, by its place there
@@ -57,7 +58,7 @@ def _matches(pattern: ast.AST, node: ast.AST) -> Iterator[tuple[ast.AST, Found]]
             yield from _matches(pattern, child)
 
 
-def _match(pattern: object, node: object, found: Found) -> bool:
+def _match(pattern: Any, node: Any, found: Found) -> bool:
     """Whether a node, a list of them or a value is as the pattern has it; notes in `found` what `...` stands for."""
     if _is_open(pattern) and isinstance(node, ast.expr):
         found[_start(pattern)] = [node]
@@ -83,7 +84,7 @@ def _is_open(pattern: object) -> bool:
     return isinstance(pattern, ast.Constant) and pattern.value is ...
 
 
-def _start(node: ast.AST) -> Place:
+def _start(node: Any) -> Place:
     return node.lineno, node.col_offset
 
 
@@ -98,7 +99,7 @@ def _filled(code: str, stood: list[str], indentation: str) -> str:
     return written + code[last:].replace("\n", "\n" + indentation)
 
 
-def _span(source: str, nodes: list[ast.AST]) -> slice:
+def _span(source: str, nodes: list[Any]) -> slice:
     """From the beginning of the first node to the end of the last."""
     return slice(
         _place(source, nodes[0].lineno, nodes[0].col_offset),

@@ -12,7 +12,7 @@ from glassformer.inside import Memory
 from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
 from glassformer.tasks import Batch
-from glassformer.text import CharTokenizer, corpus, inputs_and_targets, split
+from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, inputs_and_targets, split
 
 PARTS = ("lens", "attribution", "ablations", "mean ablations", "memories", "induction")
 
@@ -100,7 +100,10 @@ def attribution(model: Transformer, batches: list[Batch]) -> Found:
 
 
 def memories(
-    model: Transformer, tokenizer: CharTokenizer, ids: Int64[np.ndarray, " N"], n_tried: int
+    model: Transformer,
+    tokenizer: CharTokenizer | BytePairTokenizer,
+    ids: Int64[np.ndarray, " N"],
+    n_tried: int,
 ) -> Found:
     """For each block, how well contexts and promoted characters belong together, and which neurons are missed."""
     found = inside.memories(model, ids)
@@ -125,7 +128,10 @@ def memories(
 
 
 def described(
-    model: Transformer, tokenizer: CharTokenizer, ids: Int64[np.ndarray, " N"], memory: Memory
+    model: Transformer,
+    tokenizer: CharTokenizer | BytePairTokenizer,
+    ids: Int64[np.ndarray, " N"],
+    memory: Memory,
 ) -> Found:
     """A memory in characters, and the loss right after its contexts, with the neuron and without it."""
     places = memory.places[:N_CONTEXTS]

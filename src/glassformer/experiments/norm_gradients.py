@@ -82,7 +82,7 @@ def untrained(placement: str, n_layers: int, init: str, task: NextToken, seed: i
 
 def length(gradients: list[torch.Tensor]) -> float:
     """The length of one vector that holds all of them."""
-    return sum(gradient.square().sum() for gradient in gradients).sqrt().item()
+    return torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt().item()
 
 
 def rms(x: torch.Tensor) -> float:

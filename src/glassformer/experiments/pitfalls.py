@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,17 +26,20 @@ N_TEXTS = 32
 TEMPERATURE = 0.8
 SEEDS = (0, 1)
 
-ROPE = {"positions": "rope", "n_kv_heads": 2}  # shared heads too, for the mistake that needs them
-MUON = {
+ROPE: dict[str, Any] = {
+    "positions": "rope",
+    "n_kv_heads": 2,
+}  # shared heads too, for the mistake that needs them
+MUON: dict[str, Any] = {
     "optimizer": "muon",
     "learning_rate": 0.02,
     "embedding_rate": 1e-2,
     "norm_rate": 4e-3,
     "weight_decay": 0.0,
 }
-ADAMW = {"learning_rate": 5e-3}
+ADAMW: dict[str, Any] = {"learning_rate": 5e-3}
 
-MODELS = {
+MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rope": (ROPE, MUON),
     "drawn": (ROPE, MUON),
     "learned": ({"positions": "learned"}, MUON),

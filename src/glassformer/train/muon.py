@@ -61,15 +61,17 @@ class Muon(torch.optim.Optimizer):
                     raise ValueError(f"a parameter of shape {tuple(weight.shape)} is not a matrix")
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Moves every weight that has a gradient."""
+    def step(self) -> None:  # pyrefly: ignore[bad-override]
+        """Moves every weight that has a gradient. There is no closure: nothing here is computed twice."""
         for group in self.param_groups:
             alike = defaultdict(list)
             for weight in group["params"]:
                 if weight.grad is not None:
-                    alike[tuple(sorted(weight.shape))].append(weight)
-            for weights in alike.values():
-                wanted = torch.stack([_wide(self._direction(w, group["momentum"])) for w in weights])
+                    direction = self._direction(weight, weight.grad, group["momentum"])
+                    alike[tuple(sorted(weight.shape))].append((weight, _wide(direction)))
+            for moved in alike.values():
+                weights, directions = zip(*moved, strict=True)
+                wanted = torch.stack(directions)
                 for weight, update in zip(weights, orthogonalized(wanted, group["iterations"]), strict=True):
                     n_in, n_out = weight.shape
                     weight.mul_(1 - group["lr"] * group["weight_decay"])
@@ -78,14 +80,14 @@ class Muon(torch.optim.Optimizer):
                         alpha=group["lr"] * math.sqrt(max(1, n_out / n_in)),
                     )
 
-    def _direction(self, weight: Tensor, momentum: float) -> Tensor:
+    def _direction(self, weight: Tensor, gradient: Tensor, momentum: float) -> Tensor:
         """Where the running mean points, once more moved towards the gradient; the mean is moved first."""
         state = self.state[weight]
         if not state:
             # by PyTorch's name: its checkpoints go on here
             state["momentum_buffer"] = torch.zeros_like(weight)
-        mean = state["momentum_buffer"].lerp_(weight.grad, 1 - momentum)
-        return weight.grad.lerp(mean, momentum)
+        mean = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
+        return gradient.lerp(mean, momentum)
 
 
 def orthogonalized(matrices: Tensor, iterations: int = 4) -> Tensor:

@@ -2,8 +2,9 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -49,7 +50,9 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
         {"params": weights[kind], "rate": rates[kind], "weight_decay": decays[kind]} for kind in weights
     ]
     # fused: all of a step in one pass over the memory
-    found = [torch.optim.AdamW(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)]
+    found: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
+    ]
     if muon:
         group = {"params": muon, "rate": rates["matrices"], "weight_decay": decays["matrices"]}
         found.append(Muon([group], iterations=config.muon_iterations))
@@ -96,8 +99,8 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
 
 
 def optimizer_state(
-    model: nn.Module, optimizers: list[torch.optim.Optimizer], to_array: Callable
-) -> dict[str, object]:
+    model: nn.Module, optimizers: list[torch.optim.Optimizer], to_array: Callable[[Tensor], np.ndarray]
+) -> dict[str, np.ndarray]:
     """All that the optimizers remember, as arrays by "weight/what"."""
     return {
         f"{name}/{what}": to_array(value)
@@ -108,7 +111,7 @@ def optimizer_state(
 
 
 def load_optimizer_state(
-    model: nn.Module, optimizers: list[torch.optim.Optimizer], state: dict[str, object]
+    model: nn.Module, optimizers: list[torch.optim.Optimizer], state: Mapping[str, np.ndarray]
 ) -> None:
     """Puts back what `optimizer_state` gave.
 

@@ -161,18 +161,18 @@ class Recipe:
             raise ValueError('family="encoder-decoder" learns from pairs of texts, and here is only one text')
         if family != "encoder-decoder" and self.data.pairs is not None:
             raise ValueError(f'pairs={self.data.pairs!r} are for family="encoder-decoder", not {family!r}')
-        if self.data.pairs is not None:
-            pairs = PAIRS[self.data.pairs]()
-            texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
-            text = "".join(texts)
+        pairs = [] if self.data.pairs is None else PAIRS[self.data.pairs]()
+        texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
+        text = "".join(texts) or text
         if self.data.tokenizer == "characters":
             tokenizer = CharTokenizer.from_text(text)
         else:
+            assert self.data.vocab_size is not None  # DataConfig has seen to it
             tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size)
         V = tokenizer.vocab_size
         special = special_ids(family, V)
-        sizes = {"vocab_size": V + len(special), "context_length": self.data.length}
-        config = ModelConfig(**self.model | sizes)
+        sizes: dict[str, Any] = {"vocab_size": V + len(special), "context_length": self.data.length}
+        config = ModelConfig(**{**self.model, **sizes})
 
         seen, validation = (self.training.batch_size, self.training.seed), self.data.validation
         if family == "encoder-decoder":

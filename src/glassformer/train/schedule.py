@@ -31,7 +31,7 @@ def ema_share(config: TrainingConfig, step: int) -> float:
 
     Source: the warm-up (1 + step) / (10 + step) is that of TensorFlow's ExponentialMovingAverage.
     """
-    return min(config.ema, (1 + step) / (10 + step))
+    return min(config.ema or 0.0, (1 + step) / (10 + step))
 
 
 def is_due(every: int, step: int, steps: int) -> bool:

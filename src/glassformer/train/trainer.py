@@ -81,9 +81,11 @@ class Trainer:
             raise ValueError(f"sample_every={config.sample_every} needs a sampler")
         self.model, self.task, self.config = model, task, config
         self.folder = None if folder is None else Path(folder)
-        self.tokenizer, self.sampler, self.callback, self.progress = tokenizer, sampler, callback, progress
+        self.tokenizer, self.callback, self.progress = tokenizer, callback, progress
+        self.sampler: Any = sampler  # there is one where `sample_every` says so
         self.log = Log(None if self.folder is None else self.folder / LOG)
-        self._parallel = self._forward = model
+        self._parallel: Any = model  # what adds up the gradients of all processes
+        self._forward: Any = model  # what gives the logits, perhaps compiled
         self.step = self.tokens = 0  # done so far
         self.was_interrupted = False
         self.optimizers: list[torch.optim.Optimizer] = []
@@ -143,7 +145,7 @@ class Trainer:
         mine = range(
             self.processes.rank * config.accumulation, (self.processes.rank + 1) * config.accumulation
         )
-        pieces = [(piece, *self.task.batch(self.step, piece, n_pieces)) for piece in mine]
+        pieces: list[Any] = [(piece, *self.task.batch(self.step, piece, n_pieces)) for piece in mine]
         [n_targets] = self.processes.total(sum(int((targets != NO_TARGET).sum()) for _, _, targets in pieces))
 
         set_schedule(self.optimizers, config, self.step)
@@ -244,10 +246,10 @@ class Trainer:
                 self.average[name].lerp_(weight, 1 - stays)
 
     @contextmanager
-    def _averaged(self) -> Iterator[None]:
+    def _averaged(self, average: dict[str, torch.Tensor]) -> Iterator[None]:
         """Within, the model has the average of its weights."""
         own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
-        _copy(self.average, self.model)
+        _copy(average, self.model)
         try:
             yield
         finally:
@@ -257,13 +259,13 @@ class Trainer:
         """The loss over the whole validation part, with the weights and with their average."""
         found = {"validation_loss": validation_loss(self.model, self.task, self.processes)}
         if self.average is not None:
-            with self._averaged():
+            with self._averaged(self.average):
                 found["validation_loss_ema"] = validation_loss(self.model, self.task, self.processes)
         return found
 
     def _sample(self) -> str:
         self.model.eval()
-        with self._averaged() if self.average is not None else nullcontext():
+        with nullcontext() if self.average is None else self._averaged(self.average):
             sample = self.sampler(self.model)
         self.model.train()
         return sample
@@ -303,7 +305,9 @@ class Trainer:
                 tokens=self.tokens,
                 weights={name: _array(weight) for name, weight in self.model.named_parameters()},
                 optimizer=optimizer_state(self.model, self.optimizers, _array),
-                average=self.average and {name: _array(weight) for name, weight in self.average.items()},
+                average=None
+                if self.average is None
+                else {name: _array(weight) for name, weight in self.average.items()},
                 tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
                 task=self.task.checksum(),
             ),
