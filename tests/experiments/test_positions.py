@@ -12,6 +12,7 @@ from glassformer.experiments.positions import (
     MORE_STEPS,
     REACH,
     SEEDS,
+    T5_OWN,
     T,
     binned,
     copy_with,
@@ -40,9 +41,9 @@ def quarters(losses):
     return np.reshape(losses, (4, -1)).mean(axis=1)
 
 
-def found(positions, way="as trained", length=T, when="losses"):
+def found(positions, way="as trained", length=T, when="losses", t5_max_distance=None):
     """The quarters of the stored runs, (seeds, 4)."""
-    runs = stored("positions", positions=positions, length=length)
+    runs = stored("positions", positions=positions, length=length, t5_max_distance=t5_max_distance)
     return np.array([quarters(run.found[when][way]) for run in runs])
 
 
@@ -108,11 +109,13 @@ def test_rows_of_a_learned_table_beyond_the_training_length_stay_as_they_were():
     assert not changed[T:].any()
 
 
-def test_t5_has_met_its_last_bucket_in_training():
-    config = begun("t5")[0].config
+@pytest.mark.parametrize(("max_distance", "all_met"), [(None, True), (T5_OWN, False)])
+def test_t5_has_met_its_last_bucket_in_training_but_not_with_a_distance_of_its_own(max_distance, all_met):
+    recipe = recipe_of("t5", T, 0, 2, SMALL, max_distance)
+    config = recipe.made_for(corpus())[2]
     settings = {"n_buckets": config.t5_n_buckets, "max_distance": config.t5_max_distance}
     buckets = scratch.t5_bucket(-np.arange(REACH), bidirectional=False, **settings)
-    assert set(buckets[:T]) == set(buckets)
+    assert (set(buckets[:T]) == set(buckets)) == all_met
 
 
 def test_interpolation_makes_four_steps_of_one():
@@ -173,9 +176,8 @@ def test_every_run_has_a_loss_for_every_bin():
 
 def test_all_six_were_trained_by_all_seeds_and_rope_in_three_ways():
     for method in METHODS:
-        assert [run.settings["seed"] for run in stored("positions", positions=method, length=T)] == list(
-            SEEDS
-        )
+        runs = stored("positions", positions=method, length=T, t5_max_distance=None)
+        assert [run.settings["seed"] for run in runs] == list(SEEDS)
     whens = ["losses", *(f"losses after {more} more steps" for more in MORE_STEPS)]
     for run in stored("positions", positions="rope", length=T):
         assert list(run.found) == whens
@@ -217,6 +219,15 @@ def test_alibi_stays_level_and_t5_nearly_so_below_it_all_the_way():
     assert (alibi[:, 1:] < alibi[:, :1] + 0.02).all()
     assert (t5[:, 1:] < t5[:, :1] + 0.08).all()
     assert (t5 < alibi).all()
+
+
+def test_t5_with_buckets_that_training_never_met_climbs_above_rope_and_no_positions():
+    """The same as the other T5 within the training length, and then the only one of the two that climbs."""
+    met, unmet = found("t5"), found("t5", t5_max_distance=T5_OWN)
+    assert (abs(unmet[:, 0] - met[:, 0]) < 0.03).all()
+    assert (np.diff(unmet, axis=1) > 0.1).all()
+    assert (unmet[:, 3] > found("rope")[:, 3]).all()
+    assert np.median(unmet[:, 3]) > np.median(found("none")[:, 3])
 
 
 def test_a_model_trained_at_that_length_is_below_them_at_the_end():

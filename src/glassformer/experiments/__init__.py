@@ -13,7 +13,17 @@ from importlib import import_module
 from glassformer import _checks as checks
 from glassformer.experiments.experiment import Experiment, Run, spread, stored
 
-NAMES = ("induction", "positions", "norm_gradients", "norm_placement", "inside", "recipes", "pitfalls")
+NAMES = (
+    "induction",
+    "leak",
+    "positions",
+    "recall",
+    "norm_gradients",
+    "norm_placement",
+    "inside",
+    "recipes",
+    "pitfalls",
+)
 """All experiments, in the order of the chapters that show them."""
 
 __all__ = ["NAMES", "Experiment", "Run", "experiment", "spread", "stored"]

@@ -1,0 +1,73 @@
+"""Order without positions: how much of it a causal mask lets in, by the number of blocks."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch.nn import functional
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.positions import METHODS, SEEDS, STEPS, new_model, recipe_of
+from glassformer.text import corpus, windows
+from glassformer.train import Trainer, validation_loss
+
+LENGTH = 24  # of a window
+N_WINDOWS = 2000  # whose last character is asked for
+
+
+def measure(
+    n_layers: int, positions: str, seed: int, steps: int = STEPS, changes: tuple[str, ...] = ()
+) -> Found:
+    """Train a decoder of so many blocks, and measure what the order of the past is worth to it.
+
+    Gives "loss", of the validation text; "worth", by how much the loss of a window's last character rises when the
+    characters before the last one that the model reads are shuffled, both in nats; and with learned positions
+    "cosines" (T, T), of every row of the table with every other.
+
+    Derived in chapter 04.
+
+    Raises:
+        ValueError: there is no such method.
+    """
+    checks.one_of("positions", positions, METHODS)
+    recipe = recipe_of(positions, LENGTH, seed, steps, (f"model.n_layers={n_layers}", *changes))
+    _, task, config = recipe.made_for(corpus())
+    model = new_model(config, seed)
+    Trainer(model, task, recipe.training, progress=False).run()
+    found = {"loss": validation_loss(model, task), "worth": worth_of_the_order(model, task.held_out)}
+    if positions == "learned":
+        found["cosines"] = cosines(model.state_dict()["decoder.positions.weight"].numpy()).tolist()
+    return found
+
+
+@torch.no_grad()
+def worth_of_the_order(model: nn.Transformer, held_out: np.ndarray) -> float:
+    """By how much the loss of the last character rises when the ones before the last that is read are shuffled."""
+    model.eval()
+    straight = windows(held_out, LENGTH, N_WINDOWS, np.random.default_rng(0)).astype(np.int64)
+    shuffled = straight.copy()
+    past = np.random.default_rng(1).permutation(LENGTH - 1)
+    shuffled[:, : LENGTH - 1] = straight[:, past]
+    logits = (model(torch.from_numpy(each[:, :-1]))[:, -1] for each in (straight, shuffled))
+    before, after = (functional.cross_entropy(z, torch.from_numpy(straight[:, -1])).item() for z in logits)
+    return after - before
+
+
+def cosines(rows: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N N"]:
+    """Of every row with every other."""
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+EXPERIMENT = Experiment(
+    name="leak",
+    question="How much order does a decoder without positions find in its mask, and does depth help?",
+    measure=measure,
+    runs=tuple(
+        {"n_layers": n_layers, "positions": positions, "seed": seed}
+        for seed in SEEDS
+        for n_layers, positions in ((1, "none"), (2, "none"), (4, "none"), (2, "learned"))
+    ),
+    short={"steps": 200, "changes": ("data.validation=0.02",)},
+)
