@@ -9,6 +9,10 @@ pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from:
 package they imported, opened and showed (``freshness.py`` says what counts). It is executed again when any of
 that differs, and never when a reader has changed its cells, because that is their work.
 
+What a page of the site folds is folded in JupyterLab, too: whatever follows a heading of the fourth level, up to the
+next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. Where somebody unfolded it and saved the
+notebook, it is folded again, and nothing is executed.
+
 The same text run twice gives the same bytes: no timings, no versions, cell ids that follow from the source,
 widget model ids that follow from the notebook's name.
 """
@@ -23,10 +27,13 @@ import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import jupytext
 import nbformat
+from markdown_it import MarkdownIt
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
@@ -38,8 +45,15 @@ from tools import freshness  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+FOLD_LEVEL = 4  # of the headings that fold what follows them
+# JupyterLab's own names in a cell's metadata: folded is what lies below its heading, or its code, or its outputs.
+FOLDS = {"jp-MarkdownHeadingCollapsed", "jupyter"}
+FOLDED_BY_TAG = {
+    "hide-input": {"source_hidden": True},
+    "hide-cell": {"source_hidden": True, "outputs_hidden": True},
+}
 # What JupyterLab writes into a cell's metadata when it is run, scrolled or folded: nobody's text.
-PASSING_METADATA = {"execution", "scrolled", "collapsed", "trusted"}
+PASSING_METADATA = {"execution", "scrolled", "collapsed", "trusted"} | FOLDS
 CELL_TIME_LIMIT = 300  # seconds
 
 
@@ -56,6 +70,7 @@ def pairs(root: Path = ROOT) -> list[tuple[Path, Path]]:
 def read_text(text: Path) -> NotebookNode:
     """The notebook that a text describes, without outputs. A cell's id follows from its source."""
     notebook = jupytext.read(text, fmt="md:myst")
+    notebook.cells = list(folded(notebook.cells))
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
         digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
@@ -74,6 +89,51 @@ def read_text(text: Path) -> NotebookNode:
         }
     )
     return notebook
+
+
+def folded(cells: list[NotebookNode]) -> Iterator[NotebookNode]:
+    """The cells with JupyterLab's marks of what is folded, cut where a fold begins and ends.
+
+    JupyterLab folds whole cells: all those below one that begins with a heading, up to the next that does. So the
+    heading gets a cell of its own, and what is inside never shares a cell with what comes after.
+    """
+    inside = False  # a fold
+    for cell in cells:
+        for tag in FOLDED_BY_TAG.keys() & set(cell.metadata.get("tags", [])):
+            cell.metadata["jupyter"] = FOLDED_BY_TAG[tag]
+        if cell.cell_type != "markdown":
+            yield cell
+            continue
+        lines, cuts, heads = cell.source.split("\n"), {0}, set()
+        for token in MarkdownIt().parse(cell.source):
+            if token.type != "heading_open" or token.level > 0 or not token.map:
+                continue
+            first, end = token.map
+            level = int(token.tag[1:])
+            if level == FOLD_LEVEL:
+                heads.add(first)
+                cuts |= {first, end}
+            elif inside and level < FOLD_LEVEL:
+                cuts.add(first)
+            inside = level == FOLD_LEVEL or (inside and level > FOLD_LEVEL)
+        for first, end in pairwise([*sorted(cuts), len(lines)]):
+            if source := "\n".join(lines[first:end]).strip("\n"):
+                mark = {"jp-MarkdownHeadingCollapsed": True} if first in heads else {}
+                yield nbformat.v4.new_markdown_cell(source, metadata=cell.metadata | mark)
+
+
+def folds(notebook: NotebookNode) -> list[dict]:
+    """What is folded, cell by cell."""
+    return [{key: cell.metadata[key] for key in FOLDS & cell.metadata.keys()} for cell in notebook.cells]
+
+
+def fold(text: Path, notebook: Path) -> None:
+    """Fold a stored notebook as its text says. The cells of both are the same."""
+    stored = nbformat.read(notebook, as_version=4)
+    for cell, as_written in zip(stored.cells, folds(read_text(text)), strict=True):
+        kept = {key: value for key, value in cell.metadata.items() if key not in FOLDS}
+        cell.metadata = nbformat.from_dict(kept | as_written)
+    write_atomically(stored, notebook)
 
 
 def bare_cells(notebook: NotebookNode) -> list[dict]:
@@ -105,7 +165,7 @@ def asks_for_docstrings(notebook: NotebookNode) -> bool:
 
 
 def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
-    """How a notebook stands to its text: fresh, missing, edited, text changed, or what else changed."""
+    """How a notebook stands to its text: fresh, missing, edited, text changed, folded otherwise, or what else."""
     if not notebook.exists():
         return "missing"
     stored = nbformat.read(notebook, as_version=4)
@@ -120,7 +180,9 @@ def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
         return "made from something unknown"
     docstrings = asks_for_docstrings(written)
     changed = freshness.changed(package_of(root), made_from, docstrings=docstrings)
-    return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed" if changed else "fresh"
+    if changed:
+        return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed"
+    return "fresh" if folds(stored) == folds(written) else "folded otherwise"
 
 
 def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
@@ -233,6 +295,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             print(f"{name}: {found}")
         elif found == "fresh" and not options.force:
             print(f"{name}: fresh")
+        elif found == "folded otherwise" and not options.force:
+            print(f"{name}: {found}, folding …")
+            fold(text, notebook)
         else:
             print(f"{name}: {found}, executing …", flush=True)
             try:
