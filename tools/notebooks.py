@@ -41,7 +41,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
 
-from tools import freshness  # noqa: E402
+from tools import bibliography, freshness  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -267,6 +267,17 @@ def exactness(folder: Path) -> tuple[int, int]:
     return len(compared), len(cells)
 
 
+def renew_bibliography(root: Path, *, check: bool) -> bool:
+    """Write the page of the works that are cited, when it is not what book/references.bib says; whether it was not."""
+    page = root / "book" / "bibliography.md"
+    written = bibliography.page(page.with_name("references.bib"))
+    fresh = page.exists() and page.read_text(encoding="utf-8") == written
+    if not (fresh or check):
+        page.write_text(written, encoding="utf-8", newline="\n")
+    print(f"book/bibliography.md: {'fresh' if fresh else 'references.bib changed'}")
+    return not fresh
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description="Execute the chapters whose text or code changed.")
     parser.add_argument("only", nargs="*", help="parts of the paths to look at (default: every chapter)")
@@ -305,6 +316,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             except CellExecutionError as error:
                 failed = True
                 print(f"{name}: not stored, because a cell failed.\n{error}", file=sys.stderr)
+    if not options.only and (root / "book" / "references.bib").exists():
+        failed |= renew_bibliography(root, check=options.check) and options.check
     return int(failed)
 
 

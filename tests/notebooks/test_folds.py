@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from tools import freshness, notebooks
+from tools import bibliography, freshness, notebooks
 
 FRONT = "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n---\n\n"
 CODE = "```{code-cell} ipython3\nprint(1)\n```"
@@ -64,13 +64,15 @@ def test_code_that_the_page_folds_is_folded(tmp_path, tags, folded):
 
 @pytest.fixture
 def project(tmp_path):
-    """A chapter, its notebook as if it had been executed."""
+    """A chapter, its notebook as if it had been executed, and a bibliography."""
     fresh = read(tmp_path, f"#### Look\n\n{tagged('hide-input')}")
     fresh.cells[1].outputs = [nbformat.v4.new_output("stream", text="an output of its own")]
     fresh.metadata["glassformer"] = {
         "cells": notebooks.cells_fingerprint(fresh),
         **{kind: {} for kind in freshness.KINDS},
     }
+    (tmp_path / "book" / "references.bib").touch()
+    (tmp_path / "book" / "bibliography.md").write_text(bibliography.HEADING, encoding="utf-8")
     (tmp_path / "notebooks").mkdir()
     notebooks.write_atomically(fresh, tmp_path / "notebooks" / "01.ipynb")
     return tmp_path
@@ -96,3 +98,13 @@ def test_what_was_unfolded_is_folded_again_and_not_executed(project, unfold):
     assert notebooks.main(["--check"], project) == 1
     assert notebooks.main([], project) == 0
     assert notebook.read_bytes() == before
+
+
+def test_a_bibliography_is_written_anew_when_its_references_have_changed(project):
+    references, page = project / "book" / "references.bib", project / "book" / "bibliography.md"
+    references.write_text("@misc{key, title = {Title}, author = {A. Author}}", encoding="utf-8")
+    assert notebooks.main(["--check"], project) == 1
+    assert "Title" not in page.read_text(encoding="utf-8")
+    assert notebooks.main([], project) == 0
+    assert "Title" in page.read_text(encoding="utf-8")
+    assert notebooks.main(["--check"], project) == 0

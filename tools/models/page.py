@@ -17,9 +17,9 @@ def page(cards: list[dict[str, Any]]) -> str:
 
 
 FAMILY = {
-    "decoder": "{term}`decoder`",
-    "encoder": "{term}`encoder`",
-    "encoder-decoder": "{term}`encoder–decoder`",
+    "decoder": "[decoder](glossary.md#decoder)",
+    "encoder": "[encoder](glossary.md#encoder)",
+    "encoder-decoder": "[encoder-decoder](glossary.md#encoder-decoder)",
 }
 
 
@@ -32,7 +32,7 @@ def section(card: dict[str, Any]) -> str:
         "on disk": f"{card['bytes'] / 1e6:.2f} MB",
         "recipe": f"`{card['name']}.toml`: {shape(model)}; {training['steps']:,} steps of "
         f"{training['batch_size']} texts, up to {card['context_length']} characters long",
-        "weights": "their {term}`running average <average of the weights>`"
+        "weights": "their [running average](glossary.md#average-of-the-weights)"
         if card["averaged"]
         else "those of the last step",
         "made with": f"PyTorch {card['made_with']['torch']}, NumPy {card['made_with']['numpy']}",
@@ -68,9 +68,10 @@ def shown_decoder(card: dict[str, Any]) -> str:
     rows += [[f"guessing: {what}", f"{nats:.3f}"] for what, nats in reversed(card["landmarks"].items())]
     return "\n".join(
         [
-            table(["{term}`validation` loss", "nats a character"], rows),
+            table(["[validation](glossary.md#validation) loss", "nats a character"], rows),
             COUNTED,
-            f"What it writes, at {{term}}`temperature` {sample['temperature']}, seed {sample['seed']}:\n",
+            f"What it writes, at [temperature](glossary.md#temperature) {sample['temperature']}, "
+            f"seed {sample['seed']}:\n",
             fenced(sample["text"]),
         ]
     )
@@ -120,8 +121,8 @@ def shown_pairs(card: dict[str, Any]) -> str:
         "What it makes of what it was never taught to read:\n",
         table(["it reads", "it writes", "right"], card["sample"]),
         "Where its decoder looks: how often, while the year is being written, the largest weight of "
-        "{term}`cross-attention` is on a character of the year; and month and day alike. Of the heads of a layer, "
-        "the best for that part.\n",
+        "[cross-attention](glossary.md#cross-attention) is on a character of the year; and month and day alike. "
+        "Of the heads of a layer, the best for that part.\n",
     ]
     rows = []
     for part, found in card["alignment"].items():

@@ -1,0 +1,140 @@
+"""What a reader of JupyterLab can click leads somewhere, and what opens is plain Markdown."""
+
+import re
+from functools import cache
+from itertools import pairwise
+from urllib.parse import unquote, urldefrag
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+
+from tools import bibliography, notebooks
+from tools.anchors import ID, slug
+
+BOOK = notebooks.ROOT / "book"
+ROLE = re.compile(r"\{[a-z][\w:-]*\}$")  # before `code`
+BLOCK = re.compile(r"(:::+|\+\+\+|%|\([\w-]+\)=)")  # a directive, a new cell, a comment, a target
+
+
+@cache
+def tokens(path):
+    """A notebook's or a page's Markdown, as JupyterLab reads it: CommonMark with tables."""
+    sources = [path.read_text(encoding="utf-8")]
+    if path.suffix == ".ipynb":
+        stored = nbformat.read(path, as_version=4)
+        sources = [cell.source for cell in stored.cells if cell.cell_type == "markdown"]
+    parser = MarkdownIt().enable("table")
+    return [token for source in sources for token in parser.parse(source)]
+
+
+def inline(path):
+    return [part for token in tokens(path) if token.type == "inline" for part in token.children]
+
+
+def links(path):
+    """The files to which a file links, each with the name in it that is meant, if any."""
+    for part in inline(path):
+        for address in filter(None, [part.attrGet("href"), part.attrGet("src")]):
+            target, name = urldefrag(address)
+            if "://" not in target:
+                yield (path.parent / unquote(target)).resolve() if target else path, name
+
+
+def names(path):
+    """What JupyterLab can scroll to: headings by their words, and ids written in HTML."""
+    found = tokens(path)
+    headings = [text for token, text in pairwise(found) if token.type == "heading_open"]
+    html = [part for part in [*found, *inline(path)] if part.type in ("html_block", "html_inline")]
+    return {
+        *(slug("".join(part.content for part in heading.children)) for heading in headings),
+        *(name for part in html for name in ID.findall(part.content)),
+    }
+
+
+def raw(path):
+    """What only Sphinx would understand."""
+    for token in tokens(path):
+        if token.type == "fence" and token.info.startswith("{"):
+            yield token.info
+        if token.type == "inline" and (block := BLOCK.match(token.content)):
+            yield block.group()
+        for text, code in pairwise(token.children or []):
+            if code.type == "code_inline" and (role := ROLE.search(text.content)):
+                yield role.group()
+
+
+def reachable():
+    """The notebooks, and every page to which a link leads from them."""
+    found, new = set(), {notebook for _, notebook in notebooks.pairs()}
+    while new:
+        found |= new
+        linked = {target for path in new for target, _ in links(path)}
+        new = {path for path in linked if path.suffix in (".md", ".ipynb") and path.is_file()} - found
+    return sorted(found)
+
+
+PAGES = [path.relative_to(notebooks.ROOT).as_posix() for path in reachable()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_a_file_and_a_name_in_it(page):
+    broken = [
+        f"{target}#{name}"
+        for target, name in links(notebooks.ROOT / page)
+        if not target.is_file() or (name and name not in names(target))
+    ]
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_nothing_that_is_read_is_for_sphinx_alone(page):
+    assert list(raw(notebooks.ROOT / page)) == []
+
+
+def test_the_pages_to_look_things_up_are_among_them():
+    assert {"book/bibliography.md", "book/glossary.md", "book/notation.md"} <= set(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("See {term}`mask`.", ["{term}"]),
+        ("```{note}\nText\n```", ["{note}"]),
+        (":::{note}\nText\n:::", [":::"]),
+        ("(here)=\n# Heading", ["(here)="]),
+        ("Where $x_{i}$ is `x[i]`, and `{term}` is code.", []),
+    ],
+)
+def test_what_is_for_sphinx_alone_is_seen(tmp_path, source, found):
+    (tmp_path / "page.md").write_text(source, encoding="utf-8")
+    assert list(raw(tmp_path / "page.md")) == found
+
+
+def test_terms_are_in_order_and_their_names_ascii():
+    """In another alphabet JupyterLab would not find the name that it had encoded in the link."""
+    terms = re.findall(r"^## (.*)$", (BOOK / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert terms == sorted(set(terms), key=str.lower)
+    assert all(map(str.isascii, terms))
+
+
+def test_the_bibliography_is_what_the_references_say(tmp_path):
+    assert (BOOK / "bibliography.md").read_text(encoding="utf-8") == bibliography.page(
+        BOOK / "references.bib"
+    )
+
+
+def test_an_entry_has_its_key_and_is_no_markup(tmp_path):
+    references = tmp_path / "references.bib"
+    references.write_text(
+        r"""@misc{godel1931, title = {On *undecidable* $x_1$}, author = {G{\"o}del, Kurt}, year = {1931},
+        url = {https://example.org/a_b}}""",
+        encoding="utf-8",
+    )
+    [entry] = bibliography.page(references).removeprefix(bibliography.HEADING).strip().splitlines()
+    assert entry.startswith(r'<a id="godel1931"></a>Kurt Gödel. On \*undecidable\*')
+    (tmp_path / "page.md").write_text(entry, encoding="utf-8")
+    assert names(tmp_path / "page.md") == {"godel1931"}
+    assert [part.attrGet("href") for part in inline(tmp_path / "page.md") if part.type == "link_open"] == [
+        "https://example.org/a_b"
+    ]
