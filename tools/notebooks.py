@@ -199,6 +199,7 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
                 "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
                 "GLASSFORMER_MINE": str(Path(scratch) / "my_transformer.py"),
                 "IPYTHONDIR": str(Path(scratch) / "ipython"),
+                "TQDM_DISABLE": "1",  # a bar is for whoever waits
             }
             | freshness.listening(package_of(root), uses)
         )

@@ -177,3 +177,13 @@ def test_the_share_counts_what_is_more_than_a_picture(tmp_path):
     ]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "a.ipynb")
     assert notebooks.exactness(tmp_path) == (2, 3)
+
+
+def test_a_bar_is_not_stored(tree):
+    bar = notebooks.package_of(notebooks.ROOT) / "progress.py"
+    (tree.code.parent / "progress.py").write_bytes(bar.read_bytes())
+    loop = "from glassformer.progress import bar\nfor i in bar(range(3)):\n    print(i)"
+    tree.text.write_text(HEADER + CELL.format(loop))
+    assert tree.run() == 0
+    [output] = nbformat.read(tree.notebook, as_version=4).cells[0].outputs
+    assert output.text == "0\n1\n2\n"

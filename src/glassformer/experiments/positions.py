@@ -53,11 +53,12 @@ def measure(
     seed: int,
     steps: int = STEPS,
     more_steps: Sequence[int] = MORE_STEPS,
+    progress: bool = False,
     every: int = 1,
     changes: Sequence[str] = (),
     t5_max_distance: int | None = None,
 ) -> Found:
-    """Train on windows of `length`, then measure the loss at each position of windows of 4T.
+    """Train on windows of `length`, then measure the loss at each position of windows of 4T. `progress` shows a bar.
 
     Gives lists of losses, in nats a character, one for each bin of positions. Most methods have one list, "as
     trained". A RoPE model of length T is also read in two other ways with the very same weights, see `ways_to_reach`;
@@ -75,7 +76,7 @@ def measure(
     _, task, config = recipe.made_for(corpus())
     # Room for 4T from the start. A learned table has rows for all of it, and those beyond `length` never train.
     model = new_model(config.replace(context_length=REACH), seed)
-    Trainer(model, task, recipe.training, progress=False).run()
+    Trainer(model, task, recipe.training, progress=progress).run()
 
     def losses_of(models: Mapping[str, nn.Transformer]) -> Found:
         return {way: binned(loss_by_position(model, task, every)) for way, model in models.items()}

@@ -17,6 +17,7 @@ from glassformer import _checks as checks
 from glassformer import checkpoints
 from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
+from glassformer.progress import bar as progress_bar
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
@@ -111,22 +112,19 @@ class Trainer:
         with processes(config.device) as self.processes, self._random_numbers(), stop_on_signals() as stop:
             self._prepare()
             begun = self.step
-            bar = tqdm(
-                total=config.steps,
-                initial=self.step,
-                unit="step",
-                disable=not (self.progress and self._is_first),
-            )
+            # What is told to tqdm outweighs the environment, so it is not told to show a bar, only to show none.
+            hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
+            bar = progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
             while self.step < config.steps and not self.was_interrupted:
                 record = self._train_step()
                 if is_due(config.evaluate_every, self.step, config.steps):
                     record |= self._evaluate()
                 if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
                     record["sample"] = self._sample()
-                    if self.progress:
+                    if not bar.disable:
                         bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
                 self._note(record, bar)
-                if self.progress and self._is_first and self.step == begun + TRIED < config.steps:
+                if not bar.disable and self.step == begun + TRIED < config.steps:
                     bar.write(self._how_long())
                 # All processes stop after the same step, whichever of them was asked to.
                 self.was_interrupted = self.processes.total(stop.made)[0] > 0

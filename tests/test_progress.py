@@ -1,0 +1,36 @@
+"""A bar is seen while it is needed; in a notebook nothing of it stays among what is printed."""
+
+import sys
+
+import pytest
+
+from glassformer.progress import bar
+
+
+def shown(capsys):
+    assert list(bar(range(3), mininterval=0)) == [0, 1, 2]
+    return capsys.readouterr()
+
+
+def test_in_a_notebook_it_is_printed_and_goes(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    out, err = shown(capsys)
+    assert "2/3" in out
+    assert out.endswith("\r")
+    assert out.split("\r")[-2].isspace()
+    assert err == ""
+
+
+def test_elsewhere_it_stays_and_is_no_output(capsys, monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    out, err = shown(capsys)
+    assert "3/3" in err
+    assert out == ""
+
+
+def test_it_takes_what_tqdm_takes(capsys):
+    with bar(total=5, unit="step") as made:
+        made.update(4)
+    assert made.n == 4
+    with pytest.raises(KeyError):
+        bar(range(3), no_option=1)
