@@ -16,11 +16,13 @@ const rightOnes = (question) => question.options.flatMap((option, i) => (option.
 export const isRight = (question, choice) =>
   choice.length === rightOnes(question).length && rightOnes(question).every((i) => choice.includes(i));
 
+const unanswered = (answers) => answers.every((tries) => tries.length === 0);
+
 export function score(questions, answers) {
   const first = questions.filter((q, i) => answers[i].length > 0 && isRight(q, answers[i][0])).length;
   const solved = questions.filter((q, i) => answers[i].some((choice) => isRight(q, choice))).length;
   const n = questions.length;
-  if (answers.every((tries) => tries.length === 0)) {
+  if (unanswered(answers)) {
     return n === 1 ? "Not answered yet." : `${n} questions, none answered yet.`;
   }
   return `${solved} of ${n} right, ${first === solved && first > 0 ? "all" : first} at the first try.`;
@@ -94,19 +96,48 @@ function questionElement(question, number, tried, choose) {
   return { element, show };
 }
 
+// What the reader has answered, kept by the browser under the first question. A quiz that now asks something else, or lets one
+// choose something else, begins anew. A browser may forbid all this, as some do in pages opened from disk: then nothing is kept.
+const shelf = (questions) => `glassformer.quiz: ${questions[0].text}`;
+const asked = (questions) => questions.map(({ text, options }) => [text, ...options.map((option) => option.text)]);
+
+export function recall(questions) {
+  try {
+    const kept = JSON.parse(localStorage.getItem(shelf(questions)));
+    return JSON.stringify(kept.asked) === JSON.stringify(asked(questions)) ? kept.answers : null;
+  } catch {
+    return null;
+  }
+}
+
+// Whether the browser has it now.
+export function keep(questions, answers) {
+  try {
+    if (unanswered(answers)) localStorage.removeItem(shelf(questions));
+    else localStorage.setItem(shelf(questions), JSON.stringify({ asked: asked(questions), answers }));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function render({ model, el }) {
-  const root = card(el, {
-    title: "Quiz",
-    hint:
-      "Choose an answer and read why it is right or wrong; you may choose again. " +
-      "With the keyboard: arrows move, space chooses.",
-  });
-  root.classList.add("gf-quiz");
-  const line = h("p", { class: "gf-says" });
   const answer = (answers) => {
     model.set("answers", answers);
     model.save_changes();
   };
+  const kept = recall(model.get("questions"));
+  if (kept && unanswered(model.get("answers"))) answer(kept);
+
+  const root = card(el, {
+    title: "Quiz",
+    hint:
+      "Choose an answer and read why it is right or wrong; you may choose again. " +
+      "With the keyboard: arrows move, space chooses." +
+      (keep(model.get("questions"), model.get("answers")) ? " Your answers stay in this browser." : ""),
+  });
+  root.classList.add("gf-quiz");
+  const line = h("p", { class: "gf-says" });
   let cards = [];
 
   function build() {
@@ -122,6 +153,7 @@ function render({ model, el }) {
   }
   function show() {
     if (model.get("answers").length !== model.get("questions").length) return; // the other trait is on its way
+    keep(model.get("questions"), model.get("answers"));
     cards.forEach((question) => question.show());
     line.textContent = score(model.get("questions"), model.get("answers"));
   }
