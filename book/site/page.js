@@ -1,4 +1,5 @@
-/* Small repairs to the page that the theme makes, so that it can be used by keyboard and read aloud (WCAG 2.2 AA). */
+/* Small repairs to the page that the theme makes, so that it can be used by keyboard and read aloud (WCAG 2.2 AA);
+ * what must scroll, what is folded, and what a page looks like on paper. */
 (() => {
   "use strict";
   const each = (selector, change) => document.querySelectorAll(selector).forEach(change);
@@ -18,6 +19,17 @@
     // The theme's tooltips hold nothing that the label does not, and stay open on touch screens.
     each("[data-bs-toggle=tooltip]", (element) => element.removeAttribute("data-bs-toggle"));
 
+    // To download is to have a file. From disk, browsers open it as they open any other, and only the reader can save it.
+    each(".btn-download-notebook-button, .btn-download-source-button", (link) => {
+      if (location.protocol !== "file:") {
+        link.removeAttribute("target");
+        link.setAttribute("download", "");
+        return;
+      }
+      const note = "From disk, your browser shows this file in a new tab. Save it from there: Ctrl + S, or ⌘ + S.";
+      link.after(Object.assign(document.createElement("p"), { className: "dropdown-note", textContent: note }));
+    });
+
     // A role that the standard has since withdrawn.
     each("[role=doc-biblioentry]", (entry) => entry.setAttribute("role", "listitem"));
 
@@ -29,7 +41,7 @@
   }
 
   /** A formula within a sentence that is wider than the sentence becomes a box of its own. */
-  function fold() {
+  function giveRoom() {
     each("span.math > mjx-container", (formula) => {
       formula.classList.remove("wide");
       const room = formula.closest("p, td, li, dd, div").clientWidth;
@@ -45,14 +57,41 @@
     });
   }
 
+  /** Whoever is led inside a fold, by a link or by the search, finds it open. */
+  function follow() {
+    const goal = document.getElementById(location.hash.slice(1));
+    let fold = goal?.closest("details:not([open])");
+    if (!fold) return;
+    for (; fold; fold = fold.closest("details:not([open])")) fold.open = true;
+    goal.scrollIntoView();
+  }
+
+  /** Paper is light, and nothing on it can be opened: so it is now, and after printing all is as it was. */
+  function toPaper() {
+    const root = document.documentElement;
+    const { theme } = root.dataset;
+    const folds = [...document.querySelectorAll("article details:not(.hide, .gf-widget details, [open])")];
+    root.dataset.theme = "light";
+    folds.forEach((fold) => (fold.open = true));
+    const back = () => {
+      root.dataset.theme = theme;
+      folds.forEach((fold) => (fold.open = false));
+    };
+    addEventListener("afterprint", back, { once: true });
+  }
+
   const fit = () => {
-    fold();
+    giveRoom();
     reachable();
   };
   const ready = () => {
     repair();
     fit();
+    follow();
     addEventListener("resize", fit);
+    addEventListener("hashchange", follow);
+    addEventListener("click", ({ target }) => target.closest("a[href*='#']") && requestAnimationFrame(follow));
+    addEventListener("beforeprint", toPaper);
     addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", ready);

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from tools import bibliography, notebooks
-from tools.anchors import ID, slug
+from tools.pages.anchors import ID, slug
 
 BOOK = notebooks.ROOT / "book"
 ROLE = re.compile(r"\{[a-z][\w:-]*\}$")  # before `code`

@@ -1,0 +1,67 @@
+"""A Sphinx extension: a heading of the fourth level folds what follows it, until the next heading.
+
+A chapter asks the reader to predict, and must not answer in the same breath::
+
+    > **Predict.** Is attention still equivariant?
+
+    #### Then look
+
+What comes after that heading is hidden until the reader opens it: here in ``<details>``, whose summary is the heading,
+and in JupyterLab as a collapsed heading (tools/notebooks.py). Such a heading may stand below one of any level, so the
+build must not warn of a level that was left out (``suppress_warnings`` in _config.yml); tests/site/test_pages.py
+sees to it that no other level is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+
+class fold(nodes.General, nodes.Element):  # noqa: N801 (docutils names nodes so)
+    """What is folded; its first child is the summary."""
+
+
+class summary(nodes.General, nodes.TextElement):  # noqa: N801
+    """The words that stay in view."""
+
+
+class Fold(SphinxTransform):
+    """Sections of the fourth level become folds, before any table of contents is made of them."""
+
+    default_priority = 700  # docutils has given ids (260); Sphinx looks for contents at 880
+
+    def apply(self, **kwargs: Any) -> None:
+        """Replace each such section by a fold with the same content and the same ids."""
+        # Those of the fourth level are the ones to which MyST gives no slug (``myst_heading_anchors: 3``).
+        for section in [part for part in self.document.findall(nodes.section) if "slug" not in part]:
+            title, *content = section.children
+            assert isinstance(title, nodes.title)
+            heading = summary(title.rawsource, "", *title.children)
+            section.replace_self(fold("", heading, *content, ids=section["ids"], names=section["names"]))
+
+
+def open_fold(writer: Any, node: fold) -> None:
+    writer.body.append(writer.starttag(node, "details", CLASS="fold"))
+
+
+def close_fold(writer: Any, node: fold) -> None:
+    writer.body.append("</details>\n")
+
+
+def open_summary(writer: Any, node: summary) -> None:
+    writer.body.append(writer.starttag(node, "summary", ""))
+
+
+def close_summary(writer: Any, node: summary) -> None:
+    writer.body.append("</summary>\n")
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_node(fold, html=(open_fold, close_fold))
+    app.add_node(summary, html=(open_summary, close_summary))
+    app.add_transform(Fold)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

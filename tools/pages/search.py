@@ -1,0 +1,62 @@
+"""A Sphinx extension: search finds sections and folds, not only pages.
+
+Sphinx's index knows which page a word is on; our chapters are long. Here every section of a page is indexed as a page
+of its own, by the name ``page#section``; book/site/search.js makes links of these names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
+from sphinx.search import IndexBuilder
+
+from tools.pages.folds import fold
+
+
+def name(part: Any) -> str:
+    """What a section is called; what a fold is, after the section that it is in."""
+    above = f"{name(part.parent)}: " if isinstance(part, fold) else ""
+    return above + part[0].astext()
+
+
+class SectionIndex(IndexBuilder):
+    """Sphinx's index, with an entry for each section."""
+
+    def feed(self, docname: str, filename: str, title: str, doctree: nodes.document) -> None:
+        """Index what stands above the first section as the page, and each part without those inside it."""
+        whole = doctree.deepcopy()
+        parts: list[Any] = [
+            part for part in whole.findall(nodes.Element) if isinstance(part, nodes.section | fold)
+        ][1:]
+        names = [name(part) for part in parts]
+        for part in parts:
+            part.parent.remove(part)
+        super().feed(docname, filename, title, whole)
+        for part, words in zip(parts, names, strict=True):
+            super().feed(f"{docname}#{part['ids'][0]}", filename, escape(words), part)
+
+    def prune(self, docnames: Iterable[str]) -> None:
+        """Forget all but these pages and their sections."""
+        pages = set(docnames)
+        super().prune([name for name in self._titles if name.partition("#")[0] in pages])
+
+
+class SectionsIndexed(StandaloneHTMLBuilder):
+    """Sphinx's builder of sites, with that index."""
+
+    def prepare_writing(self, docnames: set[str]) -> None:
+        """As Sphinx; the index begins empty, because tools/book.py writes all pages every time."""
+        super().prepare_writing(docnames)
+        if self.indexer is not None:
+            self.indexer = SectionIndex(self.env, self.indexer.lang.lang, self.config.html_search_options, "")
+            self.indexer.prune([])
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_builder(SectionsIndexed, override=True)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
