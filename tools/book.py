@@ -4,7 +4,8 @@
 
 With GLASSFORMER_REPOSITORY in the environment, the address of the project's repository as the publishing
 workflow sets it, pages also link there and offer to open themselves in Binder. Without it there are no such
-buttons, because they would lead nowhere. (Colab has no copy of the package, so there is no button for it.)
+buttons, because they would lead nowhere, and the foot of each page says where the notebooks are. (Colab has no copy
+of the package, so there is no button for it.)
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+NO_REPOSITORY = (
+    " This site was built in a copy of the project, which has the notebooks and all that they need: "
+    "<code>make lab</code> in its folder opens them in JupyterLab."
+)
 
 
 def configuration(repository: str | None) -> dict:
     """The settings in _config.yml, with those that depend on where the project is published."""
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    theme = settings["sphinx"]["config"]["html_theme_options"]
     if repository:
-        settings["sphinx"]["config"]["html_theme_options"] |= {
+        theme |= {
             "repository_url": repository.removesuffix("/").removesuffix(".git"),
             "repository_branch": "main",
             "use_repository_button": True,
@@ -33,6 +39,8 @@ def configuration(repository: str | None) -> dict:
                 "notebook_interface": "jupyterlab",
             },
         }
+    else:
+        theme["extra_footer"] += NO_REPOSITORY
     return settings
 
 

@@ -51,20 +51,25 @@ class Visit:
         )
 
     def settle(self):
-        """Wait for formulas, widgets and whatever frame they asked for."""
+        """Wait for formulas, for the widgets that are near, and for whatever frame they asked for."""
         self.page.evaluate("() => window.MathJax?.startup?.promise")
         self.page.wait_for_function(
-            "() => [...document.querySelectorAll('.widget-host')].every((host) => host.childElementCount)"
+            "() => [...document.querySelectorAll('.widget-host:not([data-state=waiting])')]"
+            ".every((host) => host.childElementCount)"
         )
         self.page.evaluate(
             "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
         )
 
     def open_everything(self):
-        """Unfold what is folded, because readers will."""
+        """Unfold what is folded and go past every widget, because readers will."""
         self.page.evaluate(
             "() => document.querySelectorAll('article details').forEach((d) => (d.open = true))"
         )
+        waiting = self.page.locator(".widget-host[data-state=waiting]")
+        while waiting.count():
+            waiting.first.scroll_into_view_if_needed()
+            self.settle()
         self.page.evaluate("() => dispatchEvent(new Event('resize'))")
         self.settle()
 
@@ -83,15 +88,23 @@ class Visit:
 
 @pytest.fixture(scope="module")
 def opened(browser, doors):
-    """opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a window of its own"""
+    """opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a window of its own.
+
+    A script is run before the page's own; other settings are those of Playwright's new_context.
+    """
     windows = []
 
-    def opened(path, *, door="http", theme="light", width=1280):
-        window = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+    def opened(path, *, door="http", theme="light", width=1280, script=None, **settings):
+        window = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce", **settings
+        )
         windows.append(window)
+        if script:
+            window.add_init_script(script)
         arrived = Visit(window.new_page(), doors[door])
         arrived.page.goto(doors[door] + path)
-        arrived.settle()
+        if settings.get("java_script_enabled", True):
+            arrived.settle()
         return arrived
 
     opened.windows = windows
