@@ -1,0 +1,86 @@
+"""What a visit may cost its reader: bytes, requests, a page that moves under the eyes, a browser that does not answer.
+
+Times are bounded loosely, for slow machines that do other things too; `pytest -rP` prints what was measured.
+"""
+
+import gzip
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
+
+# Keeps count from the page's first moment: of how far things moved, of tasks that take long, of the first view's time.
+WATCH = """
+window.seen = { moved: 0, what: [], tasks: [0], usable: null };
+const watch = (type, each) =>
+  new PerformanceObserver((list) => list.getEntries().forEach(each)).observe({ type, buffered: true });
+watch("layout-shift", ({ hadRecentInput, value, sources }) => {
+  if (hadRecentInput) return;
+  seen.moved += value;
+  seen.what.push([value, ...sources.map(({ node }) => node?.outerHTML?.slice(0, 80) ?? node?.textContent)]);
+});
+watch("longtask", ({ duration }) => seen.tasks.push(duration));
+const look = () => {
+  if (document.querySelector(".widget-host > .gf-widget")) seen.usable = performance.now();
+  else requestAnimationFrame(look);
+};
+look();
+"""
+
+
+@pytest.fixture
+def watched(visit):
+    """visit(path, width=…), with `seen` kept on the page."""
+    return lambda path, **settings: visit(path, script=WATCH, **settings)
+
+
+def read_to_the_end(arrived):
+    """Scroll, as a reader with a wheel does who wants to see how long it is."""
+    page, at = arrived.page, -1
+    while (now := page.evaluate("scrollY")) != at:
+        at = now
+        page.mouse.wheel(0, 450)
+        page.wait_for_timeout(50)
+    arrived.settle()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("path", [LANDING, CHAPTER])
+def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
+    arrived = watched(path, width=width)
+    read_to_the_end(arrived)
+    seen = arrived.page.evaluate("seen")
+    print(f"{path} at {width}: moved {seen['moved']:.4f}, longest task {max(seen['tasks']):.0f} ms")
+    assert seen["moved"] <= 0.02, sorted(seen["what"], reverse=True)[:5]
+    assert max(seen["tasks"]) <= 3000
+
+
+@pytest.mark.parametrize(("path", "kilobytes", "requests"), [(LANDING, 200, 26), (CHAPTER, 600, 32)])
+def test_a_first_visit_is_light(visit, site, path, kilobytes, requests):
+    arrived = visit(path)
+    asked = {url for url in arrived.requests if url.startswith(arrived.home)}
+    files = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
+    sizes = {file.name: len(gzip.compress(file.read_bytes())) / 1000 for file in files.values()}
+    print(f"{path}: {sum(sizes.values()):.0f} kB in {len(asked)} requests")
+    assert sum(sizes.values()) <= kilobytes, sorted(sizes.items(), key=lambda size: -size[1])[:8]
+    assert len(asked) <= requests, sorted(sizes)
+
+
+def test_views_are_drawn_when_they_come_near_and_not_before(watched):
+    arrived = watched(CHAPTER)
+    hosts = """() => [...document.querySelectorAll(".widget-host")].map((host) =>
+        [host.dataset.state, host.getBoundingClientRect().top / innerHeight])"""
+    states = arrived.page.evaluate(hosts)
+    assert {state for state, _ in states} == {"mounted", "waiting"}
+    for state, screens in states:
+        assert (state == "mounted") == (screens <= 2), f"{state}, {screens:.1f} screens from the top"
+    read_to_the_end(arrived)
+    assert {state for state, _ in arrived.page.evaluate(hosts)} == {"mounted"}
+
+
+def test_the_first_page_answers_soon(watched):
+    arrived = watched(LANDING)
+    usable = arrived.page.evaluate("seen.usable")
+    print(f"{LANDING}: its view can be used after {usable:.0f} ms; wanted: 1500 on a quiet machine")
+    assert usable <= 10_000
