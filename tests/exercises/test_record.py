@@ -161,6 +161,51 @@ def test_kernels_that_mark_at_the_same_moment_lose_nothing(progress_file):
     assert len(on_disk(progress_file)) == 40
 
 
+KERNEL = """
+import os, sys
+from pathlib import Path
+from glassformer.exercises import record
+folder, name, rounds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+print(flush=True)
+for number in range(rounds):
+    os.environ[record.ENVIRONMENT] = str(folder / f"{number}.json")
+    sys.stdin.readline()  # all kernels begin a round together
+    record.Record().mark(name, "done")
+    print(flush=True)
+"""
+
+
+def test_four_processes_that_mark_at_once_keep_all_four_marks(tmp_path):
+    names, old, damaged = "abcd", b'{"exercises": {"old": {"done": true}}}', b"damaged"
+    there = [None, old, damaged] * 12
+    rounds = len(there)
+    for number, data in enumerate(there):
+        if data is not None:
+            (tmp_path / f"{number}.json").write_bytes(data)
+    kernels = [
+        subprocess.Popen(
+            [sys.executable, "-c", KERNEL, str(tmp_path), name, str(rounds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for _ in range(rounds):
+        for kernel in kernels:
+            kernel.stdout.readline()
+        for kernel in kernels:
+            kernel.stdin.write("\n")
+            kernel.stdin.flush()
+    for kernel in kernels:
+        kernel.communicate()
+        assert kernel.returncode == 0
+    for number, data in enumerate(there):
+        assert set(on_disk(tmp_path / f"{number}.json")) == {*names, *(["old"] if data == old else [])}
+        aside = [path.read_bytes() for path in tmp_path.glob(f"{number}.json.*")]
+        assert aside == ([damaged] if data == damaged else [])
+
+
 def test_a_file_that_cannot_be_read_is_not_replaced(progress_file, monkeypatch):
     progress_file.write_text('{"exercises": {"a": {"done": true}}}')
     record = Record()
@@ -188,9 +233,31 @@ def test_a_link_stays_a_link(progress_file, tmp_path):
     assert on_disk(elsewhere) == {"a": {"done": True}}
 
 
-def test_a_byte_order_mark_is_no_damage(progress_file):
-    progress_file.write_text('{"exercises": {"a": {"done": true}}}', encoding="utf-8-sig")
+def test_a_link_to_a_damaged_file_stays_a_link(progress_file, tmp_path):
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text("damaged")
+    progress_file.symlink_to(elsewhere)
+    Record().mark("a", "done")
+    assert progress_file.is_symlink()
+    assert on_disk(elsewhere) == {"a": {"done": True}}
+    assert (tmp_path / "elsewhere.json.corrupt").read_text() == "damaged"
+
+
+def test_a_link_to_itself_is_survived(progress_file):
+    progress_file.symlink_to(progress_file)
+    record = Record()
+    record.mark("a", "done")
+    assert record.load() == {"a": {"done": True}}
+    assert record.take_notices()
+    assert progress_file.is_symlink()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_is_no_damage(encoding, progress_file):
+    progress_file.write_text('{"exercises": {"a": {"done": true}}}', encoding=encoding)
     assert Record().load() == {"a": {"done": True}}
+    Record().mark("b", "done")
+    assert on_disk(progress_file) == {"a": {"done": True}, "b": {"done": True}}
 
 
 def test_a_mark_lost_to_another_kernel_is_written_again(progress_file):

@@ -20,10 +20,10 @@ def locked(path: Path) -> Iterator[None]:
     Where the system knows no locks, or one is never given back, we go on without: no lock is worth the
     reader's work.
     """
-    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
-    lock = FileLock(Path(tempfile.gettempdir()) / f"glassformer-{name}.lock", timeout=PATIENCE)
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError, NotImplementedError, Timeout):
+        with contextlib.suppress(OSError, RuntimeError, NotImplementedError, Timeout):
+            name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+            lock = FileLock(Path(tempfile.gettempdir()) / f"glassformer-{name}.lock", timeout=PATIENCE)
             stack.enter_context(lock)
         yield
 

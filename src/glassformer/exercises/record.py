@@ -26,7 +26,6 @@ class Record:
         self.marks: Marks = {}  # what this kernel knows, kept even where the disk does not
         self.notices: list[str] = []
         self._said: set[str] = set()
-        self._unreadable = False
 
     def mark(self, name: str, flag: str) -> None:
         """Set one flag of one exercise, and write the file if that is news."""
@@ -37,46 +36,53 @@ class Record:
 
     def load(self) -> Marks:
         """The marks in the file together with those of this kernel."""
-        return _merged(self._read(), self.marks)
+        try:
+            path = _path()
+            with locked(path):
+                return _merged(self._read(path), self.marks)
+        except Exception as error:
+            self._say_unread(error)
+            return _merged(self.marks)
 
     def take_notices(self) -> list[str]:
         """What there is to tell the learner; each notice once."""
         notices, self.notices = self.notices, []
         return notices
 
-    def _read(self) -> Marks:
-        self._unreadable = False
+    def _read(self, path: Path) -> Marks:
+        """What the file says, for whoever holds its lock: a damaged file is set aside.
+
+        Raises:
+            OSError: it is there and cannot be read.
+        """
         try:
-            path = _path()
             data = path.read_bytes()
         except FileNotFoundError:
             return {}
-        except Exception as error:
-            self._unreadable = True
-            self._say(
-                f"Your progress cannot be read ({_reason(error)}); what you do is kept until this kernel ends."
-            )
-            return {}
         try:
-            return _valid(json.loads(data.decode("utf-8-sig")))
-        except (ValueError, RecursionError):  # no JSON, or no UTF-8
+            return _valid(json.loads(data))  # of bytes: a byte-order mark says in which encoding
+        except (ValueError, RecursionError):  # no JSON, or no text
             self._set_aside(path)
             return {}
 
     def _save(self) -> None:
-        """Write all that is known, one kernel at a time."""
+        """Write all that is known, one kernel at a time. What cannot be read is not ours to replace."""
         try:
             path = _path()
             with locked(path):
-                marks = self.load()  # again, just before writing: another kernel may have written since
-                if self._unreadable:
-                    return  # what cannot be read is not ours to replace
+                try:
+                    there = self._read(path)  # just before writing: another kernel may have written since
+                except Exception as error:
+                    return self._say_unread(error)
+                marks = _merged(there, self.marks)
                 data = json.dumps({"version": 1, "exercises": marks}, indent=1, sort_keys=True)
-                write_whole(path, data.encode())
+                return write_whole(path, data.encode())
         except Exception as error:
-            self._say(f"Your progress cannot be saved ({_reason(error)}); it is kept until this kernel ends.")
+            reason = _reason(error)
+            return self._say(f"Your progress cannot be saved ({reason}); it is kept until this kernel ends.")
 
     def _set_aside(self, path: Path) -> None:
+        path = path.resolve()  # a link stays where it is
         aside, count = path.with_name(path.name + ".corrupt"), 1
         while aside.exists():
             count += 1
@@ -87,6 +93,10 @@ class Record:
             self._say(f"Your progress file is damaged and cannot be moved ({_reason(error)}).")
         else:
             self._say(f"Your progress file was damaged. It is kept as {aside.name}; a new one was begun.")
+
+    def _say_unread(self, error: Exception) -> None:
+        reason = _reason(error)
+        self._say(f"Your progress cannot be read ({reason}); what you do is kept until this kernel ends.")
 
     def _say(self, notice: str) -> None:
         if notice not in self._said:
