@@ -1,20 +1,31 @@
 """The engine against functions that do their worst: `check` comes back each time, with words that help."""
 
 import _thread
+import builtins
+import ctypes
 import functools
+import gc
 import inspect
+import io
+import math
+import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
+import textwrap
 import threading
 import time
+import warnings
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from glassformer.exercises import check, commands, exercises, timelimit
+from glassformer.exercises import check, commands, exercises, hint, reveal, timelimit
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import find
 from glassformer.exercises.exercise import Exercise, Prose
@@ -79,9 +90,65 @@ def test_checks_run_in_order_and_stop_at_the_first_that_fails(shown):
     check("positions.sinusoidal", lambda positions, d_model, base=1e4: np.zeros((len(positions), d_model)))
     (panel,) = shown
     marks = [mark for mark, _ in panel.lines]
-    assert marks == ["✓", "✗", "·", "·", "·", "·", "·", "·", ""]
+    assert marks == ["✓", "✗", "·", ""]
+    assert panel.lines[2][1] == "6 more checks follow"
     assert panel.headline == "`positions.sinusoidal`: not yet, 1 of 8 checks pass"
     assert panel.lines[1][1].endswith("should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros.")
+
+
+def test_one_check_that_follows_is_said_to_be_one(shown):
+    check("positions.alibi_window", lambda slope: {1.0: 5, 0.5: 10, 1 / 256: 1179}.get(slope, 0))
+    assert [mark for mark, _ in shown[0].lines] == ["✓", "✓", "✗", ""]
+    check("positions.alibi_window", lambda slope: {1.0: 5}.get(slope, 0))
+    assert shown[1].lines[2] == ("·", "1 more check follows")
+
+
+class Unhashable(str):
+    __slots__ = ()
+
+    def __hash__(self):
+        raise RuntimeError
+
+    def __eq__(self, other):
+        raise RuntimeError
+
+    def __str__(self):
+        raise RuntimeError
+
+    __repr__ = __format__ = __getitem__ = __str__
+
+
+def test_a_name_that_cannot_be_hashed_is_a_name(shown):
+    def mine(d_model, base=10_000.0):
+        return 2 * np.pi * base ** (np.arange(0, d_model, 2) / d_model)
+
+    name = Unhashable("positions.wavelengths")
+    assert check(name, mine) is mine
+    hint(name)
+    reveal(name)
+    assert [panel.headline for panel in shown] == [
+        "`positions.wavelengths`: right, all 4 checks pass",
+        "`positions.wavelengths`: hint 1 of 3",
+        "`positions.wavelengths`: the book's answer",
+    ]
+    assert check(Unhashable("positions.wavelength"), mine) is mine
+    assert '`"positions.wavelengths"`' in shown[-1].lines[0][1]
+
+
+@pytest.mark.parametrize("seconds", [None, "5", True, 0, -1, float("nan"), [5], 5j])
+def test_a_limit_that_is_none_is_told_so(seconds, shown, progress_file):
+    assert (
+        check("positions.learned", lambda x, table: 1, seconds=seconds) is find("positions.learned").reference
+    )
+    assert "`seconds` should be a number above 0, got" in shown[0].headline
+    assert not progress_file.exists()
+
+
+@pytest.mark.parametrize("seconds", [60, np.float32(60), np.int64(60), Fraction(60), float("inf")])
+def test_a_limit_may_be_any_number(seconds, shown):
+    reference = find("positions.alibi_slopes").reference
+    check("positions.alibi_slopes", reference, seconds=seconds)
+    assert "right, all" in shown[0].headline
 
 
 def test_an_unknown_name_lists_close_ones_and_returns_what_it_was_given(shown):
@@ -122,6 +189,20 @@ def test_a_stub_that_raises_not_implemented_is_not_attempted(shown, progress_fil
     check("positions.learned", stub)
     assert "not attempted yet" in shown[0].headline
     assert not progress_file.exists()
+
+
+def test_an_error_of_something_it_calls_is_an_attempt():
+    class NoKeyboardError(NotImplementedError):  # what a notebook without a keyboard raises from `input()`
+        pass
+
+    def asks(x):
+        raise NoKeyboardError("raw_input was called, but this frontend does not support input requests.")
+
+    outcome = judge(asks)
+    assert outcome.status == WRONG
+    assert "NoKeyboardError: raw_input was called" in outcome.message
+    unfinished = torch.nn.Module()
+    assert judge(lambda x: unfinished(x)).status == WRONG
 
 
 def test_nothing_on_a_later_call_is_a_missing_return():
@@ -202,6 +283,19 @@ def test_an_exception_that_cannot_even_be_printed():
         raise SpitefulError
 
     assert "SpitefulError" in judge(mine).message
+
+
+def test_a_note_on_an_error_stands_beside_it():
+    def mine(x):
+        error = ValueError("the error")
+        error.add_note("and a note")
+        error.__notes__ += [7, "no " * 1000]
+        raise error
+
+    message = judge(mine).message
+    assert message.startswith("your function raised ValueError: the error · and a note · 7 · no no")
+    assert f"(line {mine.__code__.co_firstlineno + 4}: `raise error`)" in message
+    assert len(message) < 500
 
 
 def test_a_long_message_is_cut():
@@ -339,6 +433,67 @@ def test_the_users_own_interrupt_is_not_an_error(shown):
     assert ended(threads)
 
 
+def test_what_came_in_the_last_moment_counts(monkeypatch):
+    monkeypatch.setattr(timelimit, "_importing", lambda thread: time.sleep(0.2))  # while it ends
+    assert judge(lambda x: time.sleep(0.1) or 2 * x, seconds=0.06).status == RIGHT
+
+
+def test_an_import_is_not_cut_in_two_and_takes_none_of_the_time(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "library_that_takes_long.py").write_text(
+        "import time\nfor _ in range(60):\n    time.sleep(0.01)\ndef double(x):\n    return 2 * x\n"
+    )
+
+    def mine(x):
+        import library_that_takes_long
+
+        return library_that_takes_long.double(x)
+
+    assert judge(mine, seconds=0.2).status == RIGHT
+
+    (tmp_path / "library_without_end.py").write_text("while True:\n    pass\n")
+
+    def never(x):
+        import library_without_end
+
+        return library_without_end
+
+    monkeypatch.setattr(timelimit, "IMPORTS", 0.2)
+    monkeypatch.setattr(timelimit, "GRACE", 0.2)
+    message = judge(never, seconds=0.1).message
+    assert "could not be stopped, so it runs on" in message
+    assert "what you have done is kept" in message
+    assert "library_without_end" in sys.modules
+    monkeypatch.undo()
+    for thread, frame in sys._current_frames().items():  # end it for good
+        if frame.f_globals.get("__name__") == "library_without_end":
+            frame.f_globals["__builtins__"] = {}
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+            assert ended([thread])
+
+
+def test_a_limit_that_falls_into_the_import_of_torch_leaves_it_whole():
+    program = textwrap.dedent(
+        """
+        import sys
+        import glassformer.exercises as ours
+
+        def slopes(n_heads):
+            import torch
+            n = 1 << (n_heads.bit_length() - 1)
+            i = torch.cat([2 * torch.arange(1, n + 1), 2 * torch.arange(1, n_heads - n + 1) - 1])
+            return 2.0 ** (-4 * i.double() / n)
+
+        assert "torch" not in sys.modules
+        assert ours.check("positions.alibi_slopes", slopes, seconds=0.3) is slopes
+        import torch
+        assert torch.zeros(1).item() == 0
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_where_there_are_no_threads_it_runs_all_the_same(monkeypatch):
     def refuse(*args):
         raise RuntimeError("can't start new thread")
@@ -424,11 +579,23 @@ def test_functions_of_many_kinds_are_called():
 # Results
 
 
+def quietly(make, *args):
+    """A tensor of a kind that PyTorch warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(*args)
+
+
 @pytest.mark.parametrize(
     ("result", "says"),
     [
-        ([[2, 4, 6], [8, 10, 12]], "f(x) should be an array; yours is a list. Wrap it: np.array(...)."),
-        ((2, 4), "yours is a tuple. Wrap it"),
+        (
+            [[2, 4, 6], [8, 10, 13]],
+            "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is [[2, 4, 6], [8, 10, 13]].",
+        ),
+        ([[2, 4, 6], [8, 10]], "is a list whose rows differ in length"),
+        ([["2", "4"]], "f(x) should be an array; yours is a list, [['2', '4']]"),
+        ((2, 4), "should have shape (T, D) = (2, 3); yours has shape (2,)"),
         ("abc", "yours is a str, 'abc'"),
         (b"abc", "yours is a bytes"),
         ({"a": 1}, "yours is a dict"),
@@ -452,6 +619,18 @@ def test_functions_of_many_kinds_are_called():
         (np.array([[2, 4, 6], [-np.inf, 1, 1]]), "holds -inf at [t=1, d=0]"),
         (X.astype(int), "Yours are int64, which cuts off the fractions"),
         (X > 2, "Yours are bool, which cuts off the fractions"),
+        (torch.empty(2, 3, device="meta"), "f(x) is a tensor on the device meta"),
+        (torch.tensor(X).to(torch.float8_e4m3fn), "f(x) is torch.float8_e4m3fn: too coarse"),
+        (
+            quietly(torch.quantize_per_tensor, torch.tensor(X).float(), 1.0, 0, torch.qint8),
+            "f(x) is torch.qint8: too coarse",
+        ),
+        (quietly(torch.nested.nested_tensor, [torch.ones(2), torch.ones(3)]), "f(x) is a nested tensor"),
+        (
+            torch.tensor(X).to_sparse(),
+            "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is [[1, 2, 3], [4, 5, 6]]",
+        ),
+        (Fraction(1, 2), "yours has shape ()"),
         (np.ma.masked_array(X, X > 2), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:20],
@@ -485,6 +664,8 @@ def test_generators_and_coroutines():
         torch.tensor(2 * X),
         torch.tensor(2 * X, dtype=torch.float32),
         torch.tensor(2 * X, requires_grad=True),
+        torch.tensor(2 * X).to_sparse(),
+        torch.tensor(2 * X).to(torch.complex128).conj().real,
     ],
     ids=lambda value: f"{type(value).__name__}-{value.dtype}",
 )
@@ -559,6 +740,99 @@ def test_an_enormous_result_is_neither_copied_nor_printed():
 
 
 # Side effects
+
+
+def change_everything(x):
+    """Everything that a function can change around itself, and is put back."""
+    np.sin = np.cos
+    np.random.set_bit_generator(np.random.PCG64(1))
+    builtins.sum = max
+    torch.exp = torch.sin
+    torch.set_default_dtype(torch.float64)
+    warnings.simplefilter("ignore")
+    warnings.showwarning = print
+    os.chdir(tempfile.gettempdir())
+    os.environ["ODD"] = "1"
+    os.environ.pop("HOME", None)
+    sys.stdout = io.StringIO()
+    sys.path.append("odd")
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    sys.modules.pop("textwrap")
+    np.seterr(all="raise")
+    np.set_printoptions(precision=1)
+    return 3 * x if gc.isenabled() and (gc.disable() or True) else 0 * x
+
+
+def session():
+    return (
+        np.sin, np.random.get_bit_generator(), np.random.get_state()[1].tolist(), builtins.sum, torch.exp,
+        torch.get_default_dtype(), list(warnings.filters), warnings.showwarning, os.getcwd(), dict(os.environ),
+        sys.stdout, list(sys.path), sys.getrecursionlimit(), sys.modules["textwrap"], np.geterr(),
+        np.get_printoptions(), gc.isenabled(),
+    )  # fmt: skip
+
+
+def test_the_session_is_as_it_was_and_what_was_changed_is_told():
+    before = session()
+    outcome = judge(change_everything)
+    for was, now in zip(before, session(), strict=True):
+        assert was == now
+    assert outcome.status == WRONG
+    assert outcome.aside == [
+        "Your function changed `sum`, `np.sin`, `torch.exp`, the working directory, …, which are as before again."
+    ]
+    assert "raised" not in outcome.message
+    assert judge(double).status == RIGHT
+
+
+def test_the_session_is_as_it_was_after_an_endless_loop(time_is_up_once):
+    threads, before = [], np.sin
+    time_is_up_once(threads)
+
+    def mine(x):
+        np.sin = np.cos
+        loop(threads)
+
+    assert judge(mine).aside == ["Your function changed `np.sin`, which is as before again."]
+    assert np.sin is before
+
+
+def test_a_right_function_is_not_told_of_what_it_changed():
+    def mine(x):
+        torch.set_default_dtype(torch.float64)
+        return 2 * torch.tensor(x)
+
+    outcome = judge(mine)
+    assert (outcome.status, list(outcome.aside)) == (RIGHT, [])
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_function_of_numpy_that_the_notebook_replaced_is_told(monkeypatch, shown):
+    monkeypatch.setattr(np, "multiply", np.add)
+    monkeypatch.setattr(math, "pi", 3)
+    outcome = judge(lambda x: np.multiply(x, 2))
+    assert outcome.aside == [
+        "In this notebook `np.multiply`, `math.pi` are not the library's own any more: restart it."
+    ]
+    assert judge(double).aside == []
+    check("positions.alibi_window", lambda slope: 1)
+    assert "`math.pi`" in shown[0].lines[1][1]
+
+
+def test_the_first_to_import_torch_leaves_its_default_dtype():
+    program = textwrap.dedent(
+        """
+        import sys
+        from glassformer.exercises.surroundings import as_it_was
+        with as_it_was() as changed:
+            import torch
+            torch.set_default_dtype(torch.float64)
+        assert torch.get_default_dtype() == torch.float32
+        assert changed == ["the default dtype of torch"]
+        """
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_what_the_learner_prints_is_left(capsys):

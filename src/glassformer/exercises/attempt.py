@@ -1,19 +1,17 @@
 """Put an exercise's checks to the learner's function, whatever that function does."""
 
-import contextlib
 import copy
 import inspect
-import random
-import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .exercise import Exercise, Step
-from .expect import Wrong, as_numbers, is_tensor
+from .expect import Wrong, gather_remarks, in_numpy
+from .surroundings import as_it_was, replaced, untouched_randomness
 from .timelimit import OutOfTime, Stop, call_within
 
 RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupted"
@@ -21,20 +19,26 @@ RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupte
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt went: one of the four words above, how many checks passed, what to tell the learner."""
+    """How an attempt went: one of the four words above, how many checks passed, what to tell the learner.
+
+    `aside` has sentences that are worth saying beside the verdict, which they do not decide.
+    """
 
     status: str
     passed: int
     message: str = ""
+    aside: Sequence[str] = ()
 
 
+@untouched_randomness()
 def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
     """Run the checks in order until one fails. Raises nothing that `function` could cause."""
-    learner = _Learner(function)
+    learner = _Learner(function, exercise.parts)
     passed: list[str] = []
     failed: list[tuple[Step, Wrong]] = []
 
     def run() -> Outcome:
+        said = gather_remarks()
         for check in exercise.checks:
             for step in check.steps:
                 try:
@@ -49,41 +53,88 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
                 except BaseException as error:  # sys.exit() and KeyboardInterrupt too: the notebook runs on
                     return Outcome(WRONG, len(passed), _raised(error))
             passed.append(check.title)
-        return Outcome(RIGHT, len(passed))
+        return Outcome(RIGHT, len(passed), aside=said)
 
-    with _untouched_randomness():
-        try:
+    before, changed = replaced(), []
+    try:
+        with as_it_was() as changed:
             outcome = call_within(seconds, run)
-            named = failed and call_within(seconds, lambda: recognised(exercise, *failed[0]))
-            return replace(outcome, message=f"{failed[0][1].message} {named}") if named else outcome
-        except OutOfTime as late:
-            if failed:  # the verdict stands; only a name for the mistake was not found in time
-                return Outcome(WRONG, len(passed), str(failed[0][1]))
-            what = (
-                "and was stopped. Is there a loop whose condition never becomes false?"
-                if late.stopped
-                else "and could not be stopped, so it runs on. Restart the kernel if that slows it down."
-            )
-            return Outcome(WRONG, len(passed), f"your function was still running after {seconds:g} s {what}")
-        except KeyboardInterrupt:
-            return Outcome(INTERRUPTED, len(passed), "you interrupted it; nothing was decided.")
+        if failed:
+            with as_it_was():
+                named = call_within(seconds, lambda: recognised(exercise, *failed[0], learner))
+            outcome = replace(outcome, message=f"{failed[0][1].message} {named}") if named else outcome
+    except OutOfTime as late:
+        # Where there is a verdict it stands; only a name for the mistake was not found in time.
+        message = str(failed[0][1]) if failed else _too_long(seconds, late.stopped)
+        outcome = Outcome(WRONG, len(passed), message)
+    except KeyboardInterrupt:
+        return Outcome(INTERRUPTED, len(passed), "you interrupted it; nothing was decided.")
+    return replace(outcome, aside=_altered(before, changed)) if outcome.status == WRONG else outcome
 
 
-def recognised(exercise: Exercise, step: Step, wrong: Wrong) -> str:
-    """What is to be said of the first classic mistake that fails this step in the same way, or nothing.
+def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "_Learner") -> str:
+    """What is to be said of the classic mistake that fails this step in the same way, or nothing.
 
     A mistake is put to the very step that the learner failed. One that passes it, since on these arguments
-    it gives what is right, can never be named.
+    it gives what is right, can never be named. Where several fail alike, other steps decide between them; what
+    these leave open, the order of the mistakes does.
     """
-    for mistake in exercise.mistakes:
-        try:
-            step(_Learner(mistake.function))
-        except Wrong as same:
-            if wrong.like(same):
-                return mistake.says
-        except Exception:  # it cannot be put to this step: it is not the one
-            continue
-    return ""
+    failures = [(one, _failure(exercise, step, one.function)) for one in exercise.mistakes]
+    alike = [one for one, failure in failures if failure and wrong.like(failure)]
+    others = (other for check in exercise.checks for other in check.steps if other is not step)
+    while len({one.says for one in alike}) > 1 and (other := next(others, None)):
+        theirs = _failure(exercise, other, learner)
+        alike = [
+            one for one in alike if _fail_alike(theirs, _failure(exercise, other, one.function))
+        ] or alike
+    return alike[0].says if alike else ""
+
+
+def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None:
+    """How a function fails a step; None if it passes. What cannot be put to a step has failed in no known way."""
+    try:
+        step(function if isinstance(function, _Learner) else _Learner(function, exercise.parts))
+    except Wrong as wrong:
+        return wrong
+    except Stop:
+        raise
+    except BaseException:
+        return Wrong("it raised")
+    return None
+
+
+def _fail_alike(one: Wrong | None, other: Wrong | None) -> bool:
+    return one.like(other) if one and other else one is other
+
+
+def _too_long(seconds: float, stopped: bool) -> str:
+    what = (
+        "and was stopped. Is there a loop whose condition never becomes false?"
+        if stopped
+        else "and could not be stopped, so it runs on. Restart the kernel if that slows it down: what you have "
+        "done is kept."
+    )
+    return f"your function was still running after {seconds:g} s {what}"
+
+
+def _altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
+    """What an answer that is wrong found or left altered in the session, and may be wrong because of."""
+    said = []
+    if before:
+        said.append(
+            f"In this notebook {_listed(before)} {_is(before)} not the library's own any more: restart it."
+        )
+    if changed:
+        said.append(f"Your function changed {_listed(changed)}, which {_is(changed)} as before again.")
+    return said
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 class _NotAttempted(Exception):  # noqa: N818 - the learner has made no error
@@ -93,17 +144,18 @@ class _NotAttempted(Exception):  # noqa: N818 - the learner has made no error
 class _Learner:
     """The learner's function as the checks call it: fresh copies in, nothing changed in place."""
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable, parts: Sequence[str] = ()) -> None:
         self.function = function
+        self.parts = parts
         self.called = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         first, self.called = not self.called, True
         given_args, given_kwargs = copy.deepcopy((args, kwargs))
         try:
-            result = self.function(*given_args, **given_kwargs)
-        except NotImplementedError:
-            if first:
+            result = _call(self.function, given_args, given_kwargs)
+        except NotImplementedError as error:
+            if first and _is_stub(error):
                 raise _NotAttempted("Your function raises NotImplementedError.") from None
             raise
         if result is None or result is Ellipsis or result is NotImplemented:
@@ -116,7 +168,7 @@ class _Learner:
         for name, value in before.items():
             if not _same(value, after[name]):
                 raise Wrong(f"your function changed its argument `{name}` in place. Work on a copy.")
-        return _in_numpy(result)
+        return in_numpy(result, self.parts)
 
     def _by_name(self, args: tuple, kwargs: dict) -> dict[str, Any]:
         try:
@@ -125,11 +177,9 @@ class _Learner:
             return {**{f"number {i + 1}": value for i, value in enumerate(args)}, **kwargs}
 
 
-def _in_numpy(result: Any) -> Any:
-    """Torch tensors as NumPy arrays, so that a check need not know which of the two the learner used."""
-    if isinstance(result, tuple):
-        return tuple(_in_numpy(part) for part in result)
-    return as_numbers(result, "what you returned") if is_tensor(result) else result
+def _call(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """The learner's frames are those below this one."""
+    return function(*args, **kwargs)
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -142,34 +192,37 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _raised(error: BaseException) -> str:
-    """The last line of the error's traceback, and the learner's line that it came from."""
-    said = traceback.format_exception_only(error)[-1].strip()
-    said = said if len(said) <= 300 else said[:300] + " …"
-    # The learner's frames follow our call of their function; their line is the last one in their own file,
-    # since below it may lie NumPy's. No such call means that a check stumbled over what they returned.
-    frames = traceback.extract_tb(error.__traceback__)
-    calls = [i for i, frame in enumerate(frames) if frame.filename == __file__ and frame.name == "__call__"]
-    if not calls:
-        return f"what your function returned could not be checked: {said}"
-    below = frames[calls[-1] + 1 :]
+    """What the error says, its notes too, and the learner's line that it came from."""
+    told = traceback.TracebackException.from_exception(error)
+    notes, told.__notes__ = told.__notes__, None
+    said = [list(told.format_exception_only())[-1].strip()]
+    said += [str(note) for note in notes or ()][:3]
+    words = " · ".join(text if len(text) <= 300 else text[:300] + " …" for text in said)
+    below = _below(error)
+    if below is None:
+        return f"what your function returned could not be checked: {words}"
     own = [frame for frame in below if frame.filename == below[0].filename]
     if not own:
-        return f"your function raised {said}"
+        return f"your function raised {words}"
     line = (own[-1].line or "").strip()
     quoted = f": `{line[:80]}`" if line else ""
-    return f"your function raised {said} (line {own[-1].lineno}{quoted})"
+    return f"your function raised {words} (line {own[-1].lineno}{quoted})"
 
 
-@contextlib.contextmanager
-def _untouched_randomness() -> Iterator[None]:
-    """Leave every global random state as it was, so that a learner's `np.random.seed(0)` stays theirs."""
-    torch = sys.modules.get("torch")
-    python, numpy = random.getstate(), np.random.get_state()
-    torch_state = torch.random.get_rng_state() if torch else None
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        if torch:
-            torch.random.set_rng_state(torch_state)
+def _below(error: BaseException) -> list[traceback.FrameSummary] | None:
+    """The frames from the learner's function on: theirs, and below these NumPy's. None if it was not running.
+
+    Their line is the last one in their own file. No call of their function means that a check stumbled over what
+    they returned.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    calls = [
+        i for i, frame in enumerate(frames) if (frame.filename, frame.name) == (__file__, _call.__name__)
+    ]
+    return list(frames[calls[-1] + 1 :]) if calls else None
+
+
+def _is_stub(error: NotImplementedError) -> bool:
+    """Whether the function itself says so; not a library that it calls, nor a notebook without `input`."""
+    below = _below(error)
+    return type(error) is NotImplementedError and bool(below) and below[-1].filename == below[0].filename

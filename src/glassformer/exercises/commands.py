@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import itertools
+from numbers import Real
 from typing import Any
 
 from IPython.display import display
@@ -28,7 +29,7 @@ def exercises() -> list[Exercise]:
     return [find(name) for name in catalogue()]
 
 
-def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
+def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
     """Check your function for the exercise `name`, show the verdict, and hand back a function that works.
 
     The checks run in teaching order and stop at the first that fails. Whatever your function does (raise,
@@ -40,19 +41,25 @@ def check(name: Any, function: Any, *, seconds: float = SECONDS) -> Any:
         function: yours, without parentheses: ``check("positions.sinusoidal", sinusoidal)``.
         seconds: how long all checks together may take.
     """
-    if _prose(name) is None:
+    prose = _prose(name)
+    if prose is None:
         _show(_unknown(name))
         return function
+    name = prose.name
     exercise = find(name)
     try:
+        limit = _limit(seconds)
+        if limit is None:
+            _show(_no_limit(exercise, seconds))
+            return exercise.reference
         if not callable(function):
             _show(_not_a_function(exercise, function))
             return exercise.reference
-        outcome = attempt(exercise, function, seconds)
+        outcome = attempt(exercise, function, limit)
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(name, "done" if outcome.status == RIGHT else "tried")
         if outcome.status == RIGHT:
-            _accepted[name] = function, seconds
+            _accepted[name] = function, limit
         _show(_verdict(exercise, outcome))
         return function if outcome.status == RIGHT else exercise.reference
     except KeyboardInterrupt:
@@ -67,7 +74,7 @@ def hint(name: Any) -> None:
     prose = _prose(name)
     if prose is None:
         return _show(_unknown(name))
-    total = len(prose.hints)
+    name, total = prose.name, len(prose.hints)
     number = min(_hints_given.get(name, 0), total - 1)
     _hints_given[name] = number + 1
     after = f'That was the last one. `reveal("{name}")` shows the answer.' if number + 1 == total else ""
@@ -77,9 +84,10 @@ def hint(name: Any) -> None:
 
 def reveal(name: Any) -> None:
     """Show the book's own answer: its source, and one line on why it works. `progress` remembers."""
-    if _prose(name) is None:
+    prose = _prose(name)
+    if prose is None:
         return _show(_unknown(name))
-    exercise = find(name)
+    name, exercise = prose.name, find(prose.name)
     sources = [inspect.getsource(part) for part in (exercise.reference, *exercise.built_on)]
     _record.mark(name, "revealed")
     return _show(Panel(f"`{name}`: the book's answer", [("", exercise.prose.why)], code="\n\n".join(sources)))
@@ -133,9 +141,10 @@ def keep(function: Any, *, replace: bool = False) -> None:
 
 def mine(name: Any) -> Any:
     """Your own function for the exercise `name`, from ``my_transformer.py``; the book's where you have none."""
-    if _prose(name) is None:
+    prose = _prose(name)
+    if prose is None:
         return _show(_unknown(name))
-    exercise = find(name)
+    exercise = find(prose.name)
     function, whose = _own(exercise)
     _show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
     return function
@@ -203,7 +212,7 @@ def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
 
 def _prose(name: Any) -> Prose | None:
     """What the exercise of that name says, if there is one."""
-    return catalogue().get(name) if type(name) is str else None
+    return catalogue().get(str.__str__(name)) if isinstance(name, str) else None
 
 
 def _state(flags: dict[str, bool]) -> str:
@@ -225,9 +234,13 @@ def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
     titles = [check.title for check in exercise.checks]
     lines = [("✓", title) for title in titles[: outcome.passed]]
     if outcome.status == RIGHT:
-        return Panel(f"`{name}`: right, all {total} checks pass", [*lines, ("", prose.why)], mood="good")
+        lines += [("", sentence) for sentence in (prose.why, *outcome.aside)]
+        return Panel(f"`{name}`: right, all {total} checks pass", lines, mood="good")
     lines.append(("✗", f"{titles[outcome.passed]}: {outcome.message}"))
-    lines += [("·", f"{title} (not reached)") for title in titles[outcome.passed + 1 :]]
+    lines += [("", sentence) for sentence in outcome.aside]
+    left = total - outcome.passed - 1
+    if left:
+        lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
     lines += _foundations(prose)
     lines.append(("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"))
     return Panel(f"`{name}`: not yet, {outcome.passed} of {total} checks pass", lines, mood="bad")
@@ -238,6 +251,7 @@ def _ask(name: str) -> str:
 
 
 def _unknown(name: Any) -> Panel:
+    name = str.__str__(name) if isinstance(name, str) else name
     close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
     close = close or list(catalogue())
     listed = ", ".join(f'`"{other}"`' for other in close)
@@ -249,6 +263,22 @@ def _not_a_function(exercise: Exercise, value: Any) -> Panel:
     return Panel(
         f"`{exercise.name}`: expected your function, got {describe(value)}",
         [("", "Pass the function itself, by its name, without parentheses after it.")],
+        mood="bad",
+    )
+
+
+def _limit(seconds: Any) -> float | None:
+    """So many seconds, if that is a number above 0."""
+    if not isinstance(seconds, Real) or isinstance(seconds, bool):
+        return None
+    limit = float(seconds)
+    return limit if limit > 0 else None
+
+
+def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
+    return Panel(
+        f"`{exercise.name}`: `seconds` should be a number above 0, got {describe(seconds)}",
+        [("", "It says how long all checks together may take; leave it out for the usual limit.")],
         mood="bad",
     )
 

@@ -1,22 +1,32 @@
 """The words of a verdict: compare what the learner returned with what is right, say what differs and where.
 
 Each function returns quietly or raises `Wrong`, whose message is what the learner reads. Values may arrive as
-NumPy arrays or torch tensors, since readers build in both.
+NumPy arrays, torch tensors, numbers, or lists of any of these, since readers build in all of them.
 """
 
+import contextlib
 import inspect
 import re
 import reprlib
+import sys
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from decimal import Decimal
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 
-# How far a right answer may be from ours, relative to the largest number in it. Formulas that are equal on
-# paper differ by 1e-13 in float64 at the sizes used here.
-TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
+# How far a right answer may be from ours, relative to the largest number in it. Formulas that are equal on paper
+# differ by 1e-13 in float64 at the sizes used here, and by 1e-7 where anything in them is float32, whatever the
+# dtype of the result. Both are right; of the second the learner is told. A wrong one is off by 1e-4 and more:
+# that is what a check's arguments are chosen for.
+DOUBLE, SINGLE = 1e-10, 1e-6
 
 SHOW_UP_TO = 8  # numbers printed in full; of a larger array, the first that differs
+DEEPEST = 8  # levels of lists inside lists
+
+_remarks: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
@@ -42,6 +52,20 @@ class Wrong(Exception):  # noqa: N818 - it says what it means: raise Wrong("row 
         return bool(self.what) and self.what == other.what and _alike(self.got, other.got)
 
 
+def gather_remarks() -> list[str]:
+    """A list in which from now on, in this thread, each remark on values that are right will stand, once."""
+    said: list[str] = []
+    _remarks.set(said)
+    return said
+
+
+def remark(sentence: str) -> None:
+    """Say this to the learner, whose answer may be right all the same."""
+    said = _remarks.get()
+    if said is not None and sentence not in said:
+        said.append(sentence)
+
+
 def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "", axes: str = "") -> None:
     """`got` equals `want`: same shape, same kind of number, every value as close as arithmetic allows.
 
@@ -61,15 +85,21 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     expect_shape(got, want.shape, what, axes=axes)
     if want.dtype.kind == "b" and got.dtype.kind != "b":
         raise Wrong(f"{what} should be True or False; yours is {show(got)}.", what=what, got=got)
-    if want.dtype.kind in "iu" and got.dtype.kind not in "iu":
-        said = f"{what} should be a whole number (int); yours is {got.dtype} {show(got)}."
-        raise Wrong(said, what=what, got=got)
+    if want.dtype.kind in "iu" and got.dtype.kind == "b":
+        raise Wrong(f"{what} should be a whole number (int); yours is bool {show(got)}.", what=what, got=got)
     _expect_real(got, what, axes)
-    if _equal(got, want):
-        return
-    if got.dtype.kind in "iub" and want.dtype.kind == "f":
-        advice = f"Yours are {got.dtype}, which cuts off the fractions: compute in float64."
-    raise Wrong(_difference(got, want, what, being, axes), advice=advice, what=what, got=got)
+    off = _off(got, want)
+    if off > (SINGLE if want.dtype.kind == "f" else 0):
+        if got.dtype.kind in "iub" and want.dtype.kind == "f" and (want.ndim or want % 1):
+            advice = f"Yours are {got.dtype}, which cuts off the fractions: compute in float64."
+        raise Wrong(_difference(got, want, what, being, axes), advice=advice, what=what, got=got)
+    if off > DOUBLE:
+        remark(
+            "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded)."
+        )
+    if want.dtype.kind in "iu" and got.dtype.kind == "f":
+        number, whole = ("numbers", "Add `.astype(int)`") if want.ndim else ("number", "Make it an `int(…)`")
+        raise Wrong(f"{what}: the right {number}, but {got.dtype}. {whole}.", what=what, got=got)
 
 
 def expect_row(got: Any, row: int, want: Any, what: str, *, axes: str = "", **said: str) -> None:
@@ -86,6 +116,8 @@ def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "")
     got = as_numbers(got, what)
     if got.shape == shape:
         return
+    if not shape:
+        raise Wrong(f"{what} should be a single number; yours has shape {got.shape}.", what=what, got=got)
     letters = axes.split()
     named = f"({', '.join(letters)}) = " if letters and len(letters) == len(shape) else ""
     turned = " It looks transposed." if len(shape) > 1 and got.shape == shape[::-1] else ""
@@ -94,13 +126,18 @@ def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "")
 
 
 def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
-    """`got` is a tuple (or list) with one entry for each of `parts`; returns it as a tuple."""
-    if not isinstance(got, tuple | list) or len(got) != len(parts):
+    """`got` has one entry for each of `parts`: a tuple, a list, or an array of as many rows. As a tuple."""
+    several = isinstance(got, tuple | list) or (isinstance(got, np.ndarray) and got.ndim > 0)
+    if not several or len(got) != len(parts):
         count = f" with {len(got)} entries" if isinstance(got, tuple | list) else ""
         raise Wrong(
             f"your function should return {len(parts)} things, ({', '.join(parts)}); "
             f"yours returned {describe(got)}{count}."
         )
+    if (
+        isinstance(got, np.ndarray) and got.dtype.kind == "f"
+    ):  # one dtype for all: a whole number had to be a float
+        return tuple(int(one) if one.ndim == 0 and one.is_integer() else one for one in got)
     return tuple(got)
 
 
@@ -127,24 +164,15 @@ def expect_error(
 
 
 def as_numbers(value: Any, what: str, *, like: np.ndarray | None = None) -> np.ndarray:
-    """`value` as a NumPy array of numbers or truth values, or `Wrong` in words. Copies nothing."""
-    if is_tensor(value):
-        value = value.detach().cpu()
-        if str(value.dtype) in ("torch.bfloat16", "torch.float16"):
-            raise Wrong(f"{what} is {value.dtype}: too coarse to compare. Compute in float32 or float64.")
-        value = value.numpy()
-    scalar = like is not None and like.ndim == 0
-    if isinstance(value, list | tuple | range):
-        kind = type(value).__name__
-        if scalar:
-            raise Wrong(f"{what} should be a single number; yours is {describe(value)}.")
-        raise Wrong(f"{what} should be an array; yours is a {kind}. Wrap it: np.array(...).")
-    if not isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
-        kind = "a single number" if scalar else "an array"
-        if like is not None and like.dtype.kind == "b" and scalar:
-            kind = "True or False"
+    """`value` as a NumPy array of numbers or truth values, or `Wrong` in words. Copies no array."""
+    array = _array(value, what, DEEPEST)
+    if array is None:
+        kind = "an array"
+        if like is not None and like.ndim == 0:
+            kind = "True or False" if like.dtype.kind == "b" else "a single number"
         raise Wrong(f"{what} should be {kind}; yours is {describe(value)}.")
-    array = np.asarray(value)
+    if array.dtype.kind == "O" and isinstance(value, int):
+        raise Wrong(f"{what} should be smaller: your whole number does not fit into 64 bits.")
     if array.dtype.kind not in "biuf":
         advice = {
             "c": "Complex numbers are a fine way to rotate; take .real (and .imag) before you return.",
@@ -152,6 +180,65 @@ def as_numbers(value: Any, what: str, *, like: np.ndarray | None = None) -> np.n
         }.get(array.dtype.kind, "It should hold numbers.")
         raise Wrong(f"{what} has dtype {array.dtype}. {advice}")
     return array
+
+
+def in_numpy(value: Any, parts: Sequence[str] = ()) -> Any:
+    """A learner's result as an array, or where it has parts as a tuple of arrays, so that a check need not ask.
+
+    What is no number stays as it is: whichever check looks at it will say so.
+    """
+    if parts and isinstance(value, tuple | list):
+        return tuple(map(in_numpy, value)) if len(value) == len(parts) else value
+    with contextlib.suppress(Wrong):
+        array = _array(value, "", DEEPEST)
+        return value if array is None else array
+    return tuple(map(in_numpy, value)) if isinstance(value, tuple) else value
+
+
+def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
+    """Numbers, however they are wrapped, as an array; None where something in it is no number."""
+    if is_tensor(value):
+        return _of_tensor(value, what)
+    if isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
+        return np.asarray(value)
+    if isinstance(value, Rational | Decimal):
+        return np.asarray(float(value))
+    if isinstance(value, range) or (
+        isinstance(value, list | tuple) and all(type(one) in (bool, int, float) for one in value)
+    ):
+        return np.asarray(value)
+    if isinstance(value, list | tuple):
+        rows = []
+        for one in value:
+            row = _array(one, what, deep - 1) if deep else None
+            if row is None:
+                return None
+            rows.append(row)
+        if len({row.shape for row in rows}) > 1:
+            raise Wrong(f"{what} is a {type(value).__name__} whose rows differ in length.")
+        return np.stack(rows)
+    if hasattr(type(value), "__array__"):
+        with contextlib.suppress(Exception):
+            return np.asarray(value)
+    return None
+
+
+def _of_tensor(value: Any, what: str) -> np.ndarray:
+    """A tensor of any device and layout as an array, or `Wrong` where it has no numbers to show."""
+    try:
+        if value.is_meta:
+            raise Wrong(f"{what} is a tensor on the device meta, which has a shape and no numbers.")
+        if value.is_nested:
+            raise Wrong(f"{what} is a nested tensor: make one tensor of it, with a row for each row.")
+        if value.is_quantized or (value.dtype.is_floating_point and value.dtype.itemsize < 4):
+            raise Wrong(f"{what} is {value.dtype}: too coarse to compare. Compute in float32 or float64.")
+        return value.detach().cpu().to_dense().resolve_conj().resolve_neg().numpy()
+    except Wrong:
+        raise
+    except Exception as error:
+        raise Wrong(
+            f"{what} is a tensor that NumPy cannot read ({type(error).__name__}). Return an ordinary one."
+        ) from error
 
 
 def describe(value: Any) -> str:
@@ -168,8 +255,12 @@ def describe(value: Any) -> str:
         return "a coroutine (an `async def` function; write `def`)"
     if callable(value):
         return f"a function ({_short.repr(getattr(value, '__name__', type(value).__name__))})"
-    article = "an" if type(value).__name__[0] in "aeiou" else "a"
-    return f"{article} {type(value).__name__}, {_short.repr(value)}"
+    kind = type(value).__name__
+    named = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    try:
+        return f"{named}, {_short.repr(value)}"
+    except Exception:  # a whole number of more digits than Python is willing to print
+        return f"{named} that cannot be printed"
 
 
 def show(value: Any, digits: int = 4) -> str:
@@ -198,7 +289,7 @@ def _difference(got: np.ndarray, want: np.ndarray, what: str, being: str, axes: 
     if got.size <= SHOW_UP_TO:
         return f"{what} should be {being + ', ' if being else ''}{_pair(want, got)}."
     subject = f"{what} should be {being}" if being else what
-    differs = ~np.isclose(got, want, rtol=0, atol=_tolerance(got, want))
+    differs = _distance(got, want) > SINGLE * _scale(want)
     first = tuple(int(i) for i in np.argwhere(differs)[0])
     if not got.any():
         return f"{what} should not be zero everywhere: {place(first, axes)} should be {show(want[first])}."
@@ -217,7 +308,7 @@ def _pair(want: Any, got: Any) -> str:
 def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
     if got.dtype.kind != "f":
         return
-    if got.dtype not in TOLERANCE and got.dtype.itemsize < 4:
+    if got.dtype.itemsize < 4:
         raise Wrong(f"{what} is {got.dtype}: too coarse to compare. Compute in float32 or float64.")
     bad = ~np.isfinite(got)
     if bad.any():
@@ -237,15 +328,25 @@ def _alike(one: Any, other: Any) -> bool:
     return one.shape == other.shape and _equal(one, other)
 
 
-def _equal(got: np.ndarray, want: np.ndarray) -> bool:
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return _off(one, other) <= SINGLE
+
+
+def _off(got: np.ndarray, want: np.ndarray) -> float:
+    """How far they are apart at most, relative to the largest number in `want`; whole numbers exactly."""
     if want.dtype.kind in "iub" and got.dtype.kind in "iub":
-        return bool((got == want).all())
-    return bool(np.allclose(got, want, rtol=0, atol=_tolerance(got, want)))
+        return float((got != want).any())
+    return float(_distance(got, want).max(initial=0.0)) / _scale(want)
 
 
-def _tolerance(got: np.ndarray, want: np.ndarray) -> float:
-    largest = float(np.abs(want.astype(np.float64)).max(initial=1.0))
-    return TOLERANCE.get(got.dtype, TOLERANCE[np.dtype(np.float64)]) * largest
+def _distance(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        apart = np.abs(got.astype(np.float64) - want.astype(np.float64))
+    return np.where(np.isnan(apart), np.inf, apart)
+
+
+def _scale(want: np.ndarray) -> float:
+    return float(np.abs(want.astype(np.float64)).max(initial=1.0))
 
 
 def _number(number: Any, digits: int) -> str:
@@ -260,4 +361,5 @@ def _zeros(row: np.ndarray) -> str:
 
 def is_tensor(value: Any) -> bool:
     """Whether this is a torch tensor. Asks without importing torch."""
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and issubclass(type(value), kind)

@@ -16,6 +16,7 @@ from typing import Any
 STACK_BYTES = 64 * 2**20
 
 GRACE = 1.0  # seconds in which a function that is out of time may be stopped
+IMPORTS = 120.0  # seconds that imports may take besides: importing PyTorch for the first time takes many
 
 
 class OutOfTime(Exception):  # noqa: N818 - an event, not a fault of ours
@@ -37,6 +38,9 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
     was typed into a notebook. So `work` runs in a thread, and when time is up `Stop` is raised inside it.
     `work` must let `Stop` pass, and raise nothing else.
 
+    While a module is being imported, the clock stands still and nothing is raised: a library that was stopped
+    half-way, such as PyTorch, is not imported again by a second try, and may take the kernel down with it.
+
     Python delivers that exception between two of its own instructions. A call into compiled code that does
     not come back (one huge matrix product, a long `sleep`) cannot be ended from outside without ending the
     kernel. Then the thread is left to itself, and ``OutOfTime.stopped`` is False; it does not keep Python
@@ -55,12 +59,18 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
         thread = _start(body)
     except RuntimeError:  # no threads here (Python compiled for the browser): run without a limit
         return work()
-    deadline = time.monotonic() + seconds
+    left, imports, then = seconds, IMPORTS, time.monotonic()
     try:
-        while time.monotonic() < deadline:
+        while left > 0:
             # Short waits: on Windows one long wait could not be interrupted by the user.
             with contextlib.suppress(queue.Empty):
                 return outcome.get(timeout=0.05)
+            now = time.monotonic()
+            if imports > 0 and _importing(thread):
+                imports -= now - then
+            else:
+                left -= now - then
+            then = now
     except KeyboardInterrupt:
         _stop(thread)
         raise
@@ -96,8 +106,20 @@ def _stop(thread: int) -> bool:
     again.__init__ = staticmethod(functools.partial(send, thread, again))
     deadline = time.monotonic() + GRACE
     while time.monotonic() < deadline:
-        send(thread, again)
+        if not _importing(thread):
+            send(thread, again)
         if thread not in sys._current_frames():
             return True
         time.sleep(0.01)
+    return False
+
+
+def _importing(thread: int) -> bool:
+    """Whether the thread is running a module for the first time; not whether it looks one up."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_load_unlocked" and code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
     return False

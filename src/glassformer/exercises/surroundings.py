@@ -1,0 +1,144 @@
+"""The session around a learner's function: whatever the function changes in it is put back, and can be told."""
+
+import contextlib
+import gc
+import math
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# The modules whose functions are looked after: those that an answer computes with.
+MODULES = (
+    "builtins", "math", "cmath", "random", "numpy", "numpy.linalg", "numpy.random", "torch", "torch.nn.functional",
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def as_it_was() -> Iterator[list[str]]:
+    """Inside, a function may change what it likes; afterwards the session is as before.
+
+    The list then says what had been changed, in a learner's words: "`np.sin`", "the working directory". What is
+    warned of is put back without a word, since to change that is no mistake.
+    """
+    states = [(state, _seen(state)) for state in STATES]
+    functions = {name: _functions(sys.modules[name]) for name in MODULES if name in sys.modules}
+    modules = dict(sys.modules)
+    changed: list[str] = []
+    with warnings.catch_warnings(), np.errstate(), np.printoptions():
+        try:
+            yield changed
+        finally:
+            for name, before in functions.items():
+                changed += _put_functions(modules[name], before)
+            sys.modules.update(modules)
+            for state, was in states:
+                if not _same(was, _seen(state)):
+                    changed.append(state.name)
+                    with contextlib.suppress(Exception):
+                        state.put(was)
+
+
+def replaced() -> list[str]:
+    """The functions of NumPy and math that are no longer what they were when this module was imported."""
+    return [_called(module, name) for module, was in _OWN for name in _changed(module, was)]
+
+
+class _State(NamedTuple):
+    """One thing that a session has once: what a learner calls it, how to see it, how to set it."""
+
+    name: str
+    see: Callable[[], Any]
+    put: Callable[[Any], Any]
+
+
+def _of_sys(name: str) -> _State:
+    return _State(f"`sys.{name}`", lambda: getattr(sys, name), lambda was: setattr(sys, name, was))
+
+
+def _put_environment(was: dict[str, str]) -> None:
+    for name in os.environ.keys() - was:
+        del os.environ[name]
+    os.environ.update(was)
+
+
+def _put_path(was: list[str]) -> None:
+    sys.path[:] = was
+
+
+def _default_dtype() -> str:
+    torch = sys.modules.get("torch")
+    return "float32" if torch is None else str(torch.get_default_dtype()).removeprefix("torch.")
+
+
+def _put_default_dtype(was: str) -> None:
+    sys.modules["torch"].set_default_dtype(getattr(sys.modules["torch"], was))
+
+
+STATES = (
+    _State("the working directory", os.getcwd, os.chdir),
+    _State("`os.environ`", lambda: dict(os.environ), _put_environment),
+    *map(_of_sys, ("stdin", "stdout", "stderr", "argv", "excepthook")),
+    _State("`sys.path`", lambda: list(sys.path), _put_path),
+    _State("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    _State("the garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    _State("the default dtype of torch", _default_dtype, _put_default_dtype),
+)
+
+
+def _functions(module: ModuleType) -> dict[str, Any]:
+    """What a module offers to compute with; not its classes, which PyTorch itself exchanges."""
+    return {name: value for name, value in vars(module).items() if name[:1].islower()}
+
+
+_OWN = [(module, _functions(module)) for module in (np, math)]
+
+
+def _seen(state: _State) -> Any:
+    try:
+        return state.see()
+    except Exception:  # a working directory that was deleted
+        return None
+
+
+def _same(was: Any, now: Any) -> bool:
+    return was is now or (type(was) is type(now) and isinstance(was, str | int | list | dict) and was == now)
+
+
+def _put_functions(module: ModuleType, was: dict[str, Any]) -> list[str]:
+    """Everything in a module that was there before is there again; what is new in it may stay."""
+    changed = _changed(module, was)
+    vars(module).update({name: was[name] for name in changed})
+    return [_called(module, name) for name in changed]
+
+
+def _changed(module: ModuleType, was: dict[str, Any]) -> list[str]:
+    missing, names = object(), vars(module)
+    return [name for name, value in was.items() if names.get(name, missing) is not value]
+
+
+def _called(module: ModuleType, name: str) -> str:
+    where = module.__name__.replace("numpy", "np", 1)
+    return f"`{name}`" if where == "builtins" else f"`{where}.{name}`"
+
+
+@contextlib.contextmanager
+def untouched_randomness() -> Iterator[None]:
+    """Leave every global random state as it was, so that a learner's `np.random.seed(0)` stays theirs."""
+    python, generator = random.getstate(), np.random.get_bit_generator()
+    numpy = generator.state
+    torch = sys.modules.get("torch")
+    in_torch = torch.random.get_rng_state() if torch else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_bit_generator(generator)
+        generator.state = numpy
+        if torch:
+            torch.random.set_rng_state(in_torch)
