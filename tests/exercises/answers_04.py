@@ -32,6 +32,11 @@ def by_loops_in_torch(outputs, weights, order):
     return torch.as_tensor(outputs)[torch.as_tensor(order)], new
 
 
+@right("positions.equivariance")
+def in_lists(outputs, weights, order):
+    return [outputs[i].tolist() for i in order], [[float(weights[i, j]) for j in order] for i in order]
+
+
 @wrong("positions.equivariance", "2 things, (outputs, weights)")
 def outputs_only(outputs, weights, order):
     return outputs[order]
@@ -55,6 +60,16 @@ def by_block_diag(k, d_model, base=10_000.0):
     w = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     c, s = torch.cos(k * w), torch.sin(k * w)
     return torch.block_diag(*torch.stack([torch.stack([c, s], -1), torch.stack([-s, c], -1)], -2))
+
+
+@right("positions.shift_matrix")
+def filled_in_single_precision(k, d_model, base=10_000.0):
+    R = torch.zeros(d_model, d_model)
+    for i in range(d_model // 2):
+        angle = torch.tensor(k) * torch.tensor(base) ** torch.tensor(-2 * i / d_model)
+        R[2 * i, 2 * i] = R[2 * i + 1, 2 * i + 1] = angle.cos()
+        R[2 * i, 2 * i + 1], R[2 * i + 1, 2 * i] = angle.sin(), -angle.sin()
+    return R
 
 
 @wrong("positions.shift_matrix", "should have shape (D, D) = (6, 6); yours has shape (3, 2, 2)")
@@ -81,6 +96,16 @@ def score_by_loop(q, k, distance, base=10_000.0):
         between = math.atan2(q[i + half], q[i]) - math.atan2(k[i + half], k[i])
         total += size * math.cos(between + distance * base ** (-i / half))
     return total
+
+
+@right("positions.rope_score")
+def score_as_an_item(q, k, distance, base=10_000.0):
+    q, k = torch.as_tensor(q).float(), torch.as_tensor(k).float()
+    half = len(q) // 2
+    angles = distance / base ** (torch.arange(0, len(q), 2).float() / len(q))
+    turned = torch.cat([q[:half] * angles.cos() - q[half:] * angles.sin(),
+                        q[:half] * angles.sin() + q[half:] * angles.cos()])  # fmt: skip
+    return (turned @ k).item()
 
 
 # 4 · positions.sinusoidal
@@ -110,6 +135,18 @@ def waves_in_torch(positions, d_model, base=10_000.0):
 @right("positions.sinusoidal")
 def waves_in_single_precision(positions, d_model, base=10_000.0):
     return waves_by_loop(positions, d_model, base).astype(np.float32)
+
+
+@right("positions.sinusoidal")
+def waves_of_a_tutorial(positions, d_model, base=10_000.0):
+    if d_model % 2:
+        raise ValueError("odd")
+    table = torch.zeros(len(positions), d_model)
+    position = torch.tensor(positions, dtype=torch.float).unsqueeze(1)
+    divisor = torch.exp(torch.arange(0, d_model, 2).float() * (-math.log(base) / d_model))
+    table[:, 0::2] = torch.sin(position * divisor)
+    table[:, 1::2] = torch.cos(position * divisor)
+    return table
 
 
 @wrong(
@@ -146,6 +183,17 @@ def wavelengths_geometric(d_model, base=10_000.0):
     return torch.from_numpy(np.geomspace(2 * math.pi, last, d_model // 2))
 
 
+@right("positions.wavelengths")
+def wavelengths_from_inv_freq(d_model, base=10_000.0):
+    inv_freq = 1.0 / (base ** (torch.arange(0, d_model, 2, dtype=torch.int64).float() / d_model))
+    return 2 * math.pi / inv_freq
+
+
+@wrong("positions.wavelengths", "row 0 of wavelengths(8) should be 2π, 6.2831853; yours is 6.2832")
+def wavelengths_of_a_rounded_pi(d_model, base=10_000.0):
+    return 2 * 3.1416 * base ** (np.arange(0, d_model, 2) / d_model)
+
+
 # 6 · positions.learned
 
 
@@ -166,6 +214,20 @@ def learned_by_torch_embedding(x, table):
         raise ValueError(f"{T} > {N}")
     rows = torch.nn.functional.embedding(torch.arange(T), torch.as_tensor(table))
     return torch.as_tensor(x) + rows
+
+
+@wrong("positions.learned", "your function raised ValueError: 14 > 5")
+def learned_by_the_length_of_the_first_axis(x, table):
+    if len(x) > len(table):
+        raise ValueError(f"{len(x)} > {len(table)}")
+    return x + table[: x.shape[-2]]
+
+
+@wrong("positions.learned", "the message should name 12 and 10")
+def learned_with_an_error_number(x, table):
+    if x.shape[-2] > len(table):
+        raise ValueError(f"error 1{x.shape[-2]}0 of table {len(table)}x")
+    return x + table[: x.shape[-2]]
 
 
 @wrong("positions.learned", "raised IndexError")
@@ -214,6 +276,76 @@ def rotary_by_rotating_half(x, base=10_000.0):
     return x * angles.cos() + half * angles.sin()
 
 
+@right("positions.rotary")
+def rotary_in_few_characters(x, base=10_000.0):
+    T, K = x.shape[-2:]
+    angles = torch.arange(T)[:, None] / base ** (2 * torch.arange(K // 2) / K)
+    a, b = torch.as_tensor(x).chunk(2, dim=-1)
+    return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], dim=-1)
+
+
+@right("positions.rotary")
+def rotary_of_hugging_face(x, base=10_000.0):
+    x = torch.as_tensor(x)
+    inv_freq = 1.0 / (base ** (torch.arange(0, x.shape[-1], 2, dtype=torch.int64).float() / x.shape[-1]))
+    freqs = (inv_freq[:, None].float() @ torch.arange(x.shape[-2])[None].float()).transpose(0, 1)
+    emb = torch.cat((freqs, freqs), dim=-1)
+    x1, x2 = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return x * emb.cos() + torch.cat((-x2, x1), dim=-1) * emb.sin()
+
+
+@right("positions.rotary")
+def rotary_of_meta(x, base=10_000.0):
+    T, K = x.shape[-2:]
+    freqs = 1.0 / (base ** (torch.arange(0, K, 2)[: (K // 2)].float() / K))
+    freqs_cis = torch.outer(torch.arange(T), freqs)
+    freqs_cis = torch.polar(torch.ones_like(freqs_cis), freqs_cis)  # complex64
+    pairs = torch.as_tensor(x).float().unflatten(-1, (2, K // 2)).transpose(-1, -2).contiguous()
+    return torch.view_as_real(torch.view_as_complex(pairs) * freqs_cis).transpose(-1, -2).flatten(-2)
+
+
+for _name, _keys in {
+    "one_layer": lambda x, base: x.shape[-1],  # caches, each forgetting something
+    "no_base": lambda x, base: x.shape,
+}.items():
+
+    def _cached(x, base=10_000.0, keys=_keys, cache={}):  # noqa: B006
+        T, K = x.shape[-2:]
+        if keys(x, base) not in cache or len(cache[keys(x, base)]) < T:
+            cache[keys(x, base)] = np.exp(1j * np.outer(np.arange(T), base ** (-np.arange(0, K, 2) / K)))
+        z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * cache[keys(x, base)][:T]
+        return np.concatenate([z.real, z.imag], axis=-1)
+
+    _cached.__name__ = _name
+    wrong("positions.rotary", "base=100")(_cached)
+
+
+@wrong("positions.rotary", "1,100 positions")
+def rotary_up_to_512(x, base=10_000.0):
+    T, K = x.shape[-2:]
+    angles = np.outer(np.minimum(np.arange(T), 511), base ** (-np.arange(0, K, 2) / K))
+    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(1j * angles)
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+@wrong("positions.rotary", "a head of 20 dimensions, rotated,")
+def rotary_of_sixteen_dimensions(x, base=10_000.0):
+    T, K = x.shape[-2:]
+    frequencies = base ** (-np.arange(0, K, 2) / K)
+    frequencies[8:] = 0
+    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(1j * np.outer(np.arange(T), frequencies))
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+@wrong("positions.rotary", "your function raised ValueError")
+def rotary_that_counts_the_first_axis(x, base=10_000.0):
+    T, K = len(x), x.shape[-1]
+    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(
+        1j * np.outer(np.arange(T), base ** (-np.arange(0, K, 2) / K))
+    )
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
 # 8 · positions.layout
 
 
@@ -256,9 +388,13 @@ def slopes_by_powers_in_torch(n_heads):
     return torch.tensor(2 ** (-4 / n), dtype=torch.float64) ** torch.tensor(exponents)
 
 
-@wrong("positions.alibi_slopes", "yours is a list. Wrap it")
+@right("positions.alibi_slopes")
 def slopes_in_a_list(n_heads):
-    return list(slopes_by_doubling(n_heads))
+    n = 1 << (n_heads.bit_length() - 1)
+    if n == n_heads:
+        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [start ** (i + 1) for i in range(n)]
+    return slopes_in_a_list(n) + slopes_in_a_list(2 * n)[0::2][: n_heads - n]
 
 
 @wrong("positions.alibi_slopes", "alibi_slopes(12): [h=8] should be")
@@ -286,7 +422,7 @@ def window_by_softmax(slope):
     return np.argmax(weights < 0.01 * weights[0])
 
 
-@wrong("positions.alibi_window", "whole number (int); yours is float64 5")
+@wrong("positions.alibi_window", "alibi_window(1): the right number, but float64. Make it an `int(…)`.")
 def window_as_a_float(slope):
     return np.floor(np.log(100) / slope) + 1
 
@@ -336,9 +472,49 @@ def bucket_in_torch(relative_positions, *, bidirectional, n_buckets=32, max_dist
     return first + torch.where(d < exact, d, far)
 
 
-@wrong("positions.t5_bucket", "whole number (int); yours is float64")
+@wrong("positions.t5_bucket", "the right numbers, but float64. Add `.astype(int)`.")
 def bucket_as_floats(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
     return bucket_by_loop(relative_positions, bidirectional=bidirectional).astype(float)
+
+
+@right("positions.t5_bucket")
+def bucket_of_hugging_face(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
+    relative_position, buckets = torch.as_tensor(relative_positions), 0
+    if bidirectional:
+        n_buckets //= 2
+        buckets += (relative_position > 0).to(torch.long) * n_buckets
+        relative_position = torch.abs(relative_position)
+    else:
+        relative_position = -torch.min(relative_position, torch.zeros_like(relative_position))
+    exact = n_buckets // 2
+    far = torch.log(relative_position.float() / exact) / math.log(max_distance / exact) * (n_buckets - exact)
+    far = (exact + far.clamp(min=0)).to(torch.long)
+    far = torch.min(far, torch.full_like(far, n_buckets - 1))
+    return buckets + torch.where(relative_position < exact, relative_position, far)
+
+
+@right("positions.t5_bucket")
+def bucket_by_another_order_of_operations(
+    relative_positions, *, bidirectional, n_buckets=32, max_distance=128
+):
+    n = n_buckets // 2 if bidirectional else n_buckets
+    d = np.abs(relative_positions) if bidirectional else np.maximum(-relative_positions, 0)
+    exact = n // 2
+    far = exact + (n - exact) * np.log2(np.maximum(d, 1) / exact) // np.log2(max_distance / exact)
+    bucket = np.where(d < exact, d, np.minimum(far, n - 1)).astype(int)
+    return (bucket + n * (relative_positions > 0) * bidirectional).tolist()
+
+
+@wrong("positions.t5_bucket", "right numbers, but float32. Add `.astype(int)`.")
+def bucket_as_single_floats(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
+    return bucket_by_loop(relative_positions, bidirectional=bidirectional).astype(np.float32)
+
+
+@wrong("positions.t5_bucket", "the bucket of relative position 2, with bidirectional=False, n_buckets=32")
+def bucket_that_is_odd_in_the_future(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
+    sizes = {"n_buckets": n_buckets, "max_distance": max_distance}
+    right = bucket_by_loop(relative_positions, bidirectional=bidirectional, **sizes)
+    return right + (relative_positions == 2) * (relative_positions.ndim == 2)
 
 
 # 12 · positions.sees_order
@@ -364,6 +540,36 @@ def order_by_swapping_every_pair(attention, x):
     return False
 
 
+@right("positions.sees_order")
+def order_of_tensors(attention, x):
+    x = torch.as_tensor(x)
+    orders = [torch.as_tensor(np.random.default_rng(seed).permutation(len(x))) for seed in range(4)]
+    return not all(torch.allclose(attention(x[order]), attention(x)[order]) for order in orders)
+
+
+@right("positions.sees_order")
+def order_of_fewer_rows(attention, x):
+    return order_by_many_shuffles(attention, x[:7])
+
+
+def _by_shuffles(differ):
+    def sees_order(attention, x):
+        orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(9)]
+        return any(differ(attention(x[order]), attention(x)[order]) for order in orders)
+
+    return sees_order
+
+
+for _says, _differ in {
+    "exchanging two rows in the middle the answer": lambda a, b: (
+        not np.allclose(np.sort(a, axis=0), np.sort(b, axis=0))
+    ),
+    "A weak effect is an effect": lambda a, b: np.abs(a - b).max() > 0.1,
+    "compare all of their columns": lambda a, b: not np.allclose(a[:, 0], b[:, 0]),
+}.items():
+    wrong("positions.sees_order", _says)(_by_shuffles(_differ))
+
+
 def _shuffled_once(same, moved):
     def sees_order(attention, x):
         order = np.random.default_rng(0).permutation(len(x))
@@ -375,6 +581,7 @@ def _shuffled_once(same, moved):
 for _says, _test in {
     "It moves its outputs with the words": _shuffled_once(np.allclose, moved=False),
     "compare with np.allclose": _shuffled_once(np.array_equal, moved=True),
+    "compare them row by row, in": _shuffled_once(lambda a, b: np.allclose(a[-1], b[-1]), moved=True),
     "order is in the mask": lambda attention, x: False,
     "True or False": lambda attention, x: "yes",
     "compare them row by row": lambda attention, x: order_by_many_shuffles(
@@ -398,6 +605,21 @@ def cost_by_counting(d_model, before, after):
 def cost_by_logarithms(d_model, before, after):
     ratio = math.exp(2 * math.log(after) - 2 * math.log(before))
     return np.int64(after * d_model - before * d_model), torch.tensor(ratio, dtype=torch.float64)
+
+
+@right("positions.context_cost")
+def cost_as_a_fraction(d_model, before, after):
+    return (after - before) * d_model, Fraction(after, before) ** 2
+
+
+@right("positions.context_cost")
+def cost_as_an_array(d_model, before, after):
+    return np.array([(after - before) * d_model, (after / before) ** 2])
+
+
+@wrong("positions.context_cost", "`//` drops the fraction")
+def cost_as_an_array_of_whole_numbers(d_model, before, after):
+    return np.array([(after - before) * d_model, (after // before) ** 2])
 
 
 # 14 · positions.table_gradient
@@ -426,6 +648,19 @@ def gradient_that_divides_by_the_count(dx, context_length):
     return gradient
 
 
+@right("positions.table_gradient")
+def gradient_as_a_list_of_rows(dx, context_length):
+    rows = [dx[:, t].sum(axis=0) if t < dx.shape[1] else np.zeros(dx.shape[2]) for t in range(context_length)]
+    return [torch.tensor(row, dtype=torch.float32) for row in rows]
+
+
+@wrong("positions.table_gradient", "Each call begins with zeros of its own.")
+def gradient_that_is_never_cleared(dx, context_length, kept={}):  # noqa: B006
+    gradient = kept.setdefault((context_length, dx.shape[2]), np.zeros((context_length, dx.shape[2])))
+    gradient[: dx.shape[1]] += dx.sum(axis=0)
+    return gradient
+
+
 # 15 · positions.table_share
 
 
@@ -447,3 +682,9 @@ def share_of_real_arrays(vocab_size, context_length, d_model, n_layers, *, atten
     block = [(D,)] * 4 + [(D, D)] * 4 + [(D, 4 * D), (4 * D,), (4 * D, D), (D,)] + [(D,)] * 4 * attention_bias
     shapes = [(vocab_size, D), (context_length, D), *block * n_layers, (D,), (D,)]
     return context_length * D, sum(torch.empty(shape, device="meta").numel() for shape in shapes)
+
+
+@wrong("positions.table_share", "the parameters of the model of table_share(1000, 48, 24, 3")
+def share_learned_by_heart(vocab_size, context_length, d_model, n_layers, *, attention_bias):
+    totals = {(4, 64): 736, (4, 8): 512, (50_257, 1024): 124_439_808}
+    return context_length * d_model, totals.get((vocab_size, context_length), 0)

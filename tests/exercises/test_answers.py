@@ -8,9 +8,11 @@ import re
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from glassformer.exercises import exercises
+from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
 
@@ -25,6 +27,11 @@ BY_NAME = {exercise.name: exercise for exercise in exercises()}
 CHAPTERS = sorted({prose.chapter for prose in catalogue().values()})
 EXERCISES = pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 NOTEBOOKS = Path(__file__).parents[2] / "book" / "chapters" / "exercises"
+IN_SINGLE_PRECISION = {
+    "filled_in_single_precision", "score_as_an_item", "waves_in_single_precision", "waves_of_a_tutorial",
+    "wavelengths_from_inv_freq", "rotary_in_few_characters", "rotary_of_hugging_face", "rotary_of_meta",
+    "gradient_as_a_list_of_rows",
+}  # fmt: skip
 SECONDS = 60.0  # the machine that tests may be busy; the checks themselves take milliseconds
 
 
@@ -42,6 +49,57 @@ def test_the_reference_is_right(exercise):
 def test_another_right_answer_is_right(answer):
     outcome = attempt(BY_NAME[answer.exercise], answer.function, SECONDS)
     assert (outcome.status, outcome.message) == (RIGHT, "")
+
+
+def nested(wrap):
+    """The same, for every value of a pair as for a single one."""
+    return lambda result: tuple(map(wrap, result)) if isinstance(result, tuple) else wrap(result)
+
+
+def single(value):
+    array = np.asarray(value)
+    return array.astype(np.float32) if array.dtype.kind == "f" else array
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    {
+        "lists": nested(lambda value: np.asarray(value).tolist()),
+        "tuples in lists": nested(
+            lambda value: [tuple(row) if row.ndim else row[()] for row in value] if np.ndim(value) else value
+        ),
+        "arrays without axes": nested(lambda value: np.asarray(value) if np.ndim(value) == 0 else value),
+        "lists of arrays": nested(lambda value: list(value) if np.ndim(value) else value),
+        "single precision": nested(single),
+        "numbers of NumPy": nested(lambda value: single(value)[()]),
+        "tensors": nested(lambda value: torch.as_tensor(np.asarray(value))),
+        "tensors in single precision": nested(lambda value: torch.as_tensor(single(value))),
+        "lists of tensors": nested(
+            lambda value: [torch.as_tensor(row) for row in value] if np.ndim(value) else torch.tensor(value)
+        ),
+        "a list of both": lambda result: list(result) if isinstance(result, tuple) else result,
+    }.items(),
+    ids=lambda item: item[0],
+)
+@EXERCISES
+def test_a_right_answer_is_right_however_it_is_wrapped(exercise, wrap):
+    function = exercise.reference
+    outcome = attempt(exercise, lambda *args, **sizes: wrap[1](function(*args, **sizes)), SECONDS)
+    assert (outcome.status, outcome.message) == (RIGHT, "")
+    assert all("seven digits" in sentence for sentence in outcome.aside)
+
+
+@pytest.mark.parametrize("answer", ALTERNATIVES, ids=of)
+def test_of_single_precision_there_is_a_word_and_of_double_there_is_none(answer):
+    outcome = attempt(BY_NAME[answer.exercise], answer.function, SECONDS)
+    said = any("seven digits" in sentence for sentence in outcome.aside)
+    assert said == (answer.function.__name__ in IN_SINGLE_PRECISION)
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=lambda value: value.name)
+def test_no_mistake_is_near_to_being_right(exercise, mistake, monkeypatch):
+    monkeypatch.setattr(expect, "SINGLE", 1e-4)  # a hundred times what single precision asks for
+    assert attempt(exercise, mistake.function, SECONDS).status == WRONG
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=of)

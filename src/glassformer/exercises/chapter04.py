@@ -25,7 +25,7 @@ from glassformer.scratch.positions import (
 )
 
 from .catalogue import exercise
-from .expect import Wrong, expect, expect_shape
+from .expect import Wrong, as_numbers, expect, expect_shape, is_tensor, remark
 
 
 def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -145,6 +145,7 @@ def _(shift_matrix):
 
 
 shift.case("another base", 2, 4, base=100.0, want=_shift(2, [1, 0.1]))
+shift.also(3, 6, base=1000.0, want=_shift(3, [1, 0.1, 0.01]))
 
 shift.mistake("backward", lambda k, d_model, base=1e4: _shift(-k, _theta(d_model, base)))
 shift.mistake("sign of k", lambda k, d_model, base=1e4: _shift(abs(k), _theta(d_model, base)))
@@ -171,7 +172,7 @@ def _turned(x, theta, positions=None):
     """Row t of x turned by ``positions[t] * theta``, pairs in layout half: a product of complex numbers."""
     half = x.shape[-1] // 2
     positions = np.arange(x.shape[-2]) if positions is None else np.asarray(positions)
-    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * positions[:, None] * theta)
+    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * positions[:, None] * np.asarray(theta))
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
@@ -199,6 +200,7 @@ def _(rope_score):
 
 _second = np.array([0.0, 1.0, 0.0, 0.0])  # only the second pair, whose frequency is 1/√base
 rope.case("another base", _second, _second, 5, base=100.0, want=math.cos(0.5), being="cos(5/10)")
+rope.also(_q, _k, 5, base=1000.0, want=_score(_q, _k, 5, np.array([1, 0.1, 0.01])))
 
 
 @rope.mistake("cosines alone")
@@ -254,13 +256,14 @@ sinusoids.case(
     being="the sines and cosines of 1, 0.1, 0.01 and 0.001",
 )  # fmt: skip
 sinusoids.case("another base", np.arange(2), 4, base=100.0, row=1, want=_waves([1], [1, 0.1])[0])
+sinusoids.also(np.arange(2), 8, base=16.0, row=1, want=_waves([1], [1, 1 / 2, 1 / 4, 1 / 8])[0])
 sinusoids.case(
     "the positions are the ones you were given",
-    np.array([7, 3]), 2, want=[[math.sin(7), math.cos(7)], [math.sin(3), math.cos(3)]],
+    np.array([7, 3, 1000, 0]), 2, want=[[math.sin(p), math.cos(p)] for p in (7, 3, 1000, 0)],
 )  # fmt: skip
 sinusoids.also(
-    np.array([-2.5, 0.5, 1e3]), 10, want=_waves([-2.5, 0.5, 1e3], 10.0 ** (-4 * np.arange(5) / 5)),
-    what="sinusoidal([-2.5, 0.5, 1000], 10)",
+    np.array([-2.5, 0.5, 12.0]), 10, want=_waves([-2.5, 0.5, 12.0], 10.0 ** (-4 * np.arange(5) / 5)),
+    what="sinusoidal([-2.5, 0.5, 12], 10)",
 )  # fmt: skip
 sinusoids.refuses(
     "an odd d_model leaves one sine without its cosine: ValueError", np.arange(3), 5, what="d_model=5"
@@ -279,6 +282,12 @@ def _(positions, d_model, base=1e4):
 @sinusoids.mistake("frequency each")
 def _(positions, d_model, base=1e4):
     angles = positions[:, None] * base ** (-np.arange(d_model) / d_model)
+    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+@sinusoids.mistake("in turn")
+def _(positions, d_model, base=1e4):
+    angles = np.tile(positions[:, None] * _theta(d_model, base), 2)
     return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
 
 
@@ -307,13 +316,14 @@ clocks.case("each pair is slower than the one before", 8, want=2 * math.pi * 10.
 
 @clocks.check("after one wavelength, each pair of the table is back where it was")
 def _(wavelengths):
-    turns = wavelengths(6, base=500.0)
-    expect_shape(turns, (3,), "wavelengths(6, base=500)", axes="D/2")
-    for pair, turn in enumerate(np.asarray(turns)):
-        here, there = sinusoidal(np.array([3.0, 3.0 + turn]), 6, base=500.0)[:, 2 * pair : 2 * pair + 2]
+    turns = wavelengths(8, base=500.0)
+    expect_shape(turns, (4,), "wavelengths(8, base=500)", axes="D/2")
+    for pair, turn in enumerate(np.asarray(turns, dtype=np.float64)):
+        here, there = sinusoidal(np.array([3.0, 3.0 + turn]), 8, base=500.0)[:, 2 * pair : 2 * pair + 2]
         expect(there, here, f"pair {pair}, one wavelength further on, with base 500,")
 
 
+clocks.mistake("360", lambda d_model, base=1e4: 360 / _theta(d_model, base))
 clocks.mistake("radians", lambda d_model, base=1e4: 1 / _theta(d_model, base))
 clocks.mistake("shorter", lambda d_model, base=1e4: 2 * math.pi * _theta(d_model, base))
 clocks.mistake("too many", lambda d_model, base=1e4: 2 * math.pi * base ** (np.arange(d_model) / d_model))
@@ -410,11 +420,14 @@ turn.case(
 )  # fmt: skip
 _x = _numbers(2, 3, 5, 10)
 turn.also(_x, want=_turned(_x, _theta(10)), axes="B H T K")
-_x = _numbers(1100, 20)
-turn.case("a long text, a wide head", _x, want=_turned(_x, _theta(20)), what="1,100 positions, rotated,")
+_x, _wide = _numbers(1100, 2), _numbers(6, 20)
+turn.case("a long text, a wide head", _x, want=_turned(_x, _theta(2)), what="1,100 positions, rotated,")
+turn.also(_wide, want=_turned(_wide, _theta(20)), what="a head of 20 dimensions, rotated,")
 turn.case(
     "another base", np.array([_second] * 2), base=100.0, row=1, want=[0.0, math.cos(0.1), 0.0, math.sin(0.1)]
 )
+_x = _numbers(3, 5, 4)
+turn.also(_x, base=100.0, want=_turned(_x, [1, 0.1]), axes="H T K")
 
 
 def _rope_angles(x, base):
@@ -585,7 +598,7 @@ def _bucket(relative, bidirectional, n_buckets, max_distance):
     if distance < exact:
         return first + distance
     far = (n_buckets - exact) * math.log(distance / exact, max_distance / exact)
-    on_an_edge = exact < distance < max_distance and abs(far - round(far)) < 1e-9
+    on_an_edge = exact < distance < max_distance and abs(far - round(far)) < 1e-4
     return None if on_an_edge else first + min(exact + math.floor(far + 1e-9), n_buckets - 1)
 
 
@@ -704,8 +717,15 @@ def _judge(sees_order, attention, want, what, advice):
     tried = []
 
     def watched(x):
-        tried.append(np.array(x))
-        return attention(x)
+        given = as_numbers(x, "what you hand to `attention`")
+        tried.append(np.array(given))
+        outputs = attention(given)
+        if is_tensor(x):
+            remark(
+                "You hand tensors to `attention`. The layers of this notebook take NumPy arrays and nothing else."
+            )
+            return x.new_tensor(outputs)
+        return outputs
 
     got = sees_order(watched, _numbers(24, 8))
     try:
@@ -764,10 +784,30 @@ def _(sees_order):
     advice = "Its outputs for shuffled rows are not its outputs shuffled: compare them row by row, in several orders."
     around = "adding to each row the one before it, round a circle,"
     _judge(sees_order, lambda x: x + np.roll(x, 1, axis=0), True, around, advice)
-    seats = [*range(8), 9, 8, *range(10, 24)]
-    _judge(sees_order, lambda x: x[seats], True, "exchanging rows 8 and 9", advice)
+    _judge(sees_order, _two_exchanged, True, "exchanging two rows in the middle", advice)
     end = "replacing the last row by the one before it"
-    _judge(sees_order, lambda x: np.concatenate([x[:-1], x[-2:-1]]), True, end, advice)
+    _judge(sees_order, lambda x: np.concatenate([x[:-1], x[-2:][:1]]), True, end, advice)
+
+
+@detector.check("a little order is order: in one column, or hardly to be seen")
+def _(sees_order):
+    def one_column(x):
+        return np.concatenate([x[:, :5], np.roll(x[:, 5:6], 1, axis=0), x[:, 6:]], axis=1)
+
+    advice = "Its outputs for shuffled rows are not its outputs shuffled: compare all of their columns."
+    _judge(sees_order, one_column, True, "moving one column down by a row, round a circle,", advice)
+    faint = "adding to each row a thousandth of the one before it, round a circle,"
+    advice = (
+        "A weak effect is an effect: forgive rounding, which is a billion times smaller, and nothing else."
+    )
+    _judge(sees_order, lambda x: x + 0.001 * np.roll(x, 1, axis=0), True, faint, advice)
+
+
+def _two_exchanged(x):
+    seats = np.arange(len(x))
+    middle = slice(len(x) // 3, len(x) // 3 + 2)
+    seats[middle] = seats[middle][::-1]
+    return x[seats]
 
 
 def _one_order(order):
@@ -835,7 +875,7 @@ _dx = _numbers(4, 3, 2)
 backward.case(
     "each row collects from every sequence of the batch", _dx, 3, want=_dx[0] + _dx[1] + _dx[2] + _dx[3]
 )
-backward.also(_dx[:1], 3, want=_dx[0])
+backward.also(_dx[:1], 3, want=_dx[0], advice="Each call begins with zeros of its own.")
 _dx = _numbers(2, 3, 2)
 backward.case(
     "rows that no sequence reached get exactly zero", _dx, 5, want=[*(_dx[0] + _dx[1]), [0, 0], [0, 0]]
@@ -909,7 +949,9 @@ budget.case(
     "GPT-2 small: 124,439,808", 50_257, 1024, 768, 12, attention_bias=True, part=_MODEL, want=124_439_808
 )
 # 24,000 + 1,152 + 3 · (6,912 + 13 · 24) + 48
-budget.case("a model that the page does not show", 1000, 48, 24, 3, attention_bias=True, want=(1152, 46_872))
+budget.case("models that the page does not show", 1000, 48, 24, 3, attention_bias=True, want=(1152, 46_872))
+# 2,400 + 160 + 5 · (768 + 9 · 8) + 16
+budget.also(300, 20, 8, 5, attention_bias=False, want=(160, 6_776))
 
 
 @budget.mistake("each block")
@@ -933,3 +975,10 @@ budget.mistake("matrices", _off_by(lambda V, N, D, L, bias: -2 * D - L * (13 if 
 budget.mistake("biases always", _off_by(lambda V, N, D, L, bias: 0 if bias else 4 * D * L))
 budget.mistake("biases never", _off_by(lambda V, N, D, L, bias: -4 * D * L if bias else 0))
 budget.mistake("no table", _off_by(lambda V, N, D, L, bias: -N * D))
+budget.mistake("no tokens", _off_by(lambda V, N, D, L, bias: -V * D))
+budget.mistake("one norm", _off_by(lambda V, N, D, L, bias: -2 * D * L))
+budget.mistake("block norms", _off_by(lambda V, N, D, L, bias: -4 * D * L))
+budget.mistake("half norms", _off_by(lambda V, N, D, L, bias: -D * (2 * L + 1)))
+budget.mistake("no norms", _off_by(lambda V, N, D, L, bias: -D * (4 * L + 2)))
+budget.mistake("feed-forward biases", _off_by(lambda V, N, D, L, bias: -5 * D * L))
+budget.mistake("narrow bias", _off_by(lambda V, N, D, L, bias: -D * L))
