@@ -1,5 +1,6 @@
 """Progress survives restarts, crashes in mid-write, damaged files, two kernels and disks that refuse."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -80,6 +81,24 @@ def test_a_second_damaged_file_does_not_overwrite_the_first(progress_file, shown
         progress()
     kept = sorted(progress_file.parent.glob("*.corrupt*"))
     assert [path.read_bytes() for path in kept] == [b"one", b"two", b"three"]
+
+
+def test_a_damaged_file_is_moved_only_by_whoever_holds_its_lock(progress_file, monkeypatch):
+    held, moved, replace = [], [], os.replace
+
+    @contextlib.contextmanager
+    def locked(path):
+        held.append(path)
+        yield
+        held.pop()
+
+    monkeypatch.setattr(record_module, "locked", locked)
+    monkeypatch.setattr(os, "replace", lambda *paths: (moved.append(list(held)), replace(*paths)))
+    progress_file.write_text("damaged")
+    Record().load()
+    progress_file.write_text("damaged")
+    Record().mark("a", "done")
+    assert moved == [[progress_file]] * 3  # aside, aside, and the new one in its place
 
 
 def test_a_process_killed_in_mid_write_leaves_the_old_file(progress_file):
