@@ -76,6 +76,11 @@ class Mounted:
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
 
+    def rest(self) -> None:
+        """Wait until what is told when the hand has come to rest has been told, too."""
+        self.settle()
+        self.page.wait_for_function("document.querySelector('[aria-busy]') === null")
+
     @property
     def says(self) -> str:
         self.settle()
@@ -84,7 +89,7 @@ class Mounted:
     @property
     def label(self) -> str:
         """The drawing's accessible name."""
-        self.settle()
+        self.rest()
         return self.root.locator(".gf-drawing").get_attribute("aria-label")
 
     def tables(self) -> list[list[list[str]]]:
@@ -92,7 +97,7 @@ class Mounted:
         details = self.root.locator("details.gf-details")
         if details.get_attribute("open") is None:
             details.locator("summary").press("Enter")
-        self.settle()
+        self.rest()
         read = "tables => tables.map(t => [...t.rows].map(r => [...r.cells].map(c => c.textContent)))"
         return self.root.locator(".gf-numbers table").evaluate_all(read)
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_the_window_is_the_fewest_nearest_keys_that_hold_the_share(call):
 def test_the_staircase_is_pythons(call, settings):
     bidirectional, n_buckets, max_distance = settings
     names = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
-    steps = call("bias", "staircase", 150, names)
+    steps = call("bias", "staircase", -150, 150, names)
     flat = [step["bucket"] for step in steps for _ in range(step["from"], step["to"] + 1)]
     assert flat == bucket(np.arange(-150, 151), settings).tolist()
     assert all(a["bucket"] != b["bucket"] for a, b in itertools.pairwise(steps))
@@ -172,20 +173,31 @@ def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_head
 
 
 def cells(w, length):
-    """{(query, key): colour} as painted, read back from the matrix's paths."""
+    """{(query, key): colour} as painted, read back from the matrix's pixels."""
     w.settle()
-    paths = w.root.locator(".gf-matrix g path").evaluate_all(
-        "paths => paths.map(p => [p.getAttribute('d'), p.getAttribute('fill')])"
+    read = """(canvas) => {
+      const { width, height } = canvas;
+      const copy = new OffscreenCanvas(width, height).getContext("2d");
+      copy.drawImage(canvas, 0, 0);
+      return [width, height, ...copy.getImageData(0, 0, width, height).data];
+    }"""
+    width, height, *data = w.root.locator("canvas").evaluate(read)
+    assert width == height == length
+    colours = np.reshape(data, (length, length, 4))
+    return {
+        (query, key): "rgb({}, {}, {})".format(*colours[query, key, :3])
+        for query, key in np.argwhere(colours[..., 3]).tolist()
+    }
+
+
+def test_the_pixels_lie_where_the_axes_say(mount):
+    w = mount(DistanceBias())
+    pixels, over = (w.root.locator(part).bounding_box() for part in (".gf-pixels", ".gf-matrix"))
+    unit = over["width"] / 340
+    placed = [(pixels[side] - over[side]) / unit for side in "xy"]
+    assert [*placed, pixels["width"] / unit, pixels["height"] / unit] == pytest.approx(
+        [40, 6, 290, 290], abs=0.1
     )
-    size = 290 / length
-    painted = {}
-    for d, fill in paths:
-        for cell in d.split("z")[:-1]:
-            x, y = (float(v) for v in cell.removeprefix("M").split("h")[0].split(" "))
-            at = round((y - 6) / size), round((x - 40) / size)
-            assert at not in painted
-            painted[at] = fill
-    return painted
 
 
 # --- T5 ---------------------------------------------------------------------------------------------------
@@ -206,6 +218,13 @@ def cells(w, length):
             63,
             40,
             "Key 40 lies 23 back from query 63: bucket 18, shared by 21 to 23. "
+            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (False, 32, 128),
+            9,
+            9,
+            "Key 9 is the query’s own position: bucket 0, all its own. "
             "Up to distance 15 every distance has its own bucket; beyond, they share.",
         ),
         (
@@ -250,25 +269,38 @@ def test_what_t5_says_of_a_cell(mount, settings, query, key, line):
 
 
 @pytest.mark.parametrize("settings", T5_SETTINGS)
-def test_what_t5_says_holds_of_the_buckets(mount, settings):
-    """The line's two claims in every setting: who shares the bucket, and up to where each has its own."""
-    w = mount(t5(settings, length=64, query=63, key=33))
-    past = bucket(-np.arange(1000), settings)
-    mates = np.flatnonzero(past == past[30])
-    own = 0
-    while (past == past[own + 1]).sum() == 1:
-        own += 1
-    shared = (
-        f"shared by all from {mates[0]} on"
-        if mates[-1] == 999
-        else "all its own"
-        if len(mates) == 1
-        else f"shared by {mates[0]} to {mates[-1]}"
-    )
-    assert w.says == (
-        f"Key 33 lies 30 back from query 63: bucket {past[30]}, {shared}. "
-        f"Up to distance {own} every distance has its own bucket; beyond, they share."
-    )
+def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
+    """In every setting and for every distance: who shares the bucket, and up to where each has its own."""
+    bidirectional, n_buckets, max_distance = settings
+    names = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
+    steps = call("bias", "staircase", -150, 150 if bidirectional else 0, names)
+    chosen = [(63, key) for key in range(64)] + [(0, key) for key in range(64)]
+    asked = [[{"query": q, "key": k, "steps": steps, "bidirectional": bidirectional}] for q, k in chosen]
+    reach = np.arange(1000)
+    for (query, key), said in zip(chosen, call.each("bias", "t5Sentence", asked), strict=True):
+        if key > query and not bidirectional:
+            assert said.endswith("a decoder masks it, so it needs no bucket.")
+            continue
+        sign = 1 if key > query else -1
+        buckets = bucket(sign * reach, settings)
+        away = abs(key - query)
+        given, shared, rest = re.search(r": bucket (\d+), (.*?)\. (.*)$", said).groups()
+        assert int(given) == buckets[away]
+        mates = np.flatnonzero(buckets == buckets[away])
+        assert shared == (
+            "all its own"
+            if len(mates) == 1
+            else f"shared by all from {mates[0]} on"
+            if mates[-1] == 999
+            else f"shared by {mates[0]} to {mates[-1]}"
+        )
+        alone, beyond = re.fullmatch(
+            r"Up to distance (\d+) every distance has its own bucket; beyond, (they|most) share\.", rest
+        ).groups()
+        single = np.bincount(bucket(-reach, settings), minlength=n_buckets)[bucket(-reach, settings)] == 1
+        assert single[: int(alone) + 1].all()
+        assert not single[int(alone) + 1]
+        assert (beyond == "they") == (not single[int(alone) + 1 :].any())
 
 
 @pytest.mark.parametrize("settings", [(False, 32, 128), (True, 32, 128), (True, 8, 32), (False, 32, 32)])

@@ -23,40 +23,60 @@ STATES = [
 ]
 
 
+def scratch_table(n, d, base):
+    return sinusoidal(np.arange(n), d, base=base)
+
+
+def slowest(d, base):
+    return 2 * np.pi * base ** ((d - 2) / d)
+
+
 def computed(w):
     """The table, the similarity of the chosen row to each, and the slowest wavelength."""
-    table = sinusoidal(np.arange(w.n_positions), w.d_model, base=w.base)
-    similarity = table @ table[w.row] / (w.d_model / 2)
-    return table, similarity, 2 * np.pi * w.base ** ((w.d_model - 2) / w.d_model)
+    table = scratch_table(w.n_positions, w.d_model, w.base)
+    return table, table @ table[w.row] / (w.d_model / 2), slowest(w.d_model, w.base)
 
 
 def number(x, digits):
     return f"{x:.{digits}f}".replace("-", "−")
 
 
+def by_distance(w):
+    """How similar the chosen row is to those 0, 1, 2 … away, as far as the table goes on either side."""
+    table, _, _ = computed(w)
+    return table[: max(w.row, w.n_positions - 1 - w.row) + 1] @ table[0] / (w.d_model / 2)
+
+
 def sentence(w):
-    table, similarity, slowest = computed(w)
+    similar = by_distance(w)
     row, last = w.row, w.n_positions - 1
-    near = {0: "row 1", last: f"row {last - 1}"}.get(row, f"rows {row - 1} and {row + 1}")
-    step = table[0] @ table[1] / (w.d_model / 2)
-    start = f"Row {row} is like {near} (similarity {number(step, 3)}). The slowest wave repeats "
-    distance = np.abs(np.arange(w.n_positions) - row)
-    far = np.flatnonzero(distance > slowest / 2)
-    if not len(far):
-        return (
-            f"{start}only every {round(slowest):,} positions: "
-            "no row of this table is so far away that it could look near again."
-        )
-    twin = far[
-        similarity[far].round(12).argmax()
-    ]  # rounded, so that of two at the same distance the first wins
-    start += f"every {round(slowest):,} positions, so far rows come back: "
-    start += f"row {twin}, {distance[twin]} away ({number(similarity[twin], 3)}), "
-    closer = np.flatnonzero((distance < distance[twin]) & (similarity < similarity[twin] - 1e-12))
-    if not len(closer):
-        return f"{start}is the likest of those beyond half a wave."
-    out = closer[distance[closer].argmin()]
-    return f"{start}looks nearer than row {out}, only {distance[out]} away ({number(similarity[out], 3)})."
+
+    def at(distance):
+        return row - distance if row >= distance else row + distance
+
+    most = 1 + int(similar[1:].argmax())
+    rows = [str(p) for p in (row - most, row + most) if 0 <= p <= last]
+    start = f"Row {row} is most like row{'s' if len(rows) > 1 else ''} {' and '.join(rows)} "
+    start += f"(similarity {number(similar[most], 3)})."
+    slowest = f"The slowest wave repeats every {round(computed(w)[2]):,} positions."
+    rising = np.flatnonzero(np.diff(similar) > 0)
+    if not len(rising):
+        return f"{start} The farther a row, the less it is like row {row}: a ruler. {slowest}"
+    rest = len(similar) - 1 - rising[0]
+    start += f" Up to {rising[0]} away similarity only falls, then it rises in {len(rising)} of the "
+    start += f"{rest} step{'s' if rest > 1 else ''} that follow: "
+    pairs = [
+        (far / near, -far, far, near)
+        for far in range(2, len(similar))
+        for near in np.flatnonzero(similar[1:far] <= similar[far] - 0.001)[:1] + 1
+    ]
+    if not pairs:
+        return f"{start}but never by as much as 0.001. {slowest}"
+    _, _, far, near = max(pairs)
+    return (
+        f"{start}row {at(far)}, {far} away ({number(similar[far], 3)}), looks nearer than "
+        f"row {at(near)}, {near} away ({number(similar[near], 3)}). {slowest}"
+    )
 
 
 @pytest.mark.parametrize("state", STATES, ids=str)
@@ -73,9 +93,71 @@ def test_it_says_what_is_so(mount, state):
 def test_the_chapters_question_has_the_answer_that_the_chapter_gives(mount):
     view = mount(PositionHeatmap(n_positions=1024, base=100, row=600))
     assert view.says == (
-        "Row 600 is like rows 599 and 601 (similarity 0.940). The slowest wave repeats every 544 positions, "
-        "so far rows come back: row 98, 502 away (0.271), looks nearer than row 585, only 15 away (0.267)."
+        "Row 600 is most like rows 599 and 601 (similarity 0.940). Up to 11 away similarity only falls, then it "
+        "rises in 294 of the 589 steps that follow: row 98, 502 away (0.271), looks nearer than row 585, 15 away "
+        "(0.267). The slowest wave repeats every 544 positions."
     )
+
+
+GRID = [
+    {"n_positions": n, "d_model": d, "base": base, "row": row}
+    for n in (16, 128, 496, 1024)
+    for d in (4, 10, 64, 128)
+    for base in (10.0, 79.4, 1e4, 1e6)
+    for row in sorted({0, 7, n // 3, n - 1})
+]
+
+
+def test_every_sentence_holds(call):
+    """Over the ranges of all controls, each claim is held against the table itself, both sides of the row."""
+    tables, asked = {}, []
+    for state in GRID:
+        n, d, base, row = state.values()
+        similar = call("maths", "similarities", n, d, base)
+        seen = call("maths", "ruler", similar[: max(row, n - 1 - row) + 1])
+        asked.append([{"row": row, "n": n, "d": d, "base": base, "similar": similar, "seen": seen}])
+        tables.setdefault((n, d, base), scratch_table(n, d, base))
+    kinds = set()
+    for state, said in zip(GRID, call.each("heatmap", "sentence", asked), strict=True):
+        n, d, base, row = state.values()
+        similarity = tables[n, d, base] @ tables[n, d, base][row] / (d / 2)
+        distance = np.abs(np.arange(n) - row)
+        most, value = re.match(rf"Row {row} is most like rows? (.*?) \(similarity (.*?)\)\. ", said).groups()
+        others = np.delete(similarity, row)
+        assert similarity[[int(p) for p in most.split(" and ")]] == pytest.approx(others.max(), abs=1e-9)
+        assert value == number(others.max(), 3)
+        assert said.endswith(f"The slowest wave repeats every {round(slowest(d, base)):,} positions.")
+        side = similarity[row:] if n - 1 - row >= row else similarity[row::-1]
+        steps = np.diff(side)
+        if "a ruler" in said:
+            kinds.add("a ruler")
+            assert (steps < 0).all()
+            continue
+        falls, rises, rest = map(
+            int,
+            re.search(
+                r"Up to (\d+) away .* falls, then it rises in (\d+) of the (\d+) steps? ", said
+            ).groups(),
+        )
+        assert (steps[:falls] < 0).all()
+        assert steps[falls] > 0
+        assert ((steps > 0).sum(), len(steps) - falls) == (rises, rest)
+        deceit = re.search(
+            r"row (\d+), (\d+) away \((.*?)\), looks nearer than row (\d+), (\d+) away \((.*?)\)", said
+        )
+        if not deceit:
+            kinds.add("rises that hardly show")
+            assert "but never by as much as 0.001" in said
+            assert (side <= np.minimum.accumulate(side) + 0.001).all()
+            continue
+        kinds.add("a deceit")
+        far, near = deceit.groups()[:3], deceit.groups()[3:]
+        for p, away, shown in (far, near):
+            assert distance[int(p)] == int(away)
+            assert shown == number(similarity[int(p)], 3)
+        assert int(far[1]) > int(near[1])
+        assert float(far[2].replace("−", "-")) > float(near[2].replace("−", "-"))
+    assert kinds == {"a ruler", "rises that hardly show", "a deceit"}
 
 
 @pytest.mark.parametrize("state", STATES, ids=str)
@@ -116,14 +198,9 @@ def test_the_curve_and_the_bars(mount, state):
     assert at_row == pytest.approx(down[w.row])
     assert canvas["width"] < 2 * zero - one < one < over["width"]  # from −1 to 1, right of the table
 
-    bars = view.root.locator(".gf-bar").evaluate_all(
-        "rects => rects.map(r => ['x', 'y', 'width', 'height'].map(a => +r.getAttribute(a)))"
-    )
-    x, y, width, height = np.array(bars).T
-    axis = (y + height)[table[w.row] > 0].max()  # positive bars stand on it
-    np.testing.assert_allclose(
-        np.where(table[w.row] > 0, axis - y, axis - y - height) / 38, table[w.row], atol=1e-9
-    )
+    bars = re.findall(r"M(\S+) (\S+)V(\S+)h(\S+)V\S+z", view.root.locator(".gf-bar").get_attribute("d"))
+    x, axis, end, width = np.array(bars, float).T
+    np.testing.assert_allclose((axis - end) / 38, table[w.row], atol=1e-9)
     middles = canvas["x"] - over["x"] + (np.arange(w.d_model) + 0.5) / w.d_model * canvas["width"]
     np.testing.assert_allclose(x + width / 2, middles, rtol=0, atol=0.01)
 

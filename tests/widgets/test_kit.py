@@ -43,8 +43,9 @@ function render({ model, el }) {
   return onChange(model, ["count", "words"], () => {
     view.drawing.dataset.drawn = ++drawn;
     view.says(`${model.get("count")} ${model.get("words")}`);
-    view.describe(`count ${model.get("count")}`);
-    view.table("Numbers", ["Name", "Value"], () => [["count", model.get("count")]]);
+    view.describe(() => `count ${model.get("count")}`);
+    const rows = () => [["count", model.get("count")]];
+    view.tables(() => [{ caption: "Numbers", headers: ["Name", "Value"], rows }]);
   });
 }
 
@@ -143,6 +144,35 @@ def test_a_burst_of_changes_is_drawn_once_and_no_more_after_the_end(mount):
     view.page.evaluate(burst)
     view.settle()
     assert int(drawing.get_attribute("data-drawn")) == before + 1
+
+
+def test_what_is_read_aloud_waits_until_the_hand_rests(mount):
+    """The line follows the hand; its announcement, the drawing's label and the numbers come once, at rest."""
+    view = mount(Panel())
+    view.table()
+    told = view.page.evaluate(
+        """async () => {
+          const says = document.querySelector(".gf-says");
+          const drawing = document.querySelector(".gf-drawing");
+          const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          const cell = () => document.querySelector(".gf-numbers td").textContent;
+          const told = [];
+          new MutationObserver(() => told.push("label")).observe(drawing, { attributeFilter: ["aria-label"] });
+          const seen = [];
+          for (const count of [5, 6, 7]) {
+            window.mounted[0].model.set("count", count);
+            await frame();
+            seen.push([says.textContent, says.ariaBusy, drawing.ariaLabel, cell()]);
+          }
+          while (says.ariaBusy) await frame();
+          return { seen, told, end: [says.textContent, says.ariaBusy, drawing.ariaLabel, cell()] };
+        }"""
+    )
+    assert told == {
+        "seen": [[f"{count} a b", "true", "count 3", "3"] for count in (5, 6, 7)],
+        "told": ["label"],
+        "end": ["7 a b", None, "count 7", "7"],
+    }
 
 
 def test_plain_keys_stay_in_the_view(mount):

@@ -157,51 +157,44 @@ def test_frequencies_and_wavelengths(call, d_model, base):
 
 
 @pytest.mark.parametrize(("d_model", "base"), [(4, 10.0), (6, 100.0), (64, 100.0), (128, 10_000.0)])
-def test_similarity_is_the_cosine_of_two_rows(call, d_model, base):
+def test_similarities_are_the_cosines_of_two_rows(call, d_model, base):
     table = scratch.sinusoidal(np.arange(700), d_model, base=base)
-    row, others = 600, [0, 1, 98, 599, 600, 601, 699]
-    cosine = table @ table[row] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[row])
-    found = [call("maths", "similarity", p - row, d_model, base) for p in others]
-    np.testing.assert_allclose(found, cosine[others], **EXACT)
+    for row, others in ((0, np.arange(700)), (600, np.arange(600, -1, -1)), (600, np.arange(600, 700))):
+        cosine = table @ table[row] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[row])
+        found = call("maths", "similarities", len(others), d_model, base)
+        np.testing.assert_allclose(found, cosine[others], **EXACT)
+
+
+def deceptions(similar):
+    """Every (far, near) whose farther row is the more similar, by 0.001 at least."""
+    near, far = np.triu_indices(len(similar), 1)
+    true = (near > 0) & (similar[near] <= similar[far] - 0.001)
+    return {"far": far[true], "near": near[true]}
 
 
 @pytest.mark.parametrize(
-    ("row", "n", "d_model", "base"),
-    [
-        (600, 1024, 64, 100.0),
-        (600, 1024, 8, 100.0),
-        (0, 512, 16, 30.0),
-        (127, 128, 4, 10.0),
-        (9, 20, 4, 10.0),
-    ],
+    ("n", "d_model", "base"),
+    [(600, 64, 100.0), (424, 64, 10_000.0), (300, 8, 100.0), (16, 4, 20.0), (104, 64, 1e4), (40, 4, 10.0)],
 )
-def test_look_alike(call, row, n, d_model, base):
+def test_what_a_table_is_worth_as_a_ruler(call, n, d_model, base):
     table = scratch.sinusoidal(np.arange(n), d_model, base=base)
-    similarity = table @ table[row] / (d_model / 2)
-    distance = np.abs(np.arange(n) - row)
-    far = distance > np.pi * base ** ((d_model - 2) / d_model)
-    highest = similarity[far].max()
-    found = call("maths", "lookAlike", row, n, d_model, base)
-    # Rows at the same distance on either side tie, and any of them will do.
-    assert far[found["position"]]
-    assert found["distance"] == distance[found["position"]]
-    np.testing.assert_allclose([found["similarity"], similarity[found["position"]]], highest, **EXACT)
-    outranked = found["outranked"]
-    lower = (distance < found["distance"]) & (similarity < highest - 1e-9)
-    assert outranked["distance"] == distance[lower].min() == distance[outranked["position"]]
-    assert outranked["similarity"] < highest
+    similar = table @ table[0] / (d_model / 2)
+    found = call("maths", "ruler", similar.tolist())
+    rising = np.flatnonzero(np.diff(similar) > 0)
+    assert (found["falls"], found["rises"]) == (rising[0], len(rising))
+    assert found["most"] == 1 + similar[1:].argmax()
+    pairs = deceptions(similar)
+    factor = pairs["far"] / pairs["near"]
+    assert found["deceives"]["far"] / found["deceives"]["near"] == factor.max()
+    assert (found["deceives"]["far"], found["deceives"]["near"]) in set(
+        zip(pairs["far"].tolist(), pairs["near"].tolist(), strict=True)
+    )
 
 
-def test_no_look_alike_where_the_table_is_short_beside_its_waves(call):
-    assert call("maths", "lookAlike", 600, 1024, 64, 10_000) is None
-    half = np.pi * 100 ** (62 / 64)  # 272.1: the first row that may look near again is 273 away
-    assert call("maths", "lookAlike", 0, int(half) + 1, 64, 100) is None
-    assert call("maths", "lookAlike", 0, int(half) + 2, 64, 100)["position"] == 273
-
-
-def test_a_look_alike_may_outrank_nobody(call):
-    # Half the slowest wave is 14.05 positions: row 15 is the only candidate, and the least similar of all.
-    similarity = (table := scratch.sinusoidal(np.arange(16), 4, base=20.0)) @ table[0] / 2
-    assert similarity.argmin() == 15
-    found = call("maths", "lookAlike", 0, 16, 4, 20)
-    assert (found["position"], found["outranked"]) == (15, None)
+def test_a_ruler_that_never_deceives(call):
+    found = call("maths", "ruler", [1, 0.9, 0.8, 0.7])
+    assert found == {"most": 1, "falls": 3, "rises": 0, "deceives": None}
+    found = call("maths", "ruler", [1, 0.9, 0.8, 0.8005])  # a rise that three decimals may not show
+    assert found == {"most": 1, "falls": 2, "rises": 1, "deceives": None}
+    found = call("maths", "ruler", [1, 0.9, 0.8, 0.802])
+    assert found["deceives"] == {"far": 3, "near": 2}

@@ -160,7 +160,7 @@ def fills(w):
             (0, 1, 1),
             [4, 1, 2, 3, 0],
             "; “{most}” changed most, by {}. "
-            "Each word sees only the words before it, and those are others now.",
+            "Each word sees only itself and the words before it, and those are others now.",
         ),
         (
             (0, 1, 2),
@@ -196,7 +196,7 @@ def fills(w):
             (1, 1, 2),
             [1, 0, 2, 3, 4],
             "; “{most}” changed most, by {}. "
-            "Each word carries its place with it, and sees only the words before it.",
+            "Each word carries its place with it, and sees only itself and the words before it.",
         ),
         (
             (0, 0, 1),
@@ -230,14 +230,69 @@ def test_the_line_says_what_is_true(mount, settings, order, sentence):
     assert re.fullmatch(pattern, w.says), w.says
 
 
-def test_default_state_makes_the_point(mount):
+@pytest.mark.parametrize(("positions", "causal", "layers"), SETTINGS)
+@pytest.mark.parametrize("typed", ["the dog bites the man", "a b c d e"])
+def test_every_sentence_holds(call, typed, positions, causal, layers):
+    """In all orders of five words: who changed most, who did not and why, whom each word sees."""
+    cards = typed.split()
+    settings = {"positions": positions, "causal": causal, "layers": layers}
+    changes, asked = [], []
+    for order in map(list, itertools.permutations(range(5))):
+        w = widget(typed, order, positions, causal, layers)
+        changes.append((order, w.outputs()[2]))
+        asked.append([cards, order, changes[-1][1].tolist(), settings])
+    for (order, change), said in zip(changes, call.each("shuffle", "sentence", asked), strict=True):
+        shown = [cards[card] for card in order]
+        if order == sorted(order):
+            assert said.endswith("the words lie as typed, so there is nothing to compare yet. Move a card.")
+            continue
+        assert (f"“{' '.join(shown)}”, which reads as before" in said) == (shown == cards)
+        still = {place for place in range(5) if change[place] < 1e-9}
+        assert ("the largest change of any word’s vector is" in said) == (len(still) == 5)
+        if len(still) == 5:
+            # Words that are the same may change places unseen.
+            assert "Attention cannot see the order" in said or all(
+                sorted(shown[: place + 1]) == sorted(cards[: order[place] + 1]) for place in range(5)
+            )
+            assert ("cannot see the order" in said) == (not positions and not causal)
+            continue
+        assert f"“{shown[int(change.argmax())]}” changed most, by {number(change.max(), 2)}." in said
+        if listed := re.search(r"\. ([^.;:]*) did not change:", said):
+            assert listed[1] == ", ".join(f"“{shown[place]}”" for place in sorted(still))
+        before = [shown[: place + 1] for place in range(5)]
+        then = [cards[: order[place] + 1] for place in range(5)]
+        for place in range(5):
+            if "the text up to there is as typed" in said:
+                assert (before[place] == cards[: place + 1] and order[place] == place) == (place in still)
+            if "the words up to there are the same" in said:  # one twice is to attention the same as once
+                same = set(before[place]) == set(then[place])
+                assert same if place in still else sorted(before[place]) != sorted(then[place])
+            if "those are others now" in said:
+                assert sorted(before[place]) != sorted(then[place])
+        assert "attention sees the order" not in said or not still or shown == cards
+        assert "nobody" not in said
+        assert not re.search(r"sees only (?!itself and the words before it)", said)
+        if "still last" in said:
+            assert order[-1] == 4
+            assert f"changed by {number(change[-1], 2) if change[-1] >= 1e-3 else ''}" in said
+            assert ("one layer cannot tell" in said) == (change[-1] < 1e-9)
+
+
+def number(x, digits):
+    return f"{x:.{digits}f}"
+
+
+def test_it_begins_with_the_cards_as_the_field_reads(mount):
     w = mount(ShuffleSentence())
-    assert w.says.startswith("No positions, no mask: order “the man bites the dog”; the largest change")
+    typed = "the dog bites the man"
+    assert w.control("Your sentence (up to 12 words)").input_value() == words(w) == typed
+    assert w.label == f"Words in the order {typed}"
+    assert "nothing to compare yet. Move a card." in w.says
+    w.root.locator(".gf-card").nth(1).press("End")
+    assert w.says.startswith("No positions, no mask: order “the bites the man dog”; the largest change")
     assert w.says.endswith("Attention cannot see the order.")
-    assert w.label == "Words in the order the man bites the dog"
-    assert words(w) == "the man bites the dog"
     assert max(change for _, change in cards(w)) < 1e-14
-    assert all(typed == now for typed, now in fills(w))
+    assert all(before == now for before, now in fills(w))
 
 
 def test_as_typed_there_is_nothing_to_compare(mount):
@@ -408,7 +463,7 @@ def test_a_single_word_can_be_shuffled_without_harm(mount):
 
 
 def test_settings_by_keyboard(mount):
-    w = mount(ShuffleSentence())
+    w = mount(ShuffleSentence(order=[0, 4, 2, 3, 1]))
     w.press("Add sinusoidal positions", " ")
     assert w.says.startswith("Positions, no mask: order")
     w.press("Causal mask", " ")
@@ -474,7 +529,7 @@ def test_two_views_on_one_page(mount):
     first, second = mount(ShuffleSentence()), mount(ShuffleSentence(words="a b c"))
     second.root.locator(".gf-card").nth(0).press("End")
     assert words(second) == "b c a"
-    assert words(first) == "the man bites the dog"
+    assert words(first) == "the dog bites the man"
     first.press("two", " ")
     assert second.get("layers") == 1
     assert first.axe_violations() == []

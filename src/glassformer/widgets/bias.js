@@ -1,7 +1,7 @@
 // What distance does to a score: ALiBi's slopes and T5's buckets. See bias.py.
 import { alibiSlopes, range, softmax, t5Bucket } from "./maths.js";
-import { choice, fixed, frame, h, onChange, slider, svg, toggle, uniqueId } from "./kit.js";
-import { cividis, diverging, legend, line, linear, words, xAxis, yAxis } from "./plot.js";
+import { choice, fixed, frame, h, hold, onChange, put, slider, svg, toggle, uniqueId } from "./kit.js";
+import { cividis, diverging, legend, line, linear, paint, palette, words, xAxis, yAxis } from "./plot.js";
 
 const REACH = 150; // T5's staircase is drawn this far to both sides
 const DARKEST = 8; // the bias that gets the strongest colour: e⁻⁸ leaves a weight 0.0003 of itself
@@ -25,13 +25,13 @@ export function windowSize(weights, share) {
   return weights.length;
 }
 
-// T5's buckets as steps { from, to, bucket } over relative positions (key − query) −reach … reach.
-export function staircase(reach, settings) {
+// T5's buckets as steps { from, to, bucket } over relative positions (key − query), first … last.
+export function staircase(first, last, settings) {
   const steps = [];
-  for (let relative = -reach; relative <= reach; relative++) {
+  for (let relative = first; relative <= last; relative++) {
     const bucket = t5Bucket(relative, settings);
-    const last = steps.at(-1);
-    if (last?.bucket === bucket) last.to = relative;
+    const step = steps.at(-1);
+    if (step?.bucket === bucket) step.to = relative;
     else steps.push({ from: relative, to: relative, bucket });
   }
   return steps;
@@ -61,7 +61,16 @@ function alibiSentence({ head, n_heads, query, key, slope }) {
   );
 }
 
-function t5Sentence({ query, key, steps, bidirectional }) {
+// Up to which distance every one has a bucket of its own, and what becomes of those beyond. `steps` are T5's.
+function single(steps) {
+  const past = steps.filter(({ to }) => to <= 0).reverse(); // from distance 0 outward
+  const first = past.findIndex(({ from, to }) => from !== to);
+  const all = past.slice(first).every(({ from, to }) => from !== to);
+  const own = -past[first].to - 1;
+  return `Up to distance ${own} every distance has its own bucket; beyond, ${all ? "they" : "most"} share.`;
+}
+
+export function t5Sentence({ query, key, steps, bidirectional }) {
   const relative = key - query;
   const where =
     relative === 0
@@ -72,12 +81,7 @@ function t5Sentence({ query, key, steps, bidirectional }) {
   const [near, far] = [Math.abs(step.from), Math.abs(step.to)].sort((a, b) => a - b);
   const open = far === REACH; // the last step goes on for ever
   const shared = open ? `, shared by all from ${near} on` : near === far ? ", all its own" : `, shared by ${near} to ${far}`;
-  const past = steps.filter(({ to }) => to <= 0).reverse(); // from distance 0 outward
-  const firstShared = past.find(({ from, to }) => from !== to);
-  return (
-    `${where}: bucket ${step.bucket}${shared}. Up to distance ${-firstShared.to - 1} every distance has its own bucket; ` +
-    `beyond, they share.`
-  );
+  return `${where}: bucket ${step.bucket}${shared}. ${single(steps)}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -86,25 +90,6 @@ const WIDTH = 340; // of every drawing; they are shown as wide as there is room
 
 const SIDE = 290;
 const GRID = { left: 40, right: 40 + SIDE, top: 6, bottom: 6 + SIDE };
-
-const square = (row, column, size) =>
-  `M${GRID.left + column * size} ${GRID.top + row * size}h${size}v${size}h${-size}z`;
-
-// Every cell of one diagonal has the same distance, so the same colour: one path per diagonal.
-function diagonals({ length, masked, colour }) {
-  const size = SIDE / length;
-  const path = (relative) =>
-    range(length)
-      .filter((row) => row + relative >= 0 && row + relative < length)
-      .map((row) => square(row, row + relative, size))
-      .join("");
-  const visible = range(masked ? length : 2 * length - 1).map((i) => i - length + 1);
-  return svg(
-    "g",
-    { "shape-rendering": "crispEdges" },
-    visible.map((relative) => svg("path", { d: path(relative), fill: colour(relative) })),
-  );
-}
 
 // What the causal mask hides: a staircase above the diagonal.
 function maskedCells({ length, hatch }) {
@@ -122,27 +107,39 @@ const hatching = (id) =>
     line(0, 0, 0, 6, "gf-hatch"),
   );
 
-function matrix(settings) {
-  const { length, query, key, masked, hatch } = settings;
-  const size = SIDE / length;
-  const across = linear([-0.5, length - 0.5], [GRID.left, GRID.right]);
-  const down = linear([-0.5, length - 0.5], [GRID.top, GRID.bottom]);
-  const clear = (i) => i === length - 1 || length - 1 - i > length / 10; // leaves room for the last one
-  const values = range(length).filter((i) => (i % (length > 32 ? 16 : 8) === 0 && clear(i)) || i === length - 1);
-  const marker = Math.max(size, 9);
-  const corner = { x: across(key) - marker / 2, y: down(query) - marker / 2 };
-  const cell = { ...corner, width: marker, height: marker, class: "gf-cell" };
-  return svg(
-    "svg",
-    { viewBox: `0 0 ${WIDTH} 340`, class: "gf-panel gf-matrix" },
-    hatching(hatch),
-    diagonals(settings),
-    masked && maskedCells(settings),
-    xAxis(GRID, { values, place: across, title: "key position" }),
-    yAxis(GRID, { values, place: down, title: "query position" }),
-    svg("rect", cell),
-    svg("rect", cell),
-  );
+// Query by key: pixels for the cells, and over them axes, what is masked, and the chosen cell.
+function matrix(hatch) {
+  const pixels = h("canvas", { class: "gf-pixels" });
+  const [left, top, width] = [GRID.left, GRID.top, SIDE].map((length) => `${(100 * length) / WIDTH}%`);
+  Object.assign(pixels.style, { left, top, width, height: width });
+  const scene = svg("g");
+  const cell = [svg("rect", { class: "gf-cell" }), svg("rect", { class: "gf-cell" })];
+  const size = { viewBox: `0 0 ${WIDTH} ${WIDTH}` };
+  const over = svg("svg", { ...size, class: "gf-panel gf-matrix gf-over" }, hatching(hatch), scene, cell);
+
+  // Every cell of a diagonal has the same distance, so the same colour: colours(values of the distances 1 − T … T − 1).
+  function follow({ length, query, key, masked, colours, value }) {
+    const across = linear([-0.5, length - 0.5], [GRID.left, GRID.right]);
+    const down = linear([-0.5, length - 0.5], [GRID.top, GRID.bottom]);
+    hold(scene, [length, masked], () => {
+      const clear = (i) => i === length - 1 || length - 1 - i > length / 10; // leaves room for the last one
+      const values = range(length).filter((i) => (i % (length > 32 ? 16 : 8) === 0 && clear(i)) || i === length - 1);
+      return [
+        masked && maskedCells({ length, hatch }),
+        xAxis(GRID, { values, place: across, title: "key position" }),
+        yAxis(GRID, { values, place: down, title: "query position" }),
+      ];
+    });
+    const byDistance = palette(colours, range(2 * length - 1).map((i) => value(i - length + 1)));
+    paint(pixels, length, length, (row, column) =>
+      masked && column > row ? 0 : byDistance[column - row + length - 1],
+    );
+    const side = Math.max(SIDE / length, 9);
+    for (const mark of cell) {
+      put(mark, { x: across(key) - side / 2, y: down(query) - side / 2, width: side, height: side });
+    }
+  }
+  return { element: h("div", { class: "gf-layers" }, pixels, over), follow };
 }
 
 // One dot per head on a logarithmic axis, since slopes halve from head to head.
@@ -193,14 +190,14 @@ function weightsPlot(weights, size) {
   );
 }
 
-function stairsPlot(steps, { relative, bucket, nBuckets, masked, hatch }) {
-  const box = { left: 40, right: 330, top: 8, bottom: 250 };
-  const x = linear([-REACH - 0.5, REACH + 0.5], [box.left, box.right]);
-  const y = linear([0, nBuckets - 1], [box.bottom, box.top]);
-  const seen = masked ? steps.filter(({ from }) => from <= 0).map((s) => ({ ...s, to: Math.min(s.to, 0) })) : steps;
-  const path = seen.map((step, i) => `${i ? "L" : "M"}${x(step.from - 0.5)} ${y(step.bucket)}H${x(step.to + 0.5)}`);
+const STAIRS = { left: 40, right: 330, top: 8, bottom: 250 };
+const stairsX = linear([-REACH - 0.5, REACH + 0.5], [STAIRS.left, STAIRS.right]);
+const stairsY = (nBuckets) => linear([0, nBuckets - 1], [STAIRS.bottom, STAIRS.top]);
+
+function stairsPlot(steps, { nBuckets, masked, hatch, mark }) {
+  const [box, x, y] = [STAIRS, stairsX, stairsY(nBuckets)];
+  const path = steps.map((step, i) => `${i ? "L" : "M"}${x(step.from - 0.5)} ${y(step.bucket)}H${x(step.to + 0.5)}`);
   const hidden = { x: x(0.5), y: box.top, width: box.right - x(0.5), height: box.bottom - box.top };
-  const chosen = !(masked && relative > 0);
   return svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} 292`, class: "gf-panel" },
@@ -214,9 +211,13 @@ function stairsPlot(steps, { relative, bucket, nBuckets, masked, hatch }) {
     }),
     masked && svg("rect", { ...hidden, fill: `url(#${hatch})` }),
     svg("path", { d: path.join(""), class: "gf-wave" }),
-    chosen && line(x(relative), y(bucket), x(relative), box.bottom, "gf-guide"),
-    chosen && svg("circle", { cx: x(relative), cy: y(bucket), r: 5.5, class: "gf-spot" }),
+    mark,
   );
+}
+
+function stairsMark(relative, bucket, nBuckets) {
+  const [x, y] = [stairsX(relative), stairsY(nBuckets)(bucket)];
+  return [line(x, y, x, STAIRS.bottom, "gf-guide"), svg("circle", { cx: x, cy: y, r: 5.5, class: "gf-spot" })];
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -284,9 +285,14 @@ function render({ model, el }) {
     const query = along(event.clientY - box.y, GRID.top);
     if (Math.min(query, key) >= 0 && Math.max(query, key) <= last()) send({ query, key });
   };
-  const cells = h("div", { class: "gf-panel-cell gf-cells", onpointermove: point, onpointerdown: point });
+  const square = matrix(hatch);
+  const [heading, colours] = [h("p", { class: "gf-panel-title" }), h("div")];
   const beside = h("div", { class: "gf-panel-cell" });
-  panels.append(cells, beside);
+  const mark = svg("g"); // of the chosen distance, on T5's staircase
+  panels.append(
+    h("div", { class: "gf-panel-cell", onpointermove: point, onpointerdown: point }, heading, square.element, colours),
+    beside,
+  );
 
   function drawAlibi({ length, query, key, n_heads, head }) {
     const slopes = alibiSlopes(n_heads);
@@ -294,12 +300,11 @@ function render({ model, el }) {
     const weights = lastQueryWeights(slope, length);
     const size = windowSize(weights, 0.9);
     const keys = size === 1 ? "key alone" : `${size} keys`;
-    cells.replaceChildren(
-      h("p", { class: "gf-panel-title" }, "Bias that head ", h("strong", {}, head), " adds to each score"),
-      matrix({ length, query, key, hatch, masked: true, colour: (r) => diverging(alibiBias(slope, -r) / DARKEST) }),
-      legend((t) => diverging(t - 1), `−${DARKEST} or less`, "0"),
-    );
-    beside.replaceChildren(
+    hold(heading, ["alibi", head], () => ["Bias that head ", h("strong", {}, head), " adds to each score"]);
+    hold(colours, ["alibi"], () => legend((t) => diverging(t - 1), `−${DARKEST} or less`, "0"));
+    const value = (relative) => alibiBias(slope, -relative) / DARKEST;
+    square.follow({ length, query, key, masked: true, colours: diverging, value });
+    hold(beside, ["alibi", n_heads, head, length], () => [
       h("p", { class: "gf-panel-title" }, "Slope of each head"),
       slopesPlot(slopes, head),
       h(
@@ -309,13 +314,14 @@ function render({ model, el }) {
         h("strong", {}, keys),
       ),
       weightsPlot(weights, size),
-    );
+    ]);
     view.describe(
-      `ALiBi, head ${head} of ${n_heads}: the penalty grows by ${slopeText(slope)} with every position back. ` +
+      () =>
+        `ALiBi, head ${head} of ${n_heads}: the penalty grows by ${slopeText(slope)} with every position back. ` +
         `By this bias alone the last of ${length} queries gives 90 percent of its attention to the nearest ${keys}.`,
     );
     view.says(alibiSentence({ head, n_heads, query, key, slope }));
-    view.tables([
+    view.tables(() => [
       {
         caption: "Slope of each head, and the distance at which it halves a weight",
         headers: ["Head", "Slope", "Decimal", "Halves at distance"],
@@ -336,36 +342,38 @@ function render({ model, el }) {
 
   function drawT5({ length, query, key, bidirectional, n_buckets, max_distance }) {
     const settings = { bidirectional, nBuckets: n_buckets, maxDistance: max_distance };
-    const steps = staircase(REACH, settings);
+    const steps = staircase(-REACH, bidirectional ? REACH : 0, settings);
     const bucketOf = (relative) => t5Bucket(relative, settings);
     const masked = !bidirectional;
     const relative = key - query;
-    cells.replaceChildren(
-      h("p", { class: "gf-panel-title" }, "Bucket of each query and key"),
-      matrix({ length, query, key, hatch, masked, colour: (r) => cividis(bucketOf(r) / (n_buckets - 1)) }),
-      legend(cividis, "bucket 0", n_buckets - 1),
-    );
-    beside.replaceChildren(
+    hold(heading, ["t5"], () => "Bucket of each query and key");
+    hold(colours, ["t5", n_buckets], () => legend(cividis, "bucket 0", n_buckets - 1));
+    square.follow({ length, query, key, masked, colours: cividis, value: (r) => bucketOf(r) / (n_buckets - 1) });
+    hold(beside, ["t5", bidirectional, n_buckets, max_distance], () => [
       h("p", { class: "gf-panel-title" }, "Bucket number against distance; each head learns a bias for each bucket"),
-      stairsPlot(steps, { relative, bucket: bucketOf(relative), nBuckets: n_buckets, masked, hatch }),
+      stairsPlot(steps, { nBuckets: n_buckets, masked, hatch, mark }),
+    ]);
+    const hidden = masked && relative > 0;
+    hold(mark, [relative, n_buckets, max_distance, masked], () =>
+      hidden ? [] : stairsMark(relative, bucketOf(relative), n_buckets),
     );
     view.describe(
-      `T5, ${n_buckets} buckets, ${bidirectional ? "both directions" : "past only"}: the bucket number climbs by one ` +
-        `per position near the query and ever more slowly further away. Chosen: query ${query}, key ${key}.`,
+      () =>
+        `T5, ${n_buckets} buckets, ${bidirectional ? "both directions" : "past only"}: ${single(steps)} ` +
+        `Chosen: query ${query}, key ${key}.`,
     );
     view.says(t5Sentence({ query, key, steps, bidirectional }));
-    view.table(
-      "Relative positions (key − query) and the bucket they fall into",
-      ["From", "To", "Bucket"],
-      () =>
-        steps
-          .filter(({ from }) => bidirectional || from <= 0)
-          .map(({ from, to, bucket }) => [
-            from === -REACH ? "further back" : fixed(from, 0),
-            to === REACH ? (bidirectional ? "further ahead" : "0") : fixed(to, 0),
-            bucket,
-          ]),
-    );
+    view.tables(() => [
+      {
+        caption: "Relative positions (key − query) and the bucket they fall into",
+        headers: ["From", "To", "Bucket"],
+        rows: steps.map(({ from, to, bucket }) => [
+          from === -REACH ? "further back" : fixed(from, 0),
+          to === REACH ? "further ahead" : fixed(to, 0),
+          bucket,
+        ]),
+      },
+    ]);
   }
 
   const stop = onChange(model, TRAITS, () => {

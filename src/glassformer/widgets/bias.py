@@ -5,7 +5,11 @@ from traitlets import Bool, Enum, Int, TraitError, observe, validate
 from .view import View
 
 
-class DistanceBias(View, module="bias"):
+class DistanceBias(
+    View,
+    module="bias",
+    room={288: 1179, 328: 1185, 358: 1244, 568: 1414, 618: 728, 710: 718, 736: 731, 752: 739, 782: 754},
+):
     """Query by key, what a relative method adds to a score: ALiBi's penalty, or the T5 bucket to look up.
 
     ALiBi subtracts slope × distance, with a slope of its own for each head, and the view also shows the

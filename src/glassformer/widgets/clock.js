@@ -2,7 +2,7 @@
 // lies sin to the right of the middle and cos above it: the pair's two numbers, in their order.
 
 import { frequencies, range } from "./maths.js";
-import { fixed, frame, grouped, h, onChange, slider, svg } from "./kit.js";
+import { fixed, frame, grouped, h, hold, onChange, put, slider, svg, write } from "./kit.js";
 import { line, words } from "./plot.js";
 
 const R = 70; // the hand's length, in a drawing 200 wide
@@ -23,53 +23,84 @@ const degrees = (angle) => (angle * 180) / Math.PI;
 const tip = (angle, radius = R) => [MIDDLE[0] + radius * Math.sin(angle), MIDDLE[1] - radius * Math.cos(angle)];
 const rounded = (x) => x.toFixed(2);
 
-// The way a hand goes from one angle to another: a spiral, so that full turns can be counted.
-function sweep(from, turn) {
-  const steps = Math.max(2, Math.ceil(Math.abs(turn) / 0.08));
-  const points = range(steps + 1).map((i) => {
-    const part = (turn * i) / steps;
-    return tip(from + part, 24 + (3.5 * Math.abs(part)) / (2 * Math.PI));
-  });
+// The way a hand that stands at twelve goes when it turns: a spiral, so that full turns can be counted.
+const radius = (turn) => 24 + (3.5 * Math.abs(turn)) / (2 * Math.PI);
+
+function sweep(turn) {
+  const steps = Math.max(2, Math.ceil(Math.abs(turn) / 0.12));
+  const points = range(steps + 1).map((i) => tip((turn * i) / steps, radius((turn * i) / steps)));
   return `M${points.map(([x, y]) => `${rounded(x)} ${rounded(y)}`).join("L")}`;
 }
 
-function arrowHead(from, turn) {
-  const angle = from + turn;
-  const radius = 24 + (3.5 * Math.abs(turn)) / (2 * Math.PI);
-  const [x, y] = tip(angle, radius);
-  const heading = degrees(angle) + (turn < 0 ? 180 : 0);
+function arrowHead(turn) {
+  const [x, y] = tip(turn, radius(turn));
+  const heading = degrees(turn) + (turn < 0 ? 180 : 0);
   const transform = `translate(${rounded(x)} ${rounded(y)}) rotate(${rounded(heading)})`;
   return svg("path", { class: "gf-turn-head", d: "M-5 -4L3 0L-5 4Z", transform });
 }
 
-function face({ angle, turn }) {
-  const [x, y] = tip(angle).map(rounded);
-  const [ghostX, ghostY] = tip(angle + turn).map(rounded);
-  const [cx, cy] = MIDDLE;
-  const onDial = (hour, radius) => tip((hour * Math.PI) / 6, radius).map(rounded);
-  return svg(
-    "svg",
-    { viewBox: "0 0 200 178", class: "gf-clock" },
+const [cx, cy] = MIDDLE;
+
+function dial() {
+  const onDial = (hour, length) => tip((hour * Math.PI) / 6, length).map(rounded);
+  return [
     svg("circle", { cx, cy, r: R, class: "gf-dial" }),
     range(12).map((hour) => line(...onDial(hour, R - 4), ...onDial(hour, R), "gf-tick")),
     line(cx - R - 8, cy, cx + R + 8, cy, "gf-grid"),
     line(cx, cy - R - 8, cx, cy + R + 8, "gf-grid"),
-    line(x, y, x, cy, "gf-drop"),
-    line(x, y, cx, y, "gf-drop"),
-    line(cx, cy, x, cy, "gf-shadow gf-sin"),
-    line(cx, cy, cx, y, "gf-shadow gf-cos"),
-    turn !== 0 && [
-      line(cx, cy, ghostX, ghostY, "gf-hand gf-ghost"),
-      svg("circle", { cx: ghostX, cy: ghostY, r: 4, class: "gf-ghost-tip" }),
-      svg("path", { d: sweep(angle, turn), class: "gf-turn" }),
-      Math.abs(turn) > 0.12 && arrowHead(angle, turn),
-    ],
-    line(cx, cy, x, y, "gf-hand"),
-    svg("circle", { cx, cy, r: 3, class: "gf-tip" }),
-    svg("circle", { cx: x, cy: y, r: 5, class: "gf-tip" }),
     words("sin", cx + R + 10, cy + 5),
     words("cos", cx, cy - R - 13, "middle"),
+  ];
+}
+
+// A clock: its element, and how to bring it to another time.
+function clock() {
+  const ray = (style) => line(cx, cy, cx, cy, style);
+  const [hand, across, up, sin, cos] = ["gf-hand", "gf-drop", "gf-drop", "gf-shadow gf-sin", "gf-shadow gf-cos"].map(ray);
+  const end = svg("circle", { r: 5, class: "gf-tip" });
+  const [turned, ghost] = [svg("g"), svg("g")];
+  const face = svg(
+    "svg",
+    { viewBox: "0 0 200 178", class: "gf-clock" },
+    [dial(), across, up, sin, cos, ghost, turned, hand, svg("circle", { cx, cy, r: 3, class: "gf-tip" }), end],
   );
+  const [name, period, sine, cosine, onward] = range(5).map(() => document.createTextNode(""));
+  const element = h(
+    "div",
+    { class: "gf-clock-card" },
+    h("div", { class: "gf-clock-name" }, name),
+    h("div", { class: "gf-clock-note" }, period),
+    face,
+    h("div", {}, h("span", { class: "gf-sin-key" }), sine),
+    h("div", {}, h("span", { class: "gf-cos-key" }), cosine),
+    h("div", { class: "gf-clock-note" }, onward),
+  );
+
+  function show(now) {
+    const [x, y] = tip(now.angle).map(rounded);
+    for (const mark of [hand, across, up]) put(mark, { x2: x, y2: y });
+    put(across, { x1: x });
+    put(up, { y1: y });
+    put(sin, { x2: x });
+    put(cos, { y2: y });
+    put(end, { cx: x, cy: y });
+    hold(turned, [now.turn], () => now.turn !== 0 && [
+      svg("path", { d: sweep(now.turn), class: "gf-turn" }),
+      Math.abs(now.turn) > 0.12 && arrowHead(now.turn),
+    ]);
+    put(turned, { transform: `rotate(${rounded(degrees(now.angle))} ${cx} ${cy})` });
+    const [ghostX, ghostY] = tip(now.angle + now.turn).map(rounded);
+    hold(ghost, now.turn === 0 ? [] : [ghostX, ghostY], () => now.turn !== 0 && [
+      line(cx, cy, ghostX, ghostY, "gf-hand gf-ghost"),
+      svg("circle", { cx: ghostX, cy: ghostY, r: 4, class: "gf-ghost-tip" }),
+    ]);
+    write(name, `hand ${now.i}`);
+    write(period, `once round in ${once(now.omega)}`);
+    write(sine, `sin ${fixed(now.sin, 2)}`);
+    write(cosine, `cos ${fixed(now.cos, 2)}`);
+    write(onward, `turn ${now.turn > 0 ? "+" : ""}${radians(now.turn)}`);
+  }
+  return { element, show };
 }
 
 function clocks(model) {
@@ -81,7 +112,7 @@ function clocks(model) {
 }
 
 // Wavelengths run over orders of magnitude: decimals only where they can be seen.
-const period = (omega) => grouped(Number(((2 * Math.PI) / omega).toFixed(omega > 0.0628 ? 2 : 0)));
+const once = (omega) => grouped(Number(((2 * Math.PI) / omega).toFixed(omega > 0.0628 ? 2 : 0)));
 // At least two significant digits, so that the slowest hands do not seem to stand still.
 const digits = (x, least) => (x === 0 ? least : Math.max(least, 1 - Math.floor(Math.log10(Math.abs(x)))));
 const radians = (x) => `${fixed(x, digits(x, 2))} rad`;
@@ -103,23 +134,16 @@ function render({ model, el }) {
   );
   view.drawing.classList.add("gf-clocks");
 
+  let shown = []; // a clock for each pair of dimensions
+
   function draw() {
     const [p, k] = [model.get("position"), model.get("step")];
     const hands = clocks(model);
-    view.drawing.replaceChildren(
-      ...hands.map((hand) =>
-        h(
-          "div",
-          { class: "gf-clock-card" },
-          h("div", { class: "gf-clock-name" }, `hand ${hand.i}`),
-          h("div", { class: "gf-clock-note" }, `once round in ${period(hand.omega)}`),
-          face(hand),
-          h("div", {}, h("span", { class: "gf-sin-key" }), `sin ${fixed(hand.sin, 2)}`),
-          h("div", {}, h("span", { class: "gf-cos-key" }), `cos ${fixed(hand.cos, 2)}`),
-          h("div", { class: "gf-clock-note" }, `turn ${hand.turn > 0 ? "+" : ""}${radians(hand.turn)}`),
-        ),
-      ),
-    );
+    if (shown.length !== hands.length) {
+      shown = hands.map(() => clock());
+      view.drawing.replaceChildren(...shown.map(({ element }) => element));
+    }
+    hands.forEach((hand, i) => shown[i].show(hand));
     const [first, last] = [hands[0], hands.at(-1)];
     const onward = k < 0 ? `Going back ${-k}` : `Moving on by ${k}`;
     const slowest = `hand ${last.i}, the slowest, ${turned(last.angle)}`;
@@ -128,26 +152,28 @@ function render({ model, el }) {
       `At position ${p}, hand 0 has turned ${turned(first.angle)} and ${slowest}. ` +
         (k === 0 ? "With step 0 there is no turn to compare." : `${turns}, from this position and from any other.`),
     );
-    view.describe(
-      `${hands.length} clocks for position ${p}. ` +
-        hands.map(({ i, sin, cos }) => `Hand ${i}: sine ${fixed(sin, 2)}, cosine ${fixed(cos, 2)}.`).join(" "),
-    );
-    view.table(
-      `Position ${p} and step ${k}, hand by hand`,
-      HEADERS,
-      hands.map(({ i, omega, angle, turn, sin, cos }) => [
-        i,
-        `${2 * i}, ${2 * i + 1}`,
-        fixed(omega, 6),
-        grouped((2 * Math.PI) / omega),
-        fixed(angle, 4),
-        fixed(sin, 4),
-        fixed(cos, 4),
-        fixed(turn, 4),
-        fixed(Math.sin(angle + turn), 4),
-        fixed(Math.cos(angle + turn), 4),
-      ]),
-    );
+    view.describe(() => {
+      const each = hands.map(({ i, sin, cos }) => `Hand ${i}: sine ${fixed(sin, 2)}, cosine ${fixed(cos, 2)}.`);
+      return `${hands.length} clocks for position ${p}. ${each.join(" ")}`;
+    });
+    view.tables(() => [
+      {
+        caption: `Position ${p} and step ${k}, hand by hand`,
+        headers: HEADERS,
+        rows: hands.map(({ i, omega, angle, turn, sin, cos }) => [
+          i,
+          `${2 * i}, ${2 * i + 1}`,
+          fixed(omega, 6),
+          grouped((2 * Math.PI) / omega),
+          fixed(angle, 4),
+          fixed(sin, 4),
+          fixed(cos, 4),
+          fixed(turn, 4),
+          fixed(Math.sin(angle + turn), 4),
+          fixed(Math.cos(angle + turn), 4),
+        ]),
+      },
+    ]);
   }
 
   return onChange(model, ["position", "step", "d_model", "base"], draw);

@@ -7,7 +7,11 @@ from glassformer.config import ROPE_BASE
 from .view import Number, View
 
 
-class ClockHands(View, module="clock"):
+class ClockHands(
+    View,
+    module="clock",
+    room={288: 1133, 328: 996, 358: 963, 568: 624, 618: 539, 710: 538, 736: 544, 752: 548, 782: 554},
+):
     """Each pair of dimensions as a clock hand, turned by p·base^(−2i/D); its shadows are the two numbers.
 
     Hands start at twelve and turn clockwise, so the tip lies sin to the right and cos up. A second, dashed

@@ -1,9 +1,9 @@
 // The sinusoidal table as a picture. Right of it, sharing its vertical axis, how similar the chosen row is to every
 // other; below it, sharing its horizontal axis, the numbers in that row.
 
-import { lookAlike, range, similarity, sinusoidal, wavelengths } from "./maths.js";
-import { fixed, frame, grouped, onChange, onResize, slider, svg } from "./kit.js";
-import { colourBar, diverging, line, linear, paintSigned, roundNumbers, words, xAxis, yAxis } from "./plot.js";
+import { frequencies, range, ruler, similarities, sinusoidal, wavelengths } from "./maths.js";
+import { fixed, frame, grouped, h, hold, onResize, put, redrawing, slider, svg, write } from "./kit.js";
+import { colourBar, diverging, line, linear, paint, palette, roundNumbers, words, xAxis, yAxis } from "./plot.js";
 
 const TOP = 42; // room for the axis title and its numbers
 const LEFT = 54;
@@ -15,39 +15,51 @@ const GAP = 22;
 
 const signed = (value) => fixed(value, 0);
 
-function sentence({ row, n, d, base, twin }) {
-  const near = row === 0 ? "row 1" : row === n - 1 ? `row ${row - 1}` : `rows ${row - 1} and ${row + 1}`;
-  const s = (distance) => fixed(similarity(distance, d, base), 3);
-  const slowest = grouped(Math.round(wavelengths(d, base).at(-1)));
-  const start = `Row ${row} is like ${near} (similarity ${s(1)}).`;
-  if (!twin) {
-    return (
-      `${start} The slowest wave repeats only every ${slowest} positions: ` +
-      "no row of this table is so far away that it could look near again."
-    );
-  }
-  const far = `row ${twin.position}, ${twin.distance} away (${fixed(twin.similarity, 3)})`;
-  const other = twin.outranked;
-  const rank = other
-    ? `looks nearer than row ${other.position}, only ${other.distance} away (${fixed(other.similarity, 3)})`
-    : "is the likest of those beyond half a wave";
-  return `${start} The slowest wave repeats every ${slowest} positions, so far rows come back: ${far}, ${rank}.`;
+// The row that lies so far away; of two the one above.
+const rowAt = (row, distance) => (row >= distance ? row - distance : row + distance);
+
+// similar: how similar rows are that lie 0, 1, 2 … apart; seen: what `ruler` makes of those that the table has.
+export function sentence({ row, n, d, base, similar, seen }) {
+  const { most, falls, rises, deceives } = seen;
+  const s = (distance) => fixed(similar[distance], 3);
+  const next = [row - most, row + most].filter((p) => p >= 0 && p < n);
+  const likest = `row${next.length > 1 ? "s" : ""} ${next.join(" and ")}`;
+  const start = `Row ${row} is most like ${likest} (similarity ${s(most)}).`;
+  const end = `The slowest wave repeats every ${grouped(Math.round(wavelengths(d, base).at(-1)))} positions.`;
+  if (rises === 0) return `${start} The farther a row, the less it is like row ${row}: a ruler. ${end}`;
+  const rest = Math.max(row, n - 1 - row) - falls;
+  const so = deceives
+    ? `row ${rowAt(row, deceives.far)}, ${deceives.far} away (${s(deceives.far)}), looks nearer than ` +
+      `row ${rowAt(row, deceives.near)}, ${deceives.near} away (${s(deceives.near)})`
+    : "but never by as much as 0.001";
+  const steps = `${rises} of the ${rest} step${rest === 1 ? "" : "s"}`;
+  return `${start} Up to ${falls} away similarity only falls, then it rises in ${steps} that follow: ${so}. ${end}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
+const STEPS = 1024; // of colour
+const COLOURS = palette(diverging, range(STEPS).map((i) => (2 * i) / (STEPS - 1) - 1));
+
 // One pixel per number; where the rows outnumber the screen's, the mean of those that share one, so that waves too fast
-// for the screen fade to white rather than pretend to be slow.
-function paint(canvas, values) {
-  const n = values.length;
+// for the screen fade to white rather than pretend to be slow. The mean over m positions of a wave of frequency w is the
+// wave at the middle of them, times sin(mw/2) / (m sin(w/2)).
+function paintTable(canvas, { n, d, base }) {
   const rows = Math.min(n, Math.round(TABLE_HEIGHT * devicePixelRatio));
-  const mean = (y, x) => {
+  const omega = frequencies(d, base);
+  const faded = new Map(); // m -> for each wave how much of it is left
+  const fading = (m) => omega.map((w) => (m === 1 ? 1 : Math.sin((m * w) / 2) / (m * Math.sin(w / 2))));
+  const shared = range(rows).map((y) => {
     const [from, to] = [Math.floor((y * n) / rows), Math.ceil(((y + 1) * n) / rows)];
-    let sum = 0;
-    for (let p = from; p < to; p++) sum += values[p][x];
-    return sum / (to - from);
-  };
-  paintSigned(canvas, rows, values[0].length, mean);
+    if (!faded.has(to - from)) faded.set(to - from, fading(to - from));
+    return { middle: (from + to - 1) / 2, left: faded.get(to - from) };
+  });
+  paint(canvas, rows, d, (y, x) => {
+    const { middle, left } = shared[y];
+    const angle = middle * omega[x >> 1];
+    const value = left[x >> 1] * (x % 2 ? Math.cos(angle) : Math.sin(angle));
+    return COLOURS[Math.round(((value + 1) / 2) * (STEPS - 1))];
+  });
 }
 
 // Three boxes: the table, right of it the similarities, below it the chosen row.
@@ -63,73 +75,90 @@ function layout(width) {
   };
 }
 
-function axes({ table, curve, bars }, { n, d, row, x, y, toCurve, toBar }) {
-  const narrow = curve.right < 480;
+// From what is shown to pixels.
+const places = ({ table, curve, bars }, { n, d }) => ({
+  x: linear([-0.5, d - 0.5], [table.left, table.right]),
+  y: linear([-0.5, n - 0.5], [table.top, table.bottom]),
+  toCurve: linear([-1, 1], [curve.left, curve.right]),
+  toBar: linear([-1, 1], [bars.bottom, bars.top]),
+});
+
+function axes({ table, curve, bars }, { n, d }, { x, y, toCurve, toBar }) {
   return [
     words("dimension", table.left, 13, "start", "gf-strong"),
     xAxis(table, { values: roundNumbers(d - 1, (table.right - table.left) / 56), place: x, above: true }),
     yAxis(table, { values: roundNumbers(n - 1, 8), place: y, title: "position" }),
-    words(narrow ? "similarity" : `similarity to row ${row}`, curve.left, 13, "start", "gf-strong"),
     xAxis(curve, { values: [-1, 0, 1], place: toCurve, format: signed, lines: true, inside: true, above: true }),
     yAxis(bars, { values: [-1, 1], place: toBar, format: signed, lines: true, inside: true }),
+    line(bars.left, toBar(0), bars.right, toBar(0), "gf-axis"),
   ];
 }
 
-// A row, straight through the table and the curve.
-function across({ table, curve }, y, style) {
-  return [
-    line(table.left - 4, y, table.right, y, "gf-halo"),
-    line(table.left - 4, y, table.right, y, style),
-    line(table.right, y, curve.right, y, "gf-axis"),
-  ];
-}
+// A line straight through the table and the curve, to be moved to a row.
+const across = ({ table, curve }, style) => [
+  line(table.left - 4, 0, table.right, 0, "gf-halo"),
+  line(table.left - 4, 0, table.right, 0, style),
+  line(table.right, 0, curve.right, 0, "gf-axis"),
+];
+
+const round = (pixels) => Math.round(pixels * 100) / 100;
+
+const curvePath = (values, { toCurve, y }) =>
+  `M${values.map((s, p) => `${round(toCurve(s))} ${round(y(p))}`).join("L")}`;
 
 // The numbers of the chosen row, standing on zero.
-function rowBars({ left, right }, values, toBar) {
+function barsPath({ left, right }, values, toBar) {
   const step = (right - left) / values.length;
   const gap = values.length > 64 ? 0.25 : 0.5;
-  const bar = (v, i) =>
-    svg("rect", {
-      class: "gf-bar",
-      x: left + i * step + gap,
-      y: toBar(Math.max(v, 0)),
-      width: step - 2 * gap,
-      height: Math.abs(v) * (ROW_HEIGHT / 2),
-    });
-  return [values.map(bar), line(left, toBar(0), right, toBar(0), "gf-axis")];
+  const bar = (v, i) => `M${left + i * step + gap} ${toBar(0)}V${toBar(v)}h${step - 2 * gap}V${toBar(0)}z`;
+  return values.map(bar).join("");
 }
 
 // Right of the bars: which row they show, and the colours of the table.
-function key({ left, right }, bars, row) {
+function key({ curve: { left, right }, bars }, name) {
   const middle = (bars.top + bars.bottom) / 2;
   const bar = { left, right: Math.min(right, left + 150), top: middle + 2, bottom: middle + 12 };
   const place = linear([-1, 1], [bar.left, bar.right]);
+  put(name, { x: left, y: middle - 18 });
   return [
-    words(`← row ${row}`, left, middle - 18, "start", "gf-strong"),
     colourBar((t) => diverging(2 * t - 1), { x: left, y: bar.top, width: bar.right - left, height: 10 }),
     xAxis(bar, { values: [-1, 0, 1], place, format: signed, inside: true }),
   ];
 }
 
-function drawing(boxes, { n, d, row, values, similarities, twin }) {
-  const { table, curve, bars } = boxes;
-  const x = linear([-0.5, d - 0.5], [table.left, table.right]);
-  const y = linear([-0.5, n - 0.5], [table.top, table.bottom]);
-  const toCurve = linear([-1, 1], [curve.left, curve.right]);
-  const toBar = linear([-1, 1], [bars.bottom, bars.top]);
-  const points = similarities.map((s, p) => `${toCurve(s).toFixed(2)} ${y(p).toFixed(2)}`);
-  return svg(
-    "g",
-    {},
-    axes(boxes, { n, d, row, x, y, toCurve, toBar }),
-    across(boxes, y(row), "gf-row"),
-    twin && across(boxes, y(twin.position), "gf-row gf-dashed"),
-    svg("path", { class: "gf-curve", d: `M${points.join("L")}` }),
-    svg("circle", { class: "gf-dot", cx: toCurve(1), cy: y(row), r: 4.5 }),
-    twin && svg("circle", { class: "gf-ring", cx: toCurve(twin.similarity), cy: y(twin.position), r: 5 }),
-    rowBars(bars, values[row], toBar),
-    key(curve, bars, row),
-  );
+// The picture over the pixels. `follow` brings it to another state, touching only what that changes.
+function overlay() {
+  const [scene, legend, here, there] = range(4).map(() => svg("g"));
+  const [curve, bars] = ["gf-curve", "gf-bar"].map((name) => svg("path", { class: name }));
+  const dot = svg("circle", { class: "gf-dot", r: 4.5 });
+  const rings = range(2).map(() => svg("circle", { class: "gf-ring", r: 5 }));
+  const [heading, name] = [words("", 0, 13, "start", "gf-strong"), words("", 0, 0, "start", "gf-strong")];
+  const element = svg("svg", { class: "gf-over" }, scene, heading, legend, name, here, there, curve, dot, rings, bars);
+
+  function follow(boxes, width, { n, d, row, values, similar, seen }) {
+    const place = places(boxes, { n, d });
+    hold(scene, [width, n, d], () => axes(boxes, { n, d }, place));
+    hold(legend, [width], () => key(boxes, name));
+    hold(here, [width], () => across(boxes, "gf-row"));
+    hold(there, [width], () => across(boxes, "gf-row gf-dashed"));
+    put(element, { viewBox: `0 0 ${width} ${boxes.height}`, width, height: boxes.height });
+    put(heading, { x: boxes.curve.left });
+    write(heading, boxes.curve.right < 480 ? "similarity" : `similarity to row ${row}`);
+    write(name, `← row ${row}`);
+    put(here, { transform: `translate(0 ${place.y(row)})` });
+    const { deceives } = seen;
+    for (const mark of [there, ...rings]) mark.style.display = deceives ? "" : "none";
+    if (deceives) {
+      put(there, { transform: `translate(0 ${place.y(rowAt(row, deceives.far))})` });
+      [deceives.far, deceives.near].forEach((distance, i) =>
+        put(rings[i], { cx: place.toCurve(similar[distance]), cy: place.y(rowAt(row, distance)) }),
+      );
+    }
+    put(curve, { d: curvePath(range(n).map((p) => similar[Math.abs(p - row)]), place) });
+    put(dot, { cx: place.toCurve(1), cy: place.y(row) });
+    put(bars, { d: barsPath(boxes.bars, values, place.toBar) });
+  }
+  return { element, follow };
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -139,7 +168,7 @@ function render({ model, el }) {
     title: "The table of waves",
     hint:
       "Each row is the vector of one position. Point at a row, or choose it with the slider: " +
-      "which other rows could it be mistaken for?",
+      "which other rows are like it?",
   });
   view.controls.classList.add("gf-compact");
   view.controls.append(
@@ -148,60 +177,59 @@ function render({ model, el }) {
     slider(model, "base", { label: "Base", min: 10, max: 1e6, scale: "log", format: grouped }),
     slider(model, "d_model", { label: "Dimensions D", min: 4, max: 128, step: 2 }),
   );
-  const canvas = document.createElement("canvas");
-  canvas.className = "gf-heatmap";
-  const picture = svg("svg", { class: "gf-over" });
+  const canvas = h("canvas", { class: "gf-pixels" });
+  const picture = overlay();
   view.drawing.classList.add("gf-layers");
-  view.drawing.append(canvas, picture);
+  view.drawing.append(canvas, picture.element);
 
-  let painted = "";
-  let values; // the table, recomputed only when its shape or base changes
+  let table = ""; // what the pixels and the similarities show
+  let similar;
   let pointedAt = null; // the row under the pointer, shown instead of the chosen one while it is there
 
   function draw() {
     const [n, d, base] = ["n_positions", "d_model", "base"].map((name) => model.get(name));
-    const chosen = Math.min(model.get("row"), n - 1);
-    const row = pointedAt === null ? chosen : Math.min(pointedAt, n - 1);
+    const row = Math.min(pointedAt ?? model.get("row"), n - 1);
     const width = view.drawing.clientWidth || 600;
     const boxes = layout(width);
-
-    if (painted !== `${n} ${d} ${base}`) {
-      painted = `${n} ${d} ${base}`;
-      values = sinusoidal(range(n), d, base);
-      paint(canvas, values);
+    if (table !== `${n} ${d} ${base} ${devicePixelRatio}`) {
+      table = `${n} ${d} ${base} ${devicePixelRatio}`;
+      similar = similarities(n, d, base);
+      paintTable(canvas, { n, d, base });
     }
     const place = { left: LEFT, top: TOP, width: boxes.table.right - LEFT, height: TABLE_HEIGHT };
-    for (const [side, length] of Object.entries(place)) canvas.style[side] = `${length}px`;
+    put(canvas, { style: Object.entries(place).map(([side, length]) => `${side}:${length}px`).join(";") });
 
-    const similarities = range(n).map((p) => similarity(p - row, d, base));
-    const twin = lookAlike(row, n, d, base);
-    picture.setAttribute("viewBox", `0 0 ${width} ${boxes.height}`);
-    Object.assign(picture.style, { width: `${width}px`, height: `${boxes.height}px` });
-    picture.replaceChildren(drawing(boxes, { n, d, row, values, similarities, twin }));
+    const [values] = sinusoidal([row], d, base);
+    const seen = ruler(similar.slice(0, Math.max(row, n - 1 - row) + 1));
+    picture.follow(boxes, width, { n, d, row, values, similar, seen });
 
-    const said = sentence({ row, n, d, base, twin });
+    const said = sentence({ row, n, d, base, similar, seen });
     view.says(said);
-    view.describe(`Heatmap of sinusoidal positions, ${n} positions by ${d} dimensions, base ${grouped(base)}. ${said}`);
+    view.describe(
+      () => `Heatmap of sinusoidal positions, ${n} positions by ${d} dimensions, base ${grouped(base)}. ${said}`,
+    );
     if (pointedAt !== null) return; // the numbers are those of the chosen row
-    const turns = wavelengths(d, base);
-    view.tables([
+    view.tables(() => [
       {
         caption: `Row ${row}, dimension by dimension`,
         headers: ["Dimension", "Wave", "Wavelength (positions)", "Value"],
-        rows: () =>
-          values[row].map((v, i) => [i, i % 2 ? "cosine" : "sine", grouped(turns[Math.floor(i / 2)]), fixed(v, 4)]),
+        rows: () => {
+          const turns = wavelengths(d, base);
+          return values.map((v, i) => [i, i % 2 ? "cosine" : "sine", grouped(turns[Math.floor(i / 2)]), fixed(v, 4)]);
+        },
       },
       {
         caption: `How similar row ${row} is to every row`,
         headers: ["Position", "Similarity"],
-        rows: () => similarities.map((s, p) => [p, fixed(s, 4)]),
+        rows: () => range(n).map((p) => [p, fixed(similar[Math.abs(p - row)], 4)]),
       },
     ]);
   }
+  const drawn = redrawing(model, ["n_positions", "d_model", "base", "row"], draw);
 
   // Pointing shows a row, pressing chooses it. Arrow keys go on from there: the focus moves to the row's slider.
-  function rowAt(event) {
-    const box = picture.getBoundingClientRect();
+  function rowUnder(event) {
+    const box = picture.element.getBoundingClientRect();
     const n = model.get("n_positions");
     const p = Math.floor(((event.clientY - box.top - TOP) / TABLE_HEIGHT) * n);
     return p >= 0 && p < n && event.clientX - box.left >= LEFT ? p : null;
@@ -209,16 +237,17 @@ function render({ model, el }) {
   function point(row) {
     if (row === pointedAt) return;
     pointedAt = row;
-    draw();
+    drawn.ask();
   }
-  picture.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(rowAt(event)));
-  picture.addEventListener("pointerleave", () => point(null));
-  picture.addEventListener("click", (event) => {
-    const row = rowAt(event);
+  picture.element.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(rowUnder(event)));
+  picture.element.addEventListener("pointerleave", () => point(null));
+  picture.element.addEventListener("click", (event) => {
+    const row = rowUnder(event);
     if (row === null) return;
     pointedAt = null;
     model.set("row", row);
     model.save_changes();
+    drawn.ask();
     view.controls.querySelector("input").focus({ preventScroll: true });
   });
 
@@ -230,10 +259,11 @@ function render({ model, el }) {
   }
   model.on("change:n_positions", keepRowInside);
 
-  const stop = [onChange(model, ["n_positions", "d_model", "base", "row"], draw), onResize(view.drawing, draw)];
+  const unsize = onResize(view.drawing, drawn.ask);
   return () => {
     model.off("change:n_positions", keepRowInside);
-    stop.forEach((end) => end());
+    unsize();
+    drawn.stop();
   };
 }
 

@@ -7,12 +7,16 @@ from glassformer.config import ROPE_BASE
 from .view import Number, View
 
 
-class PositionHeatmap(View, module="heatmap"):
+class PositionHeatmap(
+    View,
+    module="heatmap",
+    room={288: 1135, 328: 1002, 358: 937, 568: 848, 618: 814, 710: 793, 736: 771, 752: 771, 782: 771},
+):
     """The table of sinusoidal positions, one of its rows, and how similar that row is to every other.
 
-    The similarity of two rows is their cosine, PE(p)·PE(q) / (D/2), and depends on |p − q| only. A row
-    further away than half the slowest wavelength, π·base^((D−2)/D), can come to look near again: the view
-    names the most similar of those.
+    The similarity of two rows is their cosine, PE(p)·PE(q) / (D/2), and depends on |p − q| only. It falls
+    with the distance at first, then falls and rises: the view counts how often, and names the two rows of
+    which the farther one looks nearer that differ most in distance.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5. Derived in chapter 04.
 

@@ -19,6 +19,26 @@ export const h = (tag, attrs = {}, ...children) => build(document.createElement(
 export const svg = (tag, attrs = {}, ...children) =>
   build(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
 
+// A drawing follows the hand by changing what differs from what is there, and nothing else: every element and every
+// attribute that is written costs style, layout and paint, written with the same value too.
+export function put(element, attrs) {
+  for (const [name, value] of Object.entries(attrs)) {
+    if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
+}
+
+export const write = (element, text) => element.textContent !== String(text) && (element.textContent = text);
+
+// What an element holds, made again only when the key differs: a list of all that it is made of.
+const holding = new WeakMap();
+export function hold(element, key, make) {
+  const now = key.join(" ");
+  if (holding.get(element) === now) return;
+  holding.set(element, now);
+  element.replaceChildren();
+  build(element, {}, [make()]);
+}
+
 // An id that nothing else on the page has, though every view carries its own copy of this module.
 export function uniqueId() {
   const counter = Symbol.for("glassformer.ids");
@@ -47,10 +67,13 @@ export function card(el, { title, hint }) {
   return root;
 }
 
+const REST = 150; // milliseconds without a change, after which the hand is taken to rest
+
 // A view, top to bottom: the card's heading, the controls, the drawing, one line saying what is seen, the numbers.
-//   says(text)                     the line; describe(text) is the drawing's own label for those who cannot see it
-//   table(caption, headers, rows)  the numbers; rows may be a function, which is called only while they are shown
-//   tables([{caption, headers, rows}, …]) the same for several
+//   says(text)         the line. It is read aloud when the hand has come to rest, and so are
+//   describe(text)     the drawing's own label, for those who cannot see it, and
+//   tables(list)       the numbers, [{ caption, headers, rows }, …], if they are shown. Both are functions, asked then.
+//   rows               may be a function, too, which is called only while the table is shown
 export function frame(el, { title, hint }) {
   const controls = h("div", { class: "gf-controls" });
   const drawing = h("div", { class: "gf-drawing", role: "img", "aria-label": title });
@@ -60,23 +83,43 @@ export function frame(el, { title, hint }) {
   const root = card(el, { title, hint });
   root.append(controls, drawing, line, details);
 
-  let pending = [];
+  let label = () => title;
+  let list = () => [];
   const fill = () => {
-    if (details.open) numbers.replaceChildren(...pending.map(tableElement));
+    if (details.open) numbers.replaceChildren(...list().map(tableElement));
   };
   details.addEventListener("toggle", fill);
-  const tables = (list) => {
-    pending = list;
+
+  let timer;
+  let delay = 0; // the first time all is told at once
+  const rested = () => {
+    delay = REST;
+    line.removeAttribute("aria-busy");
+    line.replaceChildren(line.textContent); // the same words anew, which is what screen readers listen for
+    put(drawing, { "aria-label": label() });
     fill();
+  };
+  const moved = () => {
+    clearTimeout(timer);
+    timer = setTimeout(rested, delay);
+    put(line, { "aria-busy": "true" });
   };
   return {
     root,
     controls,
     drawing,
-    says: (text) => line.textContent !== text && (line.textContent = text),
-    describe: (text) => drawing.setAttribute("aria-label", text),
-    table: (caption, headers, rows) => tables([{ caption, headers, rows }]),
-    tables,
+    says(text) {
+      write(line, text);
+      moved();
+    },
+    describe(text) {
+      label = text;
+      moved();
+    },
+    tables(of) {
+      list = of;
+      moved();
+    },
   };
 }
 
@@ -166,30 +209,34 @@ export const button = (label, onClick) => h("button", { class: "gf-button", type
 
 // --- redrawing ---------------------------------------------------------------------------------------------
 
-// Redraw now, and once a frame at most whenever one of the traits changes. Returns the way to stop.
-export function onChange(model, names, redraw) {
+// Draw now, and then in the next frame, once, whenever one of the traits has changed or the view asks for it.
+export function redrawing(model, names, draw) {
   let frameId = null;
   const ask = () => {
     frameId ??= requestAnimationFrame(() => {
       frameId = null;
-      redraw();
+      draw();
     });
   };
   for (const name of names) model.on(`change:${name}`, ask);
-  redraw();
-  return () => {
+  draw();
+  const stop = () => {
     for (const name of names) model.off(`change:${name}`, ask);
     if (frameId !== null) cancelAnimationFrame(frameId);
   };
+  return { ask, stop };
 }
 
-// Redraw when the element's width changes, which it also does when it is first put on the page.
-export function onResize(element, redraw) {
-  let width = null;
+// The same for a view that has nothing of its own to ask for. Returns the way to stop.
+export const onChange = (model, names, draw) => redrawing(model, names, draw).stop;
+
+// Call act when the element's width has changed, which it also does when it is first put on the page.
+export function onResize(element, act) {
+  let width = element.clientWidth;
   const observer = new ResizeObserver(() => {
     if (element.clientWidth === width) return;
     width = element.clientWidth;
-    requestAnimationFrame(redraw);
+    act();
   });
   observer.observe(element);
   return () => observer.disconnect();
@@ -198,7 +245,8 @@ export function onResize(element, redraw) {
 // --- numbers ---------------------------------------------------------------------------------------------------------
 
 // 10000 as 10,000, the same in every country.
-export const grouped = (x) => x.toLocaleString("en-US", { maximumFractionDigits: 2 });
+const groups = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
+export const grouped = (x) => groups.format(x);
 
 // A number with a true minus sign, and no minus on a zero.
 export function fixed(x, digits) {

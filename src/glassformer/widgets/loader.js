@@ -11,6 +11,9 @@ function remembered(map, text, make) {
   return map.get(text);
 }
 
+// By address: what was imported once is there at once when it is asked for again, within the same task.
+const imported = new Map();
+
 // A module in memory. This one was imported from a data: URL only where blob: URLs cannot be, as in some browsers from disk.
 const urlOf = (source) =>
   import.meta.url.startsWith("data:")
@@ -24,7 +27,7 @@ export function link(modules) {
     const linked = source.replace(/from "\.\/([\w-]+)\.js"/g, (_, dependency) => `from "${urls[dependency]}"`);
     urls[name] = remembered(page.urls, linked, urlOf);
   }
-  return import(urls[modules.at(-1).name]);
+  return remembered(imported, urls[modules.at(-1).name], (url) => import(url));
 }
 
 // Put the stylesheets on the page, for what lies inside an element of the class that is returned and for nothing else.
@@ -38,7 +41,8 @@ export function dress(modules) {
   });
 }
 
-async function render({ model, el, host }) {
+// A view and what it is dressed in. A host may ask ahead of time, so that `render` has nothing to wait for.
+async function prepare({ model, host }) {
   const stored = await Promise.all(model.get("_modules").map((reference) => host.getModel(reference)));
   const modules = stored.map((module) => ({
     name: module.get("name"),
@@ -46,8 +50,13 @@ async function render({ model, el, host }) {
     style: module.get("style"),
   }));
   const { default: view } = await link(modules);
-  el.classList.add(dress(modules));
+  return { view, scope: dress(modules) };
+}
+
+async function render({ model, el, host }) {
+  const { view, scope } = await prepare({ model, host });
+  el.classList.add(scope);
   return view.render({ model, el });
 }
 
-export default { render };
+export default { prepare, render };

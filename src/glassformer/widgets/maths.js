@@ -41,27 +41,31 @@ export function sinusoidal(positions, dModel, base = BASE) {
 // How many positions each pair takes for one full turn.
 export const wavelengths = (d, base) => frequencies(d, base).map((w) => (2 * Math.PI) / w);
 
-// The cosine similarity of two rows of the sinusoidal table that lie `distance` apart. Each row has length √(D/2), so
-// it is PE(p)·PE(p + distance) / (D/2), and that depends on the distance alone.
-export function similarity(distance, dModel, base = BASE) {
+// How similar two rows of the sinusoidal table are that lie 0, 1, 2 … n − 1 apart. Each row has length √(D/2), so their
+// cosine is PE(p)·PE(p + distance) / (D/2), and that depends on the distance alone.
+export function similarities(n, dModel, base = BASE) {
   const omega = frequencies(dModel, base);
-  return omega.reduce((sum, w) => sum + Math.cos(distance * w), 0) / omega.length;
+  return range(n).map((distance) => omega.reduce((sum, w) => sum + Math.cos(distance * w), 0) / omega.length);
 }
 
-// The position that a row could be mistaken for: the most similar of those more than half the slowest wavelength away,
-// where going further brings even the slowest hand nearer again. null where the table does not reach that far.
-//   outranked: the nearest position that is less similar than it, though closer; null if there is none
-export function lookAlike(row, nPositions, dModel, base = BASE) {
-  const half = wavelengths(dModel, base).at(-1) / 2;
-  const others = range(nPositions)
-    .map((position) => ({ position, distance: Math.abs(position - row) }))
-    .map((other) => ({ ...other, similarity: similarity(other.distance, dModel, base) }));
-  const far = others.filter(({ distance }) => distance > half);
-  if (far.length === 0) return null;
-  const twin = far.reduce((best, other) => (other.similarity > best.similarity ? other : best));
-  const less = others.filter((other) => other.distance < twin.distance && other.similarity < twin.similarity);
-  const outranked = less.length ? less.reduce((a, b) => (b.distance < a.distance ? b : a)) : null;
-  return { ...twin, outranked };
+// What such similarities, of a row to those 0, 1, 2 … away, are worth as a ruler.
+//   most       the distance of the row that is most like it
+//   falls      how many steps away from it similarity only falls
+//   rises      in how many steps beyond it rises
+//   deceives   { far, near }: the farther of two rows is the more similar, by 0.001 at least; of all such pairs the one
+//              whose distances differ by the largest factor. null if there is none
+export function ruler(similar) {
+  const last = similar.length - 1;
+  const risen = range(last).filter((i) => similar[i + 1] > similar[i]);
+  const most = similar.indexOf(Math.max(...similar.slice(1)), 1);
+  const lows = []; // the distances at which similarity is lower than at all before
+  let deceives = null;
+  similar.forEach((s, far) => {
+    const near = lows.find((distance) => similar[distance] <= s - 0.001);
+    if (near && (!deceives || far * deceives.near > deceives.far * near)) deceives = { far, near };
+    if (lows.length === 0 || s < similar[lows.at(-1)]) lows.push(far);
+  });
+  return { most, falls: risen[0] ?? last, rises: risen.length, deceives };
 }
 
 // positions (T) -> (T, K/2): how far each pair is turned at each position, in radians.

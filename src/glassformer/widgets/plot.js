@@ -5,41 +5,45 @@ import { h, svg, uniqueId } from "./kit.js";
 
 // --- colours ---------------------------------------------------------------------------------------------------------
 
-function gradient(hexes) {
+// Colours for the numbers from low to high, as CSS writes them; .channels(value) are their red, green and blue.
+function scale(low, high, hexes) {
   const stops = hexes.split(" ").map((hex) => [0, 2, 4].map((c) => Number.parseInt(hex.slice(c, c + 2), 16)));
-  return (t) => {
-    const x = Math.min(Math.max(t, 0), 1) * (stops.length - 1);
+  const channels = (value) => {
+    const x = Math.min(Math.max((value - low) / (high - low), 0), 1) * (stops.length - 1);
     const i = Math.min(Math.floor(x), stops.length - 2);
     return stops[i].map((from, c) => Math.round(from + (stops[i + 1][c] - from) * (x - i)));
   };
+  return Object.assign((value) => `rgb(${channels(value).join(", ")})`, { channels });
 }
 
-const css = (channels) => `rgb(${channels.join(", ")})`;
-
 // Weights and probabilities, 0 … 1: matplotlib's cividis at 33 points.
-const blueYellow = gradient(
+export const cividis = scale(
+  0,
+  1,
   "00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d " +
     "5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74 " +
     "aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838",
 );
-export const cividis = (t) => css(blueYellow(t));
 
 // Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
-const blueWhiteOrange = gradient("0072b2 f7f7f7 d55e00");
-export const diverging = (t) => css(blueWhiteOrange((t + 1) / 2));
+export const diverging = scale(-1, 1, "0072b2 f7f7f7 d55e00");
 
-// Paint signed values, −1 … 1, as a picture of one pixel for each: value(row, column).
-export function paintSigned(canvas, rows, columns, value) {
-  const colours = range(1024).map((i) => blueWhiteOrange(i / 1023));
+// One colour for each value, as a picture of pixels wants them.
+export const palette = (colours, values) =>
+  Uint32Array.from(values, (value) => {
+    const [red, green, blue] = colours.channels(value);
+    return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+  });
+
+// Paint a picture of one pixel for each cell: colour(row, column), from a palette, or 0 for none.
+export function paint(canvas, rows, columns, colour) {
   const image = new ImageData(columns, rows);
-  for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns; column++) {
-      const colour = colours[Math.round(((value(row, column) + 1) / 2) * 1023)];
-      image.data.set(colour, 4 * (row * columns + column));
-      image.data[4 * (row * columns + column) + 3] = 255;
-    }
+  const pixels = new Uint32Array(image.data.buffer);
+  for (let row = 0, i = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++, i++) pixels[i] = colour(row, column);
   }
-  [canvas.width, canvas.height] = [columns, rows];
+  if (canvas.width !== columns) canvas.width = columns;
+  if (canvas.height !== rows) canvas.height = rows;
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 

@@ -1,6 +1,6 @@
 // One plane of RoPE: a query and a key, turned by their positions. See rotation.py.
 import { dot, range, rotate } from "./maths.js";
-import { button, fixed, frame, h, onChange, slider, svg } from "./kit.js";
+import { button, fixed, frame, h, hold, onChange, put, slider, svg, write } from "./kit.js";
 import { line, linear, xAxis, yAxis } from "./plot.js";
 
 const LAST = 50; // positions run from 0 to 50
@@ -87,30 +87,44 @@ function wedge(q, k) {
   return svg("path", { d: `${arc(76, from, from + sweep)}L${CENTRE} ${CENTRE}Z`, class: "gf-wedge" });
 }
 
+// What lies under the arrows.
+const floor = () => [
+  svg("circle", { cx: CENTRE, cy: CENTRE, r: 0.5 * UNIT, class: "gf-grid gf-orbit" }),
+  svg("circle", { cx: CENTRE, cy: CENTRE, r: 1 * UNIT, class: "gf-grid gf-orbit" }),
+  line(10, CENTRE, SIDE - 10, CENTRE, "gf-grid"),
+  line(CENTRE, 10, CENTRE, SIDE - 10, "gf-grid"),
+];
+
 const CURVE = { left: 40, right: 330, top: 14, bottom: 290 };
 
-function curve(q, k, theta, distance) {
+// The score at every distance: its element, and how to bring it to another state.
+function curve() {
   const { top, bottom, left, right } = CURVE;
-  const reach = Math.hypot(...q) * Math.hypot(...k);
   const x = linear([-LAST, LAST], [left, right]);
-  const y = linear([-reach, reach], [bottom, top]);
-  const score = (d) => rotaryScore(q, k, d, 0, theta);
-  const points = range(8 * LAST + 1).map((i) => i / 4 - LAST);
-  return svg(
-    "svg",
-    { viewBox: "0 0 340 330", class: "gf-panel" },
-    yAxis(CURVE, { values: [-reach, 0, reach], place: y, format: (value) => fixed(value, 2), lines: true }),
-    xAxis(CURVE, {
-      values: [-50, -25, 0, 25, 50],
-      place: x,
-      format: (d) => fixed(d, 0),
-      title: "distance m − n (positions)",
-      ticks: true,
-    }),
-    line(x(distance), top, x(distance), bottom, "gf-guide"),
-    svg("polyline", { points: points.map((d) => `${x(d)},${y(score(d))}`).join(" "), class: "gf-wave" }),
-    svg("circle", { cx: x(distance), cy: y(score(distance)), r: 5.5, class: "gf-spot" }),
-  );
+  const [scene, guide] = [svg("g"), line(0, top, 0, bottom, "gf-guide")];
+  const [wave, spot] = [svg("polyline", { class: "gf-wave" }), svg("circle", { r: 5.5, class: "gf-spot" })];
+  const distances = range(8 * LAST + 1).map((i) => i / 4 - LAST);
+  const element = svg("svg", { viewBox: "0 0 340 330", class: "gf-panel" }, scene, guide, wave, spot);
+
+  function follow(q, k, theta, distance) {
+    const reach = Math.hypot(...q) * Math.hypot(...k);
+    const y = linear([-reach, reach], [bottom, top]);
+    const score = (d) => y(dot(turned(q, d, theta), k));
+    hold(scene, [reach], () => [
+      yAxis(CURVE, { values: [-reach, 0, reach], place: y, format: (value) => fixed(value, 2), lines: true }),
+      xAxis(CURVE, {
+        values: [-50, -25, 0, 25, 50],
+        place: x,
+        format: (d) => fixed(d, 0),
+        title: "distance m − n (positions)",
+        ticks: true,
+      }),
+    ]);
+    put(guide, { x1: x(distance), x2: x(distance) });
+    put(wave, { points: distances.map((d) => `${x(d)},${score(d)}`).join(" ") });
+    put(spot, { cx: x(distance), cy: score(distance) });
+  }
+  return { element, follow };
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -176,11 +190,13 @@ function render({ model, el }) {
   );
   const panels = h("div", { class: "gf-panels" });
   view.drawing.append(panels);
-  const plane = svg("svg", { viewBox: `0 0 ${SIDE} ${SIDE}`, class: "gf-panel gf-plane" });
-  const score = h("div", { class: "gf-panel-cell" });
+  const vectors = svg("g");
+  const plane = svg("svg", { viewBox: `0 0 ${SIDE} ${SIDE}`, class: "gf-panel gf-plane" }, floor(), vectors);
+  const wave = curve();
+  const [score, apart] = [h("strong"), document.createTextNode("")];
   panels.append(
     h("div", { class: "gf-panel-cell" }, h("p", { class: "gf-panel-title" }, "Thin: at position 0. Bold: turned by position × θ."), plane),
-    score,
+    h("div", { class: "gf-panel-cell" }, h("p", { class: "gf-panel-title" }, "Score q·k = ", score, apart), wave.element),
   );
 
   const state = () => {
@@ -239,11 +255,7 @@ function render({ model, el }) {
     const s = dot(q, k);
     const between = fixed(angleBetween(q, k), 1);
     const distance = m - n;
-    plane.replaceChildren(
-      svg("circle", { cx: CENTRE, cy: CENTRE, r: 0.5 * UNIT, class: "gf-grid gf-orbit" }),
-      svg("circle", { cx: CENTRE, cy: CENTRE, r: 1 * UNIT, class: "gf-grid gf-orbit" }),
-      line(10, CENTRE, SIDE - 10, CENTRE, "gf-grid"),
-      line(CENTRE, 10, CENTRE, SIDE - 10, "gf-grid"),
+    vectors.replaceChildren(
       wedge(q, k),
       swing(query_angle, m * theta, 40, "query"),
       swing(key_angle, n * theta, 50, "key"),
@@ -251,18 +263,18 @@ function render({ model, el }) {
       arrow(k0, "key", false),
       arrow(q, "query", true),
       arrow(k, "key", true),
-      m ? label(q0, k0, "q at 0", false) : null,
-      n ? label(k0, q0, "k at 0", false) : null,
+      m ? label(q0, k0, "q at 0", false) : "",
+      n ? label(k0, q0, "k at 0", false) : "",
       label(q, k, "q", true),
       label(k, q, "k", true),
     );
-    score.replaceChildren(
-      h("p", { class: "gf-panel-title" }, "Score q·k = ", h("strong", {}, fixed(s, 6)), ` at an angle of ${between}°`),
-      curve(q0, k0, theta, distance),
-    );
+    wave.follow(q0, k0, theta, distance);
+    write(score, fixed(s, 6));
+    write(apart, ` at an angle of ${between}°`);
     const side = distance < 0 ? " (the key lies ahead)" : "";
     view.describe(
-      `Query at position ${m} and key at position ${n}, ${between} degrees apart; score ${fixed(s, 3)}. ` +
+      () =>
+        `Query at position ${m} and key at position ${n}, ${between} degrees apart; score ${fixed(s, 3)}. ` +
         `Beside them, the score against distance: a wave, marked at distance ${fixed(distance, 0)}.`,
     );
     view.says(
@@ -277,7 +289,7 @@ function render({ model, el }) {
       `${fixed(wrapped(angle + degrees(position * theta)), 1)}°`,
       ...vector.map((c) => fixed(c, 6)),
     ];
-    view.tables([
+    view.tables(() => [
       {
         caption: `The two vectors, turned by position × θ = ${theta} rad; their score is ${fixed(s, 6)}`,
         headers: ["Vector", "Angle at 0", "Position", "Turned by (rad)", "Angle now", "x", "y"],

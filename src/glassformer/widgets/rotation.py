@@ -5,7 +5,11 @@ from traitlets import Int
 from .view import Number, View
 
 
-class RotationPlane(View, module="rotation"):
+class RotationPlane(
+    View,
+    module="rotation",
+    room={288: 1285, 328: 1250, 358: 1268, 568: 1378, 618: 754, 710: 760, 736: 773, 752: 781, 782: 741},
+):
     """Turn a query and a key by their positions and watch the score: it knows only how far apart they are.
 
     The two vectors lie in one of the d_head/2 planes that rotary positions turn (`rotate` with d_head = 2).

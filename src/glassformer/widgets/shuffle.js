@@ -1,6 +1,6 @@
 // Words on cards to be put in any order, and what attention makes of each order. See shuffle.py.
 import { attention, causalMask, matmul, range, sinusoidal } from "./maths.js";
-import { button, choice, fixed, frame, h, onChange, svg, toggle } from "./kit.js";
+import { button, choice, fixed, frame, h, hold, put, redrawing, svg, toggle, write } from "./kit.js";
 import { diverging, legend } from "./plot.js";
 
 const D_MODEL = 8;
@@ -83,7 +83,7 @@ const amount = (x) => (x === 0 ? "0" : x < 1e-3 ? x.toExponential(1).replace("-"
 const quoted = (words) => `“${words.join(" ")}”`;
 
 // What is true in each of the eight settings, and what this order's changes show of it.
-function sentence(words, order, change, { positions, causal, layers }) {
+export function sentence(words, order, change, { positions, causal, layers }) {
   const shown = order.map((card) => words[card]);
   const sameText = shown.every((word, place) => word === words[place]);
   const setting =
@@ -107,7 +107,7 @@ function sentence(words, order, change, { positions, causal, layers }) {
   if (positions) {
     return still.length
       ? `${most}${unchanged}the text up to there is as typed, and the mask hides the rest.`
-      : `${most}Each word carries its place with it, and sees only the words before it.`;
+      : `${most}Each word carries its place with it, and sees only itself and the words before it.`;
   }
   const last = order.length - 1;
   const lastWord = quoted([shown[last]]);
@@ -121,7 +121,7 @@ function sentence(words, order, change, { positions, causal, layers }) {
     }
     return still.length
       ? `${most}${unchanged}the words up to there are the same. The others have other words before them now.`
-      : `${most}Each word sees only the words before it, and those are others now.`;
+      : `${most}Each word sees only itself and the words before it, and those are others now.`;
   }
   return stillLast && change[last] >= SAME
     ? `${most}Even ${lastWord}, still last, changed by ${amount(change[last])}: ` +
@@ -258,7 +258,7 @@ function render({ model, el }) {
       drag.place = nearest;
     }
     chosen = null;
-    draw();
+    drawn.ask();
   }
 
   function pointerup(event) {
@@ -296,6 +296,9 @@ function render({ model, el }) {
     );
   }
 
+  let result; // what attention makes of the words and settings that `computed` names
+  let computed;
+
   function draw() {
     const [now, cards] = [words(), order()];
     if (cards.length !== now.length) return; // one of the two is still on its way
@@ -304,28 +307,32 @@ function render({ model, el }) {
       chosen = drag = null;
     }
     const settings = Object.fromEntries(["positions", "causal", "layers", "weights"].map((n) => [n, model.get(n)]));
-    const result = compare(now, cards, settings);
+    const asked = JSON.stringify([now, cards, settings]);
+    if (asked !== computed) [computed, result] = [asked, compare(now, cards, settings)];
+    const [left, top] = drag?.moving ? middle(drag.place) : [0, 0]; // read before anything is written
     places().forEach((card, index) => {
       const word = now[cards[index]];
       const change = amount(result.change[index]);
       const held = drag?.moving && drag.place === index;
-      const [x, y] = held ? middle(index) : [0, 0];
-      card.children[0].textContent = word;
+      const [before, after] = [result.before[index], result.now[index]];
+      write(card.children[0], word);
       card.children[0].classList.toggle("gf-card-long", word.length > 7);
-      card.children[1].replaceChildren(strips(result.before[index], result.now[index]));
-      card.children[2].textContent = `Δ ${change}`;
-      card.setAttribute("aria-label", `${word}, place ${index + 1} of ${cards.length}, changed by ${change}`);
-      card.setAttribute("aria-pressed", String(chosen === index));
+      hold(card.children[1], [...before, ...after], () => strips(before, after));
+      write(card.children[2], `Δ ${change}`);
+      put(card, {
+        "aria-label": `${word}, place ${index + 1} of ${cards.length}, changed by ${change}`,
+        "aria-pressed": chosen === index,
+      });
       card.classList.toggle("gf-card-held", Boolean(held));
       card.classList.toggle("gf-card-changed", result.change[index] >= SAME);
-      card.style.transform = held ? `translate(${drag.x - drag.dx - x}px, ${drag.y - drag.dy - y}px)` : "";
+      card.style.transform = held ? `translate(${drag.x - drag.dx - left}px, ${drag.y - drag.dy - top}px)` : "";
     });
     if (field.value.split(/\s+/).filter(Boolean).join(" ") !== now.join(" ")) field.value = now.join(" ");
-    view.drawing.setAttribute("aria-label", `Words in the order ${cards.map((card) => now[card]).join(" ")}`);
+    view.describe(() => `Words in the order ${cards.map((card) => now[card]).join(" ")}`);
     view.says(sentence(now, cards, result.change, settings));
     const headers = ["Word", ...range(D_MODEL).map(String)];
     const numbers = (vectors) => cards.map((card, i) => [now[card], ...vectors[i].map((x) => fixed(x, 3))]);
-    view.tables([
+    view.tables(() => [
       {
         caption: "What attention gives each word now, and the largest change against the order as typed",
         headers: [...headers, "Change"],
@@ -339,7 +346,8 @@ function render({ model, el }) {
     ]);
   }
 
-  return onChange(model, ["words", "order", "positions", "causal", "layers", "weights"], draw);
+  const drawn = redrawing(model, ["words", "order", "positions", "causal", "layers", "weights"], draw);
+  return drawn.stop;
 }
 
 export default { render };

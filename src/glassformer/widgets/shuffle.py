@@ -40,7 +40,11 @@ def embed_word(word: str) -> Float[np.ndarray, " D"]:
     return np.array([(2 * next(uniform) - 1) * np.sqrt(3) for _ in range(D_MODEL)])
 
 
-class ShuffleSentence(View, module="shuffle"):
+class ShuffleSentence(
+    View,
+    module="shuffle",
+    room={288: 1027, 328: 943, 358: 943, 568: 702, 618: 564, 710: 543, 736: 543, 752: 543, 782: 520},
+):
     """Put the words of a sentence in another order: whose vector does attention change?
 
     Each word is a card. Attention (one head, `d_model` 8) gives each card a vector; the view shows by how
@@ -97,9 +101,6 @@ class ShuffleSentence(View, module="shuffle"):
 
     @default("order")
     def _default_order(self) -> list[int]:
-        # The sentence that a reader meets first comes turned round: the same words, another story.
-        if self.words == type(self).words.default_value:
-            return [0, 4, 2, 3, 1]
         return list(range(len(self.words.split())))
 
     @default("weights")

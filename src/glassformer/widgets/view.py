@@ -1,7 +1,7 @@
 """What every interactive view is: traits that say what to show, and a JavaScript module that shows it."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import anywidget
 from traitlets import CFloat, HasTraits, Instance, List, TraitError, default
@@ -21,16 +21,29 @@ class View(anywidget.AnyWidget):
 
     The state is in the traits and nowhere else: the browser draws from them and writes to them, Python can
     set and read them, and a stored notebook keeps them, so the view also works where there is no Python.
+
+    `room` says how high the view is, in pixels, at some widths. The page keeps so much room for it until it is
+    drawn, so that the text below stays where it is.
     """
 
     _esm = read("loader")
     _module: str
+    _heights: ClassVar[dict[int, int]] = {}
+    _room = List().tag(sync=True)
     _modules = List(Instance(Module)).tag(sync=True, to_json=_references)
 
-    def __init_subclass__(cls, *, module: str | None = None, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls, *, module: str | None = None, room: dict[int, int] | None = None, **kwargs: Any
+    ) -> None:
         if module is not None:  # traitlets subclasses each instance once more, to add traits to it
             cls._module = module
+        if room is not None:
+            cls._heights = room
         super().__init_subclass__(**kwargs)
+
+    @default("_room")
+    def _default_room(self) -> list[tuple[int, int]]:
+        return sorted(self._heights.items())
 
     @default("_modules")
     def _default_modules(self) -> list[Module]:

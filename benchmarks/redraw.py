@@ -1,0 +1,144 @@
+"""How long a view takes to follow the hand: milliseconds of the page's own thread, for every control.
+
+    python benchmarks/redraw.py [NAME …] [--page FILE]     for the views of these names; default: all, as they come
+
+Every slider goes over its whole range in steps, every drawing is pointed at from corner to corner, in headless
+Chromium. A step takes what its event handlers take and what the next frame takes: scripts, style, layout, paint. The
+wait for that frame is not counted. A frame lasts 16.7 ms where sixty are shown a second. The last column is the mean of
+the processor's own time, stretched less by a busy machine; what is done when the hand has come to rest is in it, too.
+With --page the views are those of a built page, with all of its text and styles around them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from statistics import median, quantiles
+
+from ipywidgets import embed
+from playwright.sync_api import Page, sync_playwright
+
+from glassformer import widgets
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # for tools
+from tools import browser  # noqa: E402
+
+PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>Views</title>
+<style>body {{ max-width: 780px; margin: auto }}</style>
+<script type="application/vnd.jupyter.widget-state+json">{state}</script>{views}<script>{host}</script></html>"""
+VIEW = '<div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
+
+# Views that draw different things in different states are measured in each.
+STATES = {
+    "DistanceBias": [{}, {"method": "t5", "length": 64}],
+    "PositionHeatmap": [{"n_positions": 1024, "d_model": 128}, {}],
+}
+
+# A step dispatches events. The first of the next frame's callbacks and a message after the last are that frame's ends.
+DRIVE = """async ([view, label, steps]) => {
+  const root = document.querySelectorAll(".gf-widget:has(.gf-drawing)")[view];
+  const named = (input) => input.closest(".gf-slider").querySelector("label").textContent === label;
+  const input = [...root.querySelectorAll("input[type=range]")].find(named);
+  const channel = new MessageChannel();
+  const afterFrame = () => new Promise((done) => {
+    channel.port1.onmessage = () => done(performance.now());
+    requestAnimationFrame(() => channel.port2.postMessage(0));
+  });
+  // To the other end and back again, at least one notch a step.
+  const slide = (i) => {
+    const [low, high] = [Number(input.min), Number(input.max)];
+    const notches = Math.round((high - low) / Number(input.step));
+    const there = i * Math.max(1, Math.round(notches / steps)) % (2 * notches);
+    input.value = low + Math.min(there, 2 * notches - there) * Number(input.step);
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+  const point = (i) => {
+    const part = i / (steps + 1);
+    const box = root.querySelector(".gf-drawing").getBoundingClientRect();
+    const [clientX, clientY] = [box.x + part * box.width, box.y + part * box.height];
+    const event = { clientX, clientY, bubbles: true, pointerType: "mouse" };
+    document.elementFromPoint(clientX, clientY)?.dispatchEvent(new PointerEvent("pointermove", event));
+  };
+  root.querySelector(".gf-drawing").scrollIntoView({ block: "center" });
+  await afterFrame();
+  const [taken, before] = [[], input?.value];
+  for (let i = 0; i <= steps; i++) {
+    let frame;
+    requestAnimationFrame(() => (frame = performance.now()));
+    const start = performance.now();
+    (label ? slide : point)(i);
+    const handled = performance.now() - start;
+    taken.push(handled + (await afterFrame()) - frame);
+  }
+  if (label) {
+    input.value = before;
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  return taken.slice(1);
+}"""
+CONTROLS = """() => [...document.querySelectorAll(".gf-widget:has(.gf-drawing)")].map((view) => [
+  view.querySelector(".gf-title").textContent,
+  [...view.querySelectorAll(".gf-slider label")]
+    .filter((label) => label.closest("[hidden]") === null).map((label) => label.textContent)])"""
+
+
+def together(names: list[str]) -> str:
+    """A page with one view of each class, run as every page of the book runs its views."""
+    views = [getattr(widgets, name)(**traits) for name in names for traits in STATES.get(name, [{}])]
+    data = embed.embed_data(views=views, drop_defaults=False)
+    return PAGE.format(
+        state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
+        views="".join(VIEW.format(json.dumps(spec)) for spec in data["view_specs"]),
+        host=(ROOT / "book" / "site" / "widget-host.js").read_text("utf-8"),
+    )
+
+
+def measure(page: Page, steps: int) -> None:
+    """Print a line for every control of every view on the page."""
+    inspector = page.context.new_cdp_session(page)
+    inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def processor() -> float:
+        """Seconds that the processor has spent on the page's own thread."""
+        metrics = inspector.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # all views start, however far below
+    hosts = page.locator(".widget-host").count()
+    page.wait_for_function(f"document.querySelectorAll('.gf-widget').length === {hosts}")
+    page.evaluate("document.querySelectorAll('.gf-more').forEach((details) => (details.open = true))")
+    for view, (title, labels) in enumerate(page.evaluate(CONTROLS)):
+        print(title)
+        for label in [*labels, None]:
+            start = processor()
+            taken = page.evaluate(DRIVE, [view, label, steps])
+            page.wait_for_timeout(300)
+            spent, high = 1000 * (processor() - start) / len(taken), quantiles(taken, n=20)[-1]
+            print(f"    {label or '(pointing)':<28}{median(taken):7.1f}{high:8.1f}{spent:11.1f}", flush=True)
+
+
+def main() -> None:
+    """Read the command line, open the page and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    known = [name for name in widgets.__all__ if name != "Quiz"]
+    parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME")
+    parser.add_argument("--page", type=Path, help="a page of the built site, to measure there")
+    parser.add_argument("--steps", type=int, default=60)
+    options = parser.parse_args()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser.find(), args=browser.FLAGS)
+        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        if options.page:
+            page.goto(options.page.resolve().as_uri())
+        else:
+            page.set_content(together(options.names or known))
+        print(f"{'milliseconds of work a step':<32}{'median':>7}{'95 %':>8}{'processor':>11}")
+        measure(page, options.steps)
+        chromium.close()
+
+
+if __name__ == "__main__":
+    main()
