@@ -6,7 +6,7 @@ export VENV
 .PHONY: lab check test book notebooks ledger bench experiments models environment
 
 lab: environment  ## read, run and practise, in JupyterLab
-	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/exercises/*.ipynb >/dev/null
+	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
 	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
 
 check: environment  ## style, types, contracts, freshness, unit tests: a minute and a half

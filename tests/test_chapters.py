@@ -10,6 +10,7 @@ import yaml
 
 from glassformer.chapters import chapter, chapters
 from glassformer.exercises.catalogue import catalogue
+from glassformer.experiments import NAMES, experiment
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "book" / "chapters"
@@ -68,6 +69,34 @@ def test_the_contents_list_what_is_written():
             {"file": f"notebooks/{one.name}"} | ({"sections": sections} if one in practised() else {})
         )
     assert listed == expected
+
+
+# Experiments, each a page named as the package names it
+
+EXPERIMENTS = sorted((TEXTS / "experiments").glob("*.md"))
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_the_page_of_an_experiment_begins_with_its_question(path):
+    text = path.read_text(encoding="utf-8")
+    beginning = re.search(r"^# .+?\n\n(.+?)```", text, re.DOTALL | re.MULTILINE)[1]
+    assert beginning.startswith(f"**{experiment(path.stem).question}**")
+    assert re.search(r"\*Takes about \d+ minutes\.", beginning)
+
+
+def test_the_contents_and_the_first_page_list_the_experiments_that_have_a_page():
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    [listed] = [part["chapters"] for part in parts if part["caption"] == "Experiments"]
+    in_order = [name for name in NAMES if name in {path.stem for path in EXPERIMENTS}]
+    assert listed == [{"file": f"notebooks/experiments/{name}"} for name in in_order]
+    for name in in_order:
+        text = (TEXTS / "experiments" / f"{name}.md").read_text(encoding="utf-8")
+        title, minutes = re.search(r"^# (.+)$", text, re.MULTILINE)[1], re.search(r"(\d+ minutes)\.", text)[1]
+        assert re.search(
+            rf"^\| \[{re.escape(title)}\]\(experiments/{name}\.ipynb\) \| .+ \| {minutes} \|$",
+            INDEX,
+            re.MULTILINE,
+        )
 
 
 def test_the_first_page_lists_what_is_written():

@@ -94,23 +94,23 @@ equivariance.mistake("invariance", lambda o, w, order: (o, w))
 equivariance.mistake("undone", lambda o, w, order: shuffled(o, w, np.argsort(order)))
 
 
-# 2 · A step of k is a matrix
+# 2 · A step of n is a matrix
 
 
-def shift_matrix(k: Real, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "{d_model} {d_model}"]:
-    """The matrix R with ``R @ PE(p) = PE(p + k)`` for every position p: a rotation for each pair."""
+def shift_matrix(n: Real, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "{d_model} {d_model}"]:
+    """The matrix R with ``R @ PE(p) = PE(p + n)`` for every position p: a rotation for each pair."""
     R = np.zeros((d_model, d_model))
-    for i, angle in enumerate(frequencies(d_model, base=base) * k):
+    for i, angle in enumerate(frequencies(d_model, base=base) * n):
         pair = slice(2 * i, 2 * i + 2)
         R[pair, pair] = [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
     return R
 
 
-def _shift(k: float | int, frequencies: Any) -> np.ndarray:
-    """The rotation by k steps, one frequency a pair: the parts of e^(ikθ), laid out by hand."""
+def _shift(n: float | int, frequencies: Any) -> np.ndarray:
+    """The rotation by n steps, one frequency a pair: the parts of e^(inθ), laid out by hand."""
     D = 2 * len(frequencies)
     matrix = np.zeros((D, D))
-    turns = np.exp(1j * k * np.asarray(frequencies))
+    turns = np.exp(1j * n * np.asarray(frequencies))
     even, odd = np.arange(0, D, 2), np.arange(1, D, 2)
     matrix[even, even] = matrix[odd, odd] = turns.real
     matrix[even, odd], matrix[odd, even] = turns.imag, -turns.imag
@@ -134,24 +134,24 @@ shift.case(
 )
 
 
-@shift.check("R(k) · PE(p) = PE(p + k), for steps back and for half steps too")
+@shift.check("R(n) · PE(p) = PE(p + n), for steps back and for half steps too")
 def _(shift_matrix):
     positions = np.arange(20)
-    for k in (7, -4, 0.5):
-        R = shift_matrix(k, 8)
-        expect_shape(R, (8, 8), f"shift_matrix({k}, 8)", axes="D D")
-        there, here = sinusoidal(positions + k, 8), sinusoidal(positions, 8)
-        expect(here @ np.asarray(R).T, there, f"R({k}) · PE(p) for p = 0 … 19", axes="T D")
+    for n in (7, -4, 0.5):
+        R = shift_matrix(n, 8)
+        expect_shape(R, (8, 8), f"shift_matrix({n}, 8)", axes="D D")
+        there, here = sinusoidal(positions + n, 8), sinusoidal(positions, 8)
+        expect(here @ np.asarray(R).T, there, f"R({n}) · PE(p) for p = 0 … 19", axes="T D")
 
 
 shift.case("another base", 2, 4, base=100.0, want=_shift(2, [1, 0.1]))
 shift.also(3, 6, base=1000.0, want=_shift(3, [1, 0.1, 0.01]))
 
-shift.mistake("backward", lambda k, d_model, base=1e4: _shift(-k, _theta(d_model, base)))
-shift.mistake("sign of k", lambda k, d_model, base=1e4: _shift(abs(k), _theta(d_model, base)))
-shift.mistake("whole k", lambda k, d_model, base=1e4: _shift(int(k), _theta(d_model, base)))
-shift.mistake("halves", lambda k, d_model, base=1e4: _in_halves(_shift(k, _theta(d_model, base)).T).T)
-_wrong_frequencies(shift, lambda theta, k, d_model, base=1e4: _shift(k, theta(d_model, base)))
+shift.mistake("backward", lambda n, d_model, base=1e4: _shift(-n, _theta(d_model, base)))
+shift.mistake("sign of n", lambda n, d_model, base=1e4: _shift(abs(n), _theta(d_model, base)))
+shift.mistake("whole n", lambda n, d_model, base=1e4: _shift(int(n), _theta(d_model, base)))
+shift.mistake("halves", lambda n, d_model, base=1e4: _in_halves(_shift(n, _theta(d_model, base)).T).T)
+_wrong_frequencies(shift, lambda theta, n, d_model, base=1e4: _shift(n, theta(d_model, base)))
 
 
 # 3 · Only the distance is left

@@ -16,7 +16,7 @@ class ClockHands(
 
     Hands start at twelve and turn clockwise, so the tip lies sin to the right and cos up. A second, dashed
     hand shows the position `step` places on: the turn from one to the other is step·base^(−2i/D) wherever
-    they start, which is PE(p + k) = R(k)·PE(p).
+    they start, which is PE(p + n) = Rₙ·PE(p).
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5. Derived in chapter 04.
 
