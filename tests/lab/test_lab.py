@@ -1,4 +1,4 @@
-"""A reader's first hour in a real JupyterLab: open a chapter, move its widgets, answer an exercise."""
+"""A reader's first hour in a real JupyterLab: to open a chapter, unfold, follow links, move widgets, do an exercise."""
 
 import json
 import os
@@ -18,7 +18,7 @@ import pytest
 from nbformat.sign import NotebookNotary
 
 from glassformer.widgets import ClockHands
-from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW
+from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
 
 CHAPTER = "04-putting-order-in.ipynb"
 EXERCISE = "positions.sinusoidal"
@@ -44,6 +44,49 @@ WITHOUT_THE_TWO = """def sinusoidal(positions, d_model, base=10_000.0):
     angles = np.asarray(positions)[:, None] * frequencies
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(positions), d_model)"""
 RIGHT = WITHOUT_THE_TWO.replace("(-np.arange(", "(-2 * np.arange(")
+
+
+# What a chapter's author writes, with two folds, hidden code and links.
+TEXT = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+---
+
+> **Predict.** What is printed? Think of the [causal mask](../book/glossary.md#causal-mask), of
+> [RoPE](../book/glossary.md#RoPE) and of [Press et al. 2022](../book/bibliography.md#press2022train).
+
+#### Then look
+
+```{code-cell} ipython3
+seen = "the answer"
+print(seen)
+```
+
+That is why.
+
+#### And again
+
+```{code-cell} ipython3
+print(seen, "again")
+```
+
+## After the folds
+
+```{code-cell} ipython3
+:tags: [hide-input]
+
+print(seen + ", drawn")  # by code
+```
+"""
+
+# What is clicked, how the entry begins to which it leads, and in which file.
+LINKS = [
+    ("causal mask", "causal mask", "glossary.md"),
+    ("RoPE", "RoPE", "glossary.md"),
+    ("Press et al. 2022", "Ofir Press, Noah", "bibliography.md"),
+]
 
 
 def read(path):
@@ -72,6 +115,9 @@ def lab(tmp_path_factory):
     """A JupyterLab of its own, over a copy of the book: nobody's settings, and nobody's progress."""
     folder = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "notebooks", folder / "book" / "notebooks")
+    shutil.copytree(ROOT / "book", folder / "book" / "book", ignore=shutil.ignore_patterns("site"))
+    (folder / "folds.md").write_text(TEXT, encoding="utf-8")
+    nbformat.write(read_text(folder / "folds.md"), folder / "book" / "notebooks" / "folds.ipynb")
     (folder / "data").mkdir()
     notary = NotebookNotary(data_dir=str(folder / "data"))  # as `make lab` does with jupyter-trust
     for name, notebook in {"stored": stored_clocks(), "older": stored_clocks(**OLDER)}.items():
@@ -224,6 +270,43 @@ def answer(clocks):
     return position
 
 
+def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entry(lab, page, tmp_path):
+    (tmp_path / "folds.md").write_text(TEXT, encoding="utf-8")
+    page.goto(lab("folds.ipynb", "folds"))
+    notebook = Notebook(page, read_text(tmp_path / "folds.md"))
+    notebook.menu("Run", "Run All Cells")
+    code = [index for index, cell in enumerate(notebook.written) if cell.cell_type == "code"]
+    outputs = [notebook.cells.nth(index).locator(".jp-OutputArea-output") for index in code]
+    outputs[2].wait_for(timeout=ANSWER * 1000)
+    assert outputs[2].inner_text().strip() == "the answer, drawn"
+    assert [output.is_visible() for output in outputs] == [False, False, True]
+    assert not notebook.cells.nth(code[2]).locator(".cm-content").is_visible()
+
+    page.get_by_text("2 cells hidden").click()
+    outputs[0].wait_for(timeout=ANSWER * 1000)
+    assert not outputs[1].is_visible()
+    notebook.cells.nth(code[1] - 1).click()  # the heading of the other fold
+    page.keyboard.press("Escape")
+    page.keyboard.press("Shift+Enter")
+    outputs[1].wait_for(timeout=ANSWER * 1000)
+    assert notebook.errors() == []
+    notebook.shoot("folds")
+
+    for words, entry, title in LINKS:
+        page.get_by_role("tab", name="folds.ipynb").click()
+        notebook.cells.first.get_by_role("link", name=words).click()
+        viewer = page.locator(".jp-MarkdownViewer:visible")
+        place = viewer.locator("h2, p", has_text=re.compile(f"^{entry}"))
+        place.wait_for(timeout=ANSWER * 1000)
+        assert page.locator(".lm-TabBar-tab.jp-mod-current", has_text=title).count() == 1
+        page.wait_for_function(
+            "place => { const { top } = place.getBoundingClientRect(); return 0 < top && top < innerHeight / 2; }",
+            arg=place.element_handle(),
+            timeout=ANSWER * 1000,
+        )
+        assert ":::" not in viewer.inner_text()
+
+
 def test_the_chapters_widgets_start_and_answer(lab, page):
     """That the chapter runs from top to bottom is nbval's to say: here are the cells that need a browser."""
     chapter = read(CHAPTER)
@@ -256,6 +339,7 @@ def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything
         title.wait_for(timeout=START * 1000)
         assert title.evaluate("title => getComputedStyle(title).fontWeight") == weight
         answer(page.locator(".gf-widget", has=title))
+    assert page.locator(".jupyter-widgets-disconnected").count() == 0  # Jupyter's red broken link
 
 
 def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, page):

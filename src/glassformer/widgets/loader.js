@@ -55,6 +55,8 @@ async function prepare({ model, host }) {
 
 async function render({ model, el, host }) {
   const { view, scope } = await prepare({ model, host });
+  // Jupyter puts a red broken link beside a view that has no kernel. This one does not miss it.
+  el.classList.remove("jupyter-widgets-disconnected");
   el.classList.add(scope);
   return view.render({ model, el });
 }
