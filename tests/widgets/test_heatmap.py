@@ -51,9 +51,6 @@ def sentence(w):
     similar = by_distance(w)
     row, last = w.row, w.n_positions - 1
 
-    def at(distance):
-        return row - distance if row >= distance else row + distance
-
     most = 1 + int(similar[1:].argmax())
     rows = [str(p) for p in (row - most, row + most) if 0 <= p <= last]
     start = f"Row {row} is most like row{'s' if len(rows) > 1 else ''} {' and '.join(rows)} "
@@ -73,9 +70,10 @@ def sentence(w):
     if not pairs:
         return f"{start}but never by as much as 0.001. {slowest}"
     _, _, far, near = max(pairs)
+    side = -1 if row >= far else 1
     return (
-        f"{start}row {at(far)}, {far} away ({number(similar[far], 3)}), looks nearer than "
-        f"row {at(near)}, {near} away ({number(similar[near], 3)}). {slowest}"
+        f"{start}row {row + side * far}, {far} away ({number(similar[far], 3)}), looks nearer than "
+        f"row {row + side * near}, {near} away ({number(similar[near], 3)}). {slowest}"
     )
 
 
@@ -110,15 +108,18 @@ GRID = [
 
 def test_every_sentence_holds(call):
     """Over the ranges of all controls, each claim is held against the table itself, both sides of the row."""
-    tables, asked = {}, []
-    for state in GRID:
-        n, d, base, row = state.values()
-        similar = call("maths", "similarities", n, d, base)
-        seen = call("maths", "ruler", similar[: max(row, n - 1 - row) + 1])
-        asked.append([{"row": row, "n": n, "d": d, "base": base, "similar": similar, "seen": seen}])
-        tables.setdefault((n, d, base), scratch_table(n, d, base))
+    shapes = sorted({tuple(state.values())[:3] for state in GRID})
+    tables = {shape: scratch_table(*shape) for shape in shapes}
+    similar = dict(zip(shapes, call.each("maths", "similarities", shapes), strict=True))
+    asked = [
+        {"row": row, "n": n, "d": d, "base": base, "similar": similar[n, d, base]}
+        for n, d, base, row in (state.values() for state in GRID)
+    ]
+    reach = [max(a["row"], a["n"] - 1 - a["row"]) + 1 for a in asked]
+    seen = call.each("maths", "ruler", [[a["similar"][:r]] for a, r in zip(asked, reach, strict=True)])
+    said_of = call.each("heatmap", "sentence", [[a | {"seen": s}] for a, s in zip(asked, seen, strict=True)])
     kinds = set()
-    for state, said in zip(GRID, call.each("heatmap", "sentence", asked), strict=True):
+    for state, said in zip(GRID, said_of, strict=True):
         n, d, base, row = state.values()
         similarity = tables[n, d, base] @ tables[n, d, base][row] / (d / 2)
         distance = np.abs(np.arange(n) - row)

@@ -15,8 +15,8 @@ const GAP = 22;
 
 const signed = (value) => fixed(value, 0);
 
-// The row that lies so far away; of two the one above.
-const rowAt = (row, distance) => (row >= distance ? row - distance : row + distance);
+// The two rows of which the farther looks nearer, both on one side of the row: above it, if the table goes so far.
+const deceiving = (row, { far, near }) => [far, near].map((distance) => (row >= far ? row - distance : row + distance));
 
 // similar: how similar rows are that lie 0, 1, 2 … apart; seen: what `ruler` makes of those that the table has.
 export function sentence({ row, n, d, base, similar, seen }) {
@@ -28,9 +28,9 @@ export function sentence({ row, n, d, base, similar, seen }) {
   const end = `The slowest wave repeats every ${grouped(Math.round(wavelengths(d, base).at(-1)))} positions.`;
   if (rises === 0) return `${start} The farther a row, the less it is like row ${row}: a ruler. ${end}`;
   const rest = Math.max(row, n - 1 - row) - falls;
+  const place = (p) => `row ${p}, ${Math.abs(p - row)} away (${s(Math.abs(p - row))})`;
   const so = deceives
-    ? `row ${rowAt(row, deceives.far)}, ${deceives.far} away (${s(deceives.far)}), looks nearer than ` +
-      `row ${rowAt(row, deceives.near)}, ${deceives.near} away (${s(deceives.near)})`
+    ? deceiving(row, deceives).map(place).join(", looks nearer than ")
     : "but never by as much as 0.001";
   const steps = `${rises} of the ${rest} step${rest === 1 ? "" : "s"}`;
   return `${start} Up to ${falls} away similarity only falls, then it rises in ${steps} that follow: ${so}. ${end}`;
@@ -149,10 +149,9 @@ function overlay() {
     const { deceives } = seen;
     for (const mark of [there, ...rings]) mark.style.display = deceives ? "" : "none";
     if (deceives) {
-      put(there, { transform: `translate(0 ${place.y(rowAt(row, deceives.far))})` });
-      [deceives.far, deceives.near].forEach((distance, i) =>
-        put(rings[i], { cx: place.toCurve(similar[distance]), cy: place.y(rowAt(row, distance)) }),
-      );
+      const pair = deceiving(row, deceives);
+      put(there, { transform: `translate(0 ${place.y(pair[0])})` });
+      pair.forEach((p, i) => put(rings[i], { cx: place.toCurve(similar[Math.abs(p - row)]), cy: place.y(p) }));
     }
     put(curve, { d: curvePath(range(n).map((p) => similar[Math.abs(p - row)]), place) });
     put(dot, { cx: place.toCurve(1), cy: place.y(row) });
