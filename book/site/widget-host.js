@@ -1,5 +1,9 @@
 /* Brings the widgets of a static page to life: no kernel, no network, no library.
  *
+ * Each is drawn when it comes near: within a screen of what is seen, when the fold around it is opened, when the keyboard
+ * arrives at it, or when the page is printed. Until then its place is kept, an element as high as the view will be, so
+ * that nothing moves: .widget-host[data-state="waiting"], later "mounted", or "failed".
+ *
  * A notebook stores the state of its widgets, and the site puts it on the page as JSON: one <script> that holds the
  * state of every model, and one <script> wherever a cell displayed one. Ours are anywidgets, whose state includes an ES
  * module of their own (`_esm`), so a page can run them itself. This file is a host for them in the sense of anywidget's
@@ -8,6 +12,7 @@
  * JupyterLab.
  *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
+ * It runs while the page is read, because a place must be kept before the page is first seen.
  */
 (() => {
   "use strict";
@@ -60,20 +65,6 @@
     }
   }
 
-  async function mount(place, find) {
-    const el = Object.assign(document.createElement("div"), { className: "widget-host" });
-    place.after(el);
-    try {
-      const { model, ready } = find(JSON.parse(place.textContent).model_id);
-      const host = { getModel: async (reference) => find(reference.replace("anywidget:", "")).model };
-      await (await ready()).render?.({ model, el, host });
-    } catch (error) {
-      console.error(error);
-      el.textContent = "This widget did not start in this browser. The notebook of this chapter has it too.";
-      el.classList.add("widget-host-failed");
-    }
-  }
-
   /** A stored model, and the promise of its module after `initialize`, which runs once however many views there are. */
   function wake(state) {
     const model = new Model(state);
@@ -87,16 +78,119 @@
     return { model, ready: () => (started ??= begin()) };
   }
 
-  function start() {
-    const models = new Map();
+  const models = new Map();
+  function stored() {
+    if (models.size > 0) return models;
     for (const script of document.querySelectorAll(`script[type="${STATE}"]`)) {
       for (const [id, { state }] of Object.entries(JSON.parse(script.textContent).state)) models.set(id, wake(state));
     }
-    const find = (id) => {
-      if (!models.has(id)) throw new Error(`no stored state for widget ${id}`);
-      return models.get(id);
-    };
-    for (const place of document.querySelectorAll(`script[type="${VIEW}"]`)) mount(place, find);
+    return models;
+  }
+  function find(id) {
+    if (!stored().has(id)) throw new Error(`no stored state for widget ${id}`);
+    return models.get(id);
+  }
+  const host = { getModel: async (reference) => find(reference.replace("anywidget:", "")).model };
+
+  /** How high a view is that is so wide, by what it has been at some widths: [[width, height], …], the narrowest first. */
+  function height(room, width) {
+    const next = room.findIndex(([known]) => known >= width);
+    if (next < 1) return room.at(next)[1];
+    const [[low, from], [high, to]] = room.slice(next - 1, next + 1);
+    return from + ((to - from) * (width - low)) / (high - low);
+  }
+
+  let column = 0; // how wide the page's text is; what is folded away has no width of its own
+
+  /** A place on the page where a widget was displayed. */
+  class Place {
+    #id;
+    #done; // a promise, as soon as the widget has been asked for
+    constructor(id, script) {
+      this.#id = id;
+      this.el = Object.assign(document.createElement("div"), { className: "widget-host", tabIndex: 0 });
+      this.el.dataset.state = "waiting";
+      this.el.setAttribute("role", "group");
+      this.el.setAttribute("aria-label", "An interactive view");
+      this.el.addEventListener("focus", () => this.mount());
+      script.after(this.el);
+      this.keep();
+    }
+
+    /** Keep as much room as the view will take. */
+    keep() {
+      const room = stored().get(this.#id)?.model.get("_room");
+      column = this.el.parentElement.clientWidth || column;
+      if (room?.length && column && this.el.dataset.state === "waiting") {
+        this.el.style.minHeight = `${height(room, column)}px`;
+      }
+    }
+
+    /** Have the view's code ready, so that drawing it has nothing to wait for. */
+    async prepare() {
+      const { model, ready } = find(this.#id);
+      const widget = await ready();
+      await widget.prepare?.({ model, host });
+      return { model, widget };
+    }
+
+    mount = () => (this.#done ??= this.#mount());
+    async #mount() {
+      const { el } = this;
+      try {
+        const { model, widget } = await this.prepare();
+        await widget.render?.({ model, el, host });
+        el.dataset.state = "mounted";
+      } catch (error) {
+        console.error(error);
+        el.textContent = "This widget did not start in this browser. The notebook of this chapter has it too.";
+        el.classList.add("widget-host-failed");
+        el.dataset.state = "failed";
+      }
+      el.style.minHeight = "";
+      for (const name of ["role", "aria-label"]) el.removeAttribute(name);
+      if (el === document.activeElement) el.tabIndex = -1;
+      else el.removeAttribute("tabindex");
+    }
+  }
+
+  const places = new Map(); // script -> Place
+  const near =
+    "IntersectionObserver" in window &&
+    new IntersectionObserver(
+      (entries) => {
+        for (const { isIntersecting, target } of entries) {
+          if (!isIntersecting) continue;
+          near.unobserve(target);
+          [...places.values()].find(({ el }) => el === target).mount();
+        }
+      },
+      { rootMargin: "100% 0px" },
+    );
+
+  /** Keep a place for every widget that has been read so far. */
+  function keepPlaces() {
+    for (const script of document.querySelectorAll(`script[type="${VIEW}"]`)) {
+      if (places.has(script) || !script.textContent.trimEnd().endsWith("}")) continue;
+      const id = JSON.parse(script.textContent).model_id;
+      const place = new Place(id, script);
+      places.set(script, place);
+      if (near) near.observe(place.el);
+      else place.mount();
+    }
+  }
+
+  const reading = new MutationObserver(keepPlaces);
+  reading.observe(document, { childList: true, subtree: true });
+
+  function start() {
+    reading.disconnect();
+    keepPlaces();
+    const all = [...places.values()];
+    addEventListener("resize", () => all.forEach((place) => place.keep()));
+    addEventListener("beforeprint", () => all.forEach((place) => place.mount()));
+    const whenIdle = window.requestIdleCallback ?? setTimeout;
+    for (const place of all) whenIdle(() => place.prepare().catch(() => {})); // who mounts it hears of it
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

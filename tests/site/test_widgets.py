@@ -39,19 +39,35 @@ VIEWS = list(stored_views())
 IDS = [f"{page}-{place}-{name}" for page, place, name, _ in VIEWS]
 
 
+HOST, WAITING, MOUNTED = (
+    f".widget-host{state}" for state in ("", "[data-state=waiting]", "[data-state=mounted]")
+)
+
+
 class Shown:
     """A widget on a page, and what a reader can do to it and see of it."""
 
     def __init__(self, visit, place):
         self.visit = visit
-        self.root = visit.page.locator(".widget-host").nth(place)
+        self.root = visit.page.locator(HOST).nth(place)
+        self.come_near()
+
+    def come_near(self):
+        self.root.scroll_into_view_if_needed()
+        self.root.and_(self.visit.page.locator(MOUNTED)).wait_for()
+        self.rest()
+
+    def rest(self):
+        """Wait until everything has been told, what waits for the hand to rest included."""
+        self.visit.settle()
+        self.visit.page.wait_for_function("document.querySelector('[aria-busy]') === null")
 
     def press(self, label, *keys):
         control = self.root.get_by_label(label, exact=True)
         control.focus()
         for key in keys:
             control.press(key)
-        self.visit.settle()
+        self.rest()
 
     @property
     def says(self):
@@ -66,7 +82,7 @@ class Shown:
         details = self.root.locator("details.gf-details")
         if details.get_attribute("open") is None:
             details.locator("summary").press("Enter")
-        self.visit.settle()
+        self.rest()
         read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(cell => cell.textContent))"
         return self.root.locator(".gf-numbers table").nth(number).evaluate(read)
 
@@ -163,7 +179,7 @@ def shuffle_sentence(shown, state):
             name = "causal" if flip == "Causal mask" else "positions"
             settings[name] = not settings[name]
         shown.root.locator("[aria-pressed]").first.press("ArrowRight")
-        shown.visit.settle()
+        shown.rest()
         order[0], order[1] = order[1], order[0]
         words, vectors, change = widgets.ShuffleSentence(order=order, **settings).outputs()
         table = shown.table()
@@ -226,10 +242,106 @@ def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, na
     assert shown.visit.complaints == []
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _, _, _ in VIEWS}))
-def test_no_view_is_left_asleep(stay, page):
-    arrived = stay(page, door="http")
+# --- when a view is drawn ---
+
+PAGES = sorted({page for page, _, _, _ in VIEWS})
+LONGEST = max(PAGES, key=lambda page: sum(1 for other, *_ in VIEWS if other == page))
+
+
+def states(arrived):
+    return arrived.page.locator(HOST).evaluate_all("hosts => hosts.map((host) => host.dataset.state)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_view_is_left_asleep(visit, page):
+    arrived = visit(page)
+    arrived.open_everything()
     asked = arrived.page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert asked == sum(1 for other, *_ in VIEWS if other == page)
     assert arrived.page.locator(".widget-host > .gf-widget").count() == asked
-    assert arrived.page.locator(".widget-host-failed").count() == 0
+    assert states(arrived) == ["mounted"] * asked
+
+
+def test_a_view_is_drawn_when_it_comes_near_and_not_before(visit):
+    arrived = visit(LONGEST)
+    arrived.page.wait_for_timeout(500)
+    hosts = arrived.page.locator(HOST)
+    screens = hosts.evaluate_all(
+        "hosts => hosts.map((host) => host.getBoundingClientRect().top / innerHeight)"
+    )
+    assert states(arrived) == ["mounted" if away <= 2 else "waiting" for away in screens]
+    assert "waiting" in states(arrived)
+    assert arrived.page.locator(WAITING).evaluate_all("hosts => hosts.every((host) => !host.firstChild)")
+    arrived.page.evaluate("y => scrollBy(0, (y - 1.9) * innerHeight)", screens[-1])
+    hosts.last.and_(arrived.page.locator(MOUNTED)).wait_for()
+    assert not 0 < hosts.last.evaluate("host => host.getBoundingClientRect().top / innerHeight") < 1
+
+
+def test_a_link_leads_to_a_view_that_is_drawn(visit):
+    arrived = visit(LONGEST)
+    last = arrived.page.locator(HOST).last
+    last.evaluate("host => (location.hash = host.closest('section[id]').id)")
+    last.and_(arrived.page.locator(MOUNTED)).wait_for()
+
+
+def test_a_view_in_a_fold_is_drawn_when_the_fold_is_opened(visit):
+    arrived = visit(LONGEST)
+    arrived.page.evaluate(
+        """() => {
+          const fold = document.createElement("details");
+          fold.append([...document.querySelectorAll(".widget-host")].at(-1));
+          document.querySelector("article h1").after(fold);
+        }"""
+    )
+    arrived.page.wait_for_timeout(300)
+    host = arrived.page.locator("article h1 + details > .widget-host")
+    assert host.get_attribute("data-state") == "waiting"
+    arrived.page.evaluate("() => (document.querySelector('article h1 + details').open = true)")
+    host.and_(arrived.page.locator(MOUNTED)).wait_for()
+
+
+def test_the_keyboard_arrives_at_a_view_however_far(visit):
+    arrived = visit(LONGEST)
+    last = arrived.page.locator(HOST).last
+    last.focus()
+    last.and_(arrived.page.locator(MOUNTED)).wait_for()
+    assert last.evaluate("host => host === document.activeElement")
+    arrived.page.keyboard.press("Tab")
+    assert last.evaluate("host => host.querySelector('.gf-widget').contains(document.activeElement)")
+
+
+def test_what_is_printed_is_drawn(visit):
+    arrived = visit(LONGEST)
+    arrived.page.wait_for_timeout(1000)  # the views' code is fetched when the page has nothing else to do
+    assert "waiting" in states(arrived)
+    arrived.page.evaluate(
+        """() => addEventListener("afterprint", () => {
+          window.printed = document.querySelectorAll(".widget-host > .gf-widget").length;
+        })"""
+    )
+    arrived.page.pdf()
+    assert arrived.page.evaluate("printed") == arrived.page.locator(HOST).count()
+
+
+def test_where_nearness_cannot_be_observed_all_views_are_drawn_at_once(visit):
+    arrived = visit(LONGEST, script="delete window.IntersectionObserver")
+    arrived.page.wait_for_function(f"document.querySelector('{WAITING}') === null")
+    assert set(states(arrived)) == {"mounted"}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_room_kept_for_a_view_is_what_it_takes(visit, width):
+    arrived = visit(LONGEST, width=width)
+    waiting = arrived.page.locator(WAITING).filter(has_not=arrived.page.locator("*")).all()
+    named = [name for page, _, name, _ in VIEWS if page == LONGEST][-len(waiting) :]
+    kept = [host.bounding_box()["height"] for host in waiting]
+    arrived.open_everything()
+    taken = arrived.page.locator(HOST).evaluate_all("hosts => hosts.map((host) => host.offsetHeight)")
+    found = {
+        name: (before, after)
+        for name, before, after in zip(named, kept, taken[-len(waiting) :], strict=True)
+        if name != "Quiz"  # as long as its questions
+    }
+    assert len(found) > 2
+    for name, (before, after) in found.items():
+        assert before == pytest.approx(after, rel=0.08), name
