@@ -71,6 +71,27 @@ def test_of_two_mistakes_that_coincide_the_first_is_named(exercise):
     assert said(exercise, lambda x, times=2: x + 10).endswith("You appended a one.")
 
 
+def test_of_two_mistakes_that_coincide_the_other_calls_tell_which_it_is(exercise):
+    exercise.prose.mistakes["hundred"] = "You answered a hundred."
+    exercise.mistake("hundred", lambda x, times=2: 0 * x + (100 if x[0] == 10 else 4))
+    for function, sentence in (
+        (lambda x, times=2: 1.0 * x**times, "You squared it."),
+        (lambda x, times=2: 0 * x + (100 if x[0] == 10 else 4), "You answered a hundred."),
+    ):
+        assert said(exercise, function) == f"double([10]) should be [20]; yours is [100]. {sentence}"
+    # No other call is as either mistake has it: then it is the likelier one.
+    assert said(exercise, lambda x, times=2: 2 * x if x[0] != 10 else 10 * x).endswith("You squared it.")
+
+
+def test_all_zeros_are_a_mistake_only_if_they_are_that_mistake_throughout(exercise):
+    exercise.prose.mistakes["clipped"] = "You clipped it."
+    exercise.mistake("clipped", lambda x, times=2: np.minimum(2 * x, 0))
+    assert said(exercise, lambda x, times=2: 0 * x).endswith("You clipped it.")
+    exercise.case("negative numbers", np.array([-1.0]), want=[-2.0])
+    assert said(exercise, lambda x, times=2: 0 * x) == "double([2]) should be [4]; yours is [0]."
+    assert said(exercise, lambda x, times=2: np.minimum(x, 0) * 2).endswith("You clipped it.")
+
+
 def test_a_value_at_another_place_is_not_the_same(exercise):
     # 3 → 9 is what squaring gives there, and what is said to be wrong here is 10 → 9.
     assert said(exercise, lambda x, times=2: np.array([4.0 if x[0] == 2 else 9.0])) == (

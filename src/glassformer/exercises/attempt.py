@@ -77,16 +77,18 @@ def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "_Learner"
 
     A mistake is put to the very step that the learner failed. One that passes it, since on these arguments
     it gives what is right, can never be named. Where several fail alike, other steps decide between them; what
-    these leave open, the order of the mistakes does.
+    these leave open, the order of the mistakes does. All zeros are many mistakes' outcome, and no mistake's own:
+    then one is named only if every step agrees.
     """
     failures = [(one, _failure(exercise, step, one.function)) for one in exercise.mistakes]
     alike = [one for one, failure in failures if failure and wrong.like(failure)]
-    others = (other for check in exercise.checks for other in check.steps if other is not step)
-    while len({one.says for one in alike}) > 1 and (other := next(others, None)):
+    blank = bool(alike) and isinstance(wrong.got, np.ndarray) and not wrong.got.any()
+    for other in (other for check in exercise.checks for other in check.steps if other is not step):
+        if len({one.says for one in alike}) < (1 if blank else 2):
+            break
         theirs = _failure(exercise, other, learner)
-        alike = [
-            one for one in alike if _fail_alike(theirs, _failure(exercise, other, one.function))
-        ] or alike
+        agree = [one for one in alike if _fail_alike(theirs, _failure(exercise, other, one.function))]
+        alike = agree if blank else agree or alike
     return alike[0].says if alike else ""
 
 
