@@ -68,8 +68,9 @@ class Visit:
         )
         waiting = self.page.locator(".widget-host[data-state=waiting]")
         while waiting.count():
-            waiting.first.scroll_into_view_if_needed()
-            self.settle()
+            host = waiting.first.element_handle()
+            host.scroll_into_view_if_needed()
+            self.page.wait_for_function("host => host.dataset.state !== 'waiting'", arg=host)
         self.page.evaluate("() => dispatchEvent(new Event('resize'))")
         self.settle()
 
