@@ -108,11 +108,11 @@
     #done; // a promise, as soon as the widget has been asked for
     constructor(id, script) {
       this.#id = id;
+      // The keyboard stops here, and so comes near: it would go past what is not there yet.
       this.el = Object.assign(document.createElement("div"), { className: "widget-host", tabIndex: 0 });
       this.el.dataset.state = "waiting";
       this.el.setAttribute("role", "group");
       this.el.setAttribute("aria-label", "An interactive view");
-      this.el.addEventListener("focus", () => this.mount());
       script.after(this.el);
       this.keep();
     }
