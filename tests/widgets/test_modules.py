@@ -93,8 +93,8 @@ def rules(css):
     """(selectors, declarations) of every rule, those within @media and @container too."""
     plain = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     for selectors, body in re.findall(r"([^{};]+){([^{}]*)}", plain):
-        # Commas within :is(…) do not part selectors.
-        parts = re.split(r",(?![^(]*\))", selectors.strip())
+        # Commas within :is(…) do not part selectors, nor those within :not(…) in it.
+        parts = re.findall(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+", selectors)
         pairs = [declaration.split(":", 1) for declaration in body.split(";") if declaration.strip()]
         yield (
             [part.strip() for part in parts],
