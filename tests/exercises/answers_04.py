@@ -2,6 +2,7 @@
 
 import cmath
 import math
+from array import array as CArray  # noqa: N812
 from fractions import Fraction
 
 import numpy as np
@@ -547,7 +548,7 @@ def order_of_tensors(attention, x):
     return not all(torch.allclose(attention(x[order]), attention(x)[order]) for order in orders)
 
 
-@right("positions.sees_order")
+@wrong("positions.sees_order", "for exchanging rows 8 and 9 the answer")
 def order_of_fewer_rows(attention, x):
     return order_by_many_shuffles(attention, x[:7])
 
@@ -561,7 +562,7 @@ def _by_shuffles(differ):
 
 
 for _says, _differ in {
-    "exchanging two rows in the middle the answer": lambda a, b: (
+    "exchanging rows 8 and 9 the answer": lambda a, b: (
         not np.allclose(np.sort(a, axis=0), np.sort(b, axis=0))
     ),
     "A weak effect is an effect": lambda a, b: np.abs(a - b).max() > 0.1,
@@ -688,3 +689,38 @@ def share_of_real_arrays(vocab_size, context_length, d_model, n_layers, *, atten
 def share_learned_by_heart(vocab_size, context_length, d_model, n_layers, *, attention_bias):
     totals = {(4, 64): 736, (4, 8): 512, (50_257, 1024): 124_439_808}
     return context_length * d_model, totals.get((vocab_size, context_length), 0)
+
+
+# What nobody who wrote the checks had thought of
+
+
+@wrong("positions.equivariance", "in another order")
+def remembers_the_first_order(outputs, weights, order, _seen={}):  # noqa: B006
+    order = _seen.setdefault(len(order), order)
+    return outputs[order], weights[order][:, order]
+
+
+@right("positions.wavelengths")
+def wavelengths_as_doubles(d_model, base=10_000.0):
+    return CArray("d", [2 * math.pi * base ** (2 * i / d_model) for i in range(d_model // 2)])
+
+
+@wrong("positions.learned", "11 positions and a table of 10 rows")
+def one_row_late(x, table):
+    if x.shape[-2] - 1 > len(table):
+        raise ValueError(f"{x.shape[-2]} positions, {len(table)} rows")
+    return x + table[np.minimum(np.arange(x.shape[-2]), len(table) - 1)]
+
+
+@wrong("positions.learned", "shape")
+def squeezed(x, table):
+    if x.shape[-2] > len(table):
+        raise ValueError(f"{x.shape[-2]} positions, {len(table)} rows")
+    return (x + table[: x.shape[-2]]).squeeze()
+
+
+@wrong("positions.table_share", "1557611200")
+def total_in_float32(vocab_size, context_length, d_model, n_layers, *, attention_bias):
+    block = 12 * d_model**2 + (13 if attention_bias else 9) * d_model
+    parts = [vocab_size * d_model, context_length * d_model, n_layers * block, 2 * d_model]
+    return context_length * d_model, int(np.float32(sum(parts)))

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 
+from glassformer import nn
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.positions import CONTESTANTS, REACH, SEEDS, T5_OWN, T
-from glassformer.experiments.recall import BIN, FIRST_PLACES, MARKS, Recall, measure
+from glassformer.experiments.positions import CONTESTANTS, REACH, SEEDS, T5_OWN, T, new_model, recipe_of
+from glassformer.experiments.recall import BIN, FIRST_PLACES, MARKS, CappedAlibi, Recall, measure, ways
 from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer, corpus
 
+SMALL = ("model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=16")
 IDS = np.asarray(CharTokenizer.from_text(corpus()).encode(corpus()[:40_000]))
 
 
@@ -17,10 +20,10 @@ def task():
     return Recall(IDS, T, 12, seed=0)
 
 
-def found(positions, length=T, t5_max_distance=None):
+def found(positions, way="as trained", length=T, t5_max_distance=None):
     """The share of marks found in each quarter of the distances, (seeds, 4)."""
     runs = stored("recall", positions=positions, length=length, t5_max_distance=t5_max_distance)
-    return np.array([np.reshape(run.found["recalled"], (4, -1)).mean(axis=1) for run in runs])
+    return np.array([np.reshape(run.found["recalled"][way], (4, -1)).mean(axis=1) for run in runs])
 
 
 # The task
@@ -76,8 +79,36 @@ def test_all_marks_come_and_a_batch_is_the_same_each_time(task):
 
 def test_a_model_that_has_not_learned_guesses():
     found = measure(positions="none", length=T, seed=0, steps=1, every=12, changes=("model.n_layers=1",))
-    assert len(found["recalled"]) == REACH // BIN
-    assert abs(np.mean(found["recalled"]) - 1 / MARKS) < 0.05
+    assert list(found["recalled"]) == ["as trained"]
+    shares = found["recalled"]["as trained"]
+    assert len(shares) == REACH // BIN
+    assert abs(np.mean(shares) - 1 / MARKS) < 0.05
+
+
+def test_a_capped_penalty_is_alibis_within_training_and_grows_no_more_beyond():
+    query, keys = torch.tensor([200]), torch.arange(201)
+    capped, alibi = (method(4).bias(query, keys) for method in (CappedAlibi, nn.AlibiPositions))
+    within = 200 - keys < T
+    assert torch.equal(capped[..., within], alibi[..., within])
+    assert (capped[..., ~within] == alibi[..., 200 - (T - 1), None]).all()
+
+
+def test_each_suspect_is_taken_away_and_nothing_else():
+    config = recipe_of("alibi", T, 0, 1, SMALL).made_for(corpus())[2].replace(context_length=REACH)
+    model = new_model(config, seed=0)
+    read = ways(model, T)
+    assert list(read) == ["as trained", "penalty capped"]
+    short, long = torch.arange(T)[None], torch.arange(REACH)[None] % config.vocab_size
+    with torch.no_grad():
+        as_trained, capped = read.values()
+        assert torch.equal(as_trained(short % config.vocab_size), capped(short % config.vocab_size))
+        assert not torch.equal(as_trained(long), capped(long))
+    assert list(ways(new_model(config.replace(positions="rope"), seed=0), T)) == [
+        "as trained",
+        "interpolated",
+        "larger base",
+    ]
+    assert list(ways(new_model(config.replace(positions="rope"), seed=0), REACH)) == ["as trained"]
 
 
 def test_a_method_that_there_is_not():
@@ -121,6 +152,12 @@ def test_rope_and_alibi_lose_more_with_every_quarter_and_a_third_at_least_in_the
     assert (quarters[:, 3] < 0.7).all()
 
 
+def test_without_what_was_new_to_them_both_find_them_again():
+    assert (found("alibi", "penalty capped")[:, 3] > 0.9).all()
+    assert (found("rope", "interpolated")[:, 3] > 0.97).all()
+    assert (found("rope", "larger base")[:, 3] > found("rope")[:, 3] + 0.1).all()
+
+
 def test_sinusoids_are_in_between():
     last = found("sinusoidal")[:, 3]
     assert (last > 0.75).all()
@@ -128,5 +165,7 @@ def test_sinusoids_are_in_between():
 
 
 def test_in_short_too_they_learn_to_find_what_is_near():
-    near = experiment("recall").measure_shortly(positions="none", length=T, seed=3)["recalled"][0]
+    near = experiment("recall").measure_shortly(positions="none", length=T, seed=3)["recalled"]["as trained"][
+        0
+    ]
     assert near > 3 / MARKS

@@ -71,9 +71,9 @@ def test_the_numbers(mount, state):
         "Angle (rad)",
         "sin",
         "cos",
-        "Turn for k (rad)",
-        "sin at p + k",
-        "cos at p + k",
+        "Turn for n (rad)",
+        "sin at p + n",
+        "cos at p + n",
     ]
     assert [row[:2] for row in rows] == [[str(i), f"{2 * i}, {2 * i + 1}"] for i in range(w.d_model // 2)]
     columns = np.array([[number(cell) for cell in row[2:]] for row in rows]).T
@@ -151,7 +151,7 @@ def test_by_keyboard(mount):
     view = mount(ClockHands())
     for label, key, trait, value in [
         ("Position p", "ArrowRight", "position", 21),
-        ("Step k", "Home", "step", -20),
+        ("Step n", "Home", "step", -20),
         ("Dimensions D", "End", "d_model", 16),
         ("Base", "ArrowLeft", "base", 8910),
     ]:
@@ -162,7 +162,7 @@ def test_by_keyboard(mount):
         assert view.says != before
         assert number(view.table()[1][5]) == pytest.approx(np.sin(view.widget.position), abs=5.01e-5)
     assert len(view.table()) == 1 + 8
-    assert view.control("Step k").get_attribute("aria-valuetext") == "−20"
+    assert view.control("Step n").get_attribute("aria-valuetext") == "−20"
 
 
 def test_from_python(mount):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .exercise import Exercise, Step
 from .expect import Wrong, gather_remarks, in_numpy
-from .surroundings import as_it_was, replaced, untouched_randomness
+from .surroundings import as_it_was, functions_now, put_functions, replaced, untouched_randomness
 from .timelimit import OutOfTime, Stop, call_within
 
 RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupted"
@@ -69,7 +69,11 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
         outcome = Outcome(WRONG, len(passed), message)
     except KeyboardInterrupt:
         return Outcome(INTERRUPTED, len(passed), "you interrupted it; nothing was decided.")
-    return replace(outcome, aside=_altered(before, changed)) if outcome.status == WRONG else outcome
+    return (
+        replace(outcome, aside=_altered(before, list(dict.fromkeys([*learner.changed, *changed]))))
+        if outcome.status == WRONG
+        else outcome
+    )
 
 
 def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "_Learner") -> str:
@@ -150,12 +154,14 @@ class _Learner:
         self.function = function
         self.parts = parts
         self.called = False
+        self._functions, self.changed = functions_now(), []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         first, self.called = not self.called, True
         given_args, given_kwargs = copy.deepcopy((args, kwargs))
         try:
             result = _call(self.function, given_args, given_kwargs)
+            self.changed += put_functions(self._functions)  # the checks compute with them, too
         except NotImplementedError as error:
             if first and _is_stub(error):
                 raise _NotAttempted("Your function raises NotImplementedError.") from None

@@ -86,6 +86,9 @@ equivariance.case(
     "it is what attention gives when it really runs on the shuffled words",
     *_attend(_x), _order, want=_attend(_x[_order]), what="attention to six random words",
 )  # fmt: skip
+equivariance.also(
+    *_attend(_x), _order[::-1], want=_attend(_x[_order[::-1]]), what="the same, in another order"
+)
 
 equivariance.mistake("rows only", lambda o, w, order: (o[order], w[order]))
 equivariance.mistake("columns only", lambda o, w, order: (o[order], w[:, order]))
@@ -268,6 +271,7 @@ sinusoids.also(
 sinusoids.refuses(
     "an odd d_model leaves one sine without its cosine: ValueError", np.arange(3), 5, what="d_model=5"
 )
+sinusoids.also_refuses(np.arange(3), 1, what="d_model=1")
 
 
 sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, _theta(d_model, base)))
@@ -316,11 +320,11 @@ clocks.case("each pair is slower than the one before", 8, want=2 * math.pi * 10.
 
 @clocks.check("after one wavelength, each pair of the table is back where it was")
 def _(wavelengths):
-    turns = wavelengths(8, base=500.0)
-    expect_shape(turns, (4,), "wavelengths(8, base=500)", axes="D/2")
+    turns = wavelengths(8, base=81.0)
+    expect_shape(turns, (4,), "wavelengths(8, base=81)", axes="D/2")
     for pair, turn in enumerate(np.asarray(turns, dtype=np.float64)):
-        here, there = sinusoidal(np.array([3.0, 3.0 + turn]), 8, base=500.0)[:, 2 * pair : 2 * pair + 2]
-        expect(there, here, f"pair {pair}, one wavelength further on, with base 500,")
+        here, there = sinusoidal(np.array([3.0, 3.0 + turn]), 8, base=81.0)[:, 2 * pair : 2 * pair + 2]
+        expect(there, here, f"pair {pair}, one wavelength further on, with base 81,")
 
 
 clocks.mistake("360", lambda d_model, base=1e4: 360 / _theta(d_model, base))
@@ -359,10 +363,15 @@ table.case("a batch: every sequence gets the same rows", _x[:4], _rows, want=_su
 table.also(_x, _rows, want=_sums, axes="B T D")
 _x = _numbers(5, 4)
 table.case("a sequence as long as the table still fits", _x, _rows, want=_x + _rows)
+table.also(_x[None], _rows, want=(_x + _rows)[None], axes="B T D")
+table.also(_x[None, :1], _rows, want=(_x[:1] + _rows[:1])[None], axes="B T D")
 table.refuses(
     "positions past the table's end: ValueError, and the message names both lengths",
     _numbers(12, 2), _numbers(10, 2), what="12 positions and a table of 10 rows", names=(12, 10),
 )  # fmt: skip
+table.also_refuses(
+    _numbers(11, 2), _numbers(10, 2), what="11 positions and a table of 10 rows", names=(11, 10)
+)
 table.refuses(
     "in a batch too", _numbers(2, 12, 3), _numbers(10, 3), names=(12, 10),
     what="two sequences of 12 positions and a table of 10 rows",
@@ -420,6 +429,7 @@ turn.case(
 )  # fmt: skip
 _x = _numbers(2, 3, 5, 10)
 turn.also(_x, want=_turned(_x, _theta(10)), axes="B H T K")
+turn.also(_x[:1], want=_turned(_x[:1], _theta(10)), axes="B H T K")
 _x, _wide = _numbers(1100, 2), _numbers(6, 20)
 turn.case("a long text, a wide head", _x, want=_turned(_x, _theta(2)), what="1,100 positions, rotated,")
 turn.also(_wide, want=_turned(_wide, _theta(20)), what="a head of 20 dimensions, rotated,")
@@ -495,6 +505,7 @@ def _columns(heads, order, title):
 
 _columns(1, [0, 2, 4, 1, 3, 5], "one head of six dimensions")
 _columns(2, [0, 2, 1, 3, 4, 6, 5, 7], "every head keeps to its own columns")
+_columns(1, [0, 2, 4, 6, 1, 3, 5, 7], "as many columns in fewer heads")
 
 
 @layout.check("the scores are the same under the other layout")
@@ -784,7 +795,7 @@ def _(sees_order):
     advice = "Its outputs for shuffled rows are not its outputs shuffled: compare them row by row, in several orders."
     around = "adding to each row the one before it, round a circle,"
     _judge(sees_order, lambda x: x + np.roll(x, 1, axis=0), True, around, advice)
-    _judge(sees_order, _two_exchanged, True, "exchanging two rows in the middle", advice)
+    _judge(sees_order, _two_exchanged, True, "exchanging rows 8 and 9", advice)
     end = "replacing the last row by the one before it"
     _judge(sees_order, lambda x: np.concatenate([x[:-1], x[-2:][:1]]), True, end, advice)
 
@@ -805,7 +816,7 @@ def _(sees_order):
 
 def _two_exchanged(x):
     seats = np.arange(len(x))
-    middle = slice(len(x) // 3, len(x) // 3 + 2)
+    middle = slice(8, 10)
     seats[middle] = seats[middle][::-1]
     return x[seats]
 
@@ -950,6 +961,7 @@ budget.case(
 )
 # 24,000 + 1,152 + 3 · (6,912 + 13 · 24) + 48
 budget.case("models that the page does not show", 1000, 48, 24, 3, attention_bias=True, want=(1152, 46_872))
+budget.also(50_257, 1024, 1600, 48, attention_bias=True, part=_MODEL, want=1_557_611_200)  # GPT-2 XL
 # 2,400 + 160 + 5 · (768 + 9 · 8) + 16
 budget.also(300, 20, 8, 5, attention_bias=False, want=(160, 6_776))
 

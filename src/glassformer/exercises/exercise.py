@@ -179,8 +179,17 @@ class Exercise:
         self, title: str, *args: Any, what: str = "", names: Sequence[int] = (), **kwargs: Any
     ) -> None:
         """The next check: these arguments raise ValueError, whose message has the numbers in `names`."""
+        self.checks.append(Check(title))
+        self.also_refuses(*args, what=what, names=names, **kwargs)
+
+    def also_refuses(self, *args: Any, what: str = "", names: Sequence[int] = (), **kwargs: Any) -> None:
+        """In the check before: these arguments raise ValueError too."""
         call = what or self._call(args, kwargs)
-        self.check(title)(lambda learner: expect_error(lambda: learner(*args, **kwargs), call, names=names))
+
+        def step(learner: Callable[..., Any]) -> None:
+            expect_error(lambda: learner(*args, **kwargs), call, names=names)
+
+        self.checks[-1].steps.append(step)
 
     def mistake(self, name: str, function: Callable[..., Any] | None = None, **letters: str) -> Any:
         """A classic wrong answer. Its sentence is in the prose; `letters` fill its braces. Also decorates."""

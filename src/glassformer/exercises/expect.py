@@ -9,7 +9,8 @@ import inspect
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from array import array as CArray  # noqa: N812
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Rational
@@ -127,7 +128,8 @@ def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "")
 
 def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
     """`got` has one entry for each of `parts`: a tuple, a list, or an array of as many rows. As a tuple."""
-    several = isinstance(got, tuple | list) or (isinstance(got, np.ndarray) and got.ndim > 0)
+    listed = hasattr(type(got), "__len__") and hasattr(type(got), "__getitem__")
+    several = listed and not isinstance(got, str | bytes | Mapping) and getattr(got, "ndim", 1) > 0
     if not several or len(got) != len(parts):
         count = f" with {len(got)} entries" if isinstance(got, tuple | list) else ""
         raise Wrong(
@@ -217,7 +219,7 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
         if len({row.shape for row in rows}) > 1:
             raise Wrong(f"{what} is a {type(value).__name__} whose rows differ in length.")
         return np.stack(rows)
-    if hasattr(type(value), "__array__"):
+    if hasattr(type(value), "__array__") or isinstance(value, CArray):
         with contextlib.suppress(Exception):
             return np.asarray(value)
     return None

@@ -27,21 +27,31 @@ def as_it_was() -> Iterator[list[str]]:
     warned of is put back without a word, since to change that is no mistake.
     """
     states = [(state, _seen(state)) for state in STATES]
-    functions = {name: _functions(sys.modules[name]) for name in MODULES if name in sys.modules}
+    functions = functions_now()
     modules = dict(sys.modules)
     changed: list[str] = []
     with warnings.catch_warnings(), np.errstate(), np.printoptions():
         try:
             yield changed
         finally:
-            for name, before in functions.items():
-                changed += _put_functions(modules[name], before)
+            changed += put_functions(functions)
             sys.modules.update(modules)
             for state, was in states:
                 if not _same(was, _seen(state)):
                     changed.append(state.name)
                     with contextlib.suppress(Exception):
                         state.put(was)
+
+
+def functions_now() -> dict[str, dict[str, Any]]:
+    """What the modules that an answer computes with have to offer, as it is now."""
+    return {name: _functions(sys.modules[name]) for name in MODULES if name in sys.modules}
+
+
+def put_functions(was: dict[str, dict[str, Any]]) -> list[str]:
+    """Puts all of them back as they were, and names those that were not."""
+    kept = [(sys.modules[name], functions) for name, functions in was.items() if name in sys.modules]
+    return [one for module, functions in kept for one in _put_functions(module, functions)]
 
 
 def replaced() -> list[str]:

@@ -4,11 +4,21 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Integer
+from jaxtyping import Float, Int64, Integer
+from torch import Tensor
 
 from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.experiments.positions import CONTESTANTS, REACH, SEEDS, T, new_model, recipe_of
+from glassformer.experiments.positions import (
+    CONTESTANTS,
+    REACH,
+    SEEDS,
+    T,
+    copy_with,
+    new_model,
+    recipe_of,
+    ways_to_reach,
+)
 from glassformer.tasks import NO_TARGET, Batch, NextToken
 from glassformer.text import corpus, inputs_and_targets
 from glassformer.train import Trainer
@@ -70,9 +80,10 @@ def measure(
 ) -> Found:
     """Train on windows of `length` with marks and questions, then ask in windows of 4T.
 
-    Gives the share of right answers by how far back the mark is, a list with one entry for each bin of distances:
-    1 to 16, 17 to 32, … The mark named is the likeliest of the ten, so that a guess is right one time in ten.
-    `every` takes only every so many of the windows.
+    Gives lists of the share of right answers by how far back the mark is, one entry for each bin of distances: 1 to
+    16, 17 to 32, … The mark named is the likeliest of the ten, so that a guess is right one time in ten. Most methods
+    have one list, "as trained"; the others are the same weights, read in other `ways`. `every` takes only every so
+    many of the windows.
 
     Derived in chapter 04.
 
@@ -84,7 +95,36 @@ def measure(
     task = Recall(tokenizer.encode(corpus()), length, text.batch_size, seed)
     model = new_model(config.replace(vocab_size=task.vocab_size, context_length=REACH), seed)
     Trainer(model, task, recipe.training, progress=False).run()
-    return {"recalled": recalled(model, task, every)}
+    return {"recalled": {way: recalled(model, task, every) for way, model in ways(model, length).items()}}
+
+
+def ways(model: nn.Transformer, length: int) -> dict[str, nn.Transformer]:
+    """A model as trained, and where its method is suspected of losing marks, the same weights with that taken away.
+
+    RoPE meets angles that are new to it: so its hands are slowed, see `ways_to_reach`. ALiBi subtracts more than it
+    ever did: so at distances beyond training it subtracts what it did at the longest, "penalty capped".
+    """
+    if length == T and model.config.positions == "rope":
+        return ways_to_reach(model)
+    if model.config.positions == "alibi":
+        capped = copy_with(model)
+        capped.decoder.positions = CappedAlibi(model.config.n_heads)
+        return {"as trained": model, "penalty capped": capped}
+    return {"as trained": model}
+
+
+class CappedAlibi(nn.AlibiPositions):
+    """ALiBi whose penalty grows no more beyond a distance of T − 1."""
+
+    def bias(
+        self, query_positions: Int64[Tensor, "..."], key_positions: Int64[Tensor, "..."]
+    ) -> Float[Tensor, "..."]:
+        """As in ALiBi, or what it is at the longest distance in training."""
+        bias = super().bias(query_positions, key_positions)
+        furthest = super().bias(
+            query_positions.new_tensor([0]), query_positions.new_tensor([T - 1])
+        )  # (H, 1, 1)
+        return bias.maximum(furthest)
 
 
 @torch.no_grad()

@@ -15,9 +15,9 @@ const HEADERS = [
   "Angle (rad)",
   "sin",
   "cos",
-  "Turn for k (rad)",
-  "sin at p + k",
-  "cos at p + k",
+  "Turn for n (rad)",
+  "sin at p + n",
+  "cos at p + n",
 ];
 const degrees = (angle) => (angle * 180) / Math.PI;
 const tip = (angle, radius = R) => [MIDDLE[0] + radius * Math.sin(angle), MIDDLE[1] - radius * Math.cos(angle)];
@@ -104,9 +104,9 @@ function clock() {
 }
 
 function clocks(model) {
-  const [p, k, d, base] = ["position", "step", "d_model", "base"].map((name) => model.get(name));
+  const [p, n, d, base] = ["position", "step", "d_model", "base"].map((name) => model.get(name));
   return frequencies(d, base).map((omega, i) => {
-    const [angle, turn] = [p * omega, k * omega];
+    const [angle, turn] = [p * omega, n * omega];
     return { i, omega, angle, turn, sin: Math.sin(angle), cos: Math.cos(angle) };
   });
 }
@@ -122,13 +122,13 @@ function render({ model, el }) {
   const view = frame(el, {
     title: "A row of clocks",
     hint:
-      "Each hand is a pair of dimensions, and its two shadows are their numbers. The dashed hand is k positions on. " +
+      "Each hand is a pair of dimensions, and its two shadows are their numbers. The dashed hand is n positions on. " +
       "Move p: does the turn between the two hands change?",
   });
   view.controls.classList.add("gf-compact");
   view.controls.append(
     slider(model, "position", { label: "Position p", min: 0, max: 200 }),
-    slider(model, "step", { label: "Step k", min: -20, max: 20, format: (k) => (k > 0 ? `+${k}` : fixed(k, 0)) }),
+    slider(model, "step", { label: "Step n", min: -20, max: 20, format: (n) => (n > 0 ? `+${n}` : fixed(n, 0)) }),
     slider(model, "d_model", { label: "Dimensions D", min: 4, max: 16, step: 2 }),
     slider(model, "base", { label: "Base", min: 10, max: 1e6, scale: "log", format: grouped }),
   );
@@ -137,7 +137,7 @@ function render({ model, el }) {
   let shown = []; // a clock for each pair of dimensions
 
   function draw() {
-    const [p, k] = [model.get("position"), model.get("step")];
+    const [p, n] = [model.get("position"), model.get("step")];
     const hands = clocks(model);
     if (shown.length !== hands.length) {
       shown = hands.map(() => clock());
@@ -145,12 +145,12 @@ function render({ model, el }) {
     }
     hands.forEach((hand, i) => shown[i].show(hand));
     const [first, last] = [hands[0], hands.at(-1)];
-    const onward = k < 0 ? `Going back ${-k}` : `Moving on by ${k}`;
+    const onward = n < 0 ? `Going back ${-n}` : `Moving on by ${n}`;
     const slowest = `hand ${last.i}, the slowest, ${turned(last.angle)}`;
     const turns = `${onward} turns them by ${turned(first.turn)} and ${turned(last.turn)}`;
     view.says(
       `At position ${p}, hand 0 has turned ${turned(first.angle)} and ${slowest}. ` +
-        (k === 0 ? "With step 0 there is no turn to compare." : `${turns}, from this position and from any other.`),
+        (n === 0 ? "With step 0 there is no turn to compare." : `${turns}, from this position and from any other.`),
     );
     view.describe(() => {
       const each = hands.map(({ i, sin, cos }) => `Hand ${i}: sine ${fixed(sin, 2)}, cosine ${fixed(cos, 2)}.`);
@@ -158,7 +158,7 @@ function render({ model, el }) {
     });
     view.tables(() => [
       {
-        caption: `Position ${p} and step ${k}, hand by hand`,
+        caption: `Position ${p} and step ${n}, hand by hand`,
         headers: HEADERS,
         rows: hands.map(({ i, omega, angle, turn, sin, cos }) => [
           i,

@@ -22,7 +22,7 @@ class ClockHands(
 
     Traits:
         position: p, 0 to 200.
-        step: k, −20 to 20.
+        step: n, −20 to 20.
         d_model: D, even, 4 to 16: two to eight clocks.
         base: 10 to 1,000,000.
 
