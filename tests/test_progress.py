@@ -1,9 +1,11 @@
 """A bar is seen while it is needed; in a notebook nothing of it stays among what is printed."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from glassformer import progress
 from glassformer.progress import bar
 
 
@@ -13,7 +15,7 @@ def shown(capsys):
 
 
 def test_in_a_notebook_it_is_printed_and_goes(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ipykernel", object())
+    monkeypatch.setattr(progress, "get_ipython", lambda: SimpleNamespace(kernel=object()))
     out, err = shown(capsys)
     assert "2/3" in out
     assert out.endswith("\r")
@@ -22,7 +24,7 @@ def test_in_a_notebook_it_is_printed_and_goes(capsys, monkeypatch):
 
 
 def test_elsewhere_it_stays_and_is_no_output(capsys, monkeypatch):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    monkeypatch.setitem(sys.modules, "ipykernel", object())  # imported by somebody, and no kernel
     out, err = shown(capsys)
     assert "3/3" in err
     assert out == ""

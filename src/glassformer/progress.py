@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from IPython import get_ipython
 from tqdm import tqdm
 
 
@@ -14,5 +15,5 @@ def bar(iterable: Iterable | None = None, **options: Any) -> tqdm:
     lines and goes when the loop ends, so that nothing of it is saved; print what was found after the loop. With
     TQDM_DISABLE=1 in the environment there is none, as where the book's notebooks are executed to be stored.
     """
-    here: dict[str, Any] = {"file": sys.stdout, "leave": False} if "ipykernel" in sys.modules else {}
+    here: dict[str, Any] = {"file": sys.stdout, "leave": False} if hasattr(get_ipython(), "kernel") else {}
     return tqdm(iterable, **here | options)

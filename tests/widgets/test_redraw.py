@@ -31,7 +31,7 @@ MADE = [
     ("PositionHeatmap", "Positions", 60),  # the axes
     ("PositionHeatmap", "Dimensions D", 60),
     ("ClockHands", "Position p", 2 * 4),  # where the dashed hands point
-    ("ClockHands", "Step k", 4 * 4),
+    ("ClockHands", "Step n", 4 * 4),
     ("ClockHands", "Base", 4 * 4),
     ("RotationPlane", "Query’s position m", 30),  # arrows, arcs and their names
     ("RotationPlane", "Key’s position n", 30),
