@@ -522,6 +522,16 @@ def test_changing_an_argument_is_named():
         assert judge(mine).message == "your function changed its argument `numbers` in place. Work on a copy."
 
 
+def test_a_changed_argument_is_told_under_its_own_words(shown):
+    def add_learned(x, table):
+        x += table[: x.shape[-2]]
+        return x
+
+    check("positions.learned", add_learned)
+    assert shown[0].lines[0][1].startswith("the arguments stay as they were: your function changed")
+    assert shown[0].lines[1][1] == f"{len(find('positions.learned').checks)} more checks follow"
+
+
 def test_changing_a_list_or_a_keyword_argument_is_named():
     def mine(x, names):
         names.append("more")

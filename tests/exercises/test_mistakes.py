@@ -109,6 +109,21 @@ def test_the_name_of_a_mistake_replaces_the_general_advice(exercise):
     )
 
 
+def test_a_mistake_that_raises_is_known_by_its_error(exercise):
+    def with_error(words):
+        def answer(x, times=2):
+            if x[0] == 10:
+                raise ValueError(words)
+            return times * x
+
+        return answer
+
+    exercise.prose.mistakes["too short"] = "You forgot a row."
+    exercise.mistake("too short", with_error("3 rows, not 4"))
+    assert said(exercise, with_error("3 rows, not 4")).endswith("You forgot a row.")
+    assert said(exercise, with_error("4 rows, not 5")).endswith(": `raise ValueError(words)`)")
+
+
 def test_a_verdict_stands_where_its_mistakes_take_too_long(exercise, monkeypatch):
     limits = []
 

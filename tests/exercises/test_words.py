@@ -127,6 +127,12 @@ def test_whole_numbers_are_exact_and_must_be_whole():
     expect(np.int32(5), 5, "it")
     expect(124_439_808, 124_439_808, "it")
     assert said(124_439_807, 124_439_808, "it") == "it should be 124439808; yours is 124439807."
+    large = 1_557_611_200
+    for rounded in (np.float32(large), int(np.float32(large))):
+        assert said(rounded, large, "it").endswith(
+            "float32 has no room for a whole number this large: return ints, and make them of ints."
+        )
+        assert "float32" not in said(rounded + 64 * 128, large, "it")
     assert said(5.0, 5, "it") == "it: the right number, but float64. Make it an `int(…)`."
     assert said(6.0, 5, "it") == "it should be 5; yours is 6."
     assert said(5 + 1e-9, 5, "it") == "it should be 5; yours is 5.000000001."
@@ -157,7 +163,9 @@ def test_numbers_are_numbers_however_they_are_wrapped():
 
 def test_truth_is_true_or_false_and_not_one_or_zero():
     expect(np.True_, True, "it")
-    assert said(1, True, "it") == "it should be True or False; yours is 1."
+    assert said(1, True, "it") == "it should be True or False; yours is 1. Return `bool(…)`."
+    several = "it should be one True or False; yours is an array of shape (2,)."
+    assert said(np.array([True, False]), True, "it") == several
     assert said("yes", True, "it") == "it should be True or False; yours is a str, 'yes'."
 
 
@@ -169,6 +177,8 @@ def test_parts():
     for got in (1, (1,), (1, 2, 3), np.zeros(3), np.array(2.0), "ab"):
         with pytest.raises(Wrong, match=r"should return 2 things, \(a, b\); yours returned"):
             expect_parts(got, ("a", "b"))
+    with pytest.raises(Wrong, match=r"yours returned one number\.$"):
+        expect_parts(np.array(2.0), ("a", "b"))
 
 
 def test_an_expected_error():
@@ -179,6 +189,8 @@ def test_an_expected_error():
     expect_error(lambda: no(KeyError("because")), "it", kind=KeyError)
     with pytest.raises(Wrong, match="should raise ValueError; yours raised KeyError"):
         expect_error(lambda: no(KeyError("because")), "it")
+    with pytest.raises(Wrong, match=r"yours raised AssertionError$"):
+        expect_error(lambda: no(AssertionError()), "it")
     with pytest.raises(Wrong, match="yours quietly returned an int, 3"):
         expect_error(lambda: 3, "it")
     with pytest.raises(Wrong, match=r"^because$"):

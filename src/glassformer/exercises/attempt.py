@@ -21,13 +21,15 @@ RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupte
 class Outcome:
     """How an attempt went: one of the four words above, how many checks passed, what to tell the learner.
 
-    `aside` has sentences that are worth saying beside the verdict, which they do not decide.
+    `aside` has sentences that are worth saying beside the verdict, which they do not decide. `under` says what
+    failed, where that is not what the next check asks for.
     """
 
     status: str
     passed: int
     message: str = ""
     aside: Sequence[str] = ()
+    under: str = ""
 
 
 @untouched_randomness()
@@ -49,9 +51,10 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
                     return Outcome(STUB, 0, str(stub))
                 except Wrong as wrong:
                     failed.append((step, wrong))
-                    return Outcome(WRONG, len(passed), str(wrong))
+                    return Outcome(WRONG, len(passed), str(wrong), under=wrong.under)
                 except BaseException as error:  # sys.exit() and KeyboardInterrupt too: the notebook runs on
-                    return Outcome(WRONG, len(passed), _raised(error))
+                    failed.append((step, _error(error)))
+                    return Outcome(WRONG, len(passed), str(failed[0][1]))
             passed.append(check.title)
         return Outcome(RIGHT, len(passed), aside=said)
 
@@ -62,7 +65,10 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
         if failed:
             with as_it_was():
                 named = call_within(seconds, lambda: recognised(exercise, *failed[0], learner))
-            outcome = replace(outcome, message=f"{failed[0][1].message} {named}") if named else outcome
+            if named:
+                differs = failed[0][1].message
+                stop = "" if differs.endswith(".") else "."
+                outcome = replace(outcome, message=f"{differs}{stop} {named}")
     except OutOfTime as late:
         # Where there is a verdict it stands; only a name for the mistake was not found in time.
         message = str(failed[0][1]) if failed else _too_long(seconds, late.stopped)
@@ -97,16 +103,21 @@ def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "_Learner"
 
 
 def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None:
-    """How a function fails a step; None if it passes. What cannot be put to a step has failed in no known way."""
+    """How a function fails a step; None if it passes."""
     try:
         step(function if isinstance(function, _Learner) else _Learner(function, exercise.parts))
     except Wrong as wrong:
         return wrong
     except Stop:
         raise
-    except BaseException:
-        return Wrong("it raised")
+    except BaseException as error:
+        return _error(error)
     return None
+
+
+def _error(error: BaseException) -> Wrong:
+    """An error as a failure. Two that raise the same error, word for word, have failed alike."""
+    return Wrong(_raised(error), what=_last_line(error), got=0)
 
 
 def _fail_alike(one: Wrong | None, other: Wrong | None) -> bool:
@@ -175,7 +186,8 @@ class _Learner:
         before, after = self._by_name(args, kwargs), self._by_name(given_args, given_kwargs)
         for name, value in before.items():
             if not _same(value, after[name]):
-                raise Wrong(f"your function changed its argument `{name}` in place. Work on a copy.")
+                said = f"your function changed its argument `{name}` in place. Work on a copy."
+                raise Wrong(said, under="the arguments stay as they were")
         return in_numpy(result, self.parts)
 
     def _by_name(self, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -201,10 +213,8 @@ def _same(before: Any, after: Any) -> bool:
 
 def _raised(error: BaseException) -> str:
     """What the error says, its notes too, and the learner's line that it came from."""
-    told = traceback.TracebackException.from_exception(error)
-    notes, told.__notes__ = told.__notes__, None
-    said = [list(told.format_exception_only())[-1].strip()]
-    said += [str(note) for note in notes or ()][:3]
+    notes = traceback.TracebackException.from_exception(error).__notes__
+    said = [_last_line(error), *[str(note) for note in notes or ()][:3]]
     words = " · ".join(text if len(text) <= 300 else text[:300] + " …" for text in said)
     below = _below(error)
     if below is None:
@@ -215,6 +225,13 @@ def _raised(error: BaseException) -> str:
     line = (own[-1].line or "").strip()
     quoted = f": `{line[:80]}`" if line else ""
     return f"your function raised {words} (line {own[-1].lineno}{quoted})"
+
+
+def _last_line(error: BaseException) -> str:
+    """The error's class and words, without its notes."""
+    told = traceback.TracebackException.from_exception(error)
+    told.__notes__ = None
+    return list(told.format_exception_only())[-1].strip()
 
 
 def _below(error: BaseException) -> list[traceback.FrameSummary] | None:

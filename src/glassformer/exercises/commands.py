@@ -236,9 +236,9 @@ def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
     if outcome.status == RIGHT:
         lines += [("", sentence) for sentence in (prose.why, *outcome.aside)]
         return Panel(f"`{name}`: right, all {total} checks pass", lines, mood="good")
-    lines.append(("✗", f"{titles[outcome.passed]}: {outcome.message}"))
+    lines.append(("✗", f"{outcome.under or titles[outcome.passed]}: {outcome.message}"))
     lines += [("", sentence) for sentence in outcome.aside]
-    left = total - outcome.passed - 1
+    left = total - outcome.passed - (not outcome.under)
     if left:
         lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
     lines += _foundations(prose)

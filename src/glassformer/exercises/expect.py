@@ -42,11 +42,14 @@ class Wrong(Exception):  # noqa: N818 - it says what it means: raise Wrong("row 
         advice: a sentence for whoever's mistake is not recognised.
         what: names the value that was looked at; empty where there is none.
         got: that value. A classic mistake that fails over the same value is recognised by it.
+        under: what must hold for every call, where that failed and not what the check at hand asks for.
     """
 
-    def __init__(self, message: str, *, advice: str = "", what: str = "", got: Any = None) -> None:
+    def __init__(
+        self, message: str, *, advice: str = "", what: str = "", got: Any = None, under: str = ""
+    ) -> None:
         super().__init__(f"{message} {advice}".strip())
-        self.message, self.advice, self.what, self.got = message, advice, what, got
+        self.message, self.advice, self.what, self.got, self.under = message, advice, what, got, under
 
     def like(self, other: "Wrong") -> bool:
         """Whether both failed at the same place, over the same value."""
@@ -83,9 +86,12 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     """
     want = np.asarray(want)
     got = as_numbers(got, what, like=want)
+    if want.dtype.kind == "b" and got.shape != want.shape:
+        raise Wrong(f"{what} should be one True or False; yours is {describe(got)}.", what=what, got=got)
     expect_shape(got, want.shape, what, axes=axes)
     if want.dtype.kind == "b" and got.dtype.kind != "b":
-        raise Wrong(f"{what} should be True or False; yours is {show(got)}.", what=what, got=got)
+        said = f"{what} should be True or False; yours is {show(got)}. Return `bool(…)`."
+        raise Wrong(said, what=what, got=got)
     if want.dtype.kind in "iu" and got.dtype.kind == "b":
         raise Wrong(f"{what} should be a whole number (int); yours is bool {show(got)}.", what=what, got=got)
     _expect_real(got, what, axes)
@@ -93,6 +99,8 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     if off > (SINGLE if want.dtype.kind == "f" else 0):
         if got.dtype.kind in "iub" and want.dtype.kind == "f" and (want.ndim or want % 1):
             advice = f"Yours are {got.dtype}, which cuts off the fractions: compute in float64."
+        if _rounded_to_single(got, want):
+            advice = "float32 has no room for a whole number this large: return ints, and make them of ints."
         raise Wrong(_difference(got, want, what, being, axes), advice=advice, what=what, got=got)
     if off > DOUBLE:
         remark(
@@ -158,7 +166,7 @@ def expect_error(
             said = f"the message should name {both}, for whoever reads it: {str(error)[:100]!r}"
             raise Wrong(said) from error
     except Exception as error:
-        other = f"{type(error).__name__}: {str(error)[:200]}"
+        other = f"{type(error).__name__}: {str(error)[:200]}".removesuffix(": ")
         raise Wrong(f"{what} should raise {kind.__name__}; yours raised {other}") from error
     else:
         said = f"{what} should raise {kind.__name__}; yours quietly returned {describe(result)}."
@@ -248,6 +256,8 @@ def describe(value: Any) -> str:
     if value is None or value is Ellipsis or value is NotImplemented:
         return str(value)
     if isinstance(value, np.ndarray) or is_tensor(value):
+        if not value.shape:
+            return "one number"
         kind = "a tensor" if is_tensor(value) else "an array"
         return f"{kind} of shape {tuple(value.shape)}"
     if inspect.isgenerator(value):
@@ -339,6 +349,15 @@ def _off(got: np.ndarray, want: np.ndarray) -> float:
     if want.dtype.kind in "iub" and got.dtype.kind in "iub":
         return float((got != want).any())
     return float(_distance(got, want).max(initial=0.0)) / _scale(want)
+
+
+def _rounded_to_single(got: np.ndarray, want: np.ndarray) -> bool:
+    """Whether these are right but for what float32 cannot hold of a whole number."""
+    if want.dtype.kind not in "iu":
+        return False
+    with np.errstate(all="ignore"):
+        held = [np.array_equal(one, one.astype(np.float32).astype(np.float64)) for one in (got, want)]
+    return held == [True, False] and bool(_distance(got, want).max() <= SINGLE * _scale(want))
 
 
 def _distance(got: np.ndarray, want: np.ndarray) -> np.ndarray:
