@@ -338,7 +338,7 @@ def rotary_of_sixteen_dimensions(x, base=10_000.0):
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
-@wrong("positions.rotary", "your function raised ValueError")
+@wrong("positions.rotary", "You counted heads instead of positions")
 def rotary_that_counts_the_first_axis(x, base=10_000.0):
     T, K = len(x), x.shape[-1]
     z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(
@@ -642,6 +642,13 @@ def gradient_by_adding_up(dx, context_length):
     return gradient
 
 
+@wrong("positions.table_gradient", "np.empty keeps whatever lay in memory")
+def gradient_in_memory_of_others(dx, context_length):
+    gradient = gradient_by_adding_up(dx, context_length)
+    gradient[dx.shape[1] :] = 0.7
+    return gradient
+
+
 @wrong("positions.table_gradient", "holds nan at [n=3, d=0]")
 def gradient_that_divides_by_the_count(dx, context_length):
     gradient = gradient_by_adding_up(dx, context_length)
@@ -719,7 +726,7 @@ def squeezed(x, table):
     return (x + table[: x.shape[-2]]).squeeze()
 
 
-@wrong("positions.table_share", "1557611200")
+@wrong("positions.table_share", "float32 has no room for a whole number this large")
 def total_in_float32(vocab_size, context_length, d_model, n_layers, *, attention_bias):
     block = 12 * d_model**2 + (13 if attention_bias else 9) * d_model
     parts = [vocab_size * d_model, context_length * d_model, n_layers * block, 2 * d_model]

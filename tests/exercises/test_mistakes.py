@@ -187,6 +187,18 @@ def _score(q, k, distance, frequencies):
     return float((turn * np.exp(1j * distance * frequencies)).sum().real)
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda attention, x: 0, "should be True or False; yours is 0. Return `bool(…)`."),
+        (lambda attention, x: [True] * len(x), "one True or False; yours is an array of shape (24,)."),
+    ],
+    ids=["0", "a row each"],
+)
+def test_neither_yes_nor_no_gets_no_hint_about_shuffles(answer, says):
+    assert said(find("positions.sees_order"), answer).endswith(says)
+
+
 # Found by name
 
 

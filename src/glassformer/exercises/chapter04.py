@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Integer
 
-from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention
+from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention, softmax
 from glassformer.scratch.positions import (
     LearnedPositions,
     alibi_slopes,
@@ -51,6 +51,7 @@ def _theta(d: int, base: float = 10_000.0) -> np.ndarray:
 WRONG_FREQUENCIES = {
     "one rate": lambda d, base: np.ones(d // 2),
     "no two": lambda d, base: base ** (-np.arange(d // 2) / d),
+    "twice": lambda d, base: _theta(d, base) ** 2,
     "own base": lambda d, base: _theta(d),
     "fencepost": lambda d, base: base ** (-np.arange(d // 2) / max(d // 2 - 1, 1)),
     "times wavelength": lambda d, base: 1 / _theta(d, base),
@@ -76,7 +77,7 @@ def shuffled(
 
 equivariance = exercise("positions.equivariance", shuffled, parts=("outputs", "weights"), axes=("T D", "T S"))
 
-_o, _w, _order = _numbers(4, 3), _numbers(4, 4), np.array([2, 0, 3, 1])
+_o, _w, _order = _numbers(4, 3), softmax(_numbers(4, 4)), np.array([2, 0, 3, 1])
 equivariance.case("the outputs move with their words", _o, _w, _order, part="outputs", want=_o[_order])
 equivariance.case(
     "the weights move along both axes", _o, _w, _order, part="weights", want=_w[np.ix_(_order, _order)]
@@ -95,6 +96,8 @@ equivariance.mistake("columns only", lambda o, w, order: (o[order], w[:, order])
 equivariance.mistake("weights untouched", lambda o, w, order: (o[order], w))
 equivariance.mistake("invariance", lambda o, w, order: (o, w))
 equivariance.mistake("undone", lambda o, w, order: shuffled(o, w, np.argsort(order)))
+equivariance.mistake("single cells", lambda o, w, order: (o[order], w[order, order]))
+equivariance.mistake("pair", lambda o, w, order: shuffled(o, w, order)[::-1])
 
 
 # 2 · A step of n is a matrix
@@ -153,7 +156,13 @@ shift.also(3, 6, base=1000.0, want=_shift(3, [1, 0.1, 0.01]))
 shift.mistake("backward", lambda n, d_model, base=1e4: _shift(-n, _theta(d_model, base)))
 shift.mistake("sign of n", lambda n, d_model, base=1e4: _shift(abs(n), _theta(d_model, base)))
 shift.mistake("whole n", lambda n, d_model, base=1e4: _shift(int(n), _theta(d_model, base)))
-shift.mistake("halves", lambda n, d_model, base=1e4: _in_halves(_shift(n, _theta(d_model, base)).T).T)
+
+
+@shift.mistake("halves")
+def _(n, d_model, base=1e4):
+    return _in_halves(_in_halves(_shift(n, _theta(d_model, base))).T).T
+
+
 _wrong_frequencies(shift, lambda theta, n, d_model, base=1e4: _shift(n, theta(d_model, base)))
 
 
@@ -192,6 +201,7 @@ rope.case(
     _east, _east, 2, want=math.cos(2), being="cos 2",
 )  # fmt: skip
 rope.case("the sign: distance is m − n, query minus key", _east, _north, 1, want=math.sin(1), being="sin 1")
+rope.also(_north, _east, 1, want=-math.sin(1), being="−sin 1")
 
 
 @rope.check("it equals rotating both vectors, wherever they are")
@@ -209,6 +219,12 @@ rope.also(_q, _k, 5, base=1000.0, want=_score(_q, _k, 5, np.array([1, 0.1, 0.01]
 @rope.mistake("cosines alone")
 def _(q, k, distance, base=1e4):
     return (q * k) @ np.tile(np.cos(distance * _theta(len(q), base)), 2)
+
+
+@rope.mistake("plus")
+def _(q, k, distance, base=1e4):
+    angles, swapped = distance * _theta(len(q), base), np.roll(k, len(k) // 2)
+    return (q * k) @ np.tile(np.cos(angles), 2) + (q * swapped) @ np.tile(np.sin(angles), 2)
 
 
 rope.mistake("no effect", lambda q, k, distance, base=1e4: q @ k)
@@ -275,6 +291,27 @@ sinusoids.also_refuses(np.arange(3), 1, what="d_model=1")
 
 
 sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, _theta(d_model, base)))
+sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, _every_second(d_model, base)))
+sinusoids.mistake(
+    "any width", lambda p, D, base=1e4: np.pad(_waves(p, _theta(D, base)), ((0, 0), (0, D % 2)))
+)
+
+
+@sinusoids.mistake("any width")
+def _(positions, d_model, base=1e4):
+    return _waves(positions, _every_second(d_model, base))[:, :d_model]
+
+
+@sinusoids.mistake("by chance")
+def _(positions, d_model, base=1e4):
+    table, angles = np.empty((len(positions), d_model)), positions[:, None] * _every_second(d_model, base)
+    table[:, 0::2] = np.sin(angles)
+    table[:, 1::2] = np.cos(angles)
+    return table
+
+
+def _every_second(d_model, base):
+    return base ** (-np.arange(0, d_model, 2) / d_model)
 
 
 @sinusoids.mistake("swapped")
@@ -331,7 +368,10 @@ clocks.mistake("360", lambda d_model, base=1e4: 360 / _theta(d_model, base))
 clocks.mistake("radians", lambda d_model, base=1e4: 1 / _theta(d_model, base))
 clocks.mistake("shorter", lambda d_model, base=1e4: 2 * math.pi * _theta(d_model, base))
 clocks.mistake("too many", lambda d_model, base=1e4: 2 * math.pi * base ** (np.arange(d_model) / d_model))
-for _name in ("one rate", "no two", "own base", "fencepost"):
+clocks.mistake("reversed", lambda d_model, base=1e4: wavelengths(d_model, base)[::-1])
+clocks.mistake("rounded", lambda d_model, base=1e4: np.round(wavelengths(d_model, base)))
+clocks.mistake("rounded", lambda d_model, base=1e4: np.round(wavelengths(d_model, base), 2))
+for _name in ("one rate", "no two", "twice", "own base", "fencepost"):
     _wrong = WRONG_FREQUENCIES[_name]
     clocks.mistake(_name, lambda d_model, base=1e4, wrong=_wrong: 2 * math.pi / wrong(d_model, base), D="D")
 
@@ -386,6 +426,23 @@ table.mistake("last rows", lambda x, table: x + table[-x.shape[-2] :])
 table.mistake("row 0", lambda x, table: x + table[0])
 table.mistake("no words", lambda x, table: np.broadcast_to(table[: x.shape[-2]], x.shape))
 table.mistake("sequences", lambda x, table: x + (table[: len(x), None] if x.ndim == 3 else table[: len(x)]))
+
+
+@table.mistake("sequences")
+def _(x, table):
+    if len(x) > len(table):
+        raise ValueError(f"{len(x)} positions and a table of {len(table)} rows")
+    return x + table[: len(x)]
+
+
+@table.mistake("no batch")
+def _(x, table):
+    T, _ = x.shape
+    if len(table) < T:
+        raise ValueError(f"{T} positions and a table of {len(table)} rows")
+    return x + table[:T]
+
+
 table.mistake("wraps", lambda x, table: x + table[np.arange(x.shape[-2]) % len(table)])
 table.mistake("clips", lambda x, table: x + table[np.minimum(np.arange(x.shape[-2]), len(table) - 1)])
 
@@ -405,9 +462,13 @@ _x, _angle = _numbers(5, 6), np.arange(4)
 turn.shape("the shape stays", _x, want=(5, 6))
 turn.case("position 0 is not turned", _x, row=0, want=_x[0], being="as it was")
 turn.case(
-    "with one pair, position p turns (1, 0) to (cos p, sin p)",
-    np.array([[1.0, 0.0]] * 4), want=np.stack([np.cos(_angle), np.sin(_angle)], axis=-1),
+    "with one pair, position p turns (1, 0) to (cos p, sin p), and (0, 1) to (−sin p, cos p)",
+    np.array([_east] * 4), want=np.stack([np.cos(_angle), np.sin(_angle)], axis=-1),
     what="four rows (1, 0), rotated,",
+)  # fmt: skip
+turn.also(
+    np.array([_north] * 4), want=np.stack([0 - np.sin(_angle), np.cos(_angle)], axis=-1),
+    what="four rows (0, 1), rotated,",
 )  # fmt: skip
 
 
@@ -444,14 +505,24 @@ def _rope_angles(x, base):
     return np.arange(x.shape[-2])[:, None] * _theta(x.shape[-1], base)
 
 
-def _by_halves(x, cos, sin):
+def _by_halves(x, cos, sin, signs=(-1, 1)):
     """x·cos + rotate_half(x)·sin, as converters of checkpoints write it."""
     half = x.shape[-1] // 2
-    return x * cos + np.concatenate([-x[..., half:], x[..., :half]], axis=-1) * sin
+    return x * cos + np.concatenate([signs[0] * x[..., half:], signs[1] * x[..., :half]], axis=-1) * sin
+
+
+def _with_signs(*signs):
+    def rotary(x, base=1e4):
+        angles = np.tile(_rope_angles(x, base), 2)
+        return _by_halves(x, np.cos(angles), np.sin(angles), signs)
+
+    return rotary
 
 
 turn.mistake("from 1", lambda x, base=1e4: rotate(x, _rope_angles(x, base) + _theta(x.shape[-1], base)))
 turn.mistake("other way", lambda x, base=1e4: rotate(x, -_rope_angles(x, base)))
+turn.mistake("no minus", _with_signs(1, 1))
+turn.mistake("two minuses", _with_signs(-1, -1))
 turn.mistake("neighbours", lambda x, base=1e4: rotate(x, _rope_angles(x, base), layout="interleaved"))
 turn.mistake("cosines alone", lambda x, base=1e4: _by_halves(x, np.cos(np.tile(_rope_angles(x, base), 2)), 0))
 _wrong_frequencies(turn, lambda theta, x, base=1e4: _turned(x, theta(x.shape[-1], base)), D="K")
@@ -475,6 +546,21 @@ def _(x, base=1e4):
     rows = x.swapaxes(-2, -3) if x.ndim > 2 else x
     turned = _turned(rows, _theta(x.shape[-1], base))
     return turned.swapaxes(-2, -3) if x.ndim > 2 else turned
+
+
+@turn.mistake("no batch")
+def _(x, base=1e4):
+    T, K = x.shape
+    return _turned(x, _theta(K, base), np.arange(T))
+
+
+@turn.mistake("heads")
+def _(x, base=1e4):
+    angles = np.tile(np.arange(len(x))[:, None] * _theta(x.shape[-1], base), 2)
+    return _by_halves(x, np.cos(angles), np.sin(angles))
+
+
+turn.mistake("heads", lambda x, base=1e4: _turned(x, _theta(x.shape[-1], base), np.arange(len(x))))
 
 
 # 8 · Change a checkpoint's layout
@@ -533,6 +619,12 @@ layout.mistake("way back", lambda W, H: W.reshape(len(W), H, 2, -1).swapaxes(2, 
 layout.mistake("mixed heads", lambda W, n_heads: _in_halves(W))
 
 
+@layout.mistake("heads apart")
+def _(W, n_heads):
+    heads = W.reshape(len(W), -1, n_heads)  # (D, K, H)
+    return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).reshape(W.shape)
+
+
 # 9 · A slope for every head
 
 
@@ -570,6 +662,15 @@ def _(H):
     return np.array(_slopes(n) + _slopes(2 * n)[1::2][: H - n])
 
 
+@slopes.mistake("first of twice")
+def _(H):
+    n = 1 << (H.bit_length() - 1)
+    return np.array(_slopes(n) + _slopes(2 * n)[: H - n])
+
+
+slopes.mistake("negative", lambda H: -np.array(_slopes(H)))
+
+
 # 10 · How far can a head see?
 
 
@@ -588,9 +689,13 @@ for _slope in (2.0**-0.5, 2.0**-3.5, 3.0, 5.0):
     window.also(_slope, want=next(d for d in range(1, 1000) if math.exp(-_slope * d) < 0.01))
 
 window.mistake("rounded down", lambda slope: math.floor(math.log(100) / slope))
+window.mistake("nearest", lambda slope: round(math.log(100) / slope))
 window.mistake("too far", lambda slope: math.ceil(math.log(100) / slope) + 1)
 window.mistake("base 2", lambda slope: math.floor(math.log2(100) / slope) + 1)
 window.mistake("base 10", lambda slope: math.floor(2 / slope) + 1)
+window.mistake("base 10", lambda slope: math.ceil(2 / slope))
+window.mistake("times", lambda slope: math.floor(math.log(100) * slope) + 1)
+window.mistake("ninety-nine", lambda slope: math.floor(math.log(99) / slope) + 1)
 window.mistake("straight line", lambda slope: math.floor(0.99 / slope) + 1)
 
 
@@ -679,7 +784,9 @@ def _buckets(
                 upper
             )
             n = n_buckets // 2 if halve else n_buckets
-        d = np.abs(r) if bidirectional or future == "absolute" else np.maximum(-r, 0)
+        d = {"zero": np.maximum(-r, 0), "absolute": np.abs(r), "negative": -r}[future]
+        if bidirectional:
+            d = np.abs(r)
         exact = n // 2
         d_far = np.maximum(d, exact)
         scale = {
@@ -697,9 +804,17 @@ buckets.mistake("absolute", _buckets(future="absolute"))
 buckets.mistake("exact", _buckets(far="exact"))
 buckets.mistake("evenly", _buckets(far="line"))
 buckets.mistake("nearest", _buckets(rounding=np.round))
+buckets.mistake("up", _buckets(rounding=lambda scale: np.ceil(scale - 1e-9)))
 buckets.mistake("no last", _buckets(last=False))
 buckets.mistake("swapped", _buckets(upper=-1))
 buckets.mistake("sign", _buckets(sign=-1))
+buckets.mistake(
+    "sign",
+    lambda r, *, bidirectional, **sizes: _buckets(sign=1 if bidirectional else -1)(
+        r, bidirectional=bidirectional, **sizes
+    ),
+)
+buckets.mistake("negative", _buckets(future="negative"))
 buckets.mistake("shared", _buckets(upper=0))
 buckets.mistake("distance 0", _buckets(zero="future"))
 buckets.mistake("not halved", _buckets(halve=False))
@@ -708,6 +823,17 @@ buckets.mistake(
     "both", lambda r, *, bidirectional, **sizes: _buckets(sign=-1)(r, bidirectional=True, **sizes)
 )
 buckets.mistake("own sizes", lambda r, *, bidirectional, **_: _buckets()(r, bidirectional=bidirectional))
+
+
+@buckets.mistake("own distance")
+def _(r, *, bidirectional, n_buckets=32, max_distance=128):
+    return _buckets()(r, bidirectional=bidirectional, n_buckets=n_buckets)
+
+
+@buckets.mistake("half distance")
+def _(r, *, bidirectional, n_buckets=32, max_distance=128):
+    far = max_distance // 2 if bidirectional else max_distance
+    return _buckets()(r, bidirectional=bidirectional, n_buckets=n_buckets, max_distance=far)
 
 
 # 12 · Write the test
@@ -742,6 +868,8 @@ def _judge(sees_order, attention, want, what, advice):
     try:
         expect(got, want, f"for {what} the answer", advice=advice)
     except Wrong as wrong:
+        if not wrong.advice:  # it answers neither yes nor no
+            raise
         tried.sort(key=np.ndarray.tobytes)
         raise Wrong(wrong.message, advice=advice, what=what, got=(wrong.got, *tried)) from None
 
@@ -790,7 +918,7 @@ def _(sees_order):
     _judge(sees_order, alibi, True, "attention with ALiBi, in both directions,", advice)
 
 
-@detector.check("order that shows only here or there is seen too")
+@detector.check("order that a careless shuffle misses is seen too")
 def _(sees_order):
     advice = "Its outputs for shuffled rows are not its outputs shuffled: compare them row by row, in several orders."
     around = "adding to each row the one before it, round a circle,"
@@ -866,6 +994,9 @@ cost.mistake("triangle", lambda D, old, new: ((new - old) * D, new * (new + 1) /
 cost.mistake("difference", lambda D, old, new: ((new - old) * D, float(new**2 - old**2)))
 cost.mistake("no fraction", lambda D, old, new: ((new - old) * D, float((new // old) ** 2)))
 cost.mistake("no sign", lambda D, old, new: (abs(new - old) * D, (new / old) ** 2))
+cost.mistake("no sign", lambda D, old, new: (max(0, new - old) * D, (new / old) ** 2))
+cost.mistake("upside down", lambda D, old, new: ((new - old) * D, (old / new) ** 2))
+cost.mistake("minus one", lambda D, old, new: ((new - old) * D, (new / old) ** 2 - 1))
 
 
 # 14 · The gradient of the table
@@ -889,8 +1020,9 @@ backward.case(
 backward.also(_dx[:1], 3, want=_dx[0], advice="Each call begins with zeros of its own.")
 _dx = _numbers(2, 3, 2)
 backward.case(
-    "rows that no sequence reached get exactly zero", _dx, 5, want=[*(_dx[0] + _dx[1]), [0, 0], [0, 0]]
-)
+    "rows that no sequence reached get exactly zero", _dx, 5, want=[*(_dx[0] + _dx[1]), [0, 0], [0, 0]],
+    advice="Begin with np.zeros: np.empty keeps whatever lay in memory.",
+)  # fmt: skip
 
 
 @backward.check("it predicts how the loss moves when the table does")
@@ -916,6 +1048,16 @@ def _gradient(dx, context_length, rows):
 backward.mistake("mean", lambda dx, N: _gradient(dx, N, dx.mean(axis=0)))
 backward.mistake("first", lambda dx, N: _gradient(dx, N, dx[0]))
 backward.mistake("last", lambda dx, N: _gradient(dx, N, dx[-1]))
+backward.mistake("over positions", lambda dx, N: dx.sum(axis=1))
+
+
+@backward.mistake("over positions")
+def _(dx, N):
+    gradient = np.zeros((N, dx.shape[2]))
+    gradient[: dx.shape[1]] = dx.sum(axis=1)
+    return gradient
+
+
 backward.mistake("used rows", lambda dx, N: dx.sum(axis=0))
 backward.mistake("at the end", lambda dx, N: _gradient(dx, N, dx.sum(axis=0)[::-1])[::-1])
 
@@ -971,6 +1113,11 @@ def _(V, N, D, L, *, attention_bias):
     return N * D * L, table_share(V, N, D, L, attention_bias=attention_bias)[1]
 
 
+@budget.mistake("pair")
+def _(*sizes, attention_bias):
+    return table_share(*sizes, attention_bias=attention_bias)[::-1]
+
+
 def _off_by(off):
     """The right table, and a total that is off by so much."""
 
@@ -986,6 +1133,9 @@ budget.mistake("last norm", _off_by(lambda V, N, D, L, bias: -2 * D))
 budget.mistake("matrices", _off_by(lambda V, N, D, L, bias: -2 * D - L * (13 if bias else 9) * D))
 budget.mistake("biases always", _off_by(lambda V, N, D, L, bias: 0 if bias else 4 * D * L))
 budget.mistake("biases never", _off_by(lambda V, N, D, L, bias: -4 * D * L if bias else 0))
+budget.mistake("three biases", _off_by(lambda V, N, D, L, bias: -D * L if bias else 0))
+budget.mistake("one block", _off_by(lambda V, N, D, L, bias: -(L - 1) * (12 * D + (13 if bias else 9)) * D))
+budget.mistake("wide bias", _off_by(lambda V, N, D, L, bias: 3 * D * L))
 budget.mistake("no table", _off_by(lambda V, N, D, L, bias: -N * D))
 budget.mistake("no tokens", _off_by(lambda V, N, D, L, bias: -V * D))
 budget.mistake("one norm", _off_by(lambda V, N, D, L, bias: -2 * D * L))
