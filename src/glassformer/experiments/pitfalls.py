@@ -133,8 +133,11 @@ def looks(found: Found, right: Found) -> str:
 
 
 def writes_badly(found: Found, right: Found) -> bool:
-    """Whether its text surprises the judge by half a nat a character more than the right model's does."""
-    return found["surprise"] > right["surprise"] + 0.5
+    """Whether its text surprises the judge by 0.7 nats a character more than the right model's does.
+
+    Two seeds of the right model differ by up to 0.58.
+    """
+    return found["surprise"] > right["surprise"] + 0.7
 
 
 # Training
