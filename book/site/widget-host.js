@@ -11,6 +11,10 @@
  * in, and a `host` to ask for the other models that it refers to. A model that is shown twice is one model, as in
  * JupyterLab.
  *
+ * A view of a running model asks whoever is behind it for the weights. Here it is this page: each model of the book is a
+ * script beside this one, models/NAME.js, which is added when the first view asks, because a page opened from disk may add
+ * scripts but fetch nothing.
+ *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
  * It runs while the page is read, because a place must be kept before the page is first seen.
  */
@@ -20,7 +24,31 @@
   const VIEW = "application/vnd.jupyter.widget-view+json";
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-  /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to or to message. */
+  const here = document.currentScript.src;
+  const weights = new Map(); // name of a model -> promise of a DataView of its file
+  function weightsOf(name) {
+    if (!weights.has(name)) weights.set(name, fromScript(name));
+    return weights.get(name);
+  }
+
+  function fromScript(name) {
+    const known = /^[a-z]+$/.test(name);
+    const problem = new Error(`this page has no model called ${name}: open the notebook in JupyterLab, and run it there`);
+    return new Promise((resolve, reject) => {
+      if (!known) return reject(problem);
+      const script = Object.assign(document.createElement("script"), { src: new URL(`models/${name}.js`, here).href });
+      script.addEventListener("error", () => reject(problem));
+      script.addEventListener("load", () => {
+        const text = atob(window.glassformerWeights[name]); // set by the script
+        delete window.glassformerWeights[name];
+        resolve(new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer));
+      });
+      document.head.append(script);
+    });
+  }
+
+  /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The one message that
+   *  is answered here is { ask: "weights" }. */
   class Model {
     #state;
     #listeners = new Map(); // event name -> Set of callbacks
@@ -31,10 +59,11 @@
     set = (name, value) => {
       if (same(this.#state[name], value)) return;
       this.#state[name] = value;
-      for (const event of [`change:${name}`, "change"]) {
-        for (const callback of new Set(this.#listeners.get(event))) callback(this, value);
-      }
+      for (const event of [`change:${name}`, "change"]) this.#tell(event, this, value);
     };
+    #tell(event, ...what) {
+      for (const callback of new Set(this.#listeners.get(event))) callback(...what);
+    }
     on = (event, callback) => {
       if (!this.#listeners.has(event)) this.#listeners.set(event, new Set());
       this.#listeners.get(event).add(callback);
@@ -45,7 +74,14 @@
       else this.#listeners.delete(event);
     };
     save_changes = () => {};
-    send = () => {};
+    send = async (message) => {
+      if (message?.ask !== "weights") return;
+      const answer = (more, buffers) => this.#tell("msg:custom", { answer: "weights", ...more }, buffers);
+      await weightsOf(this.#state.model).then(
+        (file) => answer({}, [file]),
+        (error) => answer({ problem: error.message }, []),
+      );
+    };
   }
 
   const modules = new Map(); // source -> promise of its default export: one class of widgets, one module

@@ -6,6 +6,7 @@ page reported an error or asked for anything from anywhere. All tests share one 
 has just been loaded: a tab of its own would take longer than what most of them do in it.
 """
 
+import base64
 import json
 import os
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
+from glassformer.widgets.model import ModelView
 from glassformer.widgets.modules import needed, read
 from tools.browser import axe_violations
 
@@ -46,7 +48,12 @@ MOUNT = """async ([state, modules]) => {
     },
     on: (event, act) => (listeners[event] ??= new Set()).add(act),
     off: (event, act) => listeners[event]?.delete(act),
-    send() {},
+    async send(message) {
+      if (message.ask !== "weights") return;
+      const text = atob(await window.weightsOf(state._digest));
+      const file = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
+      for (const act of listeners["msg:custom"] ?? []) act({ answer: "weights" }, [file]);
+    },
     listening: () => Object.values(listeners).reduce((n, acts) => n + acts.size, 0),
   };
   const host = { getModel: async (reference) => ({ get: (name) => modules[reference][name] }) };
@@ -187,10 +194,14 @@ def call(browser):
     page.close()
 
 
+WEIGHTS = {}  # by checksum: of the models that a mounted view may ask for
+
+
 @pytest.fixture(scope="session")
 def tab(browser):
     """A tab, and what it complained of since its last page was loaded."""
     context = browser.new_context(has_touch=True)
+    context.expose_function("weightsOf", lambda digest: base64.b64encode(WEIGHTS[digest]).decode())
     page = context.new_page()
     page.set_default_timeout(15_000)
     troubles = []
@@ -228,6 +239,8 @@ def mount(page):
         page.set_viewport_size({"width": width, "height": 900})
         state = {k: v for k, v in widget.get_state().items() if k != "layout"}
         json.dumps(state)  # a stored notebook must be able to hold it
+        if isinstance(widget, ModelView):
+            WEIGHTS[widget._digest] = widget._source.weights
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
         return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
 
