@@ -11,7 +11,8 @@ import nbformat
 import numpy as np
 import pytest
 
-from glassformer import scratch, widgets
+from glassformer import scratch, shipped, widgets
+from glassformer.inside.lens import logit_lens
 from glassformer.widgets.view import View
 from tools import notebooks
 
@@ -190,6 +191,19 @@ def shuffle_sentence(shown, state):
             assert number(row[-1]) == pytest.approx(moved, abs=5.1e-3)
 
 
+def glass_machine(shown, state):
+    """Typed anew, the text is read by the engine, with weights that came from a script of the page."""
+    model, tokenizer = shipped.load()
+    text = "O Romeo, Rom"
+    shown.root.get_by_label("Your text", exact=True).fill(text)
+    shown.root.locator("[aria-busy]").first.wait_for(state="detached")
+    shown.rest()
+    expected = scratch.softmax(logit_lens(model, tokenizer.encode(text)).astype(np.float64))[:, -1]
+    np.testing.assert_allclose(column(shown.table(), 2), expected.max(axis=-1), atol=1.01e-4)
+    shown.press("Position", "ArrowLeft")
+    assert "character 11" in shown.says
+
+
 def quiz(shown, state):
     for place, question in enumerate(state["questions"]):
         card = shown.root.locator("fieldset").nth(place)
@@ -214,6 +228,7 @@ def quiz(shown, state):
 CHECKS = {
     "ClockHands": clock_hands,
     "DistanceBias": distance_bias,
+    "GlassMachine": glass_machine,
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,
     "RotationPlane": rotation_plane,

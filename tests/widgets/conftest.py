@@ -50,6 +50,7 @@ MOUNT = """async ([state, modules]) => {
     off: (event, act) => listeners[event]?.delete(act),
     async send(message) {
       if (message.ask !== "weights") return;
+      window.asked = (window.asked ?? 0) + 1;
       const text = atob(await window.weightsOf(state._digest));
       const file = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
       for (const act of listeners["msg:custom"] ?? []) act({ answer: "weights" }, [file]);

@@ -2,9 +2,18 @@
 
 from .bias import DistanceBias
 from .clock import ClockHands
+from .glass import GlassMachine
 from .heatmap import PositionHeatmap
 from .quiz import Quiz
 from .rotation import RotationPlane
 from .shuffle import ShuffleSentence
 
-__all__ = ["ClockHands", "DistanceBias", "PositionHeatmap", "Quiz", "RotationPlane", "ShuffleSentence"]
+__all__ = [
+    "ClockHands",
+    "DistanceBias",
+    "GlassMachine",
+    "PositionHeatmap",
+    "Quiz",
+    "RotationPlane",
+    "ShuffleSentence",
+]

@@ -25,6 +25,17 @@ export function softmax(row) {
   return e.map((x) => x / sum);
 }
 
+// Uniform numbers in [0, 1) from a 32-bit seed.
+export function mulberry32(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
 // Frequencies of a vector's pairs, in radians per position: base^(−2i/d).
 export function frequencies(d, base) {
   return range(Math.ceil(d / 2)).map((i) => base ** ((-2 * i) / d));

@@ -117,8 +117,8 @@ export class Reading {
 
   #next(id) {
     const seen = [];
-    const logits = this.transformer.forward([id], { cache: this.cache, see: (one) => seen.push(one) });
+    this.transformer.forward([id], { cache: this.cache, see: (one) => seen.push(one) });
     this.ids.push(id);
-    this.positions.push(this.look(seen, logits, this.transformer));
+    this.positions.push(this.look(seen, this.transformer));
   }
 }

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from safetensors.numpy import load as arrays_from
@@ -113,7 +113,8 @@ class ModelView(View):
 
     The weights are no trait, so no notebook stores them. The view asks for them by a message when it needs
     them: a kernel answers with the bytes, and so does the page, which has those of the shipped models.
-    What a view draws before that is in `_stored`, for the text that it has at first.
+    What a view draws before that is in `_stored`, for the text that it has at first. A subclass says which
+    `_families` of models it shows.
 
     Traits:
         model: "shakespeare", "masked" or "dates", or the folder of a run, such as "runs/first". Read-only.
@@ -129,12 +130,18 @@ class ModelView(View):
     _characters = Unicode().tag(sync=True)
     _digest = Unicode().tag(sync=True)
     _stored = Dict().tag(sync=True)
+    _families: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
 
     def __init__(self, model: str = "shakespeare", **traits: Any) -> None:
         try:
             self._source = source_of(model)
         except (ValueError, FileNotFoundError) as error:
             raise TraitError(str(error)) from None
+        family = self._source.config.family
+        if family not in self._families:
+            raise TraitError(
+                f"model={model!r} is of the family {family}, must be {' or '.join(self._families)}"
+            )
         self._name = model
         super().__init__(**traits)
         self.on_msg(self._answer)

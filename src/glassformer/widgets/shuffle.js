@@ -1,5 +1,5 @@
 // Words on cards to be put in any order, and what attention makes of each order. See shuffle.py.
-import { attention, causalMask, matmul, range, sinusoidal } from "./maths.js";
+import { attention, causalMask, matmul, mulberry32, range, sinusoidal } from "./maths.js";
 import { button, choice, fixed, frame, h, hold, put, redrawing, svg, toggle, write } from "./kit.js";
 import { diverging, legend } from "./plot.js";
 
@@ -13,17 +13,6 @@ const SAME = 1e-9; // a smaller change is rounding
 // The 32-bit FNV-1a hash of the text's UTF-8 bytes.
 export function fnv1a(text) {
   return new TextEncoder().encode(text).reduce((value, byte) => Math.imul(value ^ byte, 0x01000193), 0x811c9dc5) >>> 0;
-}
-
-// Uniform numbers in [0, 1) from a 32-bit seed.
-export function mulberry32(seed) {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 export function embedWord(word) {
