@@ -53,6 +53,7 @@ function look(seen, transformer) {
   const arrays = (name, sublayer = null) =>
     seen.filter((one) => one.name === name && (sublayer ?? one.sublayer) === one.sublayer).map(({ array }) => array);
   const streams = arrays("stream").filter((_, i) => i % 2 === 0); // before the first block, then after each
+  const probabilities = streams.map((stream) => softmax(transformer.lens(stream)));
   return {
     streams,
     weights: arrays("weights"),
@@ -62,7 +63,8 @@ function look(seen, transformer) {
       stream: streams.map((vector) => picture(vector, "stream")),
       neurons: arrays("neurons").map((vector) => picture(vector, "neurons")),
     },
-    probabilities: streams.map((stream) => softmax(transformer.lens(stream))),
+    probabilities,
+    guesses: probabilities.map((p) => likeliest(p, SHOWN).map((id) => [id, p[id]])),
   };
 }
 
@@ -75,10 +77,7 @@ function liveScene(text, reading, H) {
     stream: (depth, t) => positions[t].pictures.stream[depth],
     neurons: (block, t) => positions[t].pictures.neurons[block],
     weight: (block, head, t, s) => positions[t].weights[block][(head * positions[t].weights[block].length) / H + s],
-    guesses: (depth, t) => {
-      const probabilities = positions[t].probabilities[depth];
-      return likeliest(probabilities, SHOWN).map((id) => [id, probabilities[id]]);
-    },
+    guesses: (depth, t) => positions[t].guesses[depth],
     exact: (t) => positions[t],
   };
 }
@@ -200,9 +199,10 @@ function render({ model, el }) {
   const pixels = () => h("canvas", { class: "gf-picture", "aria-hidden": "true" });
   const marked = (style) => [pixels(), h("span", { class: style, "aria-hidden": "true" })];
   const cells = () => h("span", { class: "gf-cells", "aria-hidden": "true" });
+  const ring = () => h("span", { class: "gf-ring", "aria-hidden": "true" });
 
   const lane = (depth) =>
-    h("div", { class: "gf-lane" }, part(`stream ${depth}`, "gf-stream", pixels()), part(`guess ${depth}`, "gf-guess", cells()));
+    h("div", { class: "gf-lane" }, part(`stream ${depth}`, "gf-stream", pixels(), ring()), part(`guess ${depth}`, "gf-guess", cells(), ring()));
   const block = (b) =>
     h(
       "div",
@@ -217,7 +217,7 @@ function render({ model, el }) {
     "div",
     { class: "gf-tower" },
     band,
-    h("div", { class: "gf-lane" }, part("text", "gf-characters", cells())),
+    h("div", { class: "gf-lane" }, part("text", "gf-characters", cells(), ring())),
     lane(0),
     h("div", { class: "gf-block gf-captions" }, ["", "heads", "feed-forward", "guesses"].map((word) => h("span", {}, word))),
     range(L).map((b) => [block(b), lane(b + 1)]),
@@ -352,7 +352,8 @@ function render({ model, el }) {
   }
 
   let version = 0; // of the scene: pictures change with it, and with nothing else
-  let pictured = null;
+  let pictured = null; // the scene whose version that is
+  let lettered = null; // which guesses are written
 
   function drawPictures({ first, count }) {
     const { T } = scene;
@@ -390,13 +391,17 @@ function render({ model, el }) {
       if (t >= scene.T) return null;
       return { letter: visible(character(t)), share: lit?.(t) ?? 0, style: t === position ? "gf-here" : "" };
     });
-    range(L + 1).forEach((depth) => {
-      fill(parts.get(`guess ${depth}`).firstChild, count, (i) => {
-        if (first + i >= scene.T) return null;
-        const [id, p] = scene.guesses(depth, first + i)[0];
-        return { letter: visible(known[id]), share: p };
+    const seen = `${version} ${first} ${count}`;
+    if (lettered !== seen) {
+      lettered = seen;
+      range(L + 1).forEach((depth) => {
+        fill(parts.get(`guess ${depth}`).firstChild, count, (i) => {
+          if (first + i >= scene.T) return null;
+          const [id, p] = scene.guesses(depth, first + i)[0];
+          return { letter: visible(known[id]), share: p };
+        });
       });
-    });
+    }
     tower.querySelectorAll(".gf-bars").forEach((bars, b) => {
       const guesses = scene.guesses(b + 1, position).slice(0, 3);
       hold(bars, guesses.flat(), () => guesses.map(([id, p]) => bar(known[id], p)));
@@ -434,19 +439,21 @@ function render({ model, el }) {
 
   function drawMarks({ first, count }, { part: name, position }) {
     const lit = new Set(dependsOn(name));
+    const column = (from, to) => `left: ${(100 * from) / count}%; width: ${(100 * (to - from)) / count}%`;
+    const one = column(position - first, position - first + 1);
+    const seen = name.startsWith("head") ? column(0, position - first + 1) : one; // a head looks at all up to its own
+    put(band, { style: one });
     for (const [other, element] of parts) {
-      element.classList.toggle("gf-open", other === name);
-      element.classList.toggle("gf-lit", lit.has(other));
-      put(element, { "aria-pressed": other === name, tabindex: other === model.get("part") ? 0 : -1 });
+      const [open, depended] = [other === name, lit.has(other)];
+      element.classList.toggle("gf-open", open);
+      element.classList.toggle("gf-lit", depended);
+      put(element, { "aria-pressed": open, tabindex: other === model.get("part") ? 0 : -1 });
+      const around = element.querySelector(".gf-ring");
+      if (around) put(around, { style: open ? one : seen });
     }
-    const looksBack = name.startsWith("head"); // at all positions up to its own
-    const share = (n) => (100 * n) / count;
-    const [from, to] = [share(looksBack ? 0 : position - first), share(position - first + 1)];
-    put(tower, {
-      style:
-        `--left: ${share(position - first)}%; --one: ${share(1)}%; --lit-left: ${from}%; --lit-width: ${to - from}%; ` +
-        `--row: ${(100 * position) / scene.T}%; --row-size: ${100 / scene.T}%`,
-    });
+    const [at, size] = [(100 * position) / scene.T, 100 / scene.T];
+    tower.querySelectorAll(".gf-row").forEach((mark) => put(mark, { style: `top: ${at}%; height: ${size}%` }));
+    tower.querySelectorAll(".gf-column").forEach((mark) => put(mark, { style: `left: ${at}%; width: ${size}%` }));
   }
 
   // --- the part that is open ---
