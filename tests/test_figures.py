@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 from matplotlib import pyplot as plt
 
 from glassformer import figures, roles
-from glassformer.figures import loss_curve, source, style
+from glassformer.chapters import Chapter, chapter, chapters
+from glassformer.figures import loss_curve, machine, source, style
+from glassformer.figures.machine import HEIGHT, PARTS, WIDTH
 
 
 @pytest.fixture
@@ -214,3 +217,86 @@ def test_smoothing_is_a_mean_from_the_first_loss_on():
     assert figures.smoothed([3.0, 3.0, 3.0]) == pytest.approx([3.0, 3.0, 3.0], rel=1e-15)
     # By hand with 1/2: (1·a + 2·b) / 3, then (1·a + 2·b + 4·c) / 7
     assert figures.smoothed([7.0, 1.0, 2.0], stays=0.5) == pytest.approx([7.0, 3.0, 17 / 7], rel=1e-15)
+
+
+# --- the machine so far ---
+
+
+def drawn(number):
+    return BeautifulSoup(figures.machine_so_far(number).data, "html.parser")
+
+
+def filled(document):
+    """The names of the parts that are filled in, and of those that are new."""
+    states = {group.select_one(".name").text: group["class"] for group in document.select("svg g")}
+    return [name for name, state in states.items() if "built" in state], [
+        name for name, state in states.items() if "new" in state
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "built", "new"),
+    [
+        ("00", [], []),
+        ("02", ["tokens", "embedding"], ["tokens", "embedding"]),
+        ("04", ["tokens", "embedding", "attention", "positions"], ["positions"]),
+        ("15", [part.name for part in PARTS], []),
+    ],
+)
+def test_the_machine_is_filled_as_far_as_the_chapters_go(number, built, new):
+    document = drawn(number)
+    assert filled(document) == (built, new)
+    boxes = document.select("svg rect.box")
+    assert len([box for box in boxes if "built" in box["class"]]) == sum(
+        len(part.boxes) for part in PARTS if part.name in built
+    )
+    words = document.svg["aria-label"]
+    said, _, left = words.partition("Filled in by")[2].partition("Still to come")
+    for part in PARTS:
+        assert (f"{part.name} (chapter {part.chapter})" in said) == (part.name in built)
+        assert (f"{part.name} (chapter {part.chapter})" in left) == (part.name not in built)
+    assert f"{len(built)} of {len(PARTS)}" in document.figcaption.text
+
+
+def test_parts_of_the_machine_lead_to_chapters_that_are_written(monkeypatch):
+    for one in chapters():
+        here = drawn(one.number)
+        expected = [
+            f"{chapter(part.chapter).name}.ipynb"
+            for part in PARTS
+            for _ in part.boxes
+            if chapter(part.chapter).written
+        ]
+        assert [link["href"] for link in here.select("a")] == expected
+    monkeypatch.setattr(machine, "chapter", lambda number: Chapter(number, "A title", "Why?"))
+    assert not drawn("04").select("a")
+    monkeypatch.setattr(machine, "chapter", lambda number: Chapter(number, "A title", "Why?", 60))
+    links = drawn("04").select("a")
+    assert len(links) == sum(len(part.boxes) for part in PARTS)
+    assert links[0]["aria-label"] == "tokens: chapter 02, A title"
+    assert links[0]["href"] == "02-a-title.ipynb"
+
+
+def test_parts_of_the_machine_are_in_the_order_of_the_chapters_and_do_not_overlap():
+    numbers = [part.chapter for part in PARTS]
+    assert numbers == sorted(numbers)
+    assert all(part.role in roles.SHADES for part in PARTS)
+    boxes = sorted(box for part in PARTS for box in part.boxes)
+    for i, (left, top, width, height) in enumerate(boxes):
+        assert 0 <= left < left + width <= WIDTH
+        assert 0 <= top < top + height <= HEIGHT
+        assert (
+            min(width, height) >= 24
+        )  # what a finger needs, where a phone shows the drawing at its own size
+        for other_left, other_top, other_width, other_height in boxes[i + 1 :]:
+            assert (
+                left + width < other_left
+                or other_left + other_width < left
+                or top + height < other_top
+                or other_top + other_height < top
+            )
+
+
+def test_the_machine_of_no_chapter():
+    with pytest.raises(ValueError, match="number='4' is not one of"):
+        figures.machine_so_far("4")

@@ -2,6 +2,7 @@
 
 from glassformer.figures.attention_map import attention_map
 from glassformer.figures.loss_curve import LossCurve, smoothed
+from glassformer.figures.machine import machine_so_far
 from glassformer.figures.source import show_source
 from glassformer.figures.style import ROLES, SIGNED, WEIGHTS, figure
 
@@ -12,6 +13,7 @@ __all__ = [
     "LossCurve",
     "attention_map",
     "figure",
+    "machine_so_far",
     "show_source",
     "smoothed",
 ]

@@ -111,5 +111,10 @@ def as_html(drawn: Figure, title: str, alt: str) -> str:
         svg = svg.replace(colour, f"var(--gf-{role}, {colour})")
     # Text keeps the page's font instead of naming one that the reader may not have.
     svg = re.sub(r"font-family: [^;\"]*sans-serif", "font-family: system-ui, sans-serif", svg)
+    return framed(svg, title)
+
+
+def framed(drawing: str, title: str) -> str:
+    """A drawing in HTML as a `<figure>` that knows the roles' colours, with its title as caption."""
     caption = f'<figcaption style="font-weight: 600; margin-bottom: .5em">{html.escape(title)}</figcaption>'
-    return f'<figure class="gf-figure" style="margin: 1em 0">{_STYLESHEET}{caption}{svg}</figure>'
+    return f'<figure class="gf-figure" style="margin: 1em 0">{_STYLESHEET}{caption}{drawing}</figure>'

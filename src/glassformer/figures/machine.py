@@ -1,0 +1,200 @@
+"""The whole machine, drawn small: what the chapters have built is filled in, every part leads to its chapter."""
+
+import html
+from dataclasses import dataclass
+
+from IPython.display import HTML
+
+from glassformer.chapters import Chapter, chapter
+from glassformer.figures.style import ROLES, framed
+
+WIDTH, HEIGHT = 360, 480
+_ROW = 34  # the height of a box
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the machine: which chapter builds it, its colour, and where it stands in the drawing."""
+
+    name: str
+    chapter: str  # the number of the one that builds it
+    role: str  # of roles.json
+    boxes: tuple[
+        tuple[int, int, int, int], ...
+    ]  # left, top, width, height; a part may stand in several places
+
+
+PARTS = (
+    Part("tokens", "02", "prediction", ((24, 10, 114, _ROW),)),
+    Part("embedding", "02", "residual", ((24, 62, 114, _ROW),)),
+    Part("attention", "03", "query", ((204, 134, 130, _ROW),)),
+    Part("positions", "04", "position", ((204, 62, 130, _ROW),)),
+    Part("stream", "05", "residual", ((32, 134, 28, 142),)),
+    Part("norm", "05", "norm", ((108, 134, 72, _ROW), (108, 216, 72, _ROW), (24, 336, 114, _ROW))),
+    Part("feed-forward", "06", "feedforward", ((204, 216, 130, _ROW),)),
+    Part("block × N", "07", "value", ((228, 282, 106, 26),)),
+    Part("head", "08", "prediction", ((24, 388, 114, _ROW),)),
+    Part("loss", "09", "key", ((158, 388, 68, _ROW),)),
+    Part("training", "10", "key", ((246, 388, 88, _ROW),)),
+    Part("generating", "11", "prediction", ((24, 440, 114, _ROW),)),
+)
+"""All parts, in the order in which the chapters build them. What is said of a part is said here and nowhere else."""
+
+# What runs between the boxes: the points of a line; one that arrives somewhere ends in an arrowhead.
+_FLOW = (
+    ((178, 27), (141, 27)),  # a text comes in
+    ((78, 44), (78, 59)),
+    ((204, 79), (141, 79)),  # positions, by the first of their doors …
+    ((269, 96), (269, 131)),  # … or by the others, inside attention
+    ((78, 151), (105, 151)),  # each sublayer reads the stream …
+    ((180, 151), (201, 151)),
+    ((269, 168), (269, 188), (92, 188)),  # … and adds to it
+    ((78, 233), (105, 233)),
+    ((180, 233), (201, 233)),
+    ((269, 250), (269, 268), (92, 268)),
+    ((78, 370), (78, 385)),
+    ((78, 422), (78, 437)),
+    ((138, 405), (155, 405)),
+    ((226, 405), (243, 405)),
+)
+_STREAM = (((78, 96), (78, 177)), ((78, 199), (78, 257)), ((78, 279), (78, 336)))
+_RETURNS = (
+    ((24, 457), (7, 457), (7, 27), (21, 27)),  # what is written is read
+    ((334, 405), (353, 405), (353, 295), (347, 295)),  # training changes the blocks
+)
+_PLUS = ((78, 188), (78, 268))
+_FRAME = (18, 112, 326, 206)  # of the block
+
+
+def machine_so_far(number: str) -> HTML:
+    """Draw the whole machine, what is built by the end of a chapter filled in; each part links to its chapter.
+
+    The links lead to notebooks, and on the site to its pages (tools/pages/links.py). A chapter that is not written
+    yet gets none.
+
+    Args:
+        number: the chapter that ends, such as "04".
+
+    Raises:
+        ValueError: there is no such chapter.
+    """
+    now = chapter(number)
+    built = [part for part in PARTS if part.chapter <= now.number]
+    title = f"Your machine so far: {len(built)} of {len(PARTS)} parts"
+    drawing = "".join(
+        [
+            _frame(now),
+            *(
+                f'<path d="M{x} {y}V{end}" class="stream {_state("05", now)}"/>'
+                for (x, y), (_, end) in _STREAM
+            ),
+            *(_line(points, "flow") for points in _FLOW),
+            *(_line(points, "return") for points in _RETURNS),
+            *(f'<circle cx="{x}" cy="{y}" r="11" class="plus"/>' for x, y in _PLUS),
+            *(f'<path d="M{x - 6} {y}h12M{x} {y - 6}v12" class="flow"/>' for x, y in _PLUS),
+            '<text x="184" y="32" class="text">A horse! a horse!</text>',
+            *(_boxes(part, now) for part in PARTS),
+        ]
+    )
+    svg = (
+        f'<svg role="img" aria-label="{html.escape(_in_words(now, built))}" viewBox="0 0 {WIDTH} {HEIGHT}">'
+        f"{drawing}</svg>"
+    )
+    links = "".join(_links(part) for part in PARTS if chapter(part.chapter).written)
+    return HTML(framed(f'<div class="gf-machine">{_STYLE}{svg}{links}</div>', title))
+
+
+def _in_words(now: Chapter, built: list[Part]) -> str:
+    def listed(parts: list[Part]) -> str:
+        return ", ".join(f"{part.name} (chapter {part.chapter})" for part in parts)
+
+    path = (
+        "A text becomes tokens, tokens become vectors that know their positions, a stack of blocks changes these, "
+        "each with attention and a feed-forward network that read a norm of the stream and add to it, and a norm and "
+        "a head make of them what comes next; the loss and training change the machine, generating reads what it wrote."
+    )
+    left = [part for part in PARTS if part not in built]
+    filled = f"Filled in by chapter {now.number}: {listed(built) or 'nothing yet'}."
+    return f"The whole machine. {path} {filled}" + (f" Still to come: {listed(left)}." if left else "")
+
+
+def _line(points: tuple[tuple[int, int], ...], kind: str) -> str:
+    path = "M" + "L".join(f"{x} {y}" for x, y in points)
+    (x0, y0), (x, y) = points[-2:]
+    dx, dy = (x > x0) - (x < x0), (y > y0) - (y < y0)  # lines run along the axes
+    head = f"M{x} {y}l{-6 * dx - 4 * dy} {-6 * dy - 4 * dx}l{8 * dy} {8 * dx}z"
+    return f'<path d="{path}" class="{kind}"/><path d="{head}" class="head"/>'
+
+
+def _state(number: str, now: Chapter) -> str:
+    """As the classes of _STYLE say it."""
+    return "open" if number > now.number else "built new" if number == now.number else "built"
+
+
+def _frame(now: Chapter) -> str:
+    [block] = [part for part in PARTS if part.name.startswith("block")]
+    left, top, width, height = _FRAME
+    return (
+        f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="10" '
+        f'class="{_state(block.chapter, now)}" style="{_colour(block)}"/>'
+    )
+
+
+def _boxes(part: Part, now: Chapter) -> str:
+    state = _state(part.chapter, now)
+    drawn = []
+    for left, top, width, height in part.boxes:
+        upright = height > width
+        turn = " rotate(-90)" if upright else ""
+        middle = f'transform="translate({left + width / 2} {top + height / 2}){turn}"'
+        half = (height if upright else width) / 2
+        drawn.append(
+            f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="{min(8, height // 2)}" '
+            f'class="box {state}" style="{_colour(part)}"/>'
+            f'<g {middle} class="{state}"><text x="{9 - half}" y="5" class="name">{part.name}</text>'
+            f'<text x="{half - 8}" y="5" class="number">{part.chapter}</text></g>'
+        )
+    return "".join(drawn)
+
+
+def _colour(part: Part) -> str:
+    return f"--part: var(--gf-{part.role}, {ROLES[part.role]})"
+
+
+def _links(part: Part) -> str:
+    """One for each box, laid over it: a link in SVG is one that JupyterLab does not open."""
+    page = chapter(part.chapter)
+    label = html.escape(f"{part.name}: chapter {page.number}, {page.title}")
+    return "".join(
+        f'<a href="{page.name}.ipynb" aria-label="{label}" title="{label}" style="left: {100 * left / WIDTH:.2f}%; '
+        f"top: {100 * top / HEIGHT:.2f}%; width: {100 * width / WIDTH:.2f}%; "
+        f'height: {100 * height / HEIGHT:.2f}%"></a>'
+        for left, top, width, height in part.boxes
+    )
+
+
+_STYLE = """<style>
+.gf-machine { position: relative; max-width: 26rem; margin: 0 auto; font-family: system-ui, sans-serif; }
+.gf-machine svg { display: block; width: 100%; height: auto; }
+.gf-machine path, .gf-machine .plus { fill: none; stroke: currentColor; stroke-width: 1.4; }
+.gf-machine .stream.open { opacity: .35; }
+.gf-machine .stream { stroke: var(--gf-residual, #666); stroke-width: 6; }
+.gf-machine .plus { stroke: var(--gf-residual, #666); stroke-width: 2; }
+.gf-machine .return { stroke-dasharray: 3 3; opacity: .75; }
+.gf-machine .head { fill: currentColor; stroke: none; }
+.gf-machine rect { fill: none; stroke: currentColor; stroke-width: 1.2; stroke-dasharray: 4 3; }
+.gf-machine rect.open { opacity: .6; }
+.gf-machine rect.built { stroke: var(--part); stroke-width: 2; stroke-dasharray: none; }
+.gf-machine .box.built { fill: var(--part); fill-opacity: .22; }
+.gf-machine .box.new { stroke-width: 3.2; }
+.gf-machine text { fill: currentColor; font-size: 14px; }
+.gf-machine .name { font-weight: 500; }
+.gf-machine .new .name { font-weight: 700; }
+.gf-machine .open .name { opacity: .8; }
+.gf-machine .number { font-size: 11px; text-anchor: end; opacity: .8; }
+.gf-machine .text { font-family: ui-monospace, monospace; font-size: 13px; }
+.gf-machine a { position: absolute; border-radius: 8px; }
+.gf-machine a:hover { box-shadow: 0 0 0 2px currentColor; }
+.gf-machine a:focus-visible { outline: 3px solid currentColor; outline-offset: 2px; }
+</style>"""
+_STYLE = " ".join(_STYLE.split())
