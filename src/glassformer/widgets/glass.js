@@ -98,6 +98,7 @@ const percent = (share) => {
   if (hundredths > 0 && hundredths < 1) return "< 1 %";
   return `${hundredths > 99 && hundredths < 100 ? "> 99" : fixed(hundredths, 0)} %`;
 };
+const shortened = (text) => (text.length > 40 ? `… ${text.slice(-38)}` : text);
 const back = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" : `${steps} back`);
 
 function partName(part) {
@@ -222,7 +223,7 @@ function render({ model, el }) {
     h("div", { class: "gf-block gf-captions" }, ["", "heads", "feed-forward", "guesses"].map((word) => h("span", {}, word))),
     range(L).map((b) => [block(b), lane(b + 1)]),
   );
-  const earlier = h("p", { class: "gf-earlier" });
+  const earlier = h("p", { class: "gf-earlier" }); // what has no place in the drawing
   const detail = h("div", { class: "gf-detail" });
   view.drawing.append(
     earlier,
@@ -580,11 +581,12 @@ function render({ model, el }) {
     drawMarks(place, now);
     const unread = windowOf(text()).length - scene.T;
     const lost = hidden();
-    write(
-      earlier,
-      lost ? `The model sees the last ${context} characters; ${lost === 1 ? "one" : lost} before them ${lost === 1 ? "is" : "are"} out of its sight.` : "",
-    );
-    earlier.hidden = !lost;
+    hold(earlier, [lost, place.first, place.count, scene.T], () => [
+      lost > 0 && [`The model sees the last ${context} characters. Out of its sight: `, h("s", {}, shortened(text().slice(0, lost)))],
+      scene.T > place.count &&
+        h("span", {}, `Here are characters ${lost + place.first + 1} to ${lost + place.first + place.count}; the position moves along.`),
+    ]);
+    earlier.hidden = !lost && scene.T <= place.count;
     hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble], () => [
       h("p", { class: "gf-detail-name" }, partName(now.part)),
       contents(now),
