@@ -1,6 +1,7 @@
 """Interactive views: each answers to the hand in JupyterLab and on a page with no Python behind it."""
 
 from .bias import DistanceBias
+from .calculator import AttentionCalculator
 from .clock import ClockHands
 from .glass import GlassMachine
 from .heatmap import PositionHeatmap
@@ -9,6 +10,7 @@ from .rotation import RotationPlane
 from .shuffle import ShuffleSentence
 
 __all__ = [
+    "AttentionCalculator",
     "ClockHands",
     "DistanceBias",
     "GlassMachine",

@@ -1,0 +1,95 @@
+"""Scores with and without the division by √d_head: what narrow and wide heads learn."""
+
+import math
+
+import numpy as np
+import torch
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.norm_placement import new_model, text_task
+from glassformer.tasks import NextToken
+from glassformer.text import windows
+from glassformer.trace import trace
+from glassformer.train import Trainer, TrainingConfig
+
+N_HEADS, N_LAYERS = 2, 2
+D_HEADS = (4, 16, 64, 256)  # the model stays as wide as it is: only what a head compares with grows
+STEPS = 500
+RATES = (1e-3, 3e-3)  # two, so that the answer is not that of one rate which suits only one of the two
+SEEDS = (0, 1, 2)
+
+N_WINDOWS = 64  # of held-out text, whose weights are looked at
+
+
+def measure(
+    d_head: int,
+    scaled: bool,
+    learning_rate: float,
+    seed: int,
+    steps: int = STEPS,
+    characters: int | None = None,
+) -> Found:
+    """Train a small decoder whose scores are divided by √d_head, or not, and see how sharp its weights are.
+
+    Gives the curve of the training loss; the loss of the whole validation text in the end; and before and after
+    training the "share" that the strongest key has, the mean over the queries of the last half of each window, and
+    the "slope" of softmax there, 1 − Σ weights²: 0 where one key has everything.
+
+    Derived in chapter 03.
+
+    Raises:
+        TypeError: `scaled` is neither True nor False.
+    """
+    checks.flag("scaled", scaled)
+    task = text_task(seed, characters)
+    scale = 1 / math.sqrt(d_head) if scaled else 1.0
+    model = new_model("pre", N_LAYERS, task, seed, n_heads=N_HEADS, d_head=d_head, attention_scale=scale)
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=task.batch_size,
+        learning_rate=learning_rate,
+        seed=seed,
+        evaluate_every=0,
+        device="cpu",
+    )
+    before = sharpness(model, task)
+    trainer = Trainer(model, task, config, progress=False)
+    trainer.run()
+    records = trainer.log.records
+    return {
+        "loss": thinned([record["loss"] for record in records]),
+        "validation_loss": records[-1]["validation_loss"],
+        "before": before,
+        "after": sharpness(model, task),
+    }
+
+
+@torch.no_grad()
+def sharpness(model: nn.Transformer, task: NextToken) -> Found:
+    """Of the weights of all heads: the strongest key's share, and the slope of softmax, 1 − Σ weights²."""
+    ids = windows(task.held_out, task.length, N_WINDOWS, np.random.default_rng(0))[:, :-1].astype(np.int64)
+    model.eval()
+    with trace() as seen:
+        model(torch.from_numpy(ids))
+    weights = torch.stack(seen.arrays("weights", "attention"))[..., task.length // 2 :, :]
+    return {
+        "share": weights.max(dim=-1).values.mean().item(),
+        "slope": 1 - (weights**2).sum(dim=-1).mean().item(),
+    }
+
+
+EXPERIMENT = Experiment(
+    name="scale",
+    question="What does a model lose whose scores are not divided by √d_head?",
+    measure=measure,
+    runs=tuple(
+        {"d_head": d_head, "scaled": scaled, "learning_rate": rate, "seed": seed}
+        for seed in SEEDS
+        for d_head in D_HEADS
+        for rate in RATES
+        for scaled in (True, False)
+    ),
+    short={"steps": 60, "characters": 60_000},
+)

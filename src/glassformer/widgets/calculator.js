@@ -1,0 +1,303 @@
+// One head of attention with every number in view: five words, from scores to what they fetch. See calculator.py.
+import { causalMask, matmul, range, softmax, transpose } from "./maths.js";
+import { button, choice, fixed, frame, h, put, redrawing, toggle, write } from "./kit.js";
+import { cividis, diverging } from "./plot.js";
+
+const WORDS = ["my", "kingdom", "for", "a", "horse"];
+const K = 2;
+const LARGEST = 9; // that a number may be
+const STEP = 0.1; // of a key, or of a few pixels under the pointer
+const PIXELS = 5; // to drag for one step
+const ALL = range(WORDS.length);
+
+// --- maths ----------------------------------------------------------------------------------------------------------
+
+// Scores (T, S), weights (T, S) and outputs (T, K). mask "before": later words score −∞; "after": they weigh 0.
+export function compute({ q, k, v, scaled, mask }) {
+  const scale = scaled ? 1 / Math.sqrt(K) : 1;
+  const past = causalMask(WORDS.length);
+  const hidden = (t, s) => mask !== "none" && !past[t][s];
+  const products = matmul(q, transpose(k));
+  const scores = products.map((row, t) =>
+    row.map((x, s) => (mask === "before" && hidden(t, s) ? -Infinity : x * scale)),
+  );
+  const weights = scores.map((row, t) => softmax(row).map((w, s) => (hidden(t, s) ? 0 : w)));
+  return { scores, weights, outputs: matmul(weights, v) };
+}
+
+// Which numbers a number is made of, or, of one that is given, which are made of it: [kind, row, column], … ; null is all.
+export function related([kind, row, column]) {
+  return {
+    q: [["q", row, null], ["scores", row, null], ["weights", row, null], ["outputs", row, null]],
+    k: [["k", row, null], ["scores", null, row]],
+    v: [["weights", null, row], ["outputs", null, column]],
+    scores: [["q", row, null], ["k", column, null]],
+    weights: [["scores", row, null]],
+    outputs: [["weights", row, null], ["v", null, column]],
+  }[kind];
+}
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+const number = (x, digits = 2) => (x === -Infinity ? "−∞" : fixed(x, digits));
+
+const sum = (xs) => xs.reduce((a, b) => a + b, 0);
+
+const plain = (x) => number(x, Math.abs(10 * x - Math.round(10 * x)) < 1e-9 ? 1 : 2);
+
+const products = (a, b, first, second) =>
+  a.map((x, i) => `${first(x)}·${b[i] < 0 ? `(${second(b[i])})` : second(b[i])}`).join(" + ");
+
+const pair = (row) => `(${row.map(plain).join(", ")})`;
+
+const ordinal = ["first", "second"];
+
+// The sum behind one number, and what it means.
+export function sentence(state, { scores, weights, outputs }) {
+  const { q, k, v, scaled, mask, cell } = state;
+  const [kind, row, column] = cell;
+  const [word, other] = [`“${WORDS[row]}”`, `“${WORDS[column]}”`];
+  const later = mask !== "none" && column > row;
+  const total = sum(weights[row]);
+  if (kind === "q") {
+    return `${word} asks with ${pair(q[row])}. Its five scores are the dot products of that with the five keys.`;
+  }
+  if (kind === "k") {
+    return `${word} offers the key ${pair(k[row])}. Every query meets it in a dot product: a column of the scores.`;
+  }
+  if (kind === "v") {
+    const most = weights.map((each) => each[row]);
+    const taker = most.indexOf(Math.max(...most));
+    return (
+      `${word} hands out the value ${pair(v[row])}. “${WORDS[taker]}” takes the largest share of it, ` +
+      `${number(most[taker])}.`
+    );
+  }
+  if (kind === "scores") {
+    const dots = products(q[row], k[column], plain, plain);
+    const raw = sum(q[row].map((x, i) => x * k[column][i]));
+    const score = scaled ? `${number(raw)}, and divided by √2 ${number(raw / Math.sqrt(K))}` : number(raw);
+    const covered = later && mask === "before" ? ` But ${other} comes later: the mask makes it −∞.` : "";
+    return `Score of ${word} with ${other}: ${dots} = ${score}.${covered}`;
+  }
+  if (kind === "weights") {
+    const powers = scores[row].map(Math.exp);
+    const share = `e^${number(scores[row][column])} = ${number(powers[column])} of ${number(sum(powers))}`;
+    const lead = `Weight that ${word} gives to ${other}: `;
+    if (!later) return `${lead}${share} in its row, which is ${number(weights[row][column])}.${short(word, total)}`;
+    return mask === "before"
+      ? `${lead}0, since its score is −∞ and e^−∞ is 0. The rest of the row still sums to ${number(total)}.`
+      : `${lead}softmax gave it ${share}; then the mask made it 0.${short(word, total)}`;
+  }
+  const handed = v.map((each) => each[column]);
+  const parts = products(weights[row], handed, number, plain);
+  return (
+    `Output of ${word}, ${ordinal[column]} number: ${parts} = ${number(outputs[row][column])}.` +
+    short(word, total)
+  );
+}
+
+const short = (word, total) =>
+  total < 0.9999 ? ` The weights of ${word} sum to ${number(total)}, not to 1: what is hidden has kept its share.` : "";
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+const BLOCKS = {
+  q: { title: "Queries", says: "what a word asks for", edit: true, role: "query", size: K },
+  k: { title: "Keys", says: "what it is found by", edit: true, role: "key", size: K },
+  v: { title: "Values", says: "what it hands out", edit: true, role: "value", size: K },
+  scores: { title: "Scores", says: "query · key", size: WORDS.length, across: true },
+  weights: { title: "Weights", says: "softmax of each row", size: WORDS.length, across: true, sums: true },
+  outputs: { title: "Outputs", says: "weights · values", size: K },
+};
+
+// Black or white, whichever is read better on this colour.
+function ink(rgb) {
+  const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+
+function colour(kind, value) {
+  if (value === -Infinity) return null;
+  const [map, x] = kind === "weights" ? [cividis, value] : [diverging, value / 6];
+  return { background: map(x), color: ink(map.channels(x)) };
+}
+
+const TRAITS = ["q", "k", "v", "scaled", "mask", "cell"];
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "One head of attention, every number in view",
+    hint: "Change a query, key or value: type, press ↑ or ↓, or drag sideways. Point at any other number to see what it is made of.",
+  });
+  const begun = Object.fromEntries(["q", "k", "v"].map((name) => [name, model.get(name)]));
+  const send = (changes) => {
+    for (const [name, value] of Object.entries(changes)) model.set(name, value);
+    model.save_changes();
+  };
+  const point = (kind, row, column) => {
+    const [a, b, c] = model.get("cell");
+    if (a !== kind || b !== row || c !== column) send({ cell: [kind, row, column] });
+  };
+  view.controls.classList.add("gf-in-a-row");
+  view.controls.append(
+    choice(model, "mask", {
+      label: "Causal mask",
+      options: [["none", "none"], ["before", "−∞ before softmax"], ["after", "0 after it"]],
+    }),
+    toggle(model, "scaled", { label: "Divide the scores by √K" }),
+    h("div", { class: "gf-buttons" }, button("Restore the numbers", () => send(begun))),
+  );
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of inputs
+
+  function change(kind, row, column, value) {
+    if (!Number.isFinite(value)) return;
+    const inRange = Math.min(Math.max(Math.round(100 * value) / 100, -LARGEST), LARGEST);
+    const table = model.get(kind).map((each) => [...each]);
+    if (table[row][column] === inRange) return;
+    table[row][column] = inRange;
+    send({ [kind]: table });
+  }
+
+  let drag = null; // { x, value }: where it began, and with which number
+
+  function given(kind, row, column) {
+    const input = h("input", {
+      type: "number",
+      class: "gf-number",
+      min: -LARGEST,
+      max: LARGEST,
+      step: STEP,
+      autocomplete: "off",
+      "aria-label": `${BLOCKS[kind].role} of ${WORDS[row]}, ${ordinal[column]} number`,
+      onfocus: () => point(kind, row, column),
+      oninput: () => change(kind, row, column, input.value === "" ? Number.NaN : Number(input.value)),
+      onblur: () => (input.value = model.get(kind)[row][column]),
+      onpointerenter: () => drag === null && point(kind, row, column),
+      onpointerdown: (event) => {
+        drag = { x: event.clientX, value: model.get(kind)[row][column] };
+        input.setPointerCapture(event.pointerId);
+      },
+      onpointermove: (event) => {
+        if (drag === null) return;
+        const steps = Math.trunc((event.clientX - drag.x) / PIXELS);
+        if (steps || drag.moving) {
+          drag.moving = true;
+          change(kind, row, column, drag.value + STEP * steps);
+        }
+      },
+      onpointerup: () => (drag = null),
+      onpointercancel: () => (drag = null),
+    });
+    return input;
+  }
+
+  // Results take the focus one at a time; arrows go from one to the next.
+  function result(kind, row, column) {
+    const { size } = BLOCKS[kind];
+    const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    return h("button", {
+      type: "button",
+      class: "gf-result",
+      onfocus: () => point(kind, row, column),
+      onpointerenter: () => drag === null && point(kind, row, column),
+      onkeydown: (event) => {
+        if (!move[event.key] || event.altKey || event.ctrlKey || event.metaKey) return;
+        event.preventDefault();
+        const [down, right] = move[event.key];
+        const to = [row + down, column + right];
+        if (to[0] < 0 || to[0] >= WORDS.length || to[1] < 0 || to[1] >= size) return;
+        cells[kind][to[0]][to[1]].focus();
+      },
+    });
+  }
+
+  const cells = {};
+  const sums = ALL.map(() => h("span", { class: "gf-sum" }));
+  function block(kind) {
+    const { title, says, edit, role, size, across, sums: summed } = BLOCKS[kind];
+    cells[kind] = ALL.map((row) => range(size).map((column) => (edit ? given : result)(kind, row, column)));
+    const heads = across ? [h("span"), WORDS.map((word) => h("span", { class: "gf-head" }, word))] : [];
+    if (summed) heads.push(h("span", { class: "gf-head" }, "sum"));
+    const columns = `auto repeat(${size}, minmax(0, 1fr))${summed ? " minmax(0, 1fr)" : ""}`;
+    return h(
+      "div",
+      { class: `gf-block gf-block-${kind}`, role: "group", "aria-label": `${title}, ${says}` },
+      h(
+        "p",
+        { class: "gf-panel-title" },
+        h("strong", role ? { class: `gf-${role}` } : {}, title),
+        h("span", { class: "gf-what" }, ` ${says}`),
+      ),
+      h(
+        "div",
+        { class: "gf-table-of", style: `grid-template-columns: ${columns}` },
+        heads,
+        cells[kind].map((row, t) => [
+          h("span", { class: "gf-word" }, WORDS[t]),
+          row,
+          summed ? sums[t] : null,
+        ]),
+      ),
+    );
+  }
+  view.drawing.append(
+    h("div", { class: "gf-given" }, ["q", "k", "v"].map(block)),
+    h("div", { class: "gf-made" }, ["scores", "weights", "outputs"].map(block)),
+  );
+
+  function draw() {
+    const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+    const made = compute(state);
+    const [chosen, row, column] = state.cell;
+    const lit = related(state.cell);
+    for (const [kind, { edit, size }] of Object.entries(BLOCKS)) {
+      for (const t of ALL) {
+        for (const i of range(size)) {
+          const cell = cells[kind][t][i];
+          const here = kind === chosen && t === row && i === column;
+          const light = lit.some(([k, r, c]) => k === kind && (r === null || r === t) && (c === null || c === i));
+          put(cell, { class: `${edit ? "gf-number" : "gf-result"}${here ? " gf-here" : light ? " gf-lit" : ""}` });
+          if (edit) {
+            const value = state[kind][t][i];
+            if (Number(cell.value) !== value || (cell.value === "" && cell !== document.activeElement)) cell.value = value;
+            continue;
+          }
+          const value = made[kind][t][i];
+          const hidden = state.mask !== "none" && i > t && size === WORDS.length;
+          const { background, color } = (!(hidden && kind === "weights") && colour(kind, value)) || {};
+          cell.style.background = background ?? "";
+          cell.style.color = color ?? "";
+          cell.classList.toggle("gf-hidden", hidden && !background);
+          write(cell, number(value));
+          const of = kind === "outputs" ? `output of ${WORDS[t]}, ${ordinal[i]} number` : `${kind.slice(0, -1)} of ${WORDS[t]} with ${WORDS[i]}`;
+          put(cell, {
+            "aria-label": `${of}: ${number(value)}`,
+            tabindex: (chosen === kind ? here : t === 0 && i === 0) ? 0 : -1,
+          });
+        }
+      }
+    }
+    made.weights.forEach((weights, t) => {
+      const total = sum(weights);
+      write(sums[t], number(total));
+      sums[t].classList.toggle("gf-short", total < 0.9999);
+    });
+    view.describe(() => `One head of attention over ${WORDS.join(" ")}: queries, keys and values; scores, weights and outputs.`);
+    view.says(sentence(state, made));
+    const named = (table) => table.map((each, t) => [WORDS[t], ...each.map((x) => number(x, 4))]);
+    view.tables(() => [
+      { caption: "Scores, a row for each query", headers: ["Query", ...WORDS], rows: () => named(made.scores) },
+      {
+        caption: "Weights, a row for each query",
+        headers: ["Query", ...WORDS, "Sum"],
+        rows: () => named(made.weights.map((each) => [...each, sum(each)])),
+      },
+      { caption: "Outputs", headers: ["Word", "First number", "Second number"], rows: () => named(made.outputs) },
+    ]);
+  }
+
+  return redrawing(model, TRAITS, draw).stop;
+}
+
+export default { render };
