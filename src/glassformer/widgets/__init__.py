@@ -3,6 +3,7 @@
 from .bias import DistanceBias
 from .calculator import AttentionCalculator
 from .clock import ClockHands
+from .explorer import AttentionExplorer
 from .glass import GlassMachine
 from .heatmap import PositionHeatmap
 from .quiz import Quiz
@@ -11,6 +12,7 @@ from .shuffle import ShuffleSentence
 
 __all__ = [
     "AttentionCalculator",
+    "AttentionExplorer",
     "ClockHands",
     "DistanceBias",
     "GlassMachine",

@@ -1,7 +1,7 @@
 // One head of attention with every number in view: five words, from scores to what they fetch. See calculator.py.
 import { causalMask, matmul, range, softmax, transpose } from "./maths.js";
 import { button, choice, fixed, frame, h, put, redrawing, toggle, write } from "./kit.js";
-import { cividis, diverging } from "./plot.js";
+import { cividis, diverging, ink } from "./plot.js";
 
 const WORDS = ["my", "kingdom", "for", "a", "horse"];
 const K = 2;
@@ -98,7 +98,7 @@ export function sentence(state, { scores, weights, outputs }) {
 }
 
 const short = (word, total) =>
-  total < 0.9999 ? ` The weights of ${word} sum to ${number(total)}, not to 1: what is hidden has kept its share.` : "";
+  total < 0.995 ? ` The weights of ${word} sum to ${number(total)}, not to 1: what is hidden has kept its share.` : "";
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
@@ -110,12 +110,6 @@ const BLOCKS = {
   weights: { title: "Weights", says: "softmax of each row", size: WORDS.length, across: true, sums: true },
   outputs: { title: "Outputs", says: "weights · values", size: K },
 };
-
-// Black or white, whichever is read better on this colour.
-function ink(rgb) {
-  const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
-}
 
 function colour(kind, value) {
   if (value === -Infinity) return null;
@@ -281,7 +275,7 @@ function render({ model, el }) {
     made.weights.forEach((weights, t) => {
       const total = sum(weights);
       write(sums[t], number(total));
-      sums[t].classList.toggle("gf-short", total < 0.9999);
+      sums[t].classList.toggle("gf-short", total < 0.995);
     });
     view.describe(() => `One head of attention over ${WORDS.join(" ")}: queries, keys and values; scores, weights and outputs.`);
     view.says(sentence(state, made));

@@ -28,6 +28,12 @@ export const cividis = scale(
 // Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
 export const diverging = scale(-1, 1, "0072b2 f7f7f7 d55e00");
 
+// Black or white, whichever is read better on a colour given by its channels.
+export function ink(rgb) {
+  const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+
 // One colour for each value, as a picture of pixels wants them.
 export const palette = (colours, values) =>
   Uint32Array.from(values, (value) => {

@@ -1,0 +1,335 @@
+// Where every head of the book's model looks, in a text of the reader's own. See explorer.py.
+import { range, softmax } from "./maths.js";
+import { button, fixed, frame, h, put, redrawing, toggle, uniqueId, write } from "./kit.js";
+import { alphabet, loadModel, named, Reading, unpacked, visible } from "./model.js";
+import { cividis, ink, legend, paint, palette } from "./plot.js";
+
+const THREE_LINES = "A horse! a horse!\nMy kingdom for a horse!\nSlave, I have set my life upon a cast";
+const SHADES = palette(cividis, range(256).map((i) => i / 255));
+const LONGEST = 3; // keys that the sentence names
+
+// --- maths ----------------------------------------------------------------------------------------------------------
+
+// Of one position: for every block its query and key (H·K, head after head) and its weights (H, S).
+export function look(seen, logits, transformer) {
+  const { H, K } = transformer.heads;
+  const blocks = [];
+  for (const { part, sublayer, name, array, shape } of seen) {
+    if (sublayer !== "attention" || !["q", "k", "weights"].includes(name)) continue;
+    const block = Number(part.split(" ").at(-1));
+    blocks[block] ??= {};
+    const S = shape[1];
+    blocks[block][name] =
+      name === "k" ? Float32Array.from({ length: H * K }, (_, i) => array[(Math.floor(i / K) * S + S - 1) * K + (i % K)]) : array;
+  }
+  return blocks;
+}
+
+// What one head of one block gives (T, T), rows of queries, from the positions that were read. Without the mask the same
+// queries meet the keys of later positions, too.
+export function attended(positions, { K, scale }, block, head, masked) {
+  const T = positions.length;
+  return positions.map((position, t) => {
+    if (masked) {
+      const row = new Float32Array(T);
+      row.set(position[block].weights.subarray(head * (t + 1), (head + 1) * (t + 1)));
+      return row;
+    }
+    const q = position[block].q.subarray(head * K, (head + 1) * K);
+    const scores = positions.map((other) => {
+      let dot = 0;
+      for (let i = 0; i < K; i++) dot += q[i] * other[block].k[head * K + i];
+      return dot * scale;
+    });
+    return Float32Array.from(softmax(scores));
+  });
+}
+
+// The strongest keys of a row, at most so many, strongest first.
+export const strongest = (row, count) =>
+  range(row.length)
+    .sort((a, b) => row[b] - row[a] || a - b)
+    .slice(0, count);
+
+// The mean share, over all queries but the first, of the character before and of the first one.
+export function habits(rows) {
+  const asking = rows.slice(1);
+  const mean = (of) => (asking.length ? asking.reduce((sum, row, i) => sum + of(row, i + 1), 0) / asking.length : 0);
+  return { before: mean((row, t) => row[t - 1]), first: mean((row) => row[0]), own: mean((row, t) => row[t]) };
+}
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+export function sentence({ characters, rows, block, head, query, masked }) {
+  const row = rows[query];
+  const keys = strongest(row, Math.min(LONGEST, masked ? query + 1 : row.length)).filter((s) => row[s] >= 0.005);
+  const places = keys.map((s) => `${named(characters[s])} at ${s}${s === query ? ", itself," : ""} (${fixed(row[s], 2)})`);
+  const most = places.length > 1 ? `${places.slice(0, -1).join(", ")} and ${places.at(-1)}` : places[0];
+  const sink = masked && query > 0 ? ` The first character gets ${fixed(row[0], 2)}.` : "";
+  const never = masked ? "" : " Without its mask it may look ahead too; the model was never trained so.";
+  return `Block ${block}, head ${head}: ${named(characters[query])} at ${query} looks most at ${most}.${sink}${never}`;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+const TRAITS = ["text", "block", "head", "query", "masked"];
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "Where does each head look?",
+    hint: "Choose a head among the small maps. Point at a character of the text, or walk along it with ← and →. Then type a text of your own.",
+  });
+  const config = model.get("_config");
+  const { n_layers: L, n_heads: H, context_length: context } = config;
+  const { ids, unknown } = alphabet(model.get("_characters"));
+  const stored = model.get("_stored");
+  const send = (changes) => {
+    const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
+    for (const [name, value] of news) model.set(name, value);
+    if (news.length) model.save_changes();
+  };
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+
+  // What is drawn: rows(block, head) of a text's first T characters.
+  let shown;
+  const show = (characters, T, rows) => {
+    const known = new Map();
+    const once = (block, head) => {
+      const key = block * H + head;
+      if (!known.has(key)) known.set(key, rows(block, head));
+      return known.get(key);
+    };
+    shown = { characters, T, rows: once, version: (shown?.version ?? 0) + 1 };
+  };
+
+  const { shape, data } = unpacked(stored.weights);
+  const T0 = shape[2];
+  const storedRows = (block, head) =>
+    range(T0).map((t) => data.subarray(((block * H + head) * T0 + t) * T0, ((block * H + head) * T0 + t + 1) * T0));
+  show([...stored.text].slice(0, T0), T0, storedRows);
+
+  let reading; // once there is a model
+  let trouble = ""; // what keeps it from reading, in words
+  let busy = false;
+  let asked; // the text and mask that are read, or were read last
+
+  const isStored = (text, masked) => masked && !reading && text === stored.text;
+
+  async function follow() {
+    const [text, masked] = [model.get("text"), model.get("masked")];
+    const wanted = JSON.stringify([text, masked]);
+    if (wanted === asked || isStored(text, masked)) return drawn.ask();
+    asked = wanted;
+    trouble = "";
+    busy = true;
+    drawn.ask();
+    try {
+      const transformer = await loadModel(model);
+      reading ??= new Reading(transformer, look);
+      const characters = [...text].slice(0, context);
+      const update = () => {
+        const positions = [...reading.positions];
+        show(characters, positions.length, (block, head) =>
+          attended(positions, transformer.heads, block, head, model.get("masked")),
+        );
+        drawn.ask();
+      };
+      const read = await reading.read(ids(text).slice(0, context), update);
+      if (!read) return; // another text came in between
+      busy = false;
+      update();
+    } catch (error) {
+      [busy, asked, trouble] = [false, undefined, `The model did not come: ${error.message}.`];
+      drawn.ask();
+    }
+  }
+
+  // --- controls
+
+  const field = h("textarea", { rows: 2, maxlength: context, spellcheck: "false", id: uniqueId() });
+  field.addEventListener("input", () => {
+    const strange = unknown(field.value);
+    trouble = strange.length
+      ? `The model has never met ${strange.map(named).join(", ")}: it knows ${model.get("_characters").length} characters.`
+      : "";
+    if (field.value && !trouble) send({ text: field.value });
+    drawn.ask();
+  });
+  view.controls.classList.add("gf-explorer-controls");
+  view.controls.append(
+    h(
+      "div",
+      { class: "gf-control gf-text" },
+      h("label", { class: "gf-label", for: field.id }, `Your text (up to ${context} characters)`),
+      field,
+    ),
+    toggle(model, "masked", { label: "Causal mask" }),
+    h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))),
+  );
+
+  // --- all heads at a glance
+
+  const maps = range(L * H).map((i) => {
+    const [block, head] = [Math.floor(i / H), i % H];
+    const canvas = h("canvas", { class: "gf-map" });
+    const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const element = h(
+      "button",
+      {
+        type: "button",
+        class: "gf-head-of",
+        onclick: () => send({ block, head }),
+        onkeydown: (event) => {
+          const step = move[event.key];
+          if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+          event.preventDefault();
+          const to = [block + step[0], head + step[1]];
+          if (to[0] < 0 || to[0] >= L || to[1] < 0 || to[1] >= H) return;
+          send({ block: to[0], head: to[1] });
+          maps[to[0] * H + to[1]].element.focus();
+        },
+      },
+      canvas,
+    );
+    return { block, head, canvas, element };
+  });
+  const glance = h(
+    "div",
+    { class: "gf-glance", role: "group", "aria-label": "All heads; arrow keys choose one" },
+    h("span"),
+    range(H).map((head) => h("span", { class: "gf-head" }, `head ${head}`)),
+    range(L).map((block) => [
+      h("span", { class: "gf-word" }, `block ${block}`),
+      maps.slice(block * H, (block + 1) * H).map(({ element }) => element),
+    ]),
+  );
+
+  // --- one head in detail: the text itself, and the map
+
+  const line = h("div", { class: "gf-characters", role: "group", "aria-label": "The text; arrow keys choose who asks" });
+  const letters = () => line.children;
+  const ask = (t) => t >= 0 && t < shown.T && send({ query: t });
+  line.addEventListener("pointerover", (event) => {
+    const t = [...letters()].indexOf(event.target);
+    if (t >= 0) ask(t);
+  });
+  line.addEventListener("keydown", (event) => {
+    const now = Math.min(model.get("query"), shown.T - 1);
+    const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: shown.T - 1 }[event.key];
+    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    if (to < 0 || to >= shown.T) return;
+    ask(to);
+    letters()[to].focus();
+  });
+  function spell(characters) {
+    if (letters().length === characters.length && characters.every((c, t) => letters()[t].dataset.is === c)) return;
+    line.replaceChildren(
+      ...characters.map((character, t) =>
+        h(
+          "button",
+          { type: "button", class: "gf-character", "data-is": character, onfocus: () => ask(t), onclick: () => ask(t) },
+          visible(character),
+        ),
+      ),
+    );
+  }
+
+  const detail = h("canvas", { class: "gf-map gf-map-large" });
+  const mark = h("div", { class: "gf-row-mark" });
+  const square = h("div", { class: "gf-square" }, detail, mark);
+  square.addEventListener("pointermove", (event) => {
+    const box = detail.getBoundingClientRect();
+    ask(Math.floor(((event.clientY - box.y) / box.height) * shown.T));
+  });
+  const caption = h("p", { class: "gf-panel-title" });
+  view.drawing.append(
+    h(
+      "div",
+      { class: "gf-explorer" },
+      h("div", {}, h("p", { class: "gf-panel-title" }, "All heads: down who asks, across who answers"), glance),
+      h("div", {}, caption, square),
+    ),
+    h("p", { class: "gf-panel-title gf-reads" }, "The text, coloured by where the chosen character looks"),
+    line,
+    legend(cividis, "weight 0", 1, h("span", {}, "Hatched: the mask hides it. Framed: the character that asks.")),
+  );
+
+  const pixels = (canvas, rows, masked) =>
+    paint(canvas, rows.length, rows.length, (t, s) =>
+      masked && s > t ? 0 : SHADES[Math.min(255, Math.round(255 * rows[t][s]))],
+    );
+
+  let written; // the text in the field, as the model has it
+  let painted; // which weights and mask the small maps show
+
+  function draw() {
+    const { block, head, masked, text } = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+    if (text !== written) field.value = written = text; // not while the reader types
+    const { characters, T, rows, version } = shown;
+    if (T === 0) return;
+    const query = Math.min(model.get("query"), T - 1);
+    const chosen = rows(block, head);
+    const canShow = masked || reading; // without a mask, what is stored says nothing
+    if (painted !== `${version} ${masked}`) {
+      painted = `${version} ${masked}`;
+      for (const map of maps) pixels(map.canvas, rows(map.block, map.head), masked || !canShow);
+    }
+    for (const map of maps) {
+      const here = map.block === block && map.head === head;
+      put(map.element, {
+        "aria-pressed": here,
+        tabindex: here ? 0 : -1,
+        "aria-label": `block ${map.block}, head ${map.head}`,
+      });
+    }
+    pixels(detail, chosen, masked || !canShow);
+    mark.style.top = `${(100 * query) / T}%`;
+    mark.style.height = `${100 / T}%`;
+    write(caption, `Block ${block}, head ${head}`);
+    spell(characters);
+    const row = chosen[query];
+    [...letters()].forEach((letter, s) => {
+      const read = s < T;
+      const hidden = read && masked && s > query;
+      const background = read && !hidden ? cividis(row[s]) : "";
+      if (letter.style.background !== background) letter.style.background = background;
+      const color = background ? ink(cividis.channels(row[s])) : "";
+      if (letter.style.color !== color) letter.style.color = color;
+      put(letter, {
+        class: `gf-character${hidden ? " gf-hidden" : ""}${s === query ? " gf-asks" : ""}`,
+        tabindex: s === query ? 0 : -1,
+        "aria-label": `${named(characters[s])} at ${s}${hidden ? ", hidden" : read ? `, weight ${fixed(row[s], 2)}` : ""}`,
+      });
+    });
+    view.describe(() => `Attention of ${L} blocks of ${H} heads over “${characters.join("")}”; block ${block}, head ${head} in detail.`);
+    const state = { characters, rows: chosen, block, head, query, masked };
+    view.says(trouble || (busy && T < characters.length ? `Reading: ${T} of ${characters.length} characters …` : busy && !reading ? "The model is on its way, about 1.6 MB …" : sentence(state)));
+    view.tables(() => [
+      {
+        caption: `Block ${block}, head ${head}: where ${named(characters[query])} at ${query} looks`,
+        headers: ["Position", "Character", "Weight"],
+        rows: () => range(T).map((s) => [s, visible(characters[s]), masked && s > query ? "hidden" : fixed(row[s], 3)]),
+      },
+      {
+        caption: "Every head, on average over this text: weight on the character before, on the first one, on itself",
+        headers: ["Block", "Head", "Before", "First", "Itself"],
+        rows: () =>
+          maps.map((map) => {
+            const { before, first, own } = habits(rows(map.block, map.head));
+            return [map.block, map.head, fixed(before, 2), fixed(first, 2), fixed(own, 2)];
+          }),
+      },
+    ]);
+  }
+
+  const drawn = redrawing(model, TRAITS, draw);
+  for (const name of ["text", "masked"]) model.on(`change:${name}`, follow);
+  follow();
+  return () => {
+    for (const name of ["text", "masked"]) model.off(`change:${name}`, follow);
+    drawn.stop();
+  };
+}
+
+export default { render };
