@@ -16,9 +16,10 @@ from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
 
+from .answers_03 import ANSWERS as ANSWERS_03
 from .answers_04 import ANSWERS as ANSWERS_04
 
-ALL = [ANSWERS_04]
+ALL = [ANSWERS_03, ANSWERS_04]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]
 MISTAKES = [(exercise, mistake) for exercise in exercises() for mistake in exercise.mistakes]

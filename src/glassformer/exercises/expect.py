@@ -326,7 +326,7 @@ def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
     if bad.any():
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f" at {place(first, axes)}" if first else ""
-        raise Wrong(f"{what} holds {got[first]}{where}: not a number one can go on with.")
+        raise Wrong(f"{what} holds {got[first]}{where}: not a number one can go on with.", what=what, got=got)
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -337,7 +337,10 @@ def _alike(one: Any, other: Any) -> bool:
         one, other = as_numbers(one, ""), as_numbers(other, "")
     except Wrong:
         return False
-    return one.shape == other.shape and _equal(one, other)
+    if one.shape != other.shape:
+        return False
+    usable = np.isfinite(one)  # a division by zero is a mistake that can be made in the same way, too
+    return np.array_equal(usable, np.isfinite(other)) and _equal(one[usable], other[usable])
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:

@@ -1,0 +1,196 @@
+"""Chapter 03: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+def tensors(*arrays):
+    return [torch.as_tensor(array) for array in arrays]
+
+
+# 1 · attention.scores
+
+
+@right("attention.scores")
+def scores_by_loop(query, keys):
+    return [
+        sum(float(a) * float(b) for a, b in zip(query, key, strict=True)) / len(query) ** 0.5 for key in keys
+    ]
+
+
+@right("attention.scores")
+def scores_by_einsum(query, keys):
+    return np.einsum("k,sk->s", query / len(query) ** 0.25, keys / len(query) ** 0.25)
+
+
+@wrong("attention.scores", "should have shape (S) = (3,); yours has shape (1, 3)")
+def scores_as_a_row(query, keys):
+    return query[None] @ keys.T / math.sqrt(len(query))
+
+
+# 2 · attention.softmax
+
+
+@right("attention.softmax")
+def softmax_of_torch(x):
+    return torch.softmax(torch.as_tensor(x), dim=-1)
+
+
+@right("attention.softmax")
+def softmax_by_logarithms(x):
+    x = np.asarray(x, dtype=np.float64)
+    return np.exp(x - np.logaddexp.reduce(x, axis=-1, keepdims=True))
+
+
+# 3 · attention.causal_mask
+
+
+@right("attention.causal_mask")
+def mask_by_comparing(n_queries, n_keys=None):
+    n_keys = n_queries if n_keys is None else n_keys
+    places = np.arange(n_keys)
+    return places[None] <= places[n_keys - n_queries :, None]
+
+
+@right("attention.causal_mask")
+def mask_in_lists(n_queries, n_keys=None):
+    first = (n_keys or n_queries) - n_queries
+    return [[s <= first + t for s in range(n_keys or n_queries)] for t in range(n_queries)]
+
+
+@wrong("attention.causal_mask", "True")
+def mask_of_scores(n_queries, n_keys=None):
+    return np.where(mask_by_comparing(n_queries, n_keys), 0.0, -np.inf)
+
+
+# 4 · attention.attend_one
+
+
+@right("attention.attend_one")
+def one_by_torch(query, keys, values):
+    q, k, v = tensors(query, keys, values)
+    weights = torch.softmax(k @ q / len(q) ** 0.5, dim=0)
+    return weights, (weights[:, None] * v).sum(dim=0)
+
+
+@wrong("attention.attend_one", "2 things, (weights, output)")
+def one_without_weights(query, keys, values):
+    return one_by_torch(query, keys, values)[1]
+
+
+# 5 · attention.attention
+
+
+@right("attention.attention")
+def attention_by_einsum(q, k, v, *, mask=None):
+    scores = np.einsum("...tk,...sk->...ts", q, k) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores + np.where(mask, 0.0, -np.inf)
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = powers / powers.sum(axis=-1, keepdims=True)
+    return np.einsum("...ts,...sk->...tk", weights, v), weights
+
+
+@right("attention.attention")
+def attention_of_torch(q, k, v, *, mask=None):
+    q, k, v = tensors(q, k, v)
+    hidden = None if mask is None else torch.as_tensor(mask)
+    outputs = functional.scaled_dot_product_attention(q, k, v, attn_mask=hidden)
+    eye = torch.eye(k.shape[-2], dtype=q.dtype).expand(*k.shape[:-2], -1, -1)
+    return outputs, functional.scaled_dot_product_attention(q, k, eye, attn_mask=hidden)
+
+
+@wrong("attention.attention", "mismatch")
+def attention_with_all_axes_turned(q, k, v, *, mask=None):
+    return attention_by_einsum(q, k, v, mask=mask) if q.ndim == 2 else (q @ k.T, q)
+
+
+# 6 · attention.split_heads
+
+
+@right("attention.split_heads")
+def split_by_slices(x, n_heads):
+    if x.shape[-1] % n_heads:
+        raise ValueError(f"{n_heads} heads do not divide {x.shape[-1]}")
+    return np.stack(np.split(x, n_heads, axis=-1), axis=-3)
+
+
+# 7 · attention.merge_heads
+
+
+@right("attention.merge_heads")
+def merge_by_concatenating(x):
+    return np.concatenate(list(np.moveaxis(x, -3, 0)), axis=-1)
+
+
+# 8 · attention.multi_head
+
+
+@right("attention.multi_head")
+def heads_one_by_one(x, W_q, W_k, W_v, W_o, n_heads):
+    K, outputs = x.shape[1] // n_heads, []
+    for h in range(n_heads):
+        q, k, v = (x @ W[:, h * K : (h + 1) * K] for W in (W_q, W_k, W_v))
+        outputs.append(attention_by_einsum(q, k, v, mask=np.tri(len(x), dtype=bool))[0])
+    return np.hstack(outputs) @ W_o
+
+
+@right("attention.multi_head")
+def heads_of_torch(x, W_q, W_k, W_v, W_o, n_heads):
+    x, W_q, W_k, W_v, W_o = tensors(x, W_q, W_k, W_v, W_o)
+    heads = [(x @ W).unflatten(1, (n_heads, -1)).transpose(0, 1) for W in (W_q, W_k, W_v)]
+    mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
+    return mixed.transpose(0, 1).flatten(1) @ W_o
+
+
+# 9 · attention.grouped
+
+
+@right("attention.grouped")
+def groups_by_broadcasting(q, k, v):
+    H, T, K = q.shape
+    in_groups = q.reshape(len(k), H // len(k), T, K)
+    return attention_by_einsum(in_groups, k[:, None], v[:, None])[0].reshape(H, T, K)
+
+
+@right("attention.grouped")
+def groups_by_loop(q, k, v):
+    return [
+        attention_by_einsum(q[h], k[h * len(k) // len(q)], v[h * len(k) // len(q)])[0] for h in range(len(q))
+    ]
+
+
+# 10 · attention.cross_attention
+
+
+@right("attention.cross_attention")
+def crossed_in_torch(x, memory, W_q, W_k, W_v):
+    x, memory, W_q, W_k, W_v = tensors(x, memory, W_q, W_k, W_v)
+    return functional.scaled_dot_product_attention(
+        (x @ W_q)[None], (memory @ W_k)[None], (memory @ W_v)[None]
+    )[0]
+
+
+# 11 · attention.cells
+
+
+@right("attention.cells")
+def cells_counted(n_tokens, n_heads=1):
+    return n_heads * n_tokens * n_tokens, n_heads * sum(range(n_tokens + 1))
+
+
+# 12 · attention.variance
+
+
+@right("attention.variance")
+def variance_by_parts(d_head, query_variance, key_variance, scaled):
+    a_term = query_variance * key_variance
+    return sum([a_term] * d_head) / (math.sqrt(d_head) ** 2 if scaled else 1)
