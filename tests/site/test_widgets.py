@@ -171,6 +171,45 @@ def distance_bias(shown, state):
     assert shown.says.startswith(f"Head {state['head'] + 1} of {state['n_heads']}, slope")
 
 
+def attention_calculator(shown, state):
+    q = [list(row) for row in state["q"]]
+    for mask, label in (("none", None), ("before", "−∞ before softmax"), ("after", "0 after it")):
+        if label:
+            shown.press(label, "Space")
+        shown.press("query of horse, first number", "ArrowUp")
+        q[4][0] = round(q[4][0] + 0.1, 2)
+        expected = widgets.AttentionCalculator(q=q, mask=mask).computed()
+        for place, (numbers, width) in enumerate(zip(expected, (5, 5, 2), strict=True)):
+            seen = [
+                [-np.inf if x == "−∞" else number(x) for x in row[1 : 1 + width]]
+                for row in shown.table(place)
+            ]
+            np.testing.assert_allclose(seen, numbers, atol=5.1e-5)
+        assert f"“horse” asks with ({q[4][0]:.1f}, {q[4][1]:.1f})" in shown.says
+
+
+def attention_explorer(shown, state):
+    """First from what is stored, then with the model, which the page itself has."""
+
+    def weights(query, **traits):
+        return widgets.AttentionExplorer(**traits).weights()[state["block"], state["head"], query]
+
+    shown.root.locator(".gf-asks").press("ArrowLeft")
+    shown.rest()
+    query = state["query"] - 1
+    seen = [0.0 if row[2] == "hidden" else number(row[2]) for row in shown.table()]
+    np.testing.assert_allclose(seen, weights(query), atol=5.1e-3)
+    text = "My horse,\nthe horse! and no kingdom for a horse"
+    shown.root.get_by_label("Your text (up to 128 characters)").fill(text)
+    shown.visit.page.wait_for_function(
+        "!document.querySelector('.gf-explorer').closest('.gf-widget').querySelector('.gf-says')"
+        ".textContent.match(/Reading|on its way/)"
+    )
+    shown.rest()
+    seen = [0.0 if row[2] == "hidden" else number(row[2]) for row in shown.table()]
+    np.testing.assert_allclose(seen, weights(query, text=text), atol=6e-4)
+
+
 def shuffle_sentence(shown, state):
     order = list(state["order"])
     settings = {name: state[name] for name in ("words", "positions", "causal", "layers")}
@@ -226,6 +265,8 @@ def quiz(shown, state):
 
 
 CHECKS = {
+    "AttentionCalculator": attention_calculator,
+    "AttentionExplorer": attention_explorer,
     "ClockHands": clock_hands,
     "DistanceBias": distance_bias,
     "GlassMachine": glass_machine,
