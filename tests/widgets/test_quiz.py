@@ -310,7 +310,7 @@ def test_impossible_answers_raise(answers, message):
 
 
 def test_a_chapter_without_a_quiz():
-    with pytest.raises(ValueError, match="chapter='99' has no quiz; those that have one: .*04"):
+    with pytest.raises(ValueError, match=r"chapter='99' has no quiz; those that have one: .*04"):
         Quiz.load("99")
 
 

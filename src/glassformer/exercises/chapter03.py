@@ -418,12 +418,13 @@ several = exercise(
 )
 
 
-def _layer(T: int, D: int, seed: int = 0) -> tuple[np.ndarray, ...]:
+def _layer(T: int, D: int, seed: int = 0) -> tuple[Any, Any, Any, Any, Any]:
     """Vectors of a text, and the four matrices."""
-    return _numbers(T, D, seed=seed), *_numbers(4, D, D, seed=seed + 1) / math.sqrt(D)
+    W_q, W_k, W_v, W_o = _numbers(4, D, D, seed=seed + 1) / math.sqrt(D)
+    return _numbers(T, D, seed=seed), W_q, W_k, W_v, W_o
 
 
-def _head_by_head(x, W_q, W_k, W_v, W_o, n_heads):
+def _head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -> np.ndarray:
     """Each head from its own columns of the matrices, one after another; what it finds, through its own rows of W_o."""
     K = x.shape[1] // n_heads
     total = np.zeros_like(x)
@@ -453,7 +454,8 @@ def _(multi_head):
     x, *matrices = _layer(5, 6, seed=6)
     other = x.copy()
     other[-1] = _numbers(6, seed=9)
-    right = _head_by_head(x, *matrices, 2)[:4]
+    W_q, W_k, W_v, W_o = matrices
+    right = _head_by_head(x, W_q, W_k, W_v, W_o, 2)[:4]
     expect(
         np.asarray(multi_head(other, *matrices, 2))[:4],
         right,

@@ -86,7 +86,7 @@ class AttentionCalculator(
         return [list(row) for row in VALUES]
 
     @validate("q", "k", "v")
-    def _validate_table(self, proposal: dict) -> list[list[float]]:
+    def _validate_table(self, proposal: dict) -> list:
         name, given = proposal["trait"].name, proposal["value"]
         try:
             table = np.array(given, dtype=np.float64)
