@@ -1,81 +1,410 @@
 """widgets/transformer.js is glassformer.scratch in JavaScript: logits, every array of the trace, every strategy."""
 
 import base64
+import itertools
 import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 
-from glassformer import shipped
-from glassformer.generate.strategies import distribution
+from glassformer import checkpoints, text
+from glassformer.checkpoints import Checkpoint
+from glassformer.config import ModelConfig
+from glassformer.generate import distribution, draw, generate
+from glassformer.scratch import Transformer
 from glassformer.trace import trace
 from glassformer.widgets.model import LINE, source_of
 from glassformer.widgets.modules import needed, read
 
-RUN = """async ([modules, loader, config, weights, ids, source]) => {
+pytestmark = pytest.mark.usefixtures("as_readers_run_it")  # NumPy's side of a hundred readings
+
+# What the tests ask of the engine. Arrays go to Python as the bytes of their numbers, all of a reading in one text.
+PAGE = """async ([modules, loader]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const { Transformer, readTensors } = await link(modules);
-  const file = new DataView(Uint8Array.from(atob(weights), (c) => c.charCodeAt(0)).buffer);
-  const model = new Transformer(config, readTensors(file));
-  const seen = [];
-  const see = ({ array, ...one }) => seen.push({ ...one, array: Array.from(array) });
-  const memory = source && model.encode(source, see);
-  const logits = model.forward(ids, { memory, see });
-  return { logits: Array.from(logits), seen };
+  const engine = await link(modules);
+  const models = {};
+  const fileOf = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  const textOf = (arrays) => {
+    let text = "";
+    for (const array of arrays) {
+      const bytes = new Uint8Array(Float32Array.from(array).buffer);
+      for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+    }
+    return btoa(text);
+  };
+  const likeliest = (logits, V) => {
+    const last = Array.from(logits.subarray(-V));
+    return last.indexOf(Math.max(...last));
+  };
+  window.asked = {
+    load(name, config, weights) {
+      models[name] = new engine.Transformer(config, engine.readTensors(fileOf(weights)));
+    },
+    tensors(weights) {
+      const tensors = Object.entries(engine.readTensors(fileOf(weights)));
+      return tensors.map(([name, { shape, data }]) => ({ name, shape, numbers: textOf([data]) }));
+    },
+    // Read pieces one after another, with a cache or without, and give all that was seen.
+    read(name, pieces, { source, cached, rewind }) {
+      const [places, arrays] = [[], []];
+      const see = ({ array, ...place }) => (places.push(place), arrays.push(array));
+      const memory = source && models[name].encode(source, see);
+      const cache = cached ? models[name].newCache() : undefined;
+      for (const [ids, length] of rewind ?? []) {
+        models[name].forward(ids, { cache, memory });
+        cache.length = length;
+      }
+      for (const ids of pieces) {
+        const logits = models[name].forward(ids, { cache, memory, see });
+        if (logits !== arrays.at(-1)) throw new Error("what is given is not what was seen");
+      }
+      return { places, numbers: textOf(arrays) };
+    },
+    lens: (name, stream) => textOf([models[name].lens(Float32Array.from(stream))]),
+    // Greedy: ids, the last of them drawn. Past the context the last of them are read again, as "slide" does.
+    write(name, prompt, n, withCache) {
+      const { context_length: context, vocab_size: V } = models[name].config;
+      const ids = [...prompt];
+      const cache = models[name].newCache();
+      while (ids.length < prompt.length + n) {
+        if (!withCache || ids.length > context) cache.length = 0;
+        ids.push(likeliest(models[name].forward(ids.slice(-context).slice(cache.length), { cache }), V));
+      }
+      return ids;
+    },
+    likeliest(name, ids) {
+      const [logits, V] = [models[name].forward(ids), models[name].config.vocab_size];
+      return ids.map((_, t) => likeliest(logits.subarray(0, (t + 1) * V), V));
+    },
+    pauses(name, ids, source) {
+      const memory = source && models[name].encode(source);
+      const steps = models[name].steps(ids, { memory });
+      for (let pauses = 0; ; pauses++) {
+        const { done, value } = steps.next();
+        if (done) return [pauses, textOf([value]) === textOf([models[name].forward(ids, { memory })])];
+      }
+    },
+    complaint(name, ids, inputs) {
+      try {
+        models[name].forward(ids, inputs);
+      } catch ({ message }) {
+        return message;
+      }
+    },
+  };
 }"""
 
-
-@pytest.fixture(scope="module")
-def run(browser):
-    page = browser.new_page()
-
-    def run(name, ids, source=None):
-        found = source_of(name)
-        modules = [{"name": module, "source": read(module)} for module in needed("transformer")]
-        weights = base64.b64encode(found.weights).decode()
-        config = json.loads(found.config.to_json())
-        return page.evaluate(RUN, [modules, read("loader"), config, weights, ids, source])
-
-    yield run
-    page.close()
-
-
-TEXTS = {
-    "one character": ("shakespeare", "A", None),
-    "the line": ("shakespeare", LINE, None),
-    "an encoder": ("masked", "To be, or not to be", None),
-    "an encoder–decoder": ("dates", "1984-1", "23 November 1984"),
+# Sizes that are no multiple of four, heads that are together wider than the stream, two stacks of different depths.
+ODD = {
+    "vocab_size": 7,
+    "context_length": 9,
+    "d_model": 18,
+    "n_layers": 2,
+    "n_heads": 3,
+    "d_head": 10,
+    "d_ff": 27,
+    "positions": "rope",
+    "rope_base": 30.0,
+    "norm": "rmsnorm",
+    "norm_eps": 0.01,
+    "attention_bias": "none",
+    "feedforward": "swiglu",
+    "feedforward_bias": False,
+    "head": "untied",
+}
+DRAWN = {
+    "an odd decoder": {"qk_norm": True, "embedding_norm": True, "attention_scale": 0.2},
+    "an odd encoder": {"family": "encoder", "embedding_norm": True},
+    "an odd encoder–decoder": {"family": "encoder-decoder", "n_decoder_layers": 1, "qk_norm": True},
 }
 
 
-@pytest.mark.parametrize("case", TEXTS)
-def test_every_array_is_that_of_scratch(run, case):
-    name, text, source = TEXTS[case]
-    model, tokenizer = shipped.load(name)
-    ids = tokenizer.encode(text)
-    inputs = {} if source is None else {"source": tokenizer.encode(source)[None]}
-    with trace() as expected:
-        logits = model(ids[None], **inputs)[0]
-    found = run(name, ids.tolist(), None if source is None else tokenizer.encode(source).tolist())
-    np.testing.assert_allclose(np.reshape(found["logits"], logits.shape), logits, rtol=0, atol=1e-4)
-    assert [(one["part"], one["sublayer"], one["name"]) for one in found["seen"]] == [
-        (one.part, one.sublayer, one.name) for one in expected
-    ]
-    for here, there in zip(found["seen"], expected, strict=True):
+def float32(numbers):
+    return np.frombuffer(base64.b64decode(numbers), np.float32)
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """name -> a Source: a model of the book, or one of DRAWN, all of its weights drawn and then saved as a run's are."""
+    found = {name: source_of(name) for name in ("shakespeare", "masked", "dates")}
+    generator = np.random.default_rng(1)
+    for name, more in DRAWN.items():
+        config = ModelConfig(**ODD | more)
+        shapes = Transformer(config, generator=None).named_parameters()
+        weights = {
+            key: generator.normal(size=weight.shape).astype(np.float32) for key, weight in shapes.items()
+        }
+        folder = tmp_path_factory.mktemp("run")
+        tokenizer = text.CharTokenizer("abcdefg").to_json()
+        checkpoints.save(folder, Checkpoint(1, config, {}, 0, weights, {}, tokenizer=tokenizer))
+        found[name] = source_of(str(folder))
+    return found
+
+
+class Engine:
+    """transformer.js in a page, where every model is loaded once; and the same models in NumPy."""
+
+    def __init__(self, page, sources):
+        self.page, self.sources = page, sources
+        self.loaded = {}
+        modules = [{"name": module, "source": read(module)} for module in needed("transformer")]
+        page.evaluate(PAGE, [modules, read("loader")])
+
+    def load(self, name):
+        """The model in NumPy, of the weights that the page has."""
+        if name not in self.loaded:
+            found = self.sources[name]
+            config, weights = json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()
+            self.page.evaluate("([...given]) => asked.load(...given)", [name, config, weights])
+            self.loaded[name] = found.model
+        return self.loaded[name]
+
+    def ask(self, what, *given):
+        return self.page.evaluate(f"([...given]) => asked.{what}(...given)", list(given))
+
+    def read(self, name, pieces, **options):
+        """[(part, sublayer, name, array), …] of all that was seen."""
+        found = self.ask("read", name, pieces, options)
+        numbers, at, seen = float32(found["numbers"]), 0, []
+        for place in found["places"]:
+            size = np.prod(place["shape"], dtype=int)
+            array = numbers[at : at + size].reshape(place["shape"])
+            seen.append((place["part"], place["sublayer"], place["name"], array))
+            at += size
+        assert at == len(numbers)
+        return seen
+
+
+@pytest.fixture(scope="module")
+def engine(browser, sources):
+    page = browser.new_page()
+    yield Engine(page, sources)
+    page.close()
+
+
+PLAY = text.corpus()
+DATE = "23 November 1984"
+READINGS = {
+    "one character": ("shakespeare", ["A"], None),
+    "the line": ("shakespeare", [LINE], None),
+    "the whole context": ("shakespeare", [PLAY[:128]], None),
+    "an encoder": ("masked", ["To be, or not to be"], None),
+    "an encoder, one character": ("masked", ["T"], None),
+    "an encoder, the whole context": ("masked", [PLAY[:64]], None),
+    "an encoder–decoder": ("dates", ["1984-1"], DATE),
+    "an encoder–decoder, one character each": ("dates", ["1"], "2"),
+    "an encoder–decoder, the whole context": ("dates", [DATE * 4], DATE * 4),
+    "odd sizes, a decoder": ("an odd decoder", ["abcdefgab"], None),
+    "odd sizes, an encoder": ("an odd encoder", ["gfedca"], None),
+    "odd sizes, an encoder–decoder": ("an odd encoder–decoder", ["gfed"], "abcabca"),
+    "a cache, chunks": ("shakespeare", [LINE[:20], LINE[20], LINE[21:]], None),
+    "a cache, one by one": ("shakespeare", list(LINE[:16]), None),
+    "a cache, the whole context": ("shakespeare", [PLAY[:100], PLAY[100:128]], None),
+    "a cache, an encoder–decoder, chunks": ("dates", ["1984", "-", "11-2"], DATE),
+    "a cache, an encoder–decoder, one by one": ("dates", list("1984-11"), DATE),
+    "a cache, odd sizes": ("an odd decoder", ["ab", "c", "defgab"], None),
+    "a cache, odd sizes, an encoder–decoder": ("an odd encoder–decoder", ["gf", "e", "dcb"], "abcab"),
+}
+
+
+def in_numpy(model, pieces, source=None, cached=False):
+    """The same reading by glassformer.scratch, as it traced itself."""
+    cache = {"cache": model.new_cache(1, model.config.context_length)} if cached else {}
+    with trace() as seen:
+        memory = {} if source is None else {"memory": model.encode(source[None])}
+        for ids in pieces:
+            model(ids[None], **memory, **cache)
+    return seen
+
+
+def assert_same(found, expected):
+    assert [one[:3] for one in found] == [one[:3] for one in expected]
+    for (*place, here), there in zip(found, expected, strict=True):
         array = there.array[0]
-        assert tuple(here["shape"]) == array.shape
-        largest = np.abs(array[np.isfinite(array)]).max()
-        np.testing.assert_allclose(
-            np.reshape(here["array"], array.shape), array, rtol=0, atol=1e-4 * largest, err_msg=str(there[:3])
-        )
+        assert here.shape == array.shape, place
+        bound = 1e-4 * (1 if place[-1] == "logits" else np.abs(array[np.isfinite(array)]).max())
+        np.testing.assert_allclose(here, array, rtol=0, atol=bound, err_msg=str(place))
+
+
+@pytest.mark.parametrize("case", READINGS)
+def test_every_array_is_that_of_scratch(engine, case):
+    name, pieces, source = READINGS[case]
+    model, tokenizer = engine.load(name), engine.sources[name].tokenizer
+    pieces = [tokenizer.encode(piece) for piece in pieces]
+    source = None if source is None else tokenizer.encode(source)
+    cached = "cache" in case
+    found = engine.read(
+        name,
+        [ids.tolist() for ids in pieces],
+        source=None if source is None else source.tolist(),
+        cached=cached,
+    )
+    assert_same(found, in_numpy(model, pieces, source, cached))
+
+
+def test_a_cache_that_was_rewound_is_a_fresh_one(engine):
+    model, encode = engine.load("shakespeare"), engine.sources["shakespeare"].tokenizer.encode
+    rewind = [[encode("Another text").tolist(), 7], [encode("and a third one.").tolist(), 0]]
+    pieces = [encode("A horse!"), encode(" a horse!")]
+    found = engine.read("shakespeare", [ids.tolist() for ids in pieces], cached=True, rewind=rewind)
+    assert_same(found, in_numpy(model, pieces, cached=True))
+
+
+@pytest.mark.parametrize("name", ["shakespeare", "an odd decoder", "an odd encoder"])
+def test_the_lens_reads_a_stream_as_the_last_one_is_read(engine, name):
+    model = engine.load(name)
+    ids = np.array([2, 0, 3, 6, 4])
+    stack = model.decoder or model.encoder
+    with trace() as seen:
+        model(ids[None])
+    for stream in seen.arrays("stream")[:3]:
+        found = float32(engine.ask("lens", name, stream.ravel().tolist())).reshape(5, -1)
+        np.testing.assert_allclose(found, model.head(stack.norm(stream))[0], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [{}, {"temperature": 0}, {"temperature": 0.7}, {"top_k": 3}, {"top_p": 0.8}, {"min_p": 0.2}],
-    ids=str,
+    ("name", "source", "sublayers"),
+    [("an odd decoder", None, 4), ("an odd encoder", None, 4), ("an odd encoder–decoder", [1, 2], 3)],
 )
-def test_the_distribution_is_that_of_generate(call, strategy):
-    logits = np.random.default_rng(1).normal(size=65) * 3
-    found = call("transformer", "distribution", logits.tolist(), strategy)
-    np.testing.assert_allclose(found, distribution(logits[None], **strategy)[0], rtol=0, atol=1e-6)
+def test_in_steps_it_pauses_after_every_sublayer(engine, name, source, sublayers):
+    engine.load(name)
+    assert engine.ask("pauses", name, [3, 0, 5], source) == [sublayers, True]
+
+
+# --- writing ---
+
+
+@pytest.mark.parametrize("prompt", ["KING RICHARD III:\nA horse! ", "First "])
+def test_a_hundred_characters_are_the_same_with_a_cache_and_without(engine, prompt):
+    """Without one, the text is read in one go: each character has to be the likeliest after those before it."""
+    model, encode = engine.load("shakespeare"), engine.sources["shakespeare"].tokenizer.encode
+    ids = encode(prompt)
+    written = engine.ask("write", "shakespeare", ids.tolist(), 100, True)
+    assert written == generate(model, ids, 100, temperature=0)[0].tolist()
+    assert engine.ask("likeliest", "shakespeare", written)[len(ids) - 1 : -1] == written[len(ids) :]
+    assert engine.ask("write", "shakespeare", ids.tolist(), 8, False) == written[: len(ids) + 8]
+
+
+def test_past_the_context_the_window_slides(engine):
+    model, encode = engine.load("shakespeare"), engine.sources["shakespeare"].tokenizer.encode
+    ids = encode(PLAY[:126])
+    expected = generate(model, ids, 5, temperature=0, past_context="slide")[0]
+    assert engine.ask("write", "shakespeare", ids.tolist(), 5, True) == expected.tolist()
+
+
+# --- what it refuses ---
+
+ONE_OF = "is not one of 0 … 64"
+REFUSED = {
+    "an id above": ("shakespeare", [3, 65], {}, f"ids[1]=65 {ONE_OF}"),
+    "an id below": ("shakespeare", [-1], {}, f"ids[0]=-1 {ONE_OF}"),
+    "half an id": ("shakespeare", [0, 1, 2.5], {}, f"ids[2]=2.5 {ONE_OF}"),
+    "no id": ("shakespeare", [None], {}, f"ids[0]=null {ONE_OF}"),
+    "nothing": ("shakespeare", [], {}, "0 ids do not fit a context of 1 … 128"),
+    "too much": ("shakespeare", [0] * 129, {}, "129 ids do not fit a context of 1 … 128"),
+    "too much for an encoder": ("masked", [0] * 65, {}, "65 ids do not fit a context of 1 … 64"),
+    "nothing after what is cached": (
+        "an odd decoder",
+        [],
+        {"cache": {"length": 3}},
+        "0 ids after 3 in the cache do not fit a context of 1 … 9",
+    ),
+    "too much after what is cached": (
+        "an odd decoder",
+        [0] * 3,
+        {"cache": {"length": 7}},
+        "3 ids after 7 in the cache do not fit a context of 1 … 9",
+    ),
+    "no memory": ("dates", [1], {}, "memory is missing: it is what encode makes of a source"),
+    "a memory for one that has no use for it": (
+        "shakespeare",
+        [1],
+        {"memory": [0.0] * 128},
+        "family=decoder takes no memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_it_says_in_words_what_it_cannot_read(engine, case):
+    name, ids, inputs, words = REFUSED[case]
+    engine.load(name)
+    assert engine.ask("complaint", name, ids, inputs) == words
+
+
+def test_it_says_in_words_which_weights_are_missing(engine):
+    source = engine.sources["an odd decoder"]
+    weights = checkpoints.arrays_from(source.weights)
+    del weights["decoder.blocks.1.attention.W_k.weight"]
+    text = base64.b64encode(save(weights)).decode()
+    engine.ask("load", "incomplete", json.loads(source.config.to_json()), text)
+    assert engine.ask("complaint", "incomplete", [0], {}) == (
+        "the weights lack decoder.blocks.1.attention.W_k.weight"
+    )
+
+
+# --- weights ---
+
+
+def test_every_half_is_read_as_numpy_reads_it(engine):
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    singles = np.array([[1.5, -0.0, 3e38], [1e-45, np.inf, -2.0]], np.float32)
+    weights = save({"halves": halves, "singles": singles}, {"note": "no tensor"})
+    found = engine.ask("tensors", base64.b64encode(weights).decode())
+    assert {one["name"]: one["shape"] for one in found} == {"halves": [2**16], "singles": [2, 3]}
+    arrays = {one["name"]: float32(one["numbers"]).reshape(one["shape"]) for one in found}
+    np.testing.assert_array_equal(arrays["halves"], halves.astype(np.float32))
+    np.testing.assert_array_equal(np.signbit(arrays["halves"][: 2**15]), False)
+    np.testing.assert_array_equal(arrays["singles"], singles)
+    assert np.signbit(arrays["singles"][0, 1])
+
+
+def test_another_number_type_is_refused_in_words(engine):
+    weights = base64.b64encode(save({"a.weight": np.ones(2)})).decode()
+    with pytest.raises(Exception, match="a.weight is of dtype F64, must be F16 or F32"):
+        engine.ask("tensors", weights)
+
+
+# --- strategies ---
+
+LOGITS = (
+    np.round(np.random.default_rng(1).normal(size=(3, 65)) * 3 * 2) / 2
+)  # in halves, so that many are equal
+LOGITS[1] = 0
+LOGITS[2, 5:] = -30
+ALONE = [
+    {},
+    *({"temperature": t} for t in (0, 1e-310, 0.1, 0.7, 3)),
+    *({"top_k": k} for k in (1, 3, 20, 64, 65, 100)),
+    *({"top_p": p} for p in (1e-9, 0.3, 0.8, 0.999, 1)),
+    *({"min_p": p} for p in (0, 0.02, 0.2, 1)),
+]
+TOGETHER = [
+    dict(zip(("temperature", "top_k", "top_p", "min_p"), values, strict=True))
+    for values in itertools.product((0, 0.5, 2), (1, 6, 40), (0.4, 0.9, 1), (0, 0.1, 1))
+]
+
+
+def test_every_distribution_is_that_of_generate(call):
+    cases = [(row, strategy) for row in LOGITS for strategy in (*ALONE, *TOGETHER)]
+    found = call.each("transformer", "distribution", [[row.tolist(), strategy] for row, strategy in cases])
+    for (row, strategy), here in zip(cases, found, strict=True):
+        there = distribution(row[None], **strategy)[0]
+        np.testing.assert_allclose(here, there, rtol=0, atol=1e-6, err_msg=str(strategy))
+        np.testing.assert_array_equal(np.array(here) == 0, there == 0, err_msg=str(strategy))
+
+
+ROWS = np.array(
+    [[0.25, 0.25, 0.25, 0.25], [0, 0.5, 0, 0.5], [0, 0, 1, 0], [0.1, 0.2, 0.3, 0.4], [0.7, 0.3, 0, 0]]
+)
+
+
+def test_an_id_is_drawn_as_generate_draws_it(call):
+    uniforms = [0, 2.0**-1074, 0.1, 0.25, 0.3, 0.5, 0.6, 0.7, 0.75, 1 - 2.0**-53]
+    uniforms += np.random.default_rng(2).random(20).tolist()
+    cases = [(row, uniform) for row in (*ROWS, *(ROWS * 0.999)) for uniform in uniforms]
+    found = call.each("transformer", "draw", [[row.tolist(), uniform] for row, uniform in cases])
+    expected = draw(np.array([row for row, _ in cases]), np.array([uniform for _, uniform in cases]))
+    assert found == expected.tolist()
+    assert call("transformer", "draw", [0.7, 0.3, 0], 1) == 1  # 1 is no number in [0, 1), and yet draws an id

@@ -43,8 +43,8 @@ function fromHalf(bits) {
 }
 
 const READERS = {
-  F16: (view, length) => Float32Array.from({ length }, (_, i) => fromHalf(view.getUint16(2 * i, true))),
-  F32: (view, length) => Float32Array.from({ length }, (_, i) => view.getFloat32(4 * i, true)),
+  F16: (view, length) => new Float32Array(length).map((_, i) => fromHalf(view.getUint16(2 * i, true))),
+  F32: (view, length) => new Float32Array(length).map((_, i) => view.getFloat32(4 * i, true)),
 };
 
 // The arrays of a safetensors file (a DataView): { name: { shape, data } }.
@@ -65,21 +65,34 @@ export function readTensors(file) {
 
 // --- layers -----------------------------------------------------------------------------------------------------------
 
-// x (T, n) times W (n, m), four rows of W at a time: what is read again and again lies in the processor's cache.
+// x (T, n) times W (n, m), two rows of x and four of W at a time: what was read from memory once is used again.
 function linear(x, { shape: [n, m], data: W }) {
   const y = new Float32Array((x.length / n) * m);
-  const row = new Float64Array(m);
-  for (let from = 0, to = 0; from < x.length; from += n, to += m) {
-    row.fill(0);
+  const sums = new Float64Array(2 * m);
+  for (let one = 0, to = 0; one < x.length; one += 2 * n, to += 2 * m) {
+    const two = one + n;
+    const alone = two === x.length;
+    sums.fill(0);
     let i = 0;
     for (; i + 3 < n; i += 4) {
-      const [a, b, c, d] = [x[from + i], x[from + i + 1], x[from + i + 2], x[from + i + 3]];
+      const [a, b, c, d] = [x[one + i], x[one + i + 1], x[one + i + 2], x[one + i + 3]];
+      const [e, f, g, h] = [x[two + i], x[two + i + 1], x[two + i + 2], x[two + i + 3]];
       for (let j = 0, at = i * m; j < m; j++, at++) {
-        row[j] += a * W[at] + b * W[at + m] + c * W[at + 2 * m] + d * W[at + 3 * m];
+        const p = W[at];
+        const q = W[at + m];
+        const r = W[at + 2 * m];
+        const s = W[at + 3 * m];
+        sums[j] += a * p + b * q + c * r + d * s;
+        if (!alone) sums[m + j] += e * p + f * q + g * r + h * s;
       }
     }
-    for (; i < n; i++) for (let j = 0; j < m; j++) row[j] += x[from + i] * W[i * m + j];
-    y.set(row, to);
+    for (; i < n; i++) {
+      for (let j = 0, at = i * m; j < m; j++, at++) {
+        sums[j] += x[one + i] * W[at];
+        if (!alone) sums[m + j] += x[two + i] * W[at];
+      }
+    }
+    y.set(alone ? sums.subarray(0, m) : sums, to);
   }
   return y;
 }
@@ -197,7 +210,10 @@ export class Transformer {
 
   // The same as a generator, which pauses after every sublayer.
   *steps(ids, { cache, memory, see } = {}) {
-    const isEncoder = this.config.family === "encoder";
+    const { family } = this.config;
+    const isEncoder = family === "encoder";
+    if (memory && family !== "encoder-decoder") throw new Error(`family=${family} takes no memory`);
+    if (!memory && family === "encoder-decoder") throw new Error("memory is missing: it is what encode makes of a source");
     const x = yield* isEncoder ? this.#encode(ids, see) : this.#stack("decoder", ids, { cache, memory, see });
     const logits = linear(x, this.#tensor("unembedding.weight"));
     const part = `${isEncoder ? "encoder" : "decoder"}: out`;
@@ -245,7 +261,10 @@ export class Transformer {
     const { context_length: context, n_layers, n_decoder_layers, d_model: D, embedding_norm } = this.config;
     const from = cache?.length ?? 0;
     const total = from + ids.length;
-    if (ids.length === 0 || total > context) throw new Error(`${total} ids do not fit a context of 1 … ${context}`);
+    if (ids.length === 0 || total > context) {
+      const after = from ? ` after ${from} in the cache` : "";
+      throw new Error(`${ids.length} ids${after} do not fit a context of 1 … ${context}`);
+    }
     const shape = [ids.length, D];
     let place = { part: `${stack}: in`, sublayer: "" };
     const show = see && ((name, array, ...sizes) => see({ ...place, name, array, shape: sizes }));
@@ -309,11 +328,8 @@ export class Transformer {
     const [T, S] = [q, k].map((array) => array.length / (H * K));
     const scores = scored(q, k, { ...this.heads, causal });
     const weights = softmaxed(scores, S);
-    if (show) {
-      const heads = { q, k, v };
-      for (const [called, rows] of Object.entries(heads)) {
-        show(called, headsFirst(rows, this.heads), H, rows.length / (H * K), K);
-      }
+    for (const [called, rows] of show ? Object.entries({ q, k, v }) : []) {
+      show(called, headsFirst(rows, this.heads), H, rows.length / (H * K), K);
     }
     show?.("scores", scores, H, T, S);
     show?.("weights", weights, H, T, S);
