@@ -126,7 +126,7 @@ def float32(numbers):
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """name -> a Source: a model of the book, or one of DRAWN, all of its weights drawn and then saved as a run's are."""
+    """name -> a Source: a model of the book, or one of DRAWN, whose weights are drawn and saved as a run's are."""
     found = {name: source_of(name) for name in ("shakespeare", "masked", "dates")}
     generator = np.random.default_rng(1)
     for name, more in DRAWN.items():
@@ -362,7 +362,7 @@ def test_every_half_is_read_as_numpy_reads_it(engine):
 
 def test_another_number_type_is_refused_in_words(engine):
     weights = base64.b64encode(save({"a.weight": np.ones(2)})).decode()
-    with pytest.raises(Exception, match="a.weight is of dtype F64, must be F16 or F32"):
+    with pytest.raises(Exception, match=r"a\.weight is of dtype F64, must be F16 or F32"):
         engine.ask("tensors", weights)
 
 
@@ -393,6 +393,11 @@ def test_every_distribution_is_that_of_generate(call):
         there = distribution(row[None], **strategy)[0]
         np.testing.assert_allclose(here, there, rtol=0, atol=1e-6, err_msg=str(strategy))
         np.testing.assert_array_equal(np.array(here) == 0, there == 0, err_msg=str(strategy))
+
+
+def test_softmax_holds_for_large_numbers(call):
+    found = call("transformer", "softmax", [1000, 1000, 0, -1e9])
+    np.testing.assert_allclose(found, [0.5, 0.5, 0, 0], rtol=0, atol=1e-12)
 
 
 ROWS = np.array(

@@ -97,7 +97,7 @@ export class Reading {
   async read(ids, progress) {
     const turn = ++this.turn;
     const differs = this.ids.findIndex((id, t) => id !== ids[t]);
-    this.#forget(differs < 0 ? Math.min(this.ids.length, ids.length) : differs);
+    this.#forget(differs < 0 ? this.ids.length : differs);
     let began = performance.now();
     while (this.ids.length < ids.length) {
       this.#next(ids[this.ids.length]);
@@ -118,7 +118,7 @@ export class Reading {
   #next(id) {
     const seen = [];
     this.transformer.forward([id], { cache: this.cache, see: (one) => seen.push(one) });
-    this.ids.push(id);
     this.positions.push(this.look(seen, this.transformer));
+    this.ids.push(id);
   }
 }

@@ -46,9 +46,15 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
     """Why transformer.js cannot run a configuration, in words; None if it can."""
     for name, value in MUST_BE.items():
         if fields[name] != value:
-            return f"{name}={json.dumps(fields[name])} is not {json.dumps(value)}"
+            return f"{name}={_in_json(fields[name])} is not {_in_json(value)}"
     kv_heads, heads = fields["n_kv_heads"], fields["n_heads"]
     return None if kv_heads == heads else f"n_kv_heads={kv_heads} is not n_heads={heads}"
+
+
+def _in_json(value: Any) -> str:
+    """As JavaScript writes it: to it, 4.0 is 4."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if is_whole else value)
 
 
 class Source(NamedTuple):
@@ -86,7 +92,7 @@ def source_of(name: str) -> Source:
         if checkpoint.tokenizer is None:
             raise ValueError(f"model={name!r} was saved without a tokenizer, so its text cannot be shown")
         tokenizer = tokenizer_from_json(checkpoint.tokenizer)
-        weights = save(checkpoint.best)
+        weights = save({name: array.astype(np.float32) for name, array in checkpoint.best.items()})
     if why := refusal(json.loads(config.to_json())):
         raise ValueError(f"model={name!r} cannot run in a page: {why}")
     if not isinstance(tokenizer, CharTokenizer):
@@ -96,11 +102,11 @@ def source_of(name: str) -> Source:
 
 def packed(array: np.ndarray) -> dict[str, Any]:
     """An array in a byte a number, for a drawing: text that `unpacked` of model.js takes back."""
-    largest = float(np.abs(array).max()) or 1.0
+    largest = float(f"{np.abs(array).max():.4g}") or 1.0
     numbers = np.round(array / largest * 127).astype(np.int8)
     return {
         "shape": list(array.shape),
-        "largest": float(f"{largest:.4g}"),
+        "largest": largest,
         "numbers": base64.b64encode(numbers.tobytes()).decode(),
     }
 
@@ -152,7 +158,8 @@ class ModelView(View):
 
     @default("text")
     def _default_text(self) -> str:
-        return "".join(c for c in LINE if c in self._source.tokenizer.characters)
+        known = self._source.tokenizer.characters
+        return "".join(c for c in LINE if c in known) or known[0]
 
     @validate("text")
     def _validate_text(self, proposal: dict) -> str:

@@ -1,0 +1,458 @@
+"""What every view of a running model has: which models it takes, how it gets its weights, and how it reads a text."""
+
+import base64
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load as arrays_from
+from traitlets import TraitError
+
+from glassformer import checkpoints, nn, shipped, tasks, text, train
+from glassformer.config import CHOICES, ModelConfig
+from glassformer.widgets.model import LINE, MAX_LENGTH, MUST_BE, ModelView, packed, refusal, source_of
+from glassformer.widgets.modules import needed, read
+
+
+class Probe(ModelView, module="model"):
+    """A view that shows nothing."""
+
+
+# --- which configurations run in a page ---
+
+SHIPPED = {name: json.loads(source_of(name).config.to_json()) for name in shipped.NAMES}
+# What the engine takes as it comes. A new field of ModelConfig belongs here, to MUST_BE, or to what plays no part.
+FREE = {
+    "vocab_size": 3,
+    "context_length": 5,
+    "d_model": 6,
+    "n_layers": 7,
+    "n_heads": 4,
+    "family": "encoder",
+    "n_decoder_layers": None,
+    "n_kv_heads": 4,
+    "d_head": 10,
+    "d_ff": 11,
+    "rope_base": 12.5,
+    "norm_eps": 1e-6,
+    "attention_scale": 0.125,
+    "qk_norm": False,
+    "embedding_norm": False,
+}
+NO_PART = {"t5_n_buckets": 16, "t5_max_distance": 64, "dropout": 0.5}
+OTHERS = {
+    **{
+        name: [value for value in CHOICES[name] if value != MUST_BE[name]]
+        for name in CHOICES
+        if name in MUST_BE
+    },
+    **{name: [True] for name in ("feedforward_bias", "head_bias", "head_transform", "pooler")},
+    "rope_interpolation": [4.0, 2.5],
+    "embedding_scale": [8, 11.313708498984761],
+    "head_scale": [0.5],
+    "n_segments": [2],
+    "n_kv_heads": [1, 2],
+}
+
+
+def test_every_field_of_a_configuration_is_judged():
+    assert {field.name for field in fields(ModelConfig)} == {*MUST_BE, *FREE, *NO_PART}
+    assert {*OTHERS} == {*MUST_BE, "n_kv_heads"}
+
+
+def test_python_and_javascript_refuse_the_same_in_the_same_words(call):
+    base = SHIPPED["shakespeare"]
+    taken = [*SHIPPED.values(), *(base | {name: value} for name, value in (FREE | NO_PART).items())]
+    refused = {(name, value): base | {name: value} for name in OTHERS for value in OTHERS[name]}
+    found = call.each("transformer", "refusal", [[config] for config in (*taken, *refused.values())])
+    assert found[: len(taken)] == [refusal(config) for config in taken] == [None] * len(taken)
+    words = [refusal(config) for config in refused.values()]
+    assert found[len(taken) :] == words
+    for (name, _), said in zip(refused, words, strict=True):
+        assert said.startswith(f"{name}=")
+    assert refusal(base | {"rope_interpolation": 4.0}) == "rope_interpolation=4 is not 1"
+    assert refusal(base | {"pooler": True}) == "pooler=true is not false"
+    assert refusal(base | {"n_kv_heads": 2}) == "n_kv_heads=2 is not n_heads=4"
+
+
+# --- runs of one's own ---
+
+CHARACTERS = "\n abehiknorst"
+RUN = {
+    "context_length": 8,
+    "d_model": 12,
+    "n_layers": 1,
+    "n_heads": 2,
+    "positions": "rope",
+    "norm": "rmsnorm",
+    "attention_bias": "none",
+    "feedforward": "swiglu",
+    "feedforward_bias": False,
+    "head": "untied",
+}
+
+
+def trained(folder, *, tokenizer, dtype=torch.float32, **changes):
+    """A run of two steps, kept in a folder."""
+    config = ModelConfig(**{"vocab_size": len(CHARACTERS)} | RUN | changes)
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Transformer(config, generator=generator, dtype=dtype)
+    ids = np.arange(200) % len(CHARACTERS)
+    settings = train.TrainingConfig(steps=2, batch_size=2, evaluate_every=0, device="cpu", ema=0.5)
+    task = tasks.NextToken(ids, 8, 2, 0)
+    train.Trainer(model, task, settings, folder, tokenizer=tokenizer, progress=False).run()
+    return str(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_run_of_ones_own_is_taken(tmp_path, dtype):
+    folder = trained(tmp_path / "run", tokenizer=text.CharTokenizer(CHARACTERS), dtype=dtype)
+    view = Probe(folder)
+    assert view.model == folder
+    assert view._characters == CHARACTERS
+    assert view.text == "".join(c for c in LINE if c in CHARACTERS)
+    assert view._config == json.loads(checkpoints.load(folder).model_config.to_json())
+    weights = arrays_from(view._source.weights)
+    assert view._digest == checkpoints.checksum_of(view._source.weights)
+    best = checkpoints.load(folder).best
+    assert best.keys() == weights.keys()
+    for name, array in weights.items():
+        assert array.dtype == np.float32  # which the page can read
+        np.testing.assert_array_equal(array, best[name].astype(np.float32))
+    ids = np.arange(5)[None]
+    expected = checkpoints.load_model(folder)(ids)
+    np.testing.assert_allclose(view._source.model(ids), expected, rtol=0, atol=1e-5)
+
+
+def test_a_run_whose_text_is_another_begins_with_what_it_knows(tmp_path):
+    view = Probe(trained(tmp_path, tokenizer=text.CharTokenizer("αβγδεζηθικλμν"[: len(CHARACTERS)])))
+    assert view.text == "α"
+
+
+REFUSED = {
+    "no such model": (
+        {},
+        "nowhere",
+        "model='nowhere' is neither a folder nor one of shakespeare, masked, dates",
+    ),
+    "no tokenizer": ({"tokenizer": None}, None, "was saved without a tokenizer, so its text cannot be shown"),
+    "byte pairs": (
+        {"tokenizer": "byte pairs", "vocab_size": 260},
+        None,
+        "reads BytePairTokenizer tokens; a view shows characters",
+    ),
+    "positions": ({"positions": "learned"}, None, 'cannot run in a page: positions="learned" is not "rope"'),
+    "a head": ({"head": "tied"}, None, 'cannot run in a page: head="tied" is not "untied"'),
+    "shared keys": ({"n_kv_heads": 1}, None, "cannot run in a page: n_kv_heads=1 is not n_heads=2"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_run_is_refused_in_words(tmp_path, case):
+    settings, name, words = REFUSED[case]
+    settings = {"tokenizer": text.CharTokenizer(CHARACTERS)} | settings
+    if settings["tokenizer"] == "byte pairs":
+        settings["tokenizer"] = text.BytePairTokenizer.from_text(text.corpus()[:2000], 260)
+    name = name or trained(tmp_path, **settings)
+    with pytest.raises(TraitError) as refused:
+        Probe(name)
+    assert f"model={name!r}" in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_an_empty_folder_is_refused_in_words(tmp_path):
+    with pytest.raises(TraitError, match="is no checkpoint, and has none"):
+        Probe(str(tmp_path))
+
+
+def test_a_view_may_take_some_families_alone():
+    class Decoders(ModelView, module="model"):
+        _families = ("decoder",)
+
+    assert Decoders().model == "shakespeare"
+    with pytest.raises(TraitError, match="model='masked' is of the family encoder, must be decoder"):
+        Decoders("masked")
+
+
+# --- traits, and the message that no trait is ---
+
+
+def test_the_model_stays_and_the_text_is_checked():
+    view = Probe("dates")
+    assert set(view.text) <= set(view._characters)
+    with pytest.raises(TraitError, match="read-only"):
+        view.model = "shakespeare"
+    view.text = "1" * MAX_LENGTH
+    for wrong, words in {
+        "": "text has 0 characters, must have 1 to 1000",
+        "1" * (MAX_LENGTH + 1): "text has 1001 characters, must have 1 to 1000",
+        "12 €": r"text\[3\]='€' is not one of the 50 characters",
+    }.items():
+        with pytest.raises(TraitError, match=words):
+            view.text = wrong
+    with pytest.raises(TraitError, match="is not one of the 50 characters"):
+        Probe("dates", text="A horse!")
+
+
+def test_a_kernel_answers_whoever_asks_for_the_weights(monkeypatch):
+    view, sent = Probe(), []
+    monkeypatch.setattr(view, "send", lambda content, buffers: sent.append((content, buffers)))
+    view._handle_custom_msg({"ask": "something else"}, [])
+    assert sent == []
+    view._handle_custom_msg({"ask": "weights"}, [])
+    assert sent == [
+        ({"answer": "weights"}, [(shipped.PLACE / "shakespeare" / checkpoints.MODEL).read_bytes()])
+    ]
+
+
+ARRAYS = {
+    "numbers": np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32),
+    "tiny ones": np.array([[1.23456e-9, -4e-9]]),
+    "nearly the next": np.array([0.999951, -0.5, 0.12345]),
+    "zeros": np.zeros((2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_what_is_packed_is_unpacked_within_half_a_step(call, name):
+    array = ARRAYS[name]
+    given = packed(array)
+    assert json.loads(json.dumps(given)) == given
+    found = call("model", "unpacked", given)
+    assert found["shape"] == list(array.shape)
+    numbers = np.reshape(found["data"], array.shape)
+    half = given["largest"] / 127 / 2
+    np.testing.assert_allclose(numbers, array, rtol=1e-6, atol=half * (1 + 1e-6))
+    assert np.abs(array).max() == 0 or given["largest"] == pytest.approx(np.abs(array).max(), rel=1e-3)
+
+
+# --- model.js, with somebody else behind the view ---
+
+PAGE = """async ([modules, loader]) => {
+  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
+  window.js = await link(modules);
+  // A view's model, and behind it someone who answers as he is told to.
+  window.viewOf = (digest, config, answer) => {
+    const listeners = new Set();
+    return {
+      asked: [],
+      listeners,
+      get: (name) => ({ _digest: digest, _config: config })[name],
+      on: (event, act) => event === "msg:custom" && listeners.add(act),
+      off: (event, act) => event === "msg:custom" && listeners.delete(act),
+      tell: (...what) => [...listeners].forEach((act) => act(...what)),
+      send(message) {
+        this.asked.push(message);
+        answer?.(this);
+      },
+    };
+  };
+  const fileOf = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+  window.file = (text) => (view) => view.tell({ answer: "weights" }, [fileOf(text)]);
+  window.settled = (promise) => promise.then(
+    (model) => [model.constructor.name, model.forward([0]).length],
+    (error) => ["Error", error.message]);
+}"""
+
+
+@pytest.fixture(scope="module")
+def linked(browser):
+    page = browser.new_page()
+    modules = [{"name": name, "source": read(name)} for name in needed("model")]
+    page.evaluate(PAGE, [modules, read("loader")])
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """[its configuration, its weights in base64], of a model that is soon sent."""
+    found = source_of(trained(tmp_path_factory.mktemp("run"), tokenizer=text.CharTokenizer(CHARACTERS)))
+    return [json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()]
+
+
+def test_two_views_load_their_model_once(linked, run):
+    results, asked = linked.evaluate(
+        """async ([config, text]) => {
+          const late = [];
+          const views = ["one", "one", "another"].map((digest) => viewOf(digest, config, (view) => late.push(view)));
+          const loading = views.map((view) => js.loadModel(view));
+          const same = loading[0] === loading[1];
+          late.forEach((view) => view.tell({ answer: "something else" }, []));
+          late.forEach(file(text));
+          const results = await Promise.all(loading.map(settled));
+          const again = await settled(js.loadModel(views[1]));
+          const left = views.map(({ listeners }) => listeners.size);
+          return [[same, ...results, again, left], views.map(({ asked }) => asked)];
+        }""",
+        run,
+    )
+    loaded = ["Transformer", len(CHARACTERS)]
+    assert results == [True, loaded, loaded, loaded, loaded, [0, 0, 0]]
+    assert asked == [[{"ask": "weights"}], [], [{"ask": "weights"}]]
+
+
+def test_a_failure_is_told_in_words_and_may_be_tried_again(linked, run):
+    found = linked.evaluate(
+        """async ([config, text]) => {
+          const told = [];
+          const ask = async (config, answer) => told.push(await settled(js.loadModel(viewOf("some", config, answer))));
+          await ask(config, (view) => view.tell({ answer: "weights", problem: "there is no such model" }, []));
+          await ask({ ...config, positions: "t5" }, file(text));
+          await ask(config, () => { throw new Error("nobody is there"); });
+          const cut = (view) => view.tell({ answer: "weights" }, [new DataView(new ArrayBuffer(4))]);
+          await ask(config, cut);
+          told.push(told.pop()[0]);
+          await ask(config, file(text));
+          return told;
+        }""",
+        run,
+    )
+    assert found == [
+        ["Error", "there is no such model"],
+        ["Error", 'this model cannot be run here: positions="t5" is not "rope"'],
+        ["Error", "nobody is there"],
+        "Error",
+        ["Transformer", len(CHARACTERS)],
+    ]
+
+
+def test_when_nobody_answers_it_says_so_and_does_not_wait_any_longer(linked, run):
+    result, patience, left, again = linked.evaluate(
+        """async ([config, text]) => {
+          const real = window.setTimeout;
+          let [patience, late] = [];
+          window.setTimeout = (act, after) => ([late, patience] = [act, after]);
+          const view = viewOf("silent", config);
+          const loading = js.loadModel(view);
+          window.setTimeout = real;
+          late();
+          const result = await settled(loading);
+          const left = view.listeners.size;
+          return [result, patience, left, await settled(js.loadModel(viewOf("silent", config, file(text))))];
+        }""",
+        run,
+    )
+    assert result == ["Error", "no kernel answers: run the cell again, and the model comes"]
+    assert 5_000 <= patience <= 60_000
+    assert left == 0
+    assert again[0] == "Transformer"
+
+
+def test_characters_that_a_model_does_not_know(linked):
+    found = linked.evaluate(
+        """() => {
+          const { known, ids, unknown } = js.alphabet("ab α😀");
+          return [known.length, ids("a😀 b"), unknown("aβ😀βx😎"), unknown("ab"),
+                  [..." \\na"].map(js.visible), [..." \\na"].map(js.named)];
+        }"""
+    )
+    assert found[:4] == [5, [0, 4, 2, 1], ["β", "x", "😎"], []]
+    assert found[4:] == [["␣", "⏎", "a"], ["a blank", "a new line", "“a”"]]
+
+
+# A reading of a model that keeps a diary: what it reads and after how many, each in four of the clock's milliseconds.
+READING = """() => {
+  const diary = [];
+  let now = 0;
+  performance.now = () => now;
+  const transformer = {
+    newCache: () => ({ length: 0 }),
+    forward([id], { cache, see }) {
+      now += 4;
+      if (id === 13) throw new Error("unlucky");
+      diary.push(`${id} after ${cache.length}`);
+      cache.length++;
+      see({ name: "id", array: id });
+    },
+  };
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => diary.push("something else");
+  const look = ([{ array }], model) => {
+    if (array === 12) throw new Error("not nice to look at");
+    return model === transformer && 10 * array;
+  };
+  const reading = new js.Reading(transformer, look);
+  window.reading = reading;
+  window.diary = () => diary.splice(0);
+  // Whoever is told of progress posts a message, which the page gets as soon as it is free.
+  window.progress = () => {
+    diary.push(`told of ${reading.positions.length}`);
+    channel.port2.postMessage(0);
+  };
+}"""
+
+
+@pytest.fixture
+def reading(linked):
+    """reading(*texts): texts are read, each when the one before is; for each, what is known then and the diary."""
+    linked.evaluate(READING)
+
+    def reading(*texts):
+        return linked.evaluate(
+            """async (texts) => {
+              const found = [];
+              for (const ids of texts) {
+                const result = await window.reading.read(ids, progress).catch(({ message }) => message);
+                found.push([result, [...window.reading.positions], diary()]);
+              }
+              return found;
+            }""",
+            list(texts),
+        )
+
+    yield reading
+    linked.evaluate("delete performance.now")
+
+
+def lines(text):
+    return [line.strip() for line in text.split(",") if line.strip()]
+
+
+def test_while_it_reads_the_page_is_free_after_every_slice(reading):
+    [(done, positions, diary)] = reading([1, 2, 3, 4, 5])
+    assert (done, positions) == (True, [10, 20, 30, 40, 50])
+    assert diary == lines(
+        "1 after 0, 2 after 1, told of 2, something else,"
+        "3 after 2, 4 after 3, told of 4, something else, 5 after 4"
+    )
+
+
+def test_it_reads_on_from_where_a_text_differs(reading):
+    found = reading([1, 2, 3], [1, 2, 3, 4], [1, 2, 5, 4], [1, 2], [1, 2], [3], [], [1])
+    results, positions, diaries = zip(*found, strict=True)
+    assert set(results) == {True}
+    assert list(positions) == [
+        [10, 20, 30],
+        [10, 20, 30, 40],
+        [10, 20, 50, 40],
+        [10, 20],
+        [10, 20],
+        [30],
+        [],
+        [10],
+    ]
+    read = [[line for line in diary if "after" in line] for diary in diaries[1:]]
+    assert read == [["4 after 3"], ["5 after 2", "4 after 3"], [], [], ["3 after 0"], [], ["1 after 0"]]
+
+
+def test_a_newer_text_is_read_instead(linked, reading):
+    older, newer, positions, diary = linked.evaluate(
+        """async () => {
+          const older = reading.read([1, 2, 3, 4, 5, 6, 7], progress);
+          const newer = reading.read([1, 9], progress);
+          return [await older, await newer, reading.positions, diary()];
+        }"""
+    )
+    assert (older, newer, positions) == (False, True, [10, 90])
+    # What is told of the newer one is told when it has had its slice.
+    assert [line for line in diary if "after" in line] == lines("1 after 0, 2 after 1, 9 after 1")
+
+
+def test_what_cannot_be_read_leaves_what_was_read(reading):
+    found = reading([1, 2, 13, 4], [1, 2, 3], [1, 12, 3], [1, 5])
+    assert [result for result, _, _ in found] == ["unlucky", True, "not nice to look at", True]
+    assert [positions for _, positions, _ in found] == [[10, 20], [10, 20, 30], [10], [10, 50]]
+    assert [line for line in found[3][2] if "after" in line] == ["5 after 1"]
