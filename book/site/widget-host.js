@@ -27,7 +27,11 @@
   const here = document.currentScript.src;
   const weights = new Map(); // name of a model -> promise of a DataView of its file
   function weightsOf(name) {
-    if (!weights.has(name)) weights.set(name, fromScript(name));
+    if (!weights.has(name)) {
+      const coming = fromScript(name);
+      coming.catch(() => weights.delete(name)); // may be tried again
+      weights.set(name, coming);
+    }
     return weights.get(name);
   }
 

@@ -18,12 +18,25 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def doors(site):
+def serve():
+    """serve(folder): the two addresses of a folder."""
+    servers = []
+
+    def serve(folder):
+        handler = functools.partial(Quiet, directory=folder)
+        servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
+        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
+        return {"http": f"http://127.0.0.1:{servers[-1].server_port}/", "file": folder.as_uri() + "/"}
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def doors(site, serve):
     """The site's two addresses."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield {"http": f"http://127.0.0.1:{server.server_port}/", "file": site.as_uri() + "/"}
-    server.shutdown()
+    return serve(site)
 
 
 @dataclass

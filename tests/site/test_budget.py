@@ -8,7 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from glassformer import shipped
+from tools.notebooks import ROOT
+from tools.pages.weights import script
+
 LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
+CHAPTERS = [f"notebooks/{path.stem}.html" for path in sorted((ROOT / "book" / "chapters").glob("[0-9]*.md"))]
 
 # Keeps count from the page's first moment: of how far things moved, of tasks that take long, of the first view's time.
 WATCH = """
@@ -56,7 +61,10 @@ def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
     assert max(seen["tasks"]) <= 3000
 
 
-@pytest.mark.parametrize(("path", "kilobytes", "requests"), [(LANDING, 200, 26), (CHAPTER, 600, 32)])
+@pytest.mark.parametrize(
+    ("path", "kilobytes", "requests"),
+    [(LANDING, 250, 26), (CHAPTER, 600, 32), *((path, 700, 32) for path in CHAPTERS if path != CHAPTER)],
+)
 def test_a_first_visit_is_light(visit, site, path, kilobytes, requests):
     arrived = visit(path)
     asked = {url for url in arrived.requests if url.startswith(arrived.home)}
@@ -65,6 +73,12 @@ def test_a_first_visit_is_light(visit, site, path, kilobytes, requests):
     print(f"{path}: {sum(sizes.values()):.0f} kB in {len(asked)} requests")
     assert sum(sizes.values()) <= kilobytes, sorted(sizes.items(), key=lambda size: -size[1])[:8]
     assert len(asked) <= requests, sorted(sizes)
+    assert not [url for url in asked if "/models/" in url]  # no weights before a reader wants them
+
+
+@pytest.mark.parametrize("name", shipped.NAMES)
+def test_the_weights_lie_beside_the_pages(site, name):
+    assert (site / "_static" / "models" / f"{name}.js").read_text("ascii") == script(name)
 
 
 def test_views_are_drawn_when_they_come_near_and_not_before(watched):

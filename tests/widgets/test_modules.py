@@ -1,5 +1,6 @@
 """What a notebook stores of the views' code, and how it is put together: each module once, whoever runs it."""
 
+import json
 import re
 
 import ipywidgets
@@ -7,7 +8,7 @@ import pytest
 
 from glassformer import widgets
 from glassformer.widgets.modules import HERE, Module, needed, read, stylesheet
-from tools.notebooks import ROOT
+from tools.notebooks import ROOT, WIDGET_STATE, pairs
 
 ONE_QUESTION = [
     {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}
@@ -153,6 +154,27 @@ def test_a_view_refers_to_its_modules(name):
     for module in modules:
         assert module["source"] == read(module["name"])
         assert module["style"] == stylesheet(module["name"])
+
+
+TRAIT_AT_MOST = 60_000  # characters of JSON
+
+
+@pytest.mark.parametrize("name", widgets.__all__)
+def test_no_trait_is_heavy(name):
+    """Above all, none holds the weights of a model: a view asks for them, and no notebook grows by them."""
+    view = make(name)
+    for part in (view, *view._modules):
+        for trait, value in part.get_state().items():
+            assert len(json.dumps(value)) <= TRAIT_AT_MOST, f"{type(part).__name__}.{trait}"
+
+
+@pytest.mark.parametrize("path", [path for _, path in pairs() if path.exists()], ids=lambda path: path.stem)
+def test_no_notebook_stores_anything_heavy(path):
+    stored = json.loads(path.read_text("utf-8"))["metadata"].get("widgets", {})
+    for model in stored.get(WIDGET_STATE, {}).get("state", {}).values():
+        assert "buffers" not in model
+        for trait, value in model["state"].items():
+            assert trait == "questions" or len(json.dumps(value)) <= TRAIT_AT_MOST, trait
 
 
 def test_two_views_share_their_modules():
