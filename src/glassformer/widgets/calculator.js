@@ -277,7 +277,11 @@ function render({ model, el }) {
       write(sums[t], number(total));
       sums[t].classList.toggle("gf-short", total < 0.995);
     });
-    view.describe(() => `One head of attention over ${WORDS.join(" ")}: queries, keys and values; scores, weights and outputs.`);
+    view.describe(
+      () =>
+        `One head of attention over ${WORDS.join(" ")}: queries, keys and values; scores, weights and outputs, each the ` +
+        `sum that the line below says of the chosen one. ${sentence(state, made)}`,
+    );
     view.says(sentence(state, made));
     const named = (table) => table.map((each, t) => [WORDS[t], ...each.map((x) => number(x, 4))]);
     view.tables(() => [
