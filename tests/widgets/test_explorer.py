@@ -163,6 +163,7 @@ def test_pointing_asks(mount):
         ({"head": -1}, r"head=-1 is not one of 0 … 3"),
         ({"query": -1}, "query"),
         ({"text": "é"}, "é"),
+        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
     ],
 )
 def test_bad_traits_raise(traits, message):

@@ -11,7 +11,7 @@ const LONGEST = 3; // keys that the sentence names
 // --- maths ----------------------------------------------------------------------------------------------------------
 
 // Of one position: for every block its query and key (H·K, head after head) and its weights (H, S).
-export function look(seen, logits, transformer) {
+export function look(seen, transformer) {
   const { H, K } = transformer.heads;
   const blocks = [];
   for (const { part, sublayer, name, array, shape } of seen) {
@@ -195,7 +195,12 @@ function render({ model, el }) {
   });
   const glance = h(
     "div",
-    { class: "gf-glance", role: "group", "aria-label": "All heads; arrow keys choose one" },
+    {
+      class: "gf-glance",
+      role: "group",
+      "aria-label": "All heads; arrow keys choose one",
+      style: `grid-template-columns: auto repeat(${H}, minmax(0, 1fr))`,
+    },
     h("span"),
     range(H).map((head) => h("span", { class: "gf-head" }, `head ${head}`)),
     range(L).map((block) => [

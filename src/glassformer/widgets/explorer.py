@@ -9,7 +9,7 @@ from traitlets import Bool, Int, TraitError, default, validate
 from glassformer.scratch.attention import scaled_dot_product_attention
 from glassformer.trace import trace
 
-from .model import ModelView, packed
+from .model import LINE, ModelView, packed
 
 
 class AttentionExplorer(
@@ -32,30 +32,42 @@ class AttentionExplorer(
         TraitError: there is no such block or head, or `query` is below 0.
     """
 
-    block = Int(2).tag(sync=True)
-    head = Int(2).tag(sync=True)
-    query = Int(36, min=0).tag(sync=True)
+    block = Int().tag(sync=True)
+    head = Int().tag(sync=True)
+    query = Int(min=0).tag(sync=True)
     masked = Bool(True).tag(sync=True)
+
+    _families = ("decoder",)
 
     def weights(self) -> Float[np.ndarray, "L H T T"]:
         """What the view draws, computed with `glassformer.scratch`: of every block and head, who looks where."""
+        return self._weights(self.masked)
+
+    def _weights(self, masked: bool) -> Float[np.ndarray, "L H T T"]:
         source, model = self._source, self._source.model
         ids = source.tokenizer.encode(self.text[: source.config.context_length])
         with trace() as seen:
             model(ids[None])
-        if self.masked:
+        if masked:
             return np.concatenate(seen.arrays("weights", "attention"))
-        scale = source.config.attention_scale
         q, k, v = (np.concatenate(seen.arrays(name, "attention")) for name in "qkv")
-        return scaled_dot_product_attention(q, k, v, scale=scale)[1]
+        return scaled_dot_product_attention(q, k, v, scale=source.config.attention_scale)[1]
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:
-        was, self.masked = self.masked, True
-        try:
-            return {"text": self.text, "weights": packed(self.weights())}
-        finally:
-            self.masked = was
+        return {"text": self.text, "weights": packed(self._weights(masked=True))}
+
+    @default("block")
+    def _default_block(self) -> int:
+        return min(2, self._source.config.n_layers - 1)
+
+    @default("head")
+    def _default_head(self) -> int:
+        return min(2, self._source.config.n_heads - 1)
+
+    @default("query")
+    def _default_query(self) -> int:
+        return 36 if self.text == LINE else len(self.text) - 1  # there, this head finds the character before
 
     @validate("block", "head")
     def _validate_place(self, proposal: dict) -> int:
