@@ -14,9 +14,13 @@ from pathlib import Path
 
 import ipywidgets
 import nbformat
+import numpy as np
 import pytest
 from nbformat.sign import NotebookNotary
 
+from glassformer import shipped
+from glassformer.inside import logit_lens
+from glassformer.scratch import softmax
 from glassformer.widgets import ClockHands
 from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
 
@@ -110,6 +114,13 @@ def stored_clocks(**changes):
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
 
+def machine():
+    """A notebook that shows a running model, as it is written: nothing has been run."""
+    source = "from glassformer.widgets import GlassMachine\n\nmachine = GlassMachine()\nmachine"
+    cells = [nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("machine.text")]
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A JupyterLab of its own, over a copy of the book: nobody's settings, and nobody's progress."""
@@ -123,6 +134,7 @@ def lab(tmp_path_factory):
     for name, notebook in {"stored": stored_clocks(), "older": stored_clocks(**OLDER)}.items():
         nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
         notary.sign(notebook)
+    nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
     settings = folder / "settings" / "@jupyterlab"
     for name, values in SETTINGS.items():
         path = settings / f"{name}.jupyterlab-settings"
@@ -355,6 +367,28 @@ def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, p
     notebook.run(1)
     assert notebook.output(1).split()[-1] == str(position) == "22"
     assert notebook.errors() == []
+
+
+def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
+    page.goto(lab("machine.ipynb", "machine"))
+    notebook = Notebook(page, machine())
+    notebook.run_all()
+    view = page.locator(".gf-widget")
+    view.wait_for(timeout=ANSWER * 1000)
+    field = view.get_by_label("Your text", exact=True)
+    field.click()
+    field.fill("O Romeo, Rom")
+    details = view.locator("details.gf-details")
+    details.locator("summary").click()
+    # The last row: what the model would write after all blocks. It has read the new text as soon as that is there.
+    model, tokenizer = shipped.load()
+    likeliest = softmax(logit_lens(model, tokenizer.encode("O Romeo, Rom")).astype(np.float64))[-1, -1].max()
+    last = details.locator("table").first.locator("tr").last
+    last.locator("td", has_text=re.compile(f"^{likeliest:.4f}$")).wait_for(timeout=ANSWER * 1000)
+    notebook.run(1)
+    assert notebook.output(1).strip().endswith("'O Romeo, Rom'")
+    assert notebook.errors() == []
+    notebook.shoot("machine")
 
 
 def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
