@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from glassformer import scratch, shipped, widgets
+from glassformer.config import ModelConfig
 from glassformer.inside.lens import logit_lens
+from glassformer.trace import trace
 from glassformer.widgets.view import View
 from tools import notebooks
 
@@ -210,6 +212,26 @@ def attention_explorer(shown, state):
     np.testing.assert_allclose(seen, weights(query, text=text), atol=6e-4)
 
 
+def shape_tracer(shown, state):
+    shown.press("Heads H", "ArrowLeft")
+    n_heads = int(shown.root.get_by_label("Heads H", exact=True).get_attribute("aria-valuetext"))
+    config = ModelConfig(
+        vocab_size=state["vocab_size"],
+        context_length=state["length"],
+        d_model=state["d_model"],
+        n_layers=1,
+        n_heads=n_heads,
+        d_ff=state["d_ff"],
+        feedforward="swiglu" if state["gated"] else "gelu",
+    )
+    with trace() as seen:
+        scratch.Transformer(config, generator=None)(np.zeros(state["length"], dtype=int))
+    assert n_heads < state["n_heads"]
+    assert [row[2] for row in shown.table()] == [str(each.array.shape) for each in seen]
+    assert [number(row[3]) for row in shown.table()] == [each.array.size for each in seen]
+    assert str(seen[state["array"]].array.shape) in shown.says
+
+
 def shuffle_sentence(shown, state):
     order = list(state["order"])
     settings = {name: state[name] for name in ("words", "positions", "causal", "layers")}
@@ -273,6 +295,7 @@ CHECKS = {
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,
     "RotationPlane": rotation_plane,
+    "ShapeTracer": shape_tracer,
     "ShuffleSentence": shuffle_sentence,
 }
 

@@ -33,6 +33,7 @@ function render({ model, el }) {
   view.controls.append(
     slider(model, "count", { label: "Count", min: 0, max: () => model.get("most"), follows: ["most"] }),
     slider(model, "base", { label: "Base", min: 10, max: 1e6, scale: "log", format: (x) => `${x} units` }),
+    slider(model, "width", { label: "Width", values: () => [1, 8, 64].concat(model.get("most")), follows: ["most"] }),
     choice(model, "order", { label: "Order", options: [["half", "Halves"], ["interleaved", "Pairs"]] }),
     choice(model, "size", { label: "Size", options: [1, 2, 3, 4, 5].map((n) => [n, `size ${n}`]) }),
     toggle(model, "causal", { label: "Causal" }),
@@ -57,6 +58,7 @@ class Panel(View):
     count = Int(3).tag(sync=True)
     most = Int(10).tag(sync=True)
     base = Number(10_000.0, min=10, max=1e6).tag(sync=True)
+    width = Int(8).tag(sync=True)
     order = Unicode("half").tag(sync=True)
     size = Int(2).tag(sync=True)
     causal = Bool(False).tag(sync=True)
@@ -97,6 +99,20 @@ def test_a_log_slider_lands_on_round_numbers(mount):
     assert seen[:4] == [10, 11.2, 12.6, 14.1]
     assert seen[20:] == [100, 1e6]
     assert base.get_attribute("aria-valuetext") == "1000000 units"
+
+
+def test_a_slider_over_given_values_goes_from_one_to_the_next(mount):
+    view = mount(Panel(most=100))
+    width = view.control("Width")
+    assert width.get_attribute("aria-valuetext") == "8"
+    seen = []
+    for key in ["ArrowRight", "ArrowRight", "ArrowRight", "Home"]:
+        view.press("Width", key)
+        seen.append(view.get("width"))
+    assert seen == [64, 100, 100, 1]
+    view.set(most=200)
+    view.press("Width", "End")
+    assert (view.get("width"), width.get_attribute("aria-valuetext")) == (200, "200")
 
 
 def test_radio_buttons_and_a_list_by_keyboard(mount):
@@ -217,7 +233,7 @@ def test_two_views_on_a_page_do_not_disturb_each_other(mount):
     assert one.control("Halves").is_checked()
     assert two.control("Pairs").is_checked()
     ids = one.page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
-    assert len(ids) == len(set(ids)) == 2 * 4  # the title, two sliders, a list
+    assert len(ids) == len(set(ids)) == 2 * 5  # the title, three sliders, a list
     assert one.axe_violations() == []
 
 

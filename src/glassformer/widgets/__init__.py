@@ -8,6 +8,7 @@ from .glass import GlassMachine
 from .heatmap import PositionHeatmap
 from .quiz import Quiz
 from .rotation import RotationPlane
+from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",
+    "ShapeTracer",
     "ShuffleSentence",
 ]

@@ -149,18 +149,20 @@ function follow(model, names, show) {
 }
 
 // min and max may be functions, when other traits decide them: name those traits in `follows`. On a log scale the
-// handle moves by step decades, and lands on three significant digits.
-export function slider(model, name, { label, min, max, step, format = String, scale = "linear", follows = [] }) {
+// handle moves by step decades, and lands on three significant digits. With `values`, a list or a function, it goes from
+// one of them to the next.
+export function slider(model, name, { label, min, max, values, step, format = String, scale = "linear", follows = [] }) {
   const log = scale === "log";
-  const toHandle = log ? Math.log10 : Number;
-  const toValue = log ? (t) => Number((10 ** t).toPrecision(3)) : Number;
-  const limit = (x) => toHandle(typeof x === "function" ? x() : x);
+  const given = (x) => (typeof x === "function" ? x() : x);
+  const toHandle = values ? (value) => given(values).indexOf(value) : log ? Math.log10 : Number;
+  const toValue = values ? (i) => given(values)[i] : log ? (t) => Number((10 ** t).toPrecision(3)) : Number;
+  const limits = () => (values ? [0, given(values).length - 1] : [min, max].map((x) => toHandle(given(x))));
   const output = h("output", { class: "gf-value" });
   const input = h("input", { type: "range", step: step ?? (log ? 0.05 : 1) });
   input.addEventListener("input", () => send(model, name, toValue(Number(input.value))));
   follow(model, [name, ...follows], () => {
     const text = format(model.get(name));
-    [input.min, input.max] = [limit(min), limit(max)];
+    [input.min, input.max] = limits();
     input.value = toHandle(model.get(name));
     input.setAttribute("aria-valuetext", text);
     output.textContent = text;
