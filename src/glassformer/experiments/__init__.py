@@ -14,6 +14,7 @@ from glassformer import _checks as checks
 from glassformer.experiments.experiment import Experiment, Run, spread, stored
 
 NAMES = (
+    "depth",
     "induction",
     "scale",
     "leak",

@@ -1,0 +1,90 @@
+"""Depth against width: equally many parameters in one wide block, or in eight narrow ones."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.text import corpus
+from glassformer.train import Trainer
+from glassformer.train.recipe import Recipe
+
+D_HEAD = 16  # heads are alike, and wider models have more of them
+
+
+class Shape(NamedTuple):
+    """How so many parameters are laid out."""
+
+    d_model: int
+    d_ff: int
+
+
+SHAPES = {1: Shape(128, 324), 2: Shape(96, 209), 4: Shape(64, 172), 8: Shape(48, 110)}
+"""For each number of blocks a width, chosen so that all have equally many parameters, within 1 %."""
+
+RATE = 0.02  # of the modern recipe
+RATES = (0.01, 0.04)  # so that no depth loses by a rate that suits another
+SEEDS = (0, 1, 2)
+STEPS = 600
+
+
+def measure(
+    n_layers: int,
+    seed: int,
+    learning_rate: float = RATE,
+    steps: int = STEPS,
+    changes: Sequence[str] = (),
+) -> Found:
+    """Train a decoder of so many blocks by the modern recipe; its loss over the whole validation part.
+
+    Gives "parameters", in all; "loss", in nats a character, in windows of 64; and the "course" of the training loss.
+
+    Derived in chapter 01.
+
+    Raises:
+        ValueError: no shape of so many blocks is planned.
+    """
+    checks.one_of("n_layers", n_layers, tuple(SHAPES))
+    recipe = recipe_of(n_layers, seed, learning_rate, steps, changes)
+    _, task, config = recipe.made_for(corpus())
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    records = Trainer(model, task, recipe.training, progress=False).run()
+    return {
+        "parameters": config.parameter_count().total,
+        "loss": records[-1]["validation_loss"],
+        "course": thinned([record["loss"] for record in records]),
+    }
+
+
+def recipe_of(
+    n_layers: int, seed: int, learning_rate: float = RATE, steps: int = STEPS, changes: Sequence[str] = ()
+) -> Recipe:
+    """The modern recipe for a model of so many blocks."""
+    shape = SHAPES[n_layers]
+    run = (
+        f"model.n_layers={n_layers}",
+        f"model.d_model={shape.d_model}",
+        f"model.d_ff={shape.d_ff}",
+        f"model.n_heads={shape.d_model // D_HEAD}",
+        "model.attention_scale=0.6",  # 2.4 / √d_head, as there
+        f"training.learning_rate={learning_rate}",
+        f"training.seed={seed}",
+        f"training.steps={steps}",
+        "training.evaluate_every=0",
+    )
+    return Recipe.of_the_book("modern", [*run, *changes])
+
+
+EXPERIMENT = Experiment(
+    name="depth",
+    question="Is it better to make a model deeper or wider, at equally many parameters?",
+    measure=measure,
+    runs=(
+        *({"n_layers": n_layers, "seed": seed} for seed in SEEDS for n_layers in SHAPES),
+        *({"n_layers": n_layers, "seed": 0, "learning_rate": rate} for rate in RATES for n_layers in SHAPES),
+    ),
+    short={"steps": 120, "changes": ["data.validation=0.02"]},
+)
