@@ -16,10 +16,12 @@ from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
 
+from .answers_00 import ANSWERS as ANSWERS_00
+from .answers_01 import ANSWERS as ANSWERS_01
 from .answers_03 import ANSWERS as ANSWERS_03
 from .answers_04 import ANSWERS as ANSWERS_04
 
-ALL = [ANSWERS_03, ANSWERS_04]
+ALL = [ANSWERS_00, ANSWERS_01, ANSWERS_03, ANSWERS_04]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]
 MISTAKES = [(exercise, mistake) for exercise in exercises() for mistake in exercise.mistakes]
@@ -67,7 +69,11 @@ def single(value):
     {
         "lists": nested(lambda value: np.asarray(value).tolist()),
         "tuples in lists": nested(
-            lambda value: [tuple(row) if row.ndim else row[()] for row in value] if np.ndim(value) else value
+            lambda value: (
+                [tuple(row) if row.ndim else row[()] for row in np.asarray(value)]
+                if np.ndim(value)
+                else value
+            )
         ),
         "arrays without axes": nested(lambda value: np.asarray(value) if np.ndim(value) == 0 else value),
         "lists of arrays": nested(lambda value: list(value) if np.ndim(value) else value),

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import torch
 
-from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.text import corpus
@@ -47,7 +46,8 @@ def measure(
     Raises:
         ValueError: no shape of so many blocks is planned.
     """
-    checks.one_of("n_layers", n_layers, tuple(SHAPES))
+    if n_layers not in SHAPES:
+        raise ValueError(f"n_layers={n_layers} is not one of {', '.join(map(str, SHAPES))}")
     recipe = recipe_of(n_layers, seed, learning_rate, steps, changes)
     _, task, config = recipe.made_for(corpus())
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))

@@ -271,8 +271,7 @@ function render({ model, el }) {
     slider(model, "n_layers", { label: "Blocks", min: 1, max: 128 }),
     slider(model, "d_ff", { label: "Neurons F", values: values("d_ff"), format: grouped }),
     slider(model, "vocab_size", { label: "Vocabulary V", values: values("vocab_size"), format: grouped }),
-    toggle(model, "gated", { label: "Feed-forward with a gate" }),
-    h("div", { class: "gf-buttons" }, presets),
+    h("div", { class: "gf-buttons" }, presets, toggle(model, "gated", { label: "Feed-forward with a gate" })),
   );
   // Beside the sentence that they change
   const picking = h(

@@ -1,0 +1,41 @@
+"""Chapter 00: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import math
+
+import numpy as np
+import torch
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+@right("start.temperature")
+def by_torch(logits, temperature):
+    return torch.softmax(torch.as_tensor(logits) / temperature, dim=-1)
+
+
+@right("start.temperature")
+def by_loops(logits, temperature):
+    most = max(logits)
+    powers = [math.exp((logit - most) / temperature) for logit in logits]
+    return [power / sum(powers) for power in powers]
+
+
+@right("start.temperature")
+def as_differences(logits, temperature):
+    z = np.asarray(logits) / temperature
+    return np.array([1 / np.exp(np.clip(z - one, -700, 700)).sum() for one in z])
+
+
+@wrong("start.temperature", "should have shape")
+def the_likeliest(logits, temperature):
+    return float(np.argmax(logits))
+
+
+@wrong("start.temperature", "near −1000 holds nan")
+def overflowing(logits, temperature):
+    with np.errstate(all="ignore"):
+        e = np.exp(np.asarray(logits) / temperature)
+        return e / e.sum()
