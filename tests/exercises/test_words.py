@@ -207,3 +207,26 @@ def test_show_and_place():
     assert show(np.array([[0, 0], [1, 2]])) == "[[0, 0], [1, 2]]"
     assert place((1, 2), "T D") == "[t=1, d=2]"
     assert place((1, 2)) == "[1, 2]"
+
+
+def test_a_text_is_compared_letter_by_letter():
+    expect("abc", "abc", "it")
+    expect(np.str_("abc"), "abc", "it")
+    expect(np.array("abc"), "abc", "it")
+    with pytest.raises(Wrong, match="it should be 'abc'; yours is 'acb'"):
+        expect("acb", "abc", "it")
+    with pytest.raises(Wrong, match=r"it should be a text \(str\); yours is a list, .* Join the pieces"):
+        expect(["a", "b", "c"], "abc", "it")
+    with pytest.raises(Wrong, match=r"it should be a text \(str\); yours is a bytes"):
+        expect(b"abc", "abc", "it")
+    with pytest.raises(Wrong, match=r"it should be a text \(str\); yours is an array"):
+        expect(np.array([97, 98]), "ab", "it")
+
+
+def test_two_texts_are_alike_if_they_are_the_same():
+    wrongs = []
+    for got in ("acb", "acb", "cab", ["acb"]):
+        with pytest.raises(Wrong) as raised:
+            expect(got, "abc", "it")
+        wrongs.append(raised.value)
+    assert [wrongs[0].like(other) for other in wrongs] == [True, True, False, False]

@@ -211,5 +211,7 @@ class Exercise:
 def _said(name: str, value: Any) -> str:
     if isinstance(value, bool | int | float):
         return show(value)
+    if isinstance(value, str) and len(value) <= 40:
+        return repr(value)
     small = isinstance(value, np.ndarray) and value.size <= 8 and np.array_equal(value, np.round(value))
     return "[" + ", ".join(map(show, value)) + "]" if small and value.ndim == 1 else name

@@ -75,7 +75,7 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
 
     Args:
         got: what the learner's function returned.
-        want: an array or number that does not come from the learner.
+        want: an array, number or text that does not come from the learner.
         what: names the value; it begins the message, as in "row 0".
         being: what the right value is, in words: "cos 2".
         advice: a sentence that ends the message where the mistake is not recognised.
@@ -84,6 +84,9 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     Raises:
         Wrong: they differ; the message says where.
     """
+    if isinstance(want, str):
+        _expect_text(got, want, what, advice)
+        return
     want = np.asarray(want)
     got = as_numbers(got, what, like=want)
     if want.dtype.kind == "b" and got.shape != want.shape:
@@ -109,6 +112,18 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     if want.dtype.kind in "iu" and got.dtype.kind == "f":
         number, whole = ("numbers", "Add `.astype(int)`") if want.ndim else ("number", "Make it an `int(…)`")
         raise Wrong(f"{what}: the right {number}, but {got.dtype}. {whole}.", what=what, got=got)
+
+
+def _expect_text(got: Any, want: str, what: str, advice: str) -> None:
+    """`got` is this text. NumPy's strings are texts, too."""
+    if isinstance(got, np.ndarray) and got.dtype.kind == "U" and got.ndim == 0:
+        got = got.item()
+    if not isinstance(got, str):
+        join = ' Join the pieces with "".join(…).' if isinstance(got, tuple | list) else ""
+        raise Wrong(f"{what} should be a text (str); yours is {describe(got)}.{join}", what=what, got=got)
+    if got != want:
+        said = f"{what} should be {_short.repr(want)}; yours is {_short.repr(str(got))}."
+        raise Wrong(said, advice=advice, what=what, got=got)
 
 
 def expect_row(got: Any, row: int, want: Any, what: str, *, axes: str = "", **said: str) -> None:
@@ -331,6 +346,8 @@ def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
 
 def _alike(one: Any, other: Any) -> bool:
     """Whether two wrong values are the same to the last digit that counts."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(map(_alike, one, other))
     try:
