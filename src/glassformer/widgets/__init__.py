@@ -1,7 +1,9 @@
 """Interactive views: each answers to the hand in JupyterLab and on a page with no Python behind it."""
 
 from .bias import DistanceBias
+from .bytepairs import BytePairStepper
 from .calculator import AttentionCalculator
+from .characters import CharacterMap
 from .clock import ClockHands
 from .explorer import AttentionExplorer
 from .glass import GlassMachine
@@ -14,6 +16,8 @@ from .shuffle import ShuffleSentence
 __all__ = [
     "AttentionCalculator",
     "AttentionExplorer",
+    "BytePairStepper",
+    "CharacterMap",
     "ClockHands",
     "DistanceBias",
     "GlassMachine",
