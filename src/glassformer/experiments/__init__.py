@@ -15,6 +15,7 @@ from glassformer.experiments.experiment import Experiment, Run, spread, stored
 
 NAMES = (
     "depth",
+    "tokens",
     "induction",
     "scale",
     "leak",

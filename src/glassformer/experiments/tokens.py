@@ -1,0 +1,173 @@
+"""Characters or byte pairs: the same small model reads one or the other, at equal work, and is judged byte by byte."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Integer
+from torch.nn import functional
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.config import ModelConfig
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.tasks import NextToken
+from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, inputs_and_targets
+from glassformer.train import Trainer
+from glassformer.train.config import TrainingConfig
+from glassformer.train.recipe import Recipe
+
+T = 64  # tokens in a window, of either kind
+BATCH = 12  # windows in a step
+HELD_OUT = 0.1  # the share of the text, its end, that neither tokenizer nor model learns from
+
+SIZES = (None, 512, 1024, 2048, 4096)  # of the vocabulary; None: characters
+READ_ALIKE = (1024,)  # also made with equally much text
+EQUAL = ("work", "text")
+SEEDS = (0, 1, 2)
+STEPS = 500  # with characters; with byte pairs as many as the same work, or the same text, allows
+
+# All of the modern recipe but its size.
+CHANGES = (
+    "model.d_model=64",
+    "model.n_layers=3",
+    "model.d_ff=172",
+    "model.attention_scale=0.6",  # 2.4 / √d_head, as there
+)
+
+
+def measure(
+    vocab_size: int | None,
+    seed: int,
+    equal: str = "work",
+    steps: int = STEPS,
+    every: int = 1,
+    changes: Sequence[str] = (),
+    progress: bool = False,
+) -> Found:
+    """Train on one kind of tokens, then measure bits per byte of the held-out text. `progress` shows a bar.
+
+    `vocab_size` is that of byte pairs, None stands for characters. `steps` are those that characters get. Byte pairs
+    get as many as make the work `equal`, counted by `work_of_a_token`; or as many as read equally much text. `every`
+    takes only every so many of the held-out windows.
+
+    Derived in chapter 02.
+
+    Raises:
+        ValueError: `equal` is neither "work" nor "text", or the vocabulary is too small.
+    """
+    checks.one_of("equal", equal, EQUAL)
+    text = corpus()
+    n_read = int(len(text) * (1 - HELD_OUT))
+    read, held_out = text[:n_read], text[n_read:]
+    tokenizer = tokenizer_of(read, vocab_size)
+    ids, held_out_ids = tokenizer.encode(read), tokenizer.encode(held_out)
+
+    n_characters = tokenizer_of(read, None).vocab_size
+    config = recipe_of(steps, seed, changes)[0].replace(vocab_size=tokenizer.vocab_size)
+    by_characters = config.replace(vocab_size=n_characters)
+    share = (
+        work_of_a_token(by_characters) / work_of_a_token(config) if equal == "work" else len(ids) / len(read)
+    )
+    steps = round(steps * share)
+    _, training = recipe_of(steps, seed, changes)
+
+    # The last window of what is read ends where the held-out text begins, whatever a token is.
+    together = np.concatenate([ids, held_out_ids])
+    task = NextToken(together, T, BATCH, seed, validation=(len(held_out_ids) - 0.5) / len(together))
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    Trainer(model, task, training, progress=progress).run()
+
+    nats, targets = losses(model, task.held_out, every)
+    parts = config.parameter_count()
+    return {
+        "vocab_size": config.vocab_size,
+        "characters_per_token": len(read) / len(ids),
+        "steps": steps,
+        "text_read": steps * BATCH * T / len(ids),  # in times the whole of it
+        "work": steps * BATCH * T * work_of_a_token(config),
+        "parameters": parts.total,
+        "parameters_of_tables": parts["token embedding"] + parts["head"],
+        "nats_per_token": float(nats.mean()),
+        "bits_per_byte": bits_per_byte(nats, tokenizer.decode(targets)),
+    }
+
+
+def tokenizer_of(text: str, vocab_size: int | None) -> CharTokenizer | BytePairTokenizer:
+    """The characters of a text, or that many byte pairs."""
+    if vocab_size is None:
+        return CharTokenizer.from_text(text)
+    return BytePairTokenizer.from_text(text, vocab_size)
+
+
+def recipe_of(steps: int, seed: int, changes: Sequence[str] = ()) -> tuple[ModelConfig, TrainingConfig]:
+    """The modern recipe, small: a configuration that still lacks its true vocabulary, and how it is trained."""
+    run = (
+        f"training.batch_size={BATCH}",
+        f"training.seed={seed}",
+        f"training.steps={steps}",
+        "training.evaluate_every=0",
+    )
+    recipe = Recipe.of_the_book("modern", [*CHANGES, *run, *changes])
+    sizes: dict[str, Any] = {"vocab_size": 2, "context_length": T}
+    return ModelConfig(**recipe.model, **sizes), recipe.training
+
+
+def work_of_a_token(config: ModelConfig) -> int:
+    """Multiplications and additions that training spends on one token of a full window.
+
+    Forward, each weight of a matrix is one multiplication and one addition; so is each number of a query that meets
+    a key, and of a value that is mixed. The way back takes twice as much. Looking up a row takes none, and what
+    softmax and the optimizer do is left out.
+
+    Source: Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1.
+    """
+    parts = config.parameter_count()
+    weights = parts["attention"] + parts["feed-forward"] + parts["head"]
+    meetings = 2 * config.n_layers * config.context_length * config.n_heads * config.d_head
+    return 3 * 2 * (weights + meetings)
+
+
+def bits_per_byte(nats: Float[np.ndarray, " _"], text: str) -> float:
+    """The surprise of all of these tokens, in bits, shared out among the bytes of the text that they spell."""
+    return float(nats.sum()) / math.log(2) / len(text.encode())
+
+
+@torch.no_grad()
+def losses(
+    model: nn.Transformer, ids: Integer[np.ndarray, " N"], every: int = 1
+) -> tuple[Float[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
+    """The surprise at each token, in nats, and the tokens: each is asked for once, after half a window at least.
+
+    Windows begin half a window apart, and of each the second half counts. What is left at the end is not asked for.
+    """
+    model.eval()
+    starts = np.arange(0, len(ids) - T, T // 2)[::every]
+    nats, asked = [], []
+    for some in np.array_split(starts, max(1, len(starts) // 24)):
+        inputs, targets = inputs_and_targets(ids[some[:, None] + np.arange(T + 1)])
+        logits = model(torch.from_numpy(inputs.astype(np.int64)))  # (B, T, V)
+        each = functional.cross_entropy(
+            logits.transpose(1, 2), torch.from_numpy(targets.astype(np.int64)), reduction="none"
+        )
+        nats.append(each[:, T // 2 :].double().numpy().reshape(-1))
+        asked.append(targets[:, T // 2 :].reshape(-1))
+    return np.concatenate(nats), np.concatenate(asked)
+
+
+EXPERIMENT = Experiment(
+    name="tokens",
+    question="Characters or byte pairs: which lets a small model guess a text better, byte for byte, at equal work?",
+    measure=measure,
+    runs=(
+        *({"vocab_size": size, "equal": "work", "seed": seed} for seed in SEEDS for size in SIZES),
+        *({"vocab_size": size, "equal": "text", "seed": seed} for seed in SEEDS for size in READ_ALIKE),
+    ),
+    short={
+        "steps": 90,
+        "every": 12,
+        "changes": ["model.n_layers=1"],
+    },
+)
