@@ -1,0 +1,240 @@
+"""Chapter 02: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import itertools
+import math
+
+import numpy as np
+import torch
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+# 1 · tokens.vocabulary
+
+
+@right("tokens.vocabulary")
+def vocabulary_by_loop(text):
+    found = ""
+    for code in range(max(map(ord, text)) + 1):
+        if chr(code) in text:
+            found += chr(code)
+    return found
+
+
+@wrong("tokens.vocabulary", 'Join the pieces with "".join(…)')
+def vocabulary_as_a_list(text):
+    return sorted(set(text))
+
+
+@wrong("tokens.vocabulary", "should be a text (str)")
+def how_many(text):
+    return len(set(text))
+
+
+# 2 · tokens.encode
+
+
+@right("tokens.encode")
+def ids_by_index(text, characters):
+    for i, c in enumerate(text):
+        if c not in characters:
+            raise ValueError(f"{c!r} at place {i} is unknown")
+    return [characters.index(c) for c in text]
+
+
+@right("tokens.encode")
+def ids_in_torch(text, characters):
+    places = {c: i for i, c in enumerate(characters)}
+    try:
+        return torch.tensor([places[c] for c in text])
+    except KeyError as error:
+        place = next(i for i, c in enumerate(text) if c not in places)
+        raise ValueError(f"text[{place}] is {error}") from error
+
+
+@wrong("tokens.encode", "should raise ValueError; yours raised KeyError")
+def ids_by_dictionary_alone(text, characters):
+    return [{c: i for i, c in enumerate(characters)}[c] for c in text]
+
+
+@wrong("tokens.encode", "the message should name 4")
+def says_nothing_of_the_place(text, characters):
+    if not set(text) <= set(characters):
+        raise ValueError("unknown character")
+    return [characters.index(c) for c in text]
+
+
+# 3 · tokens.decode
+
+
+@right("tokens.decode")
+def text_by_loop(ids, characters):
+    text = ""
+    for i in ids:
+        if i not in range(len(characters)):
+            raise ValueError(f"there is no id {i}")
+        text += characters[i]
+    return text
+
+
+@wrong("tokens.decode", "yours raised IndexError")
+def text_without_a_check(ids, characters):
+    return "".join(characters[i] for i in ids)
+
+
+# 4 · tokens.one_hot
+
+
+@right("tokens.one_hot")
+def hot_by_comparison(ids, vocab_size):
+    return (ids[:, None] == np.arange(vocab_size)).astype(float)
+
+
+@right("tokens.one_hot")
+def hot_by_torch(ids, vocab_size):
+    return torch.nn.functional.one_hot(torch.as_tensor(ids), vocab_size).double()
+
+
+# 5 · tokens.embed
+
+
+@right("tokens.embed")
+def rows_by_torch(ids, table):
+    if (ids < 0).any() or (ids >= len(table)).any():
+        raise ValueError(f"no row for one of {ids.tolist()}")
+    return torch.nn.functional.embedding(torch.as_tensor(ids), torch.as_tensor(table))
+
+
+@right("tokens.embed")
+def rows_by_product(ids, table):
+    hot = ids[..., None] == np.arange(len(table))
+    if not hot.any(axis=-1).all():
+        raise ValueError(f"not all of {ids.tolist()} have a row")
+    return hot @ table
+
+
+@wrong("tokens.embed", "yours raised IndexError")
+def rows_without_a_check(ids, table):
+    return table[ids]
+
+
+# 6 · tokens.best_pair
+
+
+@right("tokens.best_pair")
+def pair_by_matrix(ids):
+    n = int(ids.max()) + 1
+    counts = np.zeros((n, n), int)
+    np.add.at(counts, (ids[:-1], ids[1:]), 1)
+    return tuple(int(i) for i in np.unravel_index(counts.argmax(), counts.shape))
+
+
+@right("tokens.best_pair")
+def pair_by_sorting(ids):
+    pairs = sorted(itertools.pairwise(ids.tolist()))
+    runs = [(len(list(run)), pair) for pair, run in itertools.groupby(pairs)]
+    most = max(count for count, _ in runs)
+    return next(pair for count, pair in runs if count == most)
+
+
+# 7 · tokens.merge
+
+
+@right("tokens.merge")
+def merge_by_iterator(ids, pair, new_id):
+    out = []
+    for i in ids:
+        out.append(int(i))
+        if len(out) > 1 and out[-2:] == list(pair):
+            out[-2:] = [new_id]
+    return out
+
+
+@right("tokens.merge")
+def merge_as_text(ids, pair, new_id):
+    text = "".join(chr(i) for i in ids).replace(chr(pair[0]) + chr(pair[1]), chr(new_id))
+    return [ord(c) for c in text]
+
+
+# 8 · tokens.learn
+
+
+@right("tokens.learn")
+def learn_as_text(ids, n_merges, first_new=256):
+    text, merges = "".join(chr(i) for i in ids), []
+    for k in range(n_merges):
+        counts: dict = {}
+        for a, b in itertools.pairwise(text):
+            counts[a, b] = counts.get((a, b), 0) + 1
+        a, b = min(counts, key=lambda pair: (-counts[pair], pair))
+        merges.append((ord(a), ord(b)))
+        text = text.replace(a + b, chr(first_new + k))
+    return merges
+
+
+# 9 · tokens.encode_pairs
+
+
+@right("tokens.encode_pairs")
+def lowest_rank_first(ids, merges, first_new=256):
+    ids, ranks = ids.tolist(), {tuple(pair): k for k, pair in enumerate(merges.tolist())}
+    while len(ids) > 1:
+        rank, i = min((ranks.get((ids[i], ids[i + 1]), math.inf), i) for i in range(len(ids) - 1))
+        if rank == math.inf:
+            break
+        ids[i : i + 2] = [first_new + rank]
+    return ids
+
+
+# 10 · tokens.bits_per_byte
+
+
+@right("tokens.bits_per_byte")
+def bits_by_log2(nats_per_token, n_tokens, n_bytes):
+    return math.log2(math.exp(nats_per_token)) * (n_tokens / n_bytes)
+
+
+# 11 · tokens.surprise
+
+
+@right("tokens.surprise")
+def surprise_by_torch(logits, targets):
+    return torch.nn.functional.cross_entropy(torch.as_tensor(logits), torch.as_tensor(targets))
+
+
+@right("tokens.surprise")
+def surprise_by_loop(logits, targets):
+    total = 0.0
+    for row, target in zip(logits, targets, strict=True):
+        top = max(row)
+        total += math.log(sum(math.exp(x - top) for x in row)) - (row[target] - top)
+    return total / len(targets)
+
+
+@wrong("tokens.surprise", "not a number one can go on with")
+def surprise_that_overflows(logits, targets):
+    with np.errstate(all="ignore"):
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        return -np.log(p[np.arange(len(targets)), targets]).mean()
+
+
+# 12 · tokens.nearest
+
+
+@right("tokens.nearest")
+def nearest_by_loop(table, row):
+    def cosine(i):
+        return float(table[i] @ table[row]) / (math.hypot(*table[i]) * math.hypot(*table[row]))
+
+    return sorted((i for i in range(len(table)) if i != row), key=cosine, reverse=True)
+
+
+@right("tokens.nearest")
+def nearest_by_torch(table, row):
+    table = torch.as_tensor(table)
+    likeness = torch.nn.functional.cosine_similarity(table, table[row : row + 1])
+    likeness[row] = -2
+    return likeness.argsort(descending=True)[:-1]
