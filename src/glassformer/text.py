@@ -93,12 +93,14 @@ class CharTokenizer:
             ValueError: a character is not in the vocabulary (the message names the first).
         """
         try:
-            return np.array([self._ids[character] for character in text], dtype=np.int64)
+            ids = [self._ids[character] for character in text]
         except KeyError:
-            i, unknown = next((i, c) for i, c in enumerate(text) if c not in self._ids)
+            first = next(i for i, c in enumerate(text) if c not in self._ids)
             raise ValueError(
-                f"text[{i}]={unknown!r} is not one of the {self.vocab_size} characters of the vocabulary"
+                f"text[{first}]={text[first]!r} is not one of the "
+                f"{self.vocab_size} characters of the vocabulary"
             ) from None
+        return np.array(ids, dtype=np.int64)
 
     def decode(self, ids: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
         """The text that `ids` spell; undoes `encode`.

@@ -14,6 +14,7 @@ import pytest
 from glassformer import scratch, shipped, widgets
 from glassformer.config import ModelConfig
 from glassformer.inside.lens import logit_lens
+from glassformer.text import BytePairTokenizer
 from glassformer.trace import trace
 from glassformer.widgets.view import View
 from tools import notebooks
@@ -286,9 +287,37 @@ def quiz(shown, state):
     assert shown.root.locator(".gf-feedback").all_inner_texts() == [""] * len(state["questions"])
 
 
+def character_map(shown, state):
+    model, tokenizer = shipped.load()
+    rows = model.token_embedding.weight.astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    place = tokenizer.characters.index(state["character"])
+    for step in (1, 2):
+        shown.press("Character", "ArrowDown")
+        cosines = np.delete(rows @ rows[place + step], place + step)
+        assert shown.says.startswith(f"“{tokenizer.characters[place + step]}” in the embedding: of 64 others")
+        np.testing.assert_allclose(column(shown.table(), 2), [1, *sorted(cosines)[::-1]], atol=6e-4)
+
+
+def byte_pair_stepper(shown, state):
+    for merges in (1, 2, 3):
+        shown.root.get_by_role("button", name="Merge").press("Enter")
+        shown.rest()
+        tokenizer = BytePairTokenizer.from_text(state["excerpt"], 256 + merges)
+        tokens = [tokenizer.decode([i]) for i in tokenizer.encode(state["text"]).tolist()]
+        assert f"{len(tokens)} tokens" in shown.says
+        assert shown.says.startswith(f"Merge {merges}: ")
+        assert [row[1].replace("␣", " ") for row in shown.table(1)] == tokens
+    shown.root.get_by_role("button", name="Back").press("Enter")
+    shown.rest()
+    assert shown.says.startswith("Merge 2: ")
+
+
 CHECKS = {
     "AttentionCalculator": attention_calculator,
     "AttentionExplorer": attention_explorer,
+    "BytePairStepper": byte_pair_stepper,
+    "CharacterMap": character_map,
     "ClockHands": clock_hands,
     "DistanceBias": distance_bias,
     "GlassMachine": glass_machine,
