@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from nbformat.sign import NotebookNotary
 
-from glassformer import shipped
+from glassformer import figures, shipped
 from glassformer.inside import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets import ClockHands
@@ -121,6 +121,14 @@ def machine():
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
 
 
+def stored_drawing():
+    """A notebook with the drawing of the whole machine, as it was stored."""
+    drawing = figures.machine_so_far("04").data
+    shown = nbformat.v4.new_output("execute_result", {"text/html": drawing}, execution_count=1)
+    cell = nbformat.v4.new_code_cell('figures.machine_so_far("04")', outputs=[shown], execution_count=1)
+    return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     """A JupyterLab of its own, over a copy of the book: nobody's settings, and nobody's progress."""
@@ -131,7 +139,11 @@ def lab(tmp_path_factory):
     nbformat.write(read_text(folder / "folds.md"), folder / "book" / "notebooks" / "folds.ipynb")
     (folder / "data").mkdir()
     notary = NotebookNotary(data_dir=str(folder / "data"))  # as `make lab` does with jupyter-trust
-    for name, notebook in {"stored": stored_clocks(), "older": stored_clocks(**OLDER)}.items():
+    for name, notebook in {
+        "stored": stored_clocks(),
+        "older": stored_clocks(**OLDER),
+        "drawing": stored_drawing(),
+    }.items():
         nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
         notary.sign(notebook)
     nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
@@ -280,6 +292,17 @@ def answer(clocks):
     expected = f"At position {position}, hand 0 has turned {position:.2f} rad"
     clocks.locator(".gf-says", has_text=expected).wait_for(timeout=ANSWER * 1000)
     return position
+
+
+def test_a_part_of_the_machine_opens_its_chapter(lab, page):
+    page.goto(lab("drawing.ipynb", "drawing"))
+    notebook = Notebook(page, stored_drawing())
+    drawing = notebook.cells.first.locator(".gf-machine")
+    part = drawing.get_by_role("link", name="positions: chapter 04, Putting order in")
+    part.wait_for(timeout=ANSWER * 1000)
+    notebook.shoot("machine")
+    part.click()
+    page.get_by_role("tab", name=CHAPTER).wait_for(timeout=ANSWER * 1000)
 
 
 def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entry(lab, page, tmp_path):
