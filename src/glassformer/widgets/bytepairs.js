@@ -53,7 +53,9 @@ export function learn(text, most = MOST_MERGES) {
   const add = (word, sign) => {
     for (let i = 0; i + 1 < word.ids.length; i++) {
       const key = word.ids[i] * IDS + word.ids[i + 1];
-      counts.set(key, (counts.get(key) ?? 0) + sign * word.count);
+      const count = (counts.get(key) ?? 0) + sign * word.count;
+      if (count) counts.set(key, count);
+      else counts.delete(key);
       if (sign > 0) where.set(key, (where.get(key) ?? new Set()).add(word));
     }
   };
@@ -61,20 +63,17 @@ export function learn(text, most = MOST_MERGES) {
 
   const leading = () => {
     const best = []; // [key, count], in order
-    for (const [key, count] of counts) {
-      if (count < 1) continue;
-      const before = ([k, c]) => c > count || (c === count && k < key);
-      if (best.length === LISTED && before(best[LISTED - 1])) continue;
-      best.splice(best.filter(before).length, 0, [key, count]);
+    counts.forEach((count, key) => {
+      const last = best.length === LISTED ? best[LISTED - 1] : [Infinity, 0];
+      if (count < last[1] || (count === last[1] && key > last[0])) return; // nearly all
+      const place = best.findIndex(([k, c]) => c < count || (c === count && k > key));
+      best.splice(place < 0 ? best.length : place, 0, [key, count]);
       best.length = Math.min(best.length, LISTED);
-    }
+    });
     return best.map(([key, count]) => ({ key, pair: [tokens[Math.floor(key / IDS)], tokens[key % IDS]], count }));
   };
-  const state = () => ({
-    tokens: words.reduce((sum, word) => sum + word.ids.length * word.count, 0),
-    vocabulary: tokens.length,
-    leading: leading(),
-  });
+  let left = words.reduce((sum, word) => sum + word.ids.length * word.count, 0);
+  const state = () => ({ tokens: left, vocabulary: tokens.length, leading: leading() });
 
   const merges = [];
   const states = [state()];
@@ -84,8 +83,11 @@ export function learn(text, most = MOST_MERGES) {
     if (!ids.has(made)) ids.set(made, tokens.push(made) - 1);
     const [a, b, id] = [Math.floor(key / IDS), key % IDS, ids.get(made)];
     for (const word of where.get(key)) {
+      const shorter = joined(word.ids, (x, y) => x === a && y === b, id);
+      if (shorter.length === word.ids.length) continue; // it had the pair once
+      left -= (word.ids.length - shorter.length) * word.count;
       add(word, -1);
-      word.ids = joined(word.ids, (x, y) => x === a && y === b, id);
+      word.ids = shorter;
       add(word, 1);
     }
     merges.push({ pair, count, made });
