@@ -263,7 +263,7 @@ def glass_machine(shown, state):
     expected = scratch.softmax(logit_lens(model, tokenizer.encode(text)).astype(np.float64))[:, -1]
     np.testing.assert_allclose(column(shown.table(), 2), expected.max(axis=-1), atol=1.01e-4)
     shown.press("Position", "ArrowLeft")
-    assert "character 11" in shown.says
+    assert "position 10" in shown.says
 
 
 def quiz(shown, state):

@@ -72,7 +72,7 @@ def test_a_picture_by_hand():
 def test_it_is_there_before_the_weights_are(mount):
     view = mount(GlassMachine())
     assert view.says.startswith(
-        "At “s”, character 15: after all 4 blocks the model writes “e” next, with 98 %."
+        "At “s”, position 14: after all 4 blocks the model writes “e” next, with 98 %."
     )
     letters = view.root.locator("[data-part='text'] .gf-cells").inner_text().replace("\n", "")
     assert letters == LINE.replace(" ", "␣")
@@ -114,7 +114,7 @@ def test_of_a_longer_text_it_shows_what_the_model_still_sees(mount):
     assert view.root.locator(".gf-earlier s").text_content() == text[: len(text) - CONTEXT]
     assert_shows(view, text[-CONTEXT:], CONTEXT - 1)
     view.press("Position", "Home")
-    assert f"character {len(text) - CONTEXT + 1}:" in view.says
+    assert f"position {len(text) - CONTEXT}:" in view.says
     assert_shows(view, text[-CONTEXT:], 0)
 
 
@@ -193,13 +193,13 @@ def test_every_part_is_reached_and_opened_by_arrows(mount):
 OPEN = [
     ("text", "Its id, 57, picks a row", "numbers 128"),
     ("stream 0", "nothing of the others yet", "length "),
-    ("stream 2", "after block 2: what it was, plus", "attention wrote "),
+    ("stream 2", "after block 1: what it was, plus", "attention wrote "),
     (
         "guess 1",
-        "if it stopped after block 1 the model would write “t” next, with 42 %. After all 4: “e”, 98 %. In the",
+        "if it stopped after block 0 the model would write “t” next, with 42 %. After all 4: “e”, 98 %. In the",
         "42 %",
     ),
-    ("head 3 2", "Block 4, head 3, at “s”, character 15: it looks ", "%"),
+    ("head 3 2", "Block 3, head 2, at “s”, position 14: it looks ", "%"),
     (
         "feedforward 1",
         "it sees this position alone. The strongest of its 344 neurons is ",
@@ -252,7 +252,7 @@ def test_pointing_opens_a_part_for_as_long_as_it_lasts(mount):
     head = view.root.locator("[data-part='head 1 2']")
     box = head.bounding_box()
     head.hover(position={"x": 5, "y": box["height"] * 20.5 / 41})
-    assert view.says.startswith("Block 2, head 3, at a blank, character 21: it looks 56 % at “!”, 4 back")
+    assert view.says.startswith("Block 1, head 2, at a blank, position 20: it looks 56 % at “!”, 4 back")
     shares = view.root.locator("[data-part='text'] .gf-cells span").evaluate_all(
         "cells => cells.map((cell) => Number(cell.style.getPropertyValue('--share')))"
     )

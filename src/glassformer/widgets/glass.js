@@ -101,13 +101,15 @@ const percent = (share) => {
 const shortened = (text) => (text.length > 40 ? `… ${text.slice(-38)}` : text);
 const back = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" : `${steps} back`);
 
+// What stands behind `depth` blocks. Blocks, heads and positions are counted from 0, as in Python.
+const where = (depth) => (depth === 0 ? "before block 0" : `after block ${depth - 1}`);
+
 function partName(part) {
   const [kind, first, second] = part.split(" ");
-  const after = first === "0" ? "before block 1" : `after block ${first}`;
   if (kind === "text") return "the characters";
-  if (kind === "stream") return `the stream ${after}`;
-  if (kind === "guess") return `the guess ${after}`;
-  return kind === "head" ? `block ${+first + 1}, head ${+second + 1}` : `block ${+first + 1}, feed-forward`;
+  if (kind === "stream") return `the stream ${where(+first)}`;
+  if (kind === "guess") return `the guess ${where(+first)}`;
+  return kind === "head" ? `block ${first}, head ${second}` : `block ${first}, feed-forward`;
 }
 
 // --- the view ---------------------------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ function render({ model, el }) {
       label: "Position",
       min: hidden,
       max: () => text().length - 1,
-      format: (p) => `${Math.min(p, text().length - 1) + 1} of ${text().length}`,
+      format: (p) => String(Math.min(p, text().length - 1)),
       follows: ["text"],
     }),
   );
@@ -208,7 +210,7 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-block" },
-      h("span", { class: "gf-block-name" }, `Block ${b + 1}`),
+      h("span", { class: "gf-block-name" }, `Block ${b}`),
       h("div", { class: "gf-heads" }, range(H).map((head) => part(`head ${b} ${head}`, "gf-head", marked("gf-row")))),
       part(`feedforward ${b}`, "gf-feedforward", marked("gf-column")),
       h("div", { class: "gf-bars", "aria-hidden": "true" }),
@@ -521,39 +523,38 @@ function render({ model, el }) {
   function sentence({ part: name, position: t }) {
     const [kind, first, second] = name.split(" ");
     const n = Number(first);
-    const here = `${named(character(t))}, character ${t + hidden() + 1}`;
+    const here = `${named(character(t))}, position ${t + hidden()}`;
     const exact = scene.exact(t);
     if (kind === "text") {
-      return `Character ${t + hidden() + 1} is ${named(character(t))}. Its id, ${idsOf(character(t))[0]}, picks a row of the embedding table: ${D} numbers.`;
+      return `Position ${t + hidden()}: ${named(character(t))}. Its id, ${idsOf(character(t))[0]}, picks a row of the embedding table: ${D} numbers.`;
     }
     if (kind === "guess") {
       const [[id, p]] = scene.guesses(n, t);
       const [[last, pLast]] = scene.guesses(L, t);
-      const where = n === 0 ? "before the first block" : `after block ${n}`;
       const now = n === L ? "the model writes" : `the model would write`;
       const truth = t + 1 < scene.T ? ` In the text comes ${named(character(t + 1))}.` : "";
       const end = n === L ? "" : ` After all ${L}: ${named(known[last])}, ${percent(pLast)}.`;
-      return `At ${here}: ${n === L ? `after all ${L} blocks` : `if it stopped ${where}`} ${now} ${named(known[id])} next, with ${percent(p)}.${end}${truth}`;
+      return `At ${here}: ${n === L ? `after all ${L} blocks` : `if it stopped ${where(n)}`} ${now} ${named(known[id])} next, with ${percent(p)}.${end}${truth}`;
     }
     if (kind === "head") {
       const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w]) => `${percent(w)} at ${named(character(s))}, ${back(t - s)}`);
-      return `Block ${n + 1}, head ${+second + 1}, at ${here}: it looks ${looks.join(", and ")}.`;
+      return `Block ${n}, head ${second}, at ${here}: it looks ${looks.join(", and ")}.`;
     }
     if (kind === "feedforward") {
       const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is ${i}, at ${numberOf(exact.neurons[n][i])}.`) : "";
-      return `Block ${n + 1}, feed-forward, at ${here}: it sees this position alone.${told}`;
+      return `Block ${n}, feed-forward, at ${here}: it sees this position alone.${told}`;
     }
-    if (n === 0) return `The stream at ${here}, before the first block: the vector of the character itself, and nothing of the others yet.`;
-    return `The stream at ${here}, after block ${n}: what it was, plus what the heads and the feed-forward network wrote.`;
+    if (n === 0) return `The stream at ${here}, before block 0: the vector of the character itself, and nothing of the others yet.`;
+    return `The stream at ${here}, ${where(n)}: what it was, plus what the heads and the feed-forward network wrote.`;
   }
 
   const tables = ({ position: t }) => [
     {
-      caption: `What the model would write after ${named(character(t))}, character ${t + hidden() + 1}`,
+      caption: `What the model would write after ${named(character(t))}, position ${t + hidden()}`,
       headers: ["After", ...range(SHOWN).flatMap((i) => [`${i + 1}.`, "share"])],
       rows: () =>
         range(L + 1).map((depth) => [
-          depth ? `block ${depth}` : "no block",
+          depth ? `block ${depth - 1}` : "no block",
           ...scene.guesses(depth, t).flatMap(([id, p]) => [visible(known[id]), fixed(p, 4)]),
         ]),
     },
@@ -563,7 +564,7 @@ function render({ model, el }) {
       rows: () =>
         range(L).flatMap((b) =>
           range(H).map((head) => [
-            `${b + 1}, ${head + 1}`,
+            `${b}, ${head}`,
             ...lookedAt(b, head, t)
               .slice(0, 2)
               .flatMap(([s, share]) => [visible(character(s)), t - s, fixed(share, 3)]),
@@ -584,7 +585,7 @@ function render({ model, el }) {
     hold(earlier, [lost, place.first, place.count, scene.T], () => [
       lost > 0 && [`The model sees the last ${context} characters. Out of its sight: `, h("s", {}, shortened(text().slice(0, lost)))],
       scene.T > place.count &&
-        h("span", {}, `Here are characters ${lost + place.first + 1} to ${lost + place.first + place.count}; the position moves along.`),
+        h("span", {}, `Here are positions ${lost + place.first} to ${lost + place.first + place.count - 1}; the drawing follows the one you choose.`),
     ]);
     earlier.hidden = !lost && scene.T <= place.count;
     hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble], () => [
@@ -592,7 +593,7 @@ function render({ model, el }) {
       contents(now),
     ]);
     view.says(trouble ?? (unread > 0 && !pointed ? `Reading, ${unread} characters to go …` : sentence(now)));
-    view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at character ${now.position + 1}`);
+    view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position}`);
     for (const [name, element] of parts) put(element, { "aria-label": partName(name) });
     view.tables(() => tables(now));
   }
