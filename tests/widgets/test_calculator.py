@@ -224,20 +224,21 @@ def test_every_sum_that_is_said_is_true(mount):
 @pytest.mark.parametrize(
     ("at", "lit"),
     [
-        (["outputs", 2, 1], {"weights": 5, "v": 5}),
-        (["weights", 2, 1], {"scores": 5}),
-        (["scores", 2, 1], {"q": 2, "k": 2}),
-        (["k", 2, 1], {"k": 1, "scores": 5}),
-        (["v", 2, 1], {"weights": 5, "outputs": 5}),
+        (["outputs", 2, 1], {"weights": [(2, s) for s in range(5)], "v": [(s, 1) for s in range(5)]}),
+        (["weights", 2, 1], {"scores": [(2, s) for s in range(5)]}),
+        (["scores", 2, 1], {"q": [(2, 0), (2, 1)], "k": [(1, 0), (1, 1)]}),
+        (["k", 2, 1], {"k": [(2, 0)], "scores": [(t, 2) for t in range(5)]}),
+        (["v", 2, 1], {"weights": [(t, 2) for t in range(5)], "outputs": [(t, 1) for t in range(5)]}),
     ],
 )
 def test_what_a_number_is_made_of_lights_up(mount, at, lit):
     w = mount(AttentionCalculator())
     cell(w, *at).focus()
     w.settle()
-    assert {kind: w.root.locator(f".gf-block-{kind} .gf-lit").count() for kind in KINDS} == dict.fromkeys(
-        KINDS, 0
-    ) | lit
+    for kind, width in KINDS.items():
+        cells = w.root.locator(f".gf-block-{kind} .gf-result, .gf-block-{kind} .gf-number")
+        bright = cells.evaluate_all("cells => cells.map((cell) => cell.classList.contains('gf-lit'))")
+        assert [divmod(i, width) for i, is_lit in enumerate(bright) if is_lit] == lit.get(kind, []), kind
     assert w.root.locator(".gf-here").count() == 1
 
 
