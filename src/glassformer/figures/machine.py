@@ -26,7 +26,7 @@ class Part:
 
 PARTS = (
     Part("tokens", "02", "prediction", ((24, 10, 114, _ROW),)),
-    Part("embedding", "02", "residual", ((24, 62, 114, _ROW),)),
+    Part("embedding", "02", "residual", ((24, 62, 128, _ROW),)),
     Part("attention", "03", "query", ((204, 134, 130, _ROW),)),
     Part("positions", "04", "position", ((204, 62, 130, _ROW),)),
     Part("stream", "05", "residual", ((32, 134, 28, 142),)),
@@ -44,7 +44,7 @@ PARTS = (
 _FLOW = (
     ((178, 27), (141, 27)),  # a text comes in
     ((78, 44), (78, 59)),
-    ((204, 79), (141, 79)),  # positions, by the first of their doors …
+    ((204, 79), (155, 79)),  # positions, by the first of their doors …
     ((269, 96), (269, 131)),  # … or by the others, inside attention
     ((78, 151), (105, 151)),  # each sublayer reads the stream …
     ((180, 151), (201, 151)),
