@@ -42,11 +42,11 @@ def watched(visit):
 
 def read_to_the_end(arrived):
     """Scroll, as a reader with a wheel does who wants to see how long it is."""
-    page, at = arrived.page, -1
-    while (now := page.evaluate("scrollY")) != at:
-        at = now
+    page = arrived.page
+    while page.evaluate("scrollY + innerHeight < document.documentElement.scrollHeight - 1"):
         page.mouse.wheel(0, 450)
         page.wait_for_timeout(50)
+    page.wait_for_function("document.querySelector('.widget-host[data-state=waiting]') === null")
     arrived.settle()
 
 
