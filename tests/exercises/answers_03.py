@@ -66,6 +66,16 @@ def mask_in_lists(n_queries, n_keys=None):
     return [[s <= first + t for s in range(n_keys or n_queries)] for t in range(n_queries)]
 
 
+@wrong("attention.causal_mask", "yours is 9 numbers. Make it one with `dtype=bool`.")
+def mask_of_numbers(n_queries, n_keys=None):
+    return np.tri(n_keys)[n_keys - n_queries :]
+
+
+@wrong("attention.causal_mask", "should have shape (T, S) = (2, 5); yours has shape (5, 5)")
+def mask_of_the_whole_square(n_queries, n_keys=None):
+    return np.tri(n_keys, dtype=bool)
+
+
 @wrong("attention.causal_mask", "True")
 def mask_of_scores(n_queries, n_keys=None):
     return np.where(mask_by_comparing(n_queries, n_keys), 0.0, -np.inf)
@@ -106,6 +116,13 @@ def attention_of_torch(q, k, v, *, mask=None):
     outputs = functional.scaled_dot_product_attention(q, k, v, attn_mask=hidden)
     eye = torch.eye(k.shape[-2], dtype=q.dtype).expand(*k.shape[:-2], -1, -1)
     return outputs, functional.scaled_dot_product_attention(q, k, eye, attn_mask=hidden)
+
+
+@right("attention.attention")
+def attention_with_a_large_number_for_minus_infinity(q, k, v, *, mask=None):
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    weights = softmax_of_torch(scores if mask is None else np.where(mask, scores, -1e9)).numpy()
+    return weights @ v, weights
 
 
 @wrong("attention.attention", "mismatch")
@@ -151,6 +168,20 @@ def heads_of_torch(x, W_q, W_k, W_v, W_o, n_heads):
     return mixed.transpose(0, 1).flatten(1) @ W_o
 
 
+@wrong("attention.multi_head", "is a pair, of shapes (5, 6) and (2, 5, 5). Return one of them.")
+def heads_and_their_weights(x, W_q, W_k, W_v, W_o, n_heads):
+    return heads_one_by_one(x, W_q, W_k, W_v, W_o, n_heads), np.zeros((n_heads, len(x), len(x)))
+
+
+@wrong("attention.multi_head", "you handed on both")
+def heads_of_a_pair(x, W_q, W_k, W_v, W_o, n_heads):
+    def merge(x):
+        *B, H, T, K = x.shape
+        return x.swapaxes(-3, -2).reshape(*B, T, H * K)
+
+    return merge(attention_by_einsum(x @ W_q, x @ W_k, x @ W_v)) @ W_o
+
+
 # 9 · attention.grouped
 
 
@@ -185,6 +216,11 @@ def crossed_in_torch(x, memory, W_q, W_k, W_v):
 @right("attention.cells")
 def cells_counted(n_tokens, n_heads=1):
     return n_heads * n_tokens * n_tokens, n_heads * sum(range(n_tokens + 1))
+
+
+@wrong("attention.cells", "the right number, but a float. Make it an `int(…)`, or divide with `//`.")
+def cells_as_a_fraction(n_tokens, n_heads=1):
+    return n_heads * n_tokens * n_tokens, n_heads * n_tokens * (n_tokens + 1) / 2
 
 
 # 12 · attention.variance

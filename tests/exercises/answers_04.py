@@ -423,7 +423,7 @@ def window_by_softmax(slope):
     return np.argmax(weights < 0.01 * weights[0])
 
 
-@wrong("positions.alibi_window", "alibi_window(1): the right number, but float64. Make it an `int(…)`.")
+@wrong("positions.alibi_window", "alibi_window(1): the right number, but a float. Make it an `int(…)`")
 def window_as_a_float(slope):
     return np.floor(np.log(100) / slope) + 1
 

@@ -283,6 +283,58 @@ def test_an_annotation_is_needed_at_once_unless_the_file_says_otherwise(cell, fi
         assert shown[-1].mood == mood
 
 
+# The book's function, until the reader has written it
+
+
+def test_the_readers_own_takes_the_place_of_the_books(cell, file, own, shown):
+    cell("import numpy as np\nfrom glassformer.scratch.attention import softmax")
+    keep(cell("def f(x):\n    return softmax(np.zeros(x))"))
+    assert "from glassformer.scratch.attention import softmax\n" in own.read_text()
+    mine = cell("def softmax(x):\n    return x + 1")
+    keep(mine)
+    assert shown[-1].mood == "good", told(shown)
+    assert "instead of `from glassformer.scratch.attention import softmax`" in told(shown)
+    assert own.read_text() == NEW + (
+        "\nimport numpy as np\n\n\ndef f(x):\n    return softmax(np.zeros(x))\n\n\n"
+        "def softmax(x):\n    return x + 1\n"
+    )
+    assert own_file.load().f(2).tolist() == [1, 1]
+    keep(mine)
+    assert "has this `softmax` already" in shown[-1].headline
+
+
+def test_it_does_so_as_a_helper_too_and_leaves_the_other_imports(cell, file, own, shown):
+    file(
+        "from glassformer.scratch.attention import causal_mask, softmax\nX = 1\n\n\ndef f(x):\n    return 0\n"
+    )
+    cell("def softmax(x):\n    return x")
+    keep(cell("def f(x):\n    return softmax(x)"), replace=True)
+    assert own.read_text() == (
+        "from glassformer.scratch.attention import causal_mask\nX = 1\n\n\n"
+        "def softmax(x):\n    return x\n\n\ndef f(x):\n    return softmax(x)\n"
+    )
+    assert shown[-1].mood == "good"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "from scipy.special import softmax\n",
+        "from glassformer.scratch.attention import softmax  # I like it\n",
+        "from glassformer.scratch.attention import softmax; X = 1\n",
+        "from glassformer.scratch.attention import softmax\n\n\ndef f(x=softmax):\n    return x\n",
+        "from glassformer.scratch.attention import softmax\nsoftmax = max\n",
+        "try:\n    from glassformer.scratch.attention import softmax\nexcept ImportError:\n    pass\n",
+    ],
+)
+def test_what_is_not_the_books_alone_stays(before, cell, file, own, shown):
+    data = file(before)
+    keep(cell("def softmax(x):\n    return x"))
+    assert own.read_bytes() == data
+    assert "`softmax`" in told(shown)
+    assert shown[-1].mood == "bad" or "another `softmax`" in shown[-1].headline
+
+
 # The reader's own lines
 
 

@@ -133,7 +133,9 @@ def test_whole_numbers_are_exact_and_must_be_whole():
             "float32 has no room for a whole number this large: return ints, and make them of ints."
         )
         assert "float32" not in said(rounded + 64 * 128, large, "it")
-    assert said(5.0, 5, "it") == "it: the right number, but float64. Make it an `int(…)`."
+    assert (
+        said(5.0, 5, "it") == "it: the right number, but a float. Make it an `int(…)`, or divide with `//`."
+    )
     assert said(6.0, 5, "it") == "it should be 5; yours is 6."
     assert said(5 + 1e-9, 5, "it") == "it should be 5; yours is 5.000000001."
     floats = np.array([5.0, 6.0], dtype=np.float32)

@@ -7,6 +7,7 @@ T positions asking, S positions answering, D d_model, H heads, G heads of keys a
 # ruff: noqa: ANN001, ANN002, ANN003, ANN202 - a check is read by its title, a mistake by its sentence
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,9 @@ matching.mistake("by the width", lambda q, k: k @ q / len(q))
 matching.mistake("times root", lambda q, k: k @ q * math.sqrt(len(q)))
 matching.mistake("number of keys", lambda q, k: k @ q / math.sqrt(len(k)))
 matching.mistake("cosine", lambda q, k: k @ q / np.linalg.norm(k, axis=1) / np.linalg.norm(q))
+matching.mistake("root of two", lambda q, k: k @ q / math.sqrt(2))
+matching.mistake("shapes", lambda q, k: k.T @ q)
+matching.mistake("shapes", lambda q, k: q @ k)
 matching.mistake("products", lambda q, k: k * q / math.sqrt(len(q)))
 matching.mistake("shares", lambda q, k: softmax(k @ q / math.sqrt(len(q))))
 
@@ -126,6 +130,7 @@ shares.case(
     np.array([1000.0, 1000.0, 999.0]), want=_shares([1, 1, 0]), axes="S",
     advice="Subtract the largest of the row first.",
 )  # fmt: skip
+shares.also(np.array([2000.0, 0.0, 0.0]), want=[1.0, 0.0, 0.0], axes="S")
 shares.case(
     "rows of very different size do not disturb each other",
     np.array([[1000.0, 1001.0], [-1000.0, -1000.0]]), want=[_shares([0, 1]), [0.5, 0.5]],
@@ -150,7 +155,19 @@ def _powers(x, largest):
 shares.mistake("overflow", _quiet(lambda x: _powers(x, 0)))
 shares.mistake("largest of all", _quiet(lambda x: _powers(x, x.max())))
 shares.mistake("no exp", _quiet(lambda x: x / x.sum(axis=-1, keepdims=True)))
-shares.mistake("upside down", lambda x: softmax(-x))
+
+
+@shares.mistake("mean")
+@_quiet
+def _(x):
+    seen = np.isfinite(x)
+    return _powers(x, np.mean(x, axis=-1, keepdims=True, where=seen))
+
+
+shares.mistake("mean", _quiet(lambda x: _powers(x, x.mean(axis=-1, keepdims=True))))
+shares.mistake("absolute", _quiet(lambda x: _powers(x, np.abs(x).max(axis=-1, keepdims=True))))
+shares.mistake("upside down", _quiet(lambda x: softmax(-x)))
+shares.mistake("divided by it", _quiet(lambda x: _powers(x / x.max(axis=-1, keepdims=True), 0)))
 shares.mistake("powers of 2", lambda x: softmax(x * math.log(2)))
 shares.mistake("not divided", lambda x: np.exp(x - x.max(axis=-1, keepdims=True)))
 shares.mistake("whole table", lambda x: softmax(x.ravel()).reshape(x.shape))
@@ -239,9 +256,13 @@ def _rooted(x, K):
 
 single.mistake("no root", _one(lambda x, K: softmax(x)))
 single.mistake("by the width", _one(lambda x, K: softmax(x / K)))
+single.mistake("root of two", _one(lambda x, K: softmax(x / math.sqrt(2))))
+single.mistake("root of N", lambda q, k, v: (lambda w: (w, w @ v))(softmax(k @ q / math.sqrt(v.shape[1]))))
+single.mistake("no softmax", _one(lambda x, K: x / math.sqrt(K)))
 single.mistake("not divided", _one(lambda x, K: np.exp(x / math.sqrt(K))))
 single.mistake("no exp", _one(lambda x, K: x / x.sum()))
 single.mistake("winner", _one(lambda x, K: np.eye(len(x))[x.argmax()]))
+single.mistake("winner's value", _one(_rooted, lambda weights, k, v: v[weights.argmax()]))
 single.mistake("keys mixed", _one(_rooted, lambda weights, k, v: weights @ k))
 single.mistake("summed", _one(_rooted, lambda weights, k, v: v.sum(axis=0)))
 single.mistake("pair", lambda q, k, v: attend_one(q, k, v)[::-1])
@@ -280,6 +301,33 @@ attention.case(
 )  # fmt: skip
 
 
+_turned = [[_attended(_q[b, h], _k[b, h], _v[b, h], np.tri(4, 6, 2)) for h in range(3)] for b in range(2)]
+attention.case(
+    "a mask is for all that stands in front, or for each text of a batch",
+    _q, _k, _v, mask=np.tri(4, 6, 2, dtype=bool),
+    want=tuple(np.array([[each[i] for each in row] for row in _turned]) for i in range(2)), axes="",
+)  # fmt: skip
+_seen = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]], dtype=bool)
+_padded = [[_attended(_q[b, h], _k[b, h], _v[b, h], [_seen[b]] * 4) for h in range(3)] for b in range(2)]
+attention.also(
+    _q, _k, _v, mask=_seen[:, None, None],
+    want=tuple(np.array([[each[i] for each in row] for row in _padded]) for i in range(2)), axes="",
+)  # fmt: skip
+_apart, _asks = math.log(3), np.array([[2.0, 0, 0, 0]])
+_v = np.array([[8.0, 0, 0, 0], [0, 4.0, 0, 0], [1.0, 1.0, 1.0, 1.0]])
+
+
+def _scored(*scores):
+    """Keys whose scores with the query `_asks` are these."""
+    return np.array([[score, 0.0, 0.0, 0.0] for score in scores])
+
+
+attention.case(
+    "large scores do not overflow",
+    _asks, _scored(1000 + _apart, 1000, -1000), _v, want=([[6.0, 1.0, 0, 0]], [[0.75, 0.25, 0.0]]),
+)  # fmt: skip
+
+
 @attention.check("what is masked says nothing, however loud")
 def _(attention):
     q, k, v = (_numbers(4, 3, seed=seed) for seed in (6, 7, 8))
@@ -294,6 +342,10 @@ def _(attention):
     )
 
 
+_last = np.array([[True, True, False]])
+for _loud in ((_apart, 0, 1000), (_apart - 3000, -3000, 0)):
+    attention.also(_asks, _scored(*_loud), _v, mask=_last, want=([[6.0, 1.0, 0, 0]], [[0.75, 0.25, 0.0]]))
+
 attention.mistake("no root", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, root=False))
 attention.mistake(
     "by the width", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, scale=1 / q.shape[-1])
@@ -301,6 +353,10 @@ attention.mistake(
 attention.mistake(
     "number of keys", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, scale=k.shape[-2] ** -0.5)
 )
+attention.mistake(
+    "number of queries", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, scale=q.shape[-2] ** -0.5)
+)
+attention.mistake("root of two", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, scale=2**-0.5))
 attention.mistake("columns", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, shares=_columns))
 attention.mistake("mask forgotten", lambda q, k, v, mask=None: _wrong(q, k, v))
 attention.mistake(
@@ -308,6 +364,36 @@ attention.mistake(
 )
 attention.mistake("zero before", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask, hide=0.0))
 attention.mistake("pair", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask)[::-1])
+
+
+for _number in (-30.0, -100.0, -1000.0):
+    attention.mistake("finite", partial(_wrong, hide=_number))
+attention.mistake("overflow", _quiet(partial(_wrong, shares=lambda x: _powers(x, 0))))
+
+
+@attention.mistake("zero after, divided anew")
+@_quiet
+def _(q, k, v, mask=None):
+    weights = _wrong(q, k, v)[1] * (1 if mask is None else mask)
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    return weights @ v, weights
+
+
+def _picked(at):
+    """A wrong answer: the mask picks scores, which takes a mask of their own shape."""
+
+    def wrong(q, k, v, mask=None):
+        scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores[at(~mask)] = -np.inf
+        weights = softmax(scores)
+        return weights @ v, weights
+
+    return wrong
+
+
+attention.mistake("picked", _picked(lambda hidden: hidden))
+attention.mistake("picked", _picked(lambda hidden: (..., hidden)))
 
 
 @attention.mistake("zero after")
@@ -353,6 +439,15 @@ splitting.mistake("no swap", lambda x, n_heads: _cut(x, n_heads))
 splitting.mistake("reshaped only", lambda x, n_heads: x.reshape(*x.shape[:-2], n_heads, x.shape[-2], -1))
 
 
+splitting.mistake("from the front", lambda x, n_heads: _cut(x, n_heads).swapaxes(0, 1))
+
+
+@splitting.mistake("two axes")
+def _(x, n_heads):
+    T, D = x.shape
+    return x.reshape(T, n_heads, D // n_heads).swapaxes(0, 1)
+
+
 @splitting.mistake("every n-th")
 def _(x, n_heads):
     return np.moveaxis(x.reshape(*x.shape[:-1], x.shape[-1] // n_heads, n_heads), -1, -3)
@@ -384,6 +479,16 @@ _x = _numbers(2, 3, 2, 4)
 merging.case("a batch in front stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
 
 merging.mistake("no swap", lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1))
+merging.mistake("from the front", lambda x: x.swapaxes(0, 1).reshape(*x.shape[:-3], x.shape[-2], -1))
+merging.mistake("last two", lambda x: x.swapaxes(-1, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
+
+
+@merging.mistake("three axes")
+def _(x):
+    H, T, K = x.shape
+    return x.swapaxes(0, 1).reshape(T, H * K)
+
+
 merging.mistake("in turn", lambda x: np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1))
 merging.mistake("sum", lambda x: x.sum(axis=-3))
 merging.mistake("mean", lambda x: x.mean(axis=-3))
@@ -464,11 +569,11 @@ def _(multi_head):
     )
 
 
-def _heads(attend, out=lambda mixed, W_o: merge_heads(mixed) @ W_o, heads=lambda n: n):
+def _heads(attend, out=lambda mixed, W_o: merge_heads(mixed) @ W_o, heads=lambda n: n, split=split_heads):
     """A wrong answer: `attend` gives the heads' outputs from q, k, v and the mask, `out` what is made of them."""
 
     def wrong(x, W_q, W_k, W_v, W_o, n_heads):
-        q, k, v = (split_heads(x @ W, heads(n_heads)) for W in (W_q, W_k, W_v))
+        q, k, v = (split(x @ W, heads(n_heads)) for W in (W_q, W_k, W_v))
         return out(attend(q, k, v, causal_mask(len(x))), W_o)
 
     return wrong
@@ -489,6 +594,36 @@ several.mistake("columns", _heads(lambda q, k, v, mask: _wrong(q, k, v, mask=mas
 several.mistake("one head", _heads(_right_heads, heads=lambda n: 1))
 several.mistake("no swap", _heads(_right_heads, lambda mixed, W_o: mixed.reshape(mixed.shape[1], -1) @ W_o))
 several.mistake("W_o transposed", _heads(_right_heads, lambda mixed, W_o: merge_heads(mixed) @ W_o.T))
+
+
+@several.mistake("zero after")
+@_heads
+def _(q, k, v, mask):
+    return (_wrong(q, k, v)[1] * mask) @ v
+
+
+several.mistake("asked the wrong way", _heads(lambda q, k, v, mask: _right_heads(k, q, v, mask)))
+several.mistake(
+    "split by reshape", _heads(_right_heads, split=lambda x, n_heads: x.reshape(n_heads, len(x), -1))
+)
+several.mistake(
+    "transposed",
+    lambda x, W_q, W_k, W_v, W_o, n_heads: multi_head(x, W_q.T, W_k.T, W_v.T, W_o.T, n_heads),
+)
+several.mistake(
+    "no W_v", lambda x, W_q, W_k, W_v, W_o, n_heads: multi_head(x, W_q, W_k, np.eye(len(W_v)), W_o, n_heads)
+)
+several.mistake("not merged", _heads(_right_heads, lambda mixed, W_o: mixed @ W_o))
+
+
+@several.mistake("pair handed on")
+def _(x, W_q, W_k, W_v, W_o, n_heads):
+    return (x, W_o).shape  # type: ignore
+
+
+@several.mistake("pair handed on")
+def _(x, W_q, W_k, W_v, W_o, n_heads):
+    return (x, W_o).swapaxes(-3, -2)  # type: ignore
 
 
 # 9 · Shared keys
@@ -547,6 +682,12 @@ def _(q, k, v):
     return _wrong(q, repeat_heads(k, times), repeat_heads(v, times), root=False)[0]
 
 
+@grouped.mistake("masked")
+def _(q, k, v):
+    k, v = (repeat_heads(x, len(q) // len(k)) for x in (k, v))
+    return _wrong(q, k, v, mask=np.tri(q.shape[1], k.shape[1], dtype=bool))[0]
+
+
 @grouped.mistake("queries merged")
 def _(q, k, v):
     few = q.reshape(len(k), -1, *q.shape[1:]).mean(axis=1)
@@ -600,6 +741,7 @@ _given = _texts(2, 6, 5, 3, seed=6)
 cross.case("two lengths", *_given, want=_fetched(*_given))
 
 cross.mistake("itself", lambda x, m, W_q, W_k, W_v: _wrong(x @ W_q, x @ W_k, x @ W_v)[0])
+cross.mistake("values of x", lambda x, m, W_q, W_k, W_v: _wrong(x @ W_q, m @ W_k, x @ W_v)[0])
 cross.mistake("roles changed", lambda x, m, W_q, W_k, W_v: _wrong(m @ W_q, x @ W_k, x @ W_v)[0])
 cross.mistake("no root", lambda x, m, W_q, W_k, W_v: _wrong(x @ W_q, m @ W_k, m @ W_v, root=False)[0])
 cross.mistake(
@@ -633,6 +775,7 @@ cells.also(1024, 12, want=(12_582_912, 6_297_600))
 cells.mistake("half", lambda T, H=1: (H * T * T, H * T * T // 2))
 cells.mistake("not itself", lambda T, H=1: (H * T * T, H * T * (T - 1) // 2))
 cells.mistake("heads forgotten", lambda T, H=1: (T * T, T * (T + 1) // 2))
+cells.mistake("heads in the first", lambda T, H=1: (H * T * T, T * (T + 1) // 2))
 cells.mistake("heads share", lambda T, H=1: (T * T // H, T * (T + 1) // 2 // H))
 cells.mistake("one after another", lambda T, H=1: ((H * T) ** 2, H * T * (H * T + 1) // 2))
 cells.mistake("rows", lambda T, H=1: (H * 2 * T, H * (T + 1)))
@@ -652,7 +795,7 @@ spread = exercise("attention.variance", score_variance)
 spread.case("64 numbers of variance 1, before the root", 64, 1.0, 1.0, False, want=64.0)
 spread.case("the same after dividing by √64", 64, 1.0, 1.0, True, want=1.0)
 spread.case("one number of variance 4 and one of 9", 1, 4.0, 9.0, False, want=36.0)
-spread.also(16, 4.0, 0.25, False, want=16.0)
+spread.case("sixteen numbers, before and after the root", 16, 4.0, 0.25, False, want=16.0)
 spread.also(16, 4.0, 9.0, True, want=36.0)
 
 
@@ -674,7 +817,10 @@ def _(score_variance):
 spread.mistake("deviation", lambda d, a, b, scaled: math.sqrt((1 if scaled else d) * a * b))
 spread.mistake("root once", lambda d, a, b, scaled: d * a * b / (math.sqrt(d) if scaled else 1))
 spread.mistake("not scaled", lambda d, a, b, scaled: d * a * b)
+spread.mistake("added", lambda d, a, b, scaled: (1 if scaled else d) * (a + b))
 spread.mistake("added", lambda d, a, b, scaled: (1 if scaled else d) * (a + b) / 2)
+spread.mistake("no variances", lambda d, a, b, scaled: 1 if scaled else d)
+spread.mistake("K squared", lambda d, a, b, scaled: a * b * d**2 / (d if scaled else 1))
 spread.mistake("squared", lambda d, a, b, scaled: (1 if scaled else d) * (a * b) ** 2)
 spread.mistake("keys forgotten", lambda d, a, b, scaled: (1 if scaled else d) * a)
 spread.mistake("always scaled", lambda d, a, b, scaled: a * b)

@@ -186,6 +186,8 @@ def _kept(function: Any, kept: own_file.Kept) -> Panel:
     if kept.status == own_file.SAME:
         return Panel(f"{file} has this `{name}` already", wrong, mood="bad" if wrong else "plain")
     lines = [("", f"Use it anywhere beside that file: `from {own_file.MODULE} import {name}`"), *wrong]
+    if kept.instead:
+        lines.insert(0, ("", f"It stands there instead of {', '.join(f'`{one}`' for one in kept.instead)}"))
     if kept.besides:
         lines.insert(0, ("", "With it went " + ", ".join(f"`{one}`" for one in kept.besides)))
     if kept.copy is not None:

@@ -89,11 +89,12 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
         return
     want = np.asarray(want)
     got = as_numbers(got, what, like=want)
-    if want.dtype.kind == "b" and got.shape != want.shape:
+    if want.dtype.kind == "b" and not want.ndim and got.ndim:
         raise Wrong(f"{what} should be one True or False; yours is {describe(got)}.", what=what, got=got)
     expect_shape(got, want.shape, what, axes=axes)
     if want.dtype.kind == "b" and got.dtype.kind != "b":
-        said = f"{what} should be True or False; yours is {show(got)}. Return `bool(…)`."
+        advised = "Make it one with `dtype=bool`" if want.ndim else "Return `bool(…)`"
+        said = f"{what} should be True or False; yours is {show(got)}. {advised}."
         raise Wrong(said, what=what, got=got)
     if want.dtype.kind in "iu" and got.dtype.kind == "b":
         raise Wrong(f"{what} should be a whole number (int); yours is bool {show(got)}.", what=what, got=got)
@@ -110,8 +111,10 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
             "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded)."
         )
     if want.dtype.kind in "iu" and got.dtype.kind == "f":
-        number, whole = ("numbers", "Add `.astype(int)`") if want.ndim else ("number", "Make it an `int(…)`")
-        raise Wrong(f"{what}: the right {number}, but {got.dtype}. {whole}.", what=what, got=got)
+        right = f"numbers, but {got.dtype}. Add `.astype(int)`."
+        if not want.ndim:
+            right = "number, but a float. Make it an `int(…)`, or divide with `//`."
+        raise Wrong(f"{what}: the right {right}", what=what, got=got)
 
 
 def _expect_text(got: Any, want: str, what: str, advice: str) -> None:
@@ -240,6 +243,10 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
                 return None
             rows.append(row)
         if len({row.shape for row in rows}) > 1:
+            if isinstance(value, tuple) and len(value) == 2 and rows[0].ndim:
+                raise Wrong(
+                    f"{what} is a pair, of shapes {rows[0].shape} and {rows[1].shape}. Return one of them."
+                )
             raise Wrong(f"{what} is a {type(value).__name__} whose rows differ in length.")
         return np.stack(rows)
     if hasattr(type(value), "__array__") or isinstance(value, CArray):

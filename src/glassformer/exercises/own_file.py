@@ -47,10 +47,11 @@ ADDED, SAME, DIFFERENT, REPLACED = "added", "same", "different", "replaced"
 
 @dataclass(frozen=True)
 class Kept:
-    """How it went: one of the four words above; what was written besides; what differs; the old file's copy."""
+    """How it went: one of the four words above; what came besides, and instead of what; what differs; the old copy."""
 
     status: str
     besides: tuple[str, ...] = ()
+    instead: tuple[str, ...] = ()
     diff: str = ""
     copy: Path | None = None
 
@@ -93,7 +94,9 @@ def keep(function: Callable[..., Any], *, replace: bool) -> Kept:
         write_whole(path, result)
         with contextlib.suppress(OSError):  # within one second, Python would take the old one for the new
             Path(importlib.util.cache_from_source(str(path.resolve()))).unlink()
-    return Kept(REPLACED if change.diff else ADDED, tuple(change.besides), change.diff, copy)
+    return Kept(
+        REPLACED if change.diff else ADDED, tuple(change.besides), tuple(change.instead), change.diff, copy
+    )
 
 
 def load() -> ModuleType | None:
@@ -164,6 +167,7 @@ class _Change:
         edits: (first, last, text): the lines from first up to last give way to the text.
         diff: of what another definition of the same name gives way to; empty if none does.
         besides: names of the imports, helpers and constants that come with the function.
+        instead: imports of the book's functions that give way to the reader's own.
     """
 
     def __init__(self, data: bytes, taken: Taken) -> None:
@@ -187,6 +191,7 @@ class _Change:
         self.edits: list[tuple[int, int, str]] = []
         self.place: int | None = None  # where the function stands, if it is there already
         self.besides: list[str] = []
+        self.instead: list[str] = []
         self.diff = ""
         self._merge(taken)
         self._in_order(taken)
@@ -213,9 +218,12 @@ class _Change:
         function = taken.pieces[-1]
         imports = [one for one in taken.imports if one not in imports_in(self.body)]
         new = [piece for piece in taken.pieces if not self._there(piece, taken)]
-        for name in [piece.name for piece in new] + [one.name for one in imports]:
-            if name in self.bound:
-                raise self._clash(name)
+        for piece in new:
+            if piece.name in self.bound and not self._instead_of_the_books(piece):
+                raise self._clash(piece.name)
+        for one in imports:
+            if one.name in self.bound:
+                raise self._clash(one.name)
         text = "\n\n\n".join(map(str, new))
         if imports:
             self._insert_imports([str(one) for one in imports])
@@ -241,7 +249,7 @@ class _Change:
 
     def _there(self, piece: Piece, taken: Taken) -> bool:
         """Whether the file has this piece; where it has it in other words, plan to replace it."""
-        (wanted,) = ast.parse(piece.code).body
+        wanted = _parsed(piece)
         node = self._definition_of(piece.name)
         if node is None:
             return False
@@ -273,6 +281,24 @@ class _Change:
         self.edits.append((first, last, code + "\n" * here.endswith("\n")))
         diff = difflib.unified_diff(here.splitlines(), code.splitlines(), f"{MODULE}.py", "here", lineterm="")
         self.diff = "\n".join([self.diff, *diff]).lstrip("\n")
+        return True
+
+    def _instead_of_the_books(self, piece: Piece) -> bool:
+        """Plan to take the book's function out of the file, where an import alone brings it; whether that can be."""
+        nodes = [one for one in self.body if self._binds(one, piece.name)]
+        imports = [one for one in nodes if isinstance(one, ast.ImportFrom)]
+        users = [one for one in self.body if piece.name in names_used_at_once(ast.unparse(one))]
+        if nodes != imports or len(nodes) != 1 or users or not isinstance(_parsed(piece), Definition):
+            return False
+        (node,) = imports
+        first, last = node.lineno - 1, node.end_lineno or node.lineno
+        alone = _plain("".join(self.lines[first:last])).strip() == ast.unparse(node)
+        if not alone or node.level or not (node.module or "").startswith("glassformer."):
+            return False
+        left = [one for one in node.names if (one.asname or one.name) != piece.name]
+        rest = f"{ast.unparse(ast.ImportFrom(node.module, left, 0))}\n" if left else ""
+        self.edits.append((first, last, rest))
+        self.instead += [str(one) for one in imports_in([node]) if one.name == piece.name]
         return True
 
     def _definition_of(self, name: str) -> ast.stmt | None:
@@ -324,6 +350,11 @@ class _Change:
                 at += 1
             text = f"{text}\n" if at < len(self.lines) else text
         self.edits.append((at, at, text))
+
+
+def _parsed(piece: Piece) -> ast.stmt:
+    (node,) = ast.parse(piece.code).body
+    return node
 
 
 def _plain(text: str) -> str:
