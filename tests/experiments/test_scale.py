@@ -57,6 +57,7 @@ def test_sharpness_of_even_weights():
 @pytest.mark.parametrize("rate", RATES)
 def test_narrow_heads_hardly_miss_it_and_wide_ones_do_with_every_seed(rate):
     assert np.median(cost(4, rate)) < 0.05
+    assert 0 < cost(4, rate).min() < cost(4, rate).max() < 0.1
     for d_head in (64, 256):
         assert cost(d_head, rate).min() > 0.095
         assert cost(d_head, rate).max() < 0.255
