@@ -34,8 +34,22 @@ def the_likeliest(logits, temperature):
     return float(np.argmax(logits))
 
 
-@wrong("start.temperature", "near −1000 holds nan")
-def overflowing(logits, temperature):
+@wrong("start.temperature", "Subtract the *largest*")
+def smallest_subtracted(logits, temperature):
     with np.errstate(all="ignore"):
-        e = np.exp(np.asarray(logits) / temperature)
+        e = np.exp((np.asarray(logits) - min(logits)) / temperature)
         return e / e.sum()
+
+
+@wrong("start.temperature", "Subtract the *largest*")
+def first_subtracted(logits, temperature):
+    with np.errstate(all="ignore"):
+        e = np.exp((np.asarray(logits) - logits[0]) / temperature)
+        return e / e.sum()
+
+
+@wrong("start.temperature", "−1000 + ln 3 holds nan")
+def divided_by_a_sum_of_its_own(logits, temperature):
+    with np.errstate(all="ignore"):
+        powers = [np.exp(logit / temperature) for logit in logits]
+        return [power / sum(powers) for power in powers]

@@ -1,5 +1,8 @@
 """Chapter 01: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import torch
 
@@ -33,18 +36,33 @@ def numbers_array_by_array(T, D, H, F, V, n_layers):
     return sum(np.prod(shape) for shape in [*outside, *inside * n_layers])
 
 
-@wrong("machine.numbers", "")
+@wrong("machine.numbers", "The neurons are missing")
 def numbers_without_neurons(T, D, H, F, V, n_layers):
     return numbers_array_by_array(T, D, H, 0, V, n_layers)
 
 
-# 3 · machine.operations
+# 3 · machine.longest
 
 
-@right("machine.operations")
-def operations_product_by_product(T, D, F, V, n_layers):
-    products = [(T, D, D)] * 4 + [(T, D, T), (T, T, D), (T, D, F), (T, F, D)]
-    return 2 * sum(m * n * p for m, n, p in [*products * n_layers, (T, D, V)])
+@right("machine.longest")
+def longest_product_by_product(D, F, V, n_layers):
+    T = 1
+    while True:
+        T += 1
+        pairs = n_layers * sum(2 * m * n * p for m, n, p in [(T, D, T), (T, T, D)])
+        matrices = n_layers * ([(T, D, D)] * 4 + [(T, D, F), (T, F, D)]) + [(T, D, V)]
+        if pairs > sum(2 * m * n * p for m, n, p in matrices):
+            return T - 1
+
+
+@right("machine.longest")
+def longest_in_fractions(D, F, V, n_layers):
+    return math.floor(Fraction(n_layers * (8 * D * D + 4 * D * F) + 2 * D * V, 4 * D * n_layers))
+
+
+@wrong("machine.longest", "15; yours is 5")
+def longest_against_the_feedforward(D, F, V, n_layers):
+    return F
 
 
 # 4 · machine.stack
@@ -72,7 +90,26 @@ def run_in_place(x, sublayers):
     return x
 
 
+@wrong("machine.stack", "inside the loop")
+def run_once(x, sublayers):
+    for sublayer in sublayers:
+        x = x + sublayer(x)
+        return x
+
+
 # 5 · machine.agreement
+
+
+@wrong("machine.agreement", "from here on")
+def agreement_for_good(views):
+    best = views.argmax(axis=-1)
+    return np.logical_and.accumulate((best == best[-1])[::-1])[::-1].mean(axis=-1)
+
+
+@wrong("machine.agreement", "which token is the likeliest")
+def agreement_of_probabilities(views):
+    p = np.exp(views) / np.exp(views).sum(axis=-1, keepdims=True)
+    return np.isclose(p, p[-1]).all(axis=-1).mean(axis=-1)
 
 
 @right("machine.agreement")
@@ -96,21 +133,83 @@ def agreement_in_torch(views):
 
 
 @right("machine.peeks")
-def peeks_by_cutting(f, x):
-    """What a row says must not depend on whether anything follows."""
-    return any(not np.allclose(f(x[: t + 1])[-1], f(x)[t]) for t in range(len(x)))
-
-
-@right("machine.peeks")
-def peeks_by_slopes(f, x):
+def peeks_by_single_rows(f, x):
     before, T = np.asarray(f(x)), len(x)
     for s in range(T):
         changed = np.array(x)
-        changed[s] -= 3.0
+        changed[s] -= np.random.default_rng(s).random(x.shape[1])
         moved = np.abs(np.asarray(f(changed)) - before).max(axis=-1) > 1e-9
         if moved[:s].any():
             return True
     return False
+
+
+@right("machine.peeks")
+def peeks_with_zeros(f, x):
+    halves = ((t, np.where(np.arange(len(x))[:, None] < t, x, 0)) for t in range(1, len(x)))
+    return any(not np.allclose(f(cut)[:t], f(x)[:t]) for t, cut in halves)
+
+
+@wrong("machine.peeks", "reads 6 rows at a time, got 1")
+def peeks_by_cutting(f, x):
+    return any(not np.allclose(f(x[: t + 1])[-1], f(x)[t]) for t in range(len(x)))
+
+
+@wrong("machine.peeks", "norm takes away")
+def peeks_by_adding(f, x):
+    for t in range(len(x) - 1):
+        changed = x.copy()
+        changed[t + 1 :] += 1
+        if not np.allclose(f(changed)[: t + 1], f(x)[: t + 1]):
+            return True
+    return False
+
+
+@wrong("machine.peeks", "is the x that was there already")
+def peeks_by_another_x(f, x):
+    others = np.random.default_rng(0).normal(size=x.shape)
+    cuts = [np.where(np.arange(len(x))[:, None] < t, x, others) for t in range(len(x))]
+    return any(not np.allclose(f(cut)[:t], f(x)[:t]) for t, cut in enumerate(cuts))
+
+
+@wrong("machine.peeks", "every path end in `return`")
+def peeks_without_an_end(f, x):
+    return True if peeks_by_single_rows(f, x) else None
+
+
+def _seen_in(f, x, changed_rows, looked_at):
+    changed = x.copy()
+    changed[changed_rows] = np.random.default_rng(5).normal(size=changed[changed_rows].shape)
+    return not np.allclose(f(changed)[looked_at], f(x)[looked_at])
+
+
+@wrong("machine.peeks", "inside the loop")
+def peeks_at_the_first_turn(f, x):
+    for t in range(len(x) - 1):
+        return _seen_in(f, x, slice(t + 1, None), slice(t + 1))
+    return False
+
+
+@wrong("machine.peeks", "in one place alone")
+def peeks_in_the_middle(f, x):
+    return bool(_seen_in(f, x, slice(3, None), slice(3)))
+
+
+@wrong("machine.peeks", "row 2 sees row 3")
+def peeks_at_both_ends(f, x):
+    first = len(x) > 1 and _seen_in(f, x, slice(1, None), 0)
+    return bool(first or _seen_in(f, x, slice(-1, None), slice(-1)))
+
+
+@wrong("machine.peeks", "row 2 sees row 3")
+def peeks_at_two_rows(f, x):
+    last = _seen_in(f, x, slice(-1, None), slice(-1))
+    return bool(last or (len(x) > 1 and _seen_in(f, x, slice(1, 2), 0)))
+
+
+@wrong("machine.peeks", "row 0 sees row 2, not row 1")
+def peeks_at_the_next(f, x):
+    return any(_seen_in(f, x, t, t - 1) for t in range(1, len(x)))
 
 
 @wrong("machine.peeks", "")

@@ -44,8 +44,19 @@ temperature.case(
     what="the probabilities of logits 1000 and 1000 + 2 ln 3 at temperature 2",
 )  # fmt: skip
 temperature.also(
-    -1000 + math.log(3.0) * np.arange(2.0), 1.0, want=[1 / 4, 3 / 4], what="the same, with logits near −1000"
+    -1000 + math.log(3.0) * np.arange(2.0),
+    1.0,
+    want=[1 / 4, 3 / 4],
+    what="the probabilities of logits −1000 and −1000 + ln 3",
 )
+temperature.case(
+    "logits may lie far apart, and the temperature may be low",
+    np.array([0.0, 0.0, 2000.0]), 1.0, want=[0, 0, 1.0], what="the probabilities of logits 0, 0 and 2000",
+)  # fmt: skip
+temperature.also(
+    np.array([30.0, 20.0, 30.0]), 0.01, want=[1 / 2, 0, 1 / 2],
+    what="the probabilities of logits 30, 20, 30 at temperature 0.01",
+)  # fmt: skip
 
 
 def _wrong(change, finish=lambda e: e / e.sum()):
@@ -71,3 +82,12 @@ temperature.mistake(
     "no exponential", lambda z, t: np.asarray(z) / t / max(abs((np.asarray(z) / t).sum()), 1e-9)
 )
 temperature.mistake("largest", _wrong(lambda z, t: _stable(z / t), lambda e: e / e.max() / len(e)))
+temperature.mistake("naive", _wrong(lambda z, t: z / t))
+temperature.mistake("another subtracted", _wrong(lambda z, t: z / t - (z / t).mean()))
+
+
+@temperature.mistake("subtracted once")
+def _subtracted_once(logits, temperature):
+    z = np.asarray(logits, dtype=float) / temperature
+    with np.errstate(all="ignore"):
+        return np.exp(z - z.max()) / np.exp(z).sum()
