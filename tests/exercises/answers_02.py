@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import torch
@@ -53,6 +54,24 @@ def ids_in_torch(text, characters):
     except KeyError as error:
         place = next(i for i, c in enumerate(text) if c not in places)
         raise ValueError(f"text[{place}] is {error}") from error
+
+
+@wrong(
+    "tokens.encode", "the message should name 1, for whoever reads it: 'place 3'. That is the first of two"
+)
+def names_the_last_place(text, characters):
+    unknown = [i for i, c in enumerate(text) if c not in characters]
+    if unknown:
+        raise ValueError(f"place {unknown[-1]}")
+    return [characters.index(c) for c in text]
+
+
+@wrong("tokens.encode", "Places count from 0.")
+def counts_places_from_one(text, characters):
+    for i, c in enumerate(text):
+        if c not in characters:
+            raise ValueError(f"place {i + 1}: {c!r}")
+    return [characters.index(c) for c in text]
 
 
 @wrong("tokens.encode", "should raise ValueError; yours raised KeyError")
@@ -116,7 +135,15 @@ def rows_by_product(ids, table):
     return hot @ table
 
 
-@wrong("tokens.embed", "yours raised IndexError")
+@wrong("tokens.embed", "embed([6], table) should raise ValueError; yours raised IndexError")
+def rows_with_one_too_many(ids, table):
+    bad = ids[(ids < 0) | (ids > len(table))]
+    if bad.size:
+        raise ValueError(f"no row {bad[0]}")
+    return table[ids]
+
+
+@wrong("tokens.embed", "Look before you take.")
 def rows_without_a_check(ids, table):
     return table[ids]
 
@@ -140,6 +167,11 @@ def pair_by_sorting(ids):
     return next(pair for count, pair in runs if count == most)
 
 
+@wrong("tokens.best_pair", "Return the pair alone.")
+def pair_and_its_count(ids):
+    return Counter(itertools.pairwise(ids.tolist())).most_common(1)[0]
+
+
 # 7 · tokens.merge
 
 
@@ -157,6 +189,17 @@ def merge_by_iterator(ids, pair, new_id):
 def merge_as_text(ids, pair, new_id):
     text = "".join(chr(i) for i in ids).replace(chr(pair[0]) + chr(pair[1]), chr(new_id))
     return [ord(c) for c in text]
+
+
+@right("tokens.merge")
+def merge_as_the_chapter_does(ids, pair, new_id):
+    out = []
+    for i in ids.tolist():
+        if out and (out[-1], i) == pair:
+            out[-1] = new_id
+        else:
+            out.append(i)
+    return out
 
 
 # 8 · tokens.learn
@@ -221,7 +264,21 @@ def surprise_that_overflows(logits, targets):
         return -np.log(p[np.arange(len(targets)), targets]).mean()
 
 
+@wrong("tokens.surprise", "take off each row's own largest")
+def surprise_with_one_maximum(logits, targets):
+    shifted = logits - logits.max()
+    with np.errstate(all="ignore"):
+        nats = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(targets)), targets]
+    return nats.mean()
+
+
 # 12 · tokens.nearest
+
+
+@wrong("tokens.nearest", "Divide each row by its own length")
+def nearest_by_columns_of_length_one(table, row):
+    order = np.argsort(-(table / np.linalg.norm(table, axis=0)) @ table[row])
+    return order[order != row]
 
 
 @right("tokens.nearest")

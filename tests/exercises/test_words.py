@@ -30,6 +30,12 @@ def test_a_small_array_is_shown_whole():
     assert said(np.array([0.0, 1.5]), [1.0, 1.5], "row 0") == "row 0 should be [1, 1.5]; yours is [0, 1.5]."
 
 
+def test_two_short_rows_of_other_lengths_are_shown_whole():
+    assert said([9, 9], [9, 3, 9], "it") == "it should be [9, 3, 9]; yours is [9, 9]."
+    assert said([9, 9], [9, 3, 9], "it", axes="T") == "it should have shape (T) = (3,); yours has shape (2,)."
+    assert said(np.ones(9), np.ones(3), "it") == "it should have shape (3,); yours has shape (9,)."
+
+
 def test_of_a_large_array_the_first_difference_is_named_by_its_axes():
     want = np.arange(20.0).reshape(4, 5)
     got = want.copy()
@@ -200,6 +206,10 @@ def test_an_expected_error():
     for vague in ("too long", "12 are too many", "error 1210"):
         with pytest.raises(Wrong, match="the message should name 12 and 10"):
             expect_error(lambda: no(ValueError(vague)), "it", names=(12, 10))  # noqa: B023
+    with pytest.raises(Wrong, match=r"whoever reads it: 'at 5'\. From 0\.$"):
+        expect_error(lambda: no(ValueError("at 5")), "it", names=(4,), advice="From 0.")
+    with pytest.raises(Wrong, match=r"yours raised IndexError: of 4\. Look before you take\.$"):
+        expect_error(lambda: no(IndexError("of 4")), "it")
 
 
 def test_show_and_place():

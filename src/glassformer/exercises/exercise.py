@@ -176,18 +176,26 @@ class Exercise:
         )
 
     def refuses(
-        self, title: str, *args: Any, what: str = "", names: Sequence[int] = (), **kwargs: Any
+        self,
+        title: str,
+        *args: Any,
+        what: str = "",
+        names: Sequence[int] = (),
+        advice: str = "",
+        **kwargs: Any,
     ) -> None:
-        """The next check: these arguments raise ValueError, whose message has the numbers in `names`."""
+        """The next check: these arguments raise ValueError, whose message has the numbers in `names`; else `advice`."""
         self.checks.append(Check(title))
-        self.also_refuses(*args, what=what, names=names, **kwargs)
+        self.also_refuses(*args, what=what, names=names, advice=advice, **kwargs)
 
-    def also_refuses(self, *args: Any, what: str = "", names: Sequence[int] = (), **kwargs: Any) -> None:
+    def also_refuses(
+        self, *args: Any, what: str = "", names: Sequence[int] = (), advice: str = "", **kwargs: Any
+    ) -> None:
         """In the check before: these arguments raise ValueError too."""
         call = what or self._call(args, kwargs)
 
         def step(learner: Callable[..., Any]) -> None:
-            expect_error(lambda: learner(*args, **kwargs), call, names=names)
+            expect_error(lambda: learner(*args, **kwargs), call, names=names, advice=advice)
 
         self.checks[-1].steps.append(step)
 

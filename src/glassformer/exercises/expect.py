@@ -91,6 +91,9 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     got = as_numbers(got, what, like=want)
     if want.dtype.kind == "b" and not want.ndim and got.ndim:
         raise Wrong(f"{what} should be one True or False; yours is {describe(got)}.", what=what, got=got)
+    few = got.ndim == want.ndim == 1 and max(got.size, want.size) <= SHOW_UP_TO
+    if got.shape != want.shape and few and not axes:  # two short rows say more than their lengths
+        raise Wrong(f"{what} should be {_pair(want, got)}.", what=what, got=got)
     expect_shape(got, want.shape, what, axes=axes)
     if want.dtype.kind == "b" and got.dtype.kind != "b":
         advised = "Make it one with `dtype=bool`" if want.ndim else "Return `bool(…)`"
@@ -170,9 +173,14 @@ def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
 
 
 def expect_error(
-    call: Callable[[], Any], what: str, *, kind: type[Exception] = ValueError, names: Sequence[int] = ()
+    call: Callable[[], Any],
+    what: str,
+    *,
+    kind: type[Exception] = ValueError,
+    names: Sequence[int] = (),
+    advice: str = "",
 ) -> None:
-    """`call()`, which `what` describes, raises `kind`, and its message names these numbers."""
+    """`call()`, which `what` describes, raises `kind`, and its message names these numbers; else `advice`."""
     try:
         result = call()
     except Wrong:
@@ -182,10 +190,11 @@ def expect_error(
         if not {str(number) for number in names} <= set(told):
             both = " and ".join(map(str, names))
             said = f"the message should name {both}, for whoever reads it: {str(error)[:100]!r}"
-            raise Wrong(said) from error
+            raise Wrong(f"{said}{'.' * bool(advice)}", advice=advice) from error
     except Exception as error:
         other = f"{type(error).__name__}: {str(error)[:200]}".removesuffix(": ")
-        raise Wrong(f"{what} should raise {kind.__name__}; yours raised {other}") from error
+        look = ". Look before you take." if isinstance(error, LookupError) else ""
+        raise Wrong(f"{what} should raise {kind.__name__}; yours raised {other}{look}") from error
     else:
         said = f"{what} should raise {kind.__name__}; yours quietly returned {describe(result)}."
         raise Wrong(said, what=what, got=result)
