@@ -143,6 +143,15 @@ def rows_with_one_too_many(ids, table):
     return table[ids]
 
 
+@wrong("tokens.embed", "the message should name -1")
+def rows_with_no_word_on_which(ids, table):
+    if ids.min() < 0:
+        raise ValueError("negative")
+    if ids.max() >= len(table):
+        raise ValueError(f"no row {ids.max()}")
+    return table[ids]
+
+
 @wrong("tokens.embed", "Look before you take.")
 def rows_without_a_check(ids, table):
     return table[ids]

@@ -127,7 +127,9 @@ to_text.refuses(
     "an id with no character: ValueError, and the message names it", np.array([0, 2, 13]), "abc", names=(13,)
 )
 to_text.also_refuses(np.array([3]), "abc", names=(3,))
-to_text.refuses("a negative id is refused too, though Python would take it", np.array([0, -1]), "abc")
+to_text.refuses(
+    "a negative id is refused too, though Python would take it", np.array([0, -1]), "abc", names=(-1,)
+)
 
 to_text.mistake("code points", lambda ids, characters: "".join(chr(97 + i) for i in ids))
 to_text.mistake("from 1", lambda ids, characters: "".join(characters[i - 1] for i in ids))
@@ -213,8 +215,10 @@ lookup.refuses(
     "an id that has no row: ValueError, and the message names it", np.array([0, 17, 2]), _table, names=(17,)
 )
 lookup.also_refuses(np.array([6]), _table, names=(6,))
-lookup.refuses("a negative id is refused too, though NumPy would take it", np.array([0, -1, 2]), _table)
-lookup.also_refuses(np.array([[0, -2]]), _table)
+lookup.refuses(
+    "a negative id is refused too, though NumPy would take it", np.array([0, -1, 2]), _table, names=(-1,)
+)
+lookup.also_refuses(np.array([[0, -2]]), _table, names=(-2,))
 
 lookup.mistake("columns", lambda ids, table: table[:, ids])
 lookup.mistake("first rows", lambda ids, table: table[: ids.shape[-1]])
@@ -627,6 +631,10 @@ loss.case(
     "large logits: 1000 against 999 is e to one", np.array([[1000.0, 999.0]]), np.array([0]),
     want=math.log(1 + math.exp(-1)), what="the surprise of logits 1000 and 999, target 0,",
 )  # fmt: skip
+loss.also(
+    np.array([[1000.0, 0.0]]), np.array([1]), want=1000.0,
+    what="the surprise of logits 1000 and 0, target 1,",
+)  # fmt: skip
 loss.case(
     "each row for itself, however far apart the rows are", np.array([[1000.0, 999.0], [0.0, 0.0]]),
     np.array([0, 1]), want=(math.log(1 + math.exp(-1)) + math.log(2)) / 2,
@@ -635,17 +643,23 @@ loss.case(
 
 
 def _nats(logits, targets):
-    shifted = logits - logits.max(axis=-1, keepdims=True)
+    shifted = _shifted(logits)
     return np.log(np.exp(shifted).sum(axis=-1)) - shifted[np.arange(len(targets)), targets]
 
 
+def _shifted(logits):
+    return logits - logits.max(axis=-1, keepdims=True)
+
+
 @np.errstate(all="ignore")
-def _directly(logits, targets, axis=1):
+def _directly(logits, targets, axis=1, besides=0.0):
     p = np.exp(logits) / np.exp(logits).sum(axis=axis, keepdims=True)
-    return -np.log(p[np.arange(len(targets)), targets]).mean()
+    return -np.log(p[np.arange(len(targets)), targets] + besides).mean()
 
 
 loss.mistake("overflow", _directly)
+loss.mistake("log of p", lambda logits, targets: _directly(_shifted(logits), targets))
+loss.mistake("log of p", lambda logits, targets: _directly(_shifted(logits), targets, besides=1e-12))
 loss.mistake("one maximum", lambda logits, targets: _directly(logits - logits.max(), targets))
 loss.mistake("clipped", lambda logits, targets: _nats(np.clip(logits, -50, 50), targets).mean())
 loss.mistake("columns", lambda logits, targets: _directly(logits, targets, axis=0))
@@ -658,7 +672,10 @@ loss.mistake("bits", lambda logits, targets: _nats(logits, targets).mean() / mat
 loss.mistake("sum", lambda logits, targets: _nats(logits, targets).sum())
 loss.mistake("no softmax", lambda logits, targets: -logits[np.arange(len(targets)), targets].mean())
 loss.mistake("probability", lambda logits, targets: np.exp(-_nats(logits, targets)).mean())
-loss.mistake("mean of p", lambda logits, targets: -np.log(np.exp(-_nats(logits, targets)).mean()))
+loss.mistake(
+    "mean of p",
+    np.errstate(all="ignore")(lambda logits, targets: -np.log(np.exp(-_nats(logits, targets)).mean())),
+)
 loss.mistake("first target", lambda logits, targets: _nats(logits, np.full_like(targets, targets[0])).mean())
 
 

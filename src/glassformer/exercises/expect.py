@@ -186,7 +186,7 @@ def expect_error(
     except Wrong:
         raise
     except kind as error:
-        told = re.findall(r"\d+", str(error))
+        told = re.findall(r"\d+", str(error)) + re.findall(r"-\d+", str(error))
         if not {str(number) for number in names} <= set(told):
             both = " and ".join(map(str, names))
             said = f"the message should name {both}, for whoever reads it: {str(error)[:100]!r}"
