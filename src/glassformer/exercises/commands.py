@@ -255,10 +255,10 @@ def _ask(name: str) -> str:
 def _unknown(name: Any) -> Panel:
     name = str.__str__(name) if isinstance(name, str) else name
     close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
-    close = close or list(catalogue())
     listed = ", ".join(f'`"{other}"`' for other in close)
+    advice = f"Did you mean {listed}?" if close else "`progress()` lists all that there are."
     said = describe(name) if not isinstance(name, str) else f'"{name[:60]}"'
-    return Panel(f"There is no exercise called {said}", [("", f"Did you mean {listed}?")], mood="bad")
+    return Panel(f"There is no exercise called {said}", [("", advice)], mood="bad")
 
 
 def _not_a_function(exercise: Exercise, value: Any) -> Panel:
