@@ -37,7 +37,9 @@ def of_chapter(number: str) -> list[str]:
         known = sorted({text.name[:2] for text, _ in notebooks.pairs() if text.name[:2].isdigit()})
         raise ValueError(f"chapter={number!r} is not there; those that are: {', '.join(known)}")
     names = {
-        name for text in texts for name in re.findall(r'check\("([\w.]+)"', text.read_text(encoding="utf-8"))
+        name
+        for text in texts
+        for name in re.findall(r'check\(\s*"([\w.]+)"', text.read_text(encoding="utf-8"))
     }
     rooms = ["notebooks", "tests/notebooks", "tests/exercises", "tests/site", "tests/widgets/test_quiz.py"]
     return [*rooms, "-k", " or ".join([f"{number}-", *sorted(names), "quizzes", "link_within"])]

@@ -178,7 +178,7 @@ def test_a_practice_notebook_says_what_the_data_says(exercise):
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_practice_notebook_has_every_exercise_in_order_and_no_other(chapter):
     text = _practice(chapter)
-    asked = re.findall(r'^\w+ = check\("([^"]+)"', text, re.MULTILINE)
+    asked = re.findall(r'^\w+ = check\(\s*"([^"]+)"', text, re.MULTILINE)
     assert asked == [prose.name for prose in catalogue().values() if prose.chapter == chapter]
     headings = re.findall(r"^## (\d+) · ", text, re.MULTILINE)
     assert headings == [str(number + 1) for number in range(len(asked))]
@@ -192,14 +192,14 @@ def _practice(chapter):
 def _section(exercise):
     """The part of the notebook under the exercise's own heading."""
     parts = re.split(r"^## ", _practice(exercise.prose.chapter), flags=re.MULTILINE)
-    (section,) = [part for part in parts if f'= check("{exercise.name}"' in part]
+    (section,) = [part for part in parts if re.search(rf'= check\(\s*"{re.escape(exercise.name)}"', part)]
     return section
 
 
 def _stub(exercise):
     """The function of the cell that the learner is to fill in, as the notebook has it."""
     (cell,) = re.findall(
-        r"```{code-cell}[^\n]*\n((?:(?!```).)*?)\w+ = check\(\"" + re.escape(exercise.name),
+        r"```{code-cell}[^\n]*\n((?:(?!```).)*?)\w+ = check\(\s*\"" + re.escape(exercise.name),
         _section(exercise),
         flags=re.DOTALL,
     )
