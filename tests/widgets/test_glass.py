@@ -150,6 +150,34 @@ def test_it_writes_and_takes_back(mount):
     assert view.get("position") == len(text) - 2
 
 
+def test_each_press_writes_a_character_however_fast(mount):
+    text = "To be, or not to"
+    view = mount(GlassMachine(temperature=0, text=text))
+    write = view.root.get_by_role("button", name="Write", exact=True)
+    write.evaluate("button => { for (let i = 0; i < 3; i++) button.click(); }")
+    for _ in range(3):
+        text += TOKENIZER.decode([int(MODEL(TOKENIZER.encode(text)[None])[0, -1].argmax())])
+    view.page.wait_for_function("([i, n]) => window.mounted[i].model.get('drawn') === n", arg=[view.index, 3])
+    assert view.get("text") == text
+
+
+def test_writing_goes_on_from_the_text_that_the_model_has(mount):
+    view = mount(GlassMachine(temperature=0))
+    view.control("Your text").fill("A 7")
+    view.root.get_by_role("button", name="Write", exact=True).press("Enter")
+    view.page.wait_for_function("(i) => window.mounted[i].model.get('drawn') === 1", arg=view.index)
+    view.rest()
+    assert view.control("Your text").input_value() == view.get("text") == LINE + "\n"
+    assert view.says.startswith("At a new line, position 41")
+
+
+def test_a_text_may_not_grow_for_ever(mount):
+    view = mount(GlassMachine(text="ha" * 500))
+    view.root.get_by_role("button", name="Write", exact=True).press("Enter")
+    assert view.says == "The text has 1000 characters, and that is as many as it may have."
+    assert len(view.get("text")) == 1000
+
+
 def test_at_a_temperature_it_draws_another_each_time_and_the_same_again(mount):
     def written(drawn):
         view = mount(GlassMachine(temperature=2, text="A", drawn=drawn))
@@ -265,6 +293,27 @@ def test_pointing_opens_a_part_for_as_long_as_it_lasts(mount):
     head.click(position={"x": 5, "y": box["height"] * 20.5 / 41})
     view.page.mouse.move(2, 2)
     assert (view.get("part"), view.get("position")) == ("head 1 2", 20)
+
+
+@pytest.mark.parametrize("text", [LINE, (LINE + "\n") * 4], ids=["short", "beyond the context"])
+def test_pointing_paints_nothing_anew(mount, text):
+    view = mount(GlassMachine(text=text))
+    read(view)
+    view.page.evaluate(
+        """() => {
+          const { putImageData } = CanvasRenderingContext2D.prototype;
+          window.paints = 0;
+          CanvasRenderingContext2D.prototype.putImageData = function (...image) {
+            window.paints += 1;
+            return putImageData.apply(this, image);
+          };
+        }"""
+    )
+    for part in ("head 1 2", "head 2 0", "guess 3"):
+        view.root.locator(f"[data-part='{part}']").hover()
+        view.rest()
+    assert view.page.evaluate("window.paints") == 0
+    assert view.root.locator("[aria-busy]").count() == 0
 
 
 # --- for everybody ---

@@ -8,6 +8,7 @@ import { distribution, draw as drawId, softmax } from "./transformer.js";
 const SHOWN = 4; // characters that could come next
 const FULL = { stream: 4, neurons: 8 }; // glass.py has the same
 const BINS = { stream: 32, neurons: 43 };
+const LONGEST = 1000; // characters of a text; model.py has the same
 const CELL = 16; // pixels that a character takes at least
 
 // --- what is drawn of a vector ----------------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ function render({ model, el }) {
 
   // --- controls ---
 
-  const field = h("textarea", { rows: 1, maxlength: 1000, spellcheck: "false", autocomplete: "off", class: "gf-input" });
+  const field = h("textarea", { rows: 1, maxlength: LONGEST, spellcheck: "false", autocomplete: "off", class: "gf-input" });
   field.addEventListener("input", () => {
     const strange = unknown(field.value);
     put(field, { "aria-invalid": strange.length > 0 });
@@ -162,20 +163,35 @@ function render({ model, el }) {
     if (trouble) drawn.ask();
     else send({ text: field.value, position: field.value.length - 1, part: `guess ${L}` });
   });
+  // The buttons go on from the text that the model has, whatever else stands in the field.
+  const forget = () => {
+    trouble = null;
+    put(field, { "aria-invalid": false });
+    field.value = text();
+  };
   const writeOne = async () => {
+    forget();
+    if (text().length >= LONGEST) {
+      trouble = `The text has ${LONGEST} characters, and that is as many as it may have.`;
+      return drawn.ask();
+    }
     if (!(await read())) return;
     const { probabilities } = reading.positions.at(-1);
     const p = distribution(probabilities[L].map(Math.log), { temperature: model.get("temperature") });
     const next = known[drawId(p, mulberry32(model.get("drawn"))())];
     send({ text: text() + next, position: text().length, part: `guess ${L}`, drawn: model.get("drawn") + 1 });
   };
+  let writing = Promise.resolve(); // one character after another, however fast the button is pressed
+  const writeNext = () => (writing = writing.then(writeOne));
   const takeBack = () => {
+    forget();
     if (text().length > 1) send({ text: text().slice(0, -1), position: text().length - 2 });
+    else drawn.ask();
   };
   view.controls.classList.add("gf-machine-controls");
   view.controls.append(
     h("label", { class: "gf-control gf-text" }, h("span", { class: "gf-label" }, "Your text"), field),
-    h("div", { class: "gf-buttons" }, button("Write", writeOne), button("Back", takeBack)),
+    h("div", { class: "gf-buttons" }, button("Write", writeNext), button("Back", takeBack)),
     slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) }),
     slider(model, "position", {
       label: "Position",
@@ -304,10 +320,19 @@ function render({ model, el }) {
 
   // --- reading ---
 
-  // Have the model read the text as it is now. Whether it was read to the end.
-  async function read() {
+  // Have the model read the text as it is now. Whether it was read to the end; who asks again meanwhile hears the same.
+  let underway = null; // { wanted, arrives }
+  function read() {
     const wanted = text();
-    if (wanted === scene.text && reading) return true;
+    if (underway?.wanted !== wanted) {
+      const now = { wanted, arrives: readThrough(wanted).finally(() => underway === now && (underway = null)) };
+      underway = now;
+    }
+    return underway.arrives;
+  }
+
+  async function readThrough(wanted) {
+    if (windowOf(wanted) === scene.text && reading) return true;
     put(tower, { "aria-busy": "true" });
     try {
       if (!reading) {
@@ -341,7 +366,7 @@ function render({ model, el }) {
   function columns() {
     const fit = Math.max(8, Math.floor(tower.clientWidth / CELL));
     const count = Math.min(fit, Math.max(scene.T, 12));
-    const { position } = chosen();
+    const { position } = pinned(); // what is pointed at stays under the pointer
     const first = Math.min(Math.max(0, position - Math.floor(count * 0.7)), Math.max(0, scene.T - count));
     return { first, count };
   }
@@ -392,7 +417,7 @@ function render({ model, el }) {
     fill(parts.get("text").firstChild, count, (i) => {
       const t = first + i;
       if (t >= scene.T) return null;
-      return { letter: visible(character(t)), share: lit?.(t) ?? 0, style: t === position ? "gf-here" : "" };
+      return { letter: visible(character(t)), share: lit(t), style: t === position ? "gf-here" : "" };
     });
     const seen = `${version} ${first} ${count}`;
     if (lettered !== seen) {
@@ -442,7 +467,10 @@ function render({ model, el }) {
 
   function drawMarks({ first, count }, { part: name, position }) {
     const lit = new Set(dependsOn(name));
-    const column = (from, to) => `left: ${(100 * from) / count}%; width: ${(100 * (to - from)) / count}%`;
+    const column = (from, to) => {
+      const [left, right] = [Math.max(from, 0), Math.min(to, count)]; // of those that have a column
+      return right > left ? `left: ${(100 * left) / count}%; width: ${(100 * (right - left)) / count}%` : "display: none";
+    };
     const one = column(position - first, position - first + 1);
     const seen = name.startsWith("head") ? column(0, position - first + 1) : one; // a head looks at all up to its own
     put(band, { style: one });
@@ -599,7 +627,7 @@ function render({ model, el }) {
   }
 
   const drawn = redrawing(model, ["text", "position", "part"], draw);
-  const follow = () => (text() === scene.text ? drawn.ask() : read());
+  const follow = () => (windowOf(text()) === scene.text ? drawn.ask() : read());
   model.on("change:text", follow);
   const stopResizing = onResize(tower, drawn.ask);
   return () => {
