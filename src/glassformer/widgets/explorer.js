@@ -1,8 +1,9 @@
 // Where every head of the book's model looks, in a text of the reader's own. See explorer.py.
 import { range, softmax } from "./maths.js";
 import { button, fixed, frame, h, put, redrawing, toggle, uniqueId, write } from "./kit.js";
+import { letters } from "./letters.js";
 import { alphabet, loadModel, named, Reading, unpacked, visible } from "./model.js";
-import { cividis, ink, legend, paint, palette } from "./plot.js";
+import { cividis, legend, paint, palette } from "./plot.js";
 
 const THREE_LINES = "A horse! a horse!\nMy kingdom for a horse!\nSlave, I have set my life upon a cast";
 const SHADES = palette(cividis, range(256).map((i) => i / 255));
@@ -211,34 +212,8 @@ function render({ model, el }) {
 
   // --- one head in detail: the text itself, and the map
 
-  const line = h("div", { class: "gf-characters", role: "group", "aria-label": "The text; arrow keys choose who asks" });
-  const letters = () => line.children;
   const ask = (t) => t >= 0 && t < shown.T && send({ query: t });
-  line.addEventListener("pointerover", (event) => {
-    const t = [...letters()].indexOf(event.target);
-    if (t >= 0) ask(t);
-  });
-  line.addEventListener("keydown", (event) => {
-    const now = Math.min(model.get("query"), shown.T - 1);
-    const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: shown.T - 1 }[event.key];
-    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    if (to < 0 || to >= shown.T) return;
-    ask(to);
-    letters()[to].focus();
-  });
-  function spell(characters) {
-    if (letters().length === characters.length && characters.every((c, t) => letters()[t].dataset.is === c)) return;
-    line.replaceChildren(
-      ...characters.map((character, t) =>
-        h(
-          "button",
-          { type: "button", class: "gf-character", "data-is": character, onfocus: () => ask(t), onclick: () => ask(t) },
-          visible(character),
-        ),
-      ),
-    );
-  }
+  const line = letters({ label: "The text; arrow keys choose who asks", ask });
 
   const detail = h("canvas", { class: "gf-map gf-map-large" });
   const mark = h("div", { class: "gf-row-mark" });
@@ -256,7 +231,7 @@ function render({ model, el }) {
       h("div", {}, caption, square),
     ),
     h("p", { class: "gf-panel-title gf-reads" }, "The text, coloured by where the chosen character looks"),
-    line,
+    line.element,
     legend(cividis, "weight 0", 1, h("span", {}, "Hatched: the mask hides it. Framed: the character that asks.")),
   );
 
@@ -292,20 +267,10 @@ function render({ model, el }) {
     mark.style.top = `${(100 * query) / T}%`;
     mark.style.height = `${100 / T}%`;
     write(caption, `Block ${block}, head ${head}`);
-    spell(characters);
     const row = chosen[query];
-    [...letters()].forEach((letter, s) => {
-      const read = s < T;
-      const hidden = read && masked && s > query;
-      const background = read && !hidden ? cividis(row[s]) : "";
-      if (letter.style.background !== background) letter.style.background = background;
-      const color = background ? ink(cividis.channels(row[s])) : "";
-      if (letter.style.color !== color) letter.style.color = color;
-      put(letter, {
-        class: `gf-character${hidden ? " gf-hidden" : ""}${s === query ? " gf-asks" : ""}`,
-        tabindex: s === query ? 0 : -1,
-        "aria-label": `${named(characters[s])} at ${s}${hidden ? ", hidden" : read ? `, weight ${fixed(row[s], 2)}` : ""}`,
-      });
+    line.show(characters, T, query, (s) => {
+      const hidden = masked && s > query;
+      return { colours: cividis, value: row[s], hidden, says: hidden ? "hidden" : `weight ${fixed(row[s], 2)}` };
     });
     view.describe(() => `Attention of ${L} blocks of ${H} heads over “${characters.join("")}”; block ${block}, head ${head} in detail.`);
     const state = { characters, rows: chosen, block, head, query, masked };
