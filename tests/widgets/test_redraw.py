@@ -26,6 +26,7 @@ DRAG = """async (input) => {
 
 # The most elements that one redraw may make. Lines, letters and shapes that stay are not made again.
 MADE = [
+    ("ActivationExplorer", "x", 0),
     ("PositionHeatmap", "Row", 0),
     ("PositionHeatmap", "Base", 0),
     ("PositionHeatmap", "Positions", 60),  # the axes

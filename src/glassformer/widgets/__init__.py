@@ -1,5 +1,6 @@
 """Interactive views: each answers to the hand in JupyterLab and on a page with no Python behind it."""
 
+from .activations import ActivationExplorer
 from .bias import DistanceBias
 from .bytepairs import BytePairStepper
 from .calculator import AttentionCalculator
@@ -14,6 +15,7 @@ from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
 
 __all__ = [
+    "ActivationExplorer",
     "AttentionCalculator",
     "AttentionExplorer",
     "BytePairStepper",
