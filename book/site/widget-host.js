@@ -11,9 +11,9 @@
  * in, and a `host` to ask for the other models that it refers to. A model that is shown twice is one model, as in
  * JupyterLab.
  *
- * A view of a running model asks whoever is behind it for the weights. Here it is this page: each model of the book is a
- * script beside this one, models/NAME.js, which is added when the first view asks, because a page opened from disk may add
- * scripts but fetch nothing.
+ * A view of a running model asks whoever is behind it for the weights, or for what is known of its neurons. Here it is this
+ * page: each such file is a script beside this one, models/NAME.js or models/NAME-neurons.js, which is added when the first
+ * view asks, because a page opened from disk may add scripts but fetch nothing.
  *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
  * It runs while the page is read, because a place must be kept before the page is first seen.
@@ -25,19 +25,21 @@
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   const here = document.currentScript.src;
-  const weights = new Map(); // name of a model -> promise of a DataView of its file
-  function weightsOf(name) {
-    if (!weights.has(name)) {
-      const coming = fromScript(name);
-      coming.catch(() => weights.delete(name)); // may be tried again
-      weights.set(name, coming);
+  const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its script's name ends
+  const files = new Map(); // name of a script -> promise of a DataView of the file
+  function fileOf(model, what) {
+    const name = `${model}${FILES[what]}`;
+    if (!files.has(name)) {
+      const coming = fromScript(model, name);
+      coming.catch(() => files.delete(name)); // may be tried again
+      files.set(name, coming);
     }
-    return weights.get(name);
+    return files.get(name);
   }
 
-  function fromScript(name) {
-    const known = /^[a-z]+$/.test(name);
-    const problem = new Error(`this page has no model called ${name}: open the notebook in JupyterLab, and run it there`);
+  function fromScript(model, name) {
+    const known = /^[a-z]+$/.test(model);
+    const problem = new Error(`this page has no model called ${model}: open the notebook in JupyterLab, and run it there`);
     return new Promise((resolve, reject) => {
       if (!known) return reject(problem);
       const script = Object.assign(document.createElement("script"), { src: new URL(`models/${name}.js`, here).href });
@@ -51,8 +53,8 @@
     });
   }
 
-  /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The one message that
-   *  is answered here is { ask: "weights" }. */
+  /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The messages that
+   *  are answered here are { ask: "weights" } and { ask: "neurons" }. */
   class Model {
     #state;
     #listeners = new Map(); // event name -> Set of callbacks
@@ -79,9 +81,10 @@
     };
     save_changes = () => {};
     send = async (message) => {
-      if (message?.ask !== "weights") return;
-      const answer = (more, buffers) => this.#tell("msg:custom", { answer: "weights", ...more }, buffers);
-      await weightsOf(this.#state.model).then(
+      const what = message?.ask;
+      if (!Object.hasOwn(FILES, what)) return;
+      const answer = (more, buffers) => this.#tell("msg:custom", { answer: what, ...more }, buffers);
+      await fileOf(this.#state.model, what).then(
         (file) => answer({}, [file]),
         (error) => answer({ problem: error.message }, []),
       );

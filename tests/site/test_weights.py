@@ -13,10 +13,11 @@ from traitlets import default
 
 from glassformer import shipped
 from glassformer.checkpoints import MODEL
+from glassformer.widgets import NeuronExplorer, neurons
 from glassformer.widgets.model import ModelView
 from glassformer.widgets.modules import Module
 from tools.notebooks import ROOT
-from tools.pages.weights import script
+from tools.pages.weights import neurons_script, script
 
 # Says, when it is asked, what the model writes after an id, or why it does not.
 PROBE = """import { loadModel } from "./model.js";
@@ -58,13 +59,15 @@ def renamed(name):
 
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory, serve):
-    """Here these are of a folder with one page: two views of one model, one of another, and two of none."""
+    """Here these are of a folder with one page: two views of one model, one of another, two of none; and neurons."""
     folder = tmp_path_factory.mktemp("views")
     (folder / "_static" / "models").mkdir(parents=True)
     shutil.copy(ROOT / "book" / "site" / "widget-host.js", folder / "_static")
     for name in shipped.NAMES:
         (folder / "_static" / "models" / f"{name}.js").write_text(script(name), encoding="ascii")
-    views = [Probe(), Probe(), Probe("masked"), renamed("unheard"), renamed("runs/first")]
+    views = [Probe(), Probe(), Probe("masked"), renamed("unheard"), renamed("runs/first"), NeuronExplorer()]
+    script_of_neurons = folder / "_static" / "models" / "shakespeare-neurons.js"
+    script_of_neurons.write_text(neurons_script("shakespeare"), encoding="ascii")
     data = embed.embed_data(views=views, state=ipywidgets.Widget.get_manager_state()["state"])
     page = PAGE.format(
         state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
@@ -136,6 +139,21 @@ def test_what_did_not_come_may_be_asked_for_again(asking):
     assert "no model called shakespeare" in page.answer(0)
     page.visit.page.unroute("**/models/*.js")
     assert_writes(page.answer(0), "shakespeare")
+
+
+@pytest.mark.parametrize("door", ["http", "file"])
+def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door):
+    page = asking(door)
+    host = page.visit.page.locator(".widget-host").nth(5)
+    host.scroll_into_view_if_needed()
+    host.get_by_role("button", name="Any one, at random").press("Enter")
+    host.locator(".gf-says", has_text=re.compile(r"^Block .* In your text it is")).wait_for()
+    assert page.weights == ["shakespeare-neurons.js", "shakespeare.js"]
+    block, neuron = (int(n) for n in re.findall(r"\d+", host.locator(".gf-says").inner_text())[:2])
+    assert (block, neuron) != (3, 88)
+    strongest = neurons.table("shakespeare")[block][neuron][0][0][0]
+    assert strongest[-6:-2].strip() in host.locator(".gf-context").first.inner_text()
+    assert page.visit.elsewhere() == page.visit.complaints == []
 
 
 @pytest.mark.parametrize("name", shipped.NAMES)

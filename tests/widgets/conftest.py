@@ -49,11 +49,10 @@ MOUNT = """async ([state, modules]) => {
     on: (event, act) => (listeners[event] ??= new Set()).add(act),
     off: (event, act) => listeners[event]?.delete(act),
     async send(message) {
-      if (message.ask !== "weights") return;
       window.asked = (window.asked ?? 0) + 1;
-      const text = atob(await window.weightsOf(state._digest));
+      const text = atob(await window.fileOf(message.ask, state._digest));
       const file = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
-      for (const act of listeners["msg:custom"] ?? []) act({ answer: "weights" }, [file]);
+      for (const act of listeners["msg:custom"] ?? []) act({ answer: message.ask }, [file]);
     },
     listening: () => Object.values(listeners).reduce((n, acts) => n + acts.size, 0),
   };
@@ -195,14 +194,16 @@ def call(browser):
     page.close()
 
 
-WEIGHTS = {}  # by checksum: of the models that a mounted view may ask for
+VIEWS = {}  # by the checksum of their weights: those that answer for a model
 
 
 @pytest.fixture(scope="session")
 def tab(browser):
     """A tab, and what it complained of since its last page was loaded."""
     context = browser.new_context(has_touch=True)
-    context.expose_function("weightsOf", lambda digest: base64.b64encode(WEIGHTS[digest]).decode())
+    context.expose_function(
+        "fileOf", lambda what, digest: base64.b64encode(VIEWS[digest]._file(what)).decode()
+    )
     page = context.new_page()
     page.set_default_timeout(15_000)
     troubles = []
@@ -241,7 +242,7 @@ def mount(page):
         state = {k: v for k, v in widget.get_state().items() if k != "layout"}
         json.dumps(state)  # a stored notebook must be able to hold it
         if isinstance(widget, ModelView):
-            WEIGHTS[widget._digest] = widget._source.weights
+            VIEWS[widget._digest] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
         return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
 

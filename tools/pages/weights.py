@@ -1,7 +1,8 @@
 """A Sphinx extension: the weights of the book's models beside the pages, for book/site/widget-host.js.
 
 A page opened from disk may not fetch a file, but it may add a script. So each model is one, models/NAME.js, which
-holds its safetensors file in base64. No page loads it before a reader wants the model to read something.
+holds its safetensors file in base64; and what is known of its neurons is another one, models/NAME-neurons.js. No page
+loads them before a reader wants the model to read something, or another neuron.
 """
 
 from __future__ import annotations
@@ -13,22 +14,33 @@ from sphinx.application import Sphinx
 
 from glassformer import shipped
 from glassformer.checkpoints import MODEL
+from glassformer.widgets import neurons
 
 
 def script(name: str) -> str:
     """What the page runs to have the weights of a shipped model."""
-    weights = base64.b64encode((shipped.PLACE / name / MODEL).read_bytes()).decode()
-    return f'(globalThis.glassformerWeights ??= {{}})["{name}"] = "{weights}";\n'
+    return _holding(name, (shipped.PLACE / name / MODEL).read_bytes())
+
+
+def neurons_script(name: str) -> str:
+    """What the page runs to have what is known of a model's neurons."""
+    return _holding(f"{name}-neurons", neurons.file(name))
+
+
+def _holding(name: str, file: bytes) -> str:
+    return f'(globalThis.glassformerWeights ??= {{}})["{name}"] = "{base64.b64encode(file).decode()}";\n'
 
 
 def write(app: Sphinx, exception: Exception | None) -> None:
-    """Write a script for each model, when the pages are there."""
+    """Write the scripts of each model, when the pages are there."""
     if exception is not None or app.builder.format != "html":
         return
     folder = Path(app.outdir) / "_static" / "models"
     folder.mkdir(exist_ok=True)
     for name in shipped.NAMES:
         (folder / f"{name}.js").write_text(script(name), encoding="ascii")
+    for name in neurons.known():
+        (folder / f"{name}-neurons.js").write_text(neurons_script(name), encoding="ascii")
 
 
 def setup(app: Sphinx) -> dict:

@@ -9,6 +9,7 @@ from .clock import ClockHands
 from .explorer import AttentionExplorer
 from .glass import GlassMachine
 from .heatmap import PositionHeatmap
+from .neurons import NeuronExplorer
 from .quiz import Quiz
 from .rotation import RotationPlane
 from .shapes import ShapeTracer
@@ -23,6 +24,7 @@ __all__ = [
     "ClockHands",
     "DistanceBias",
     "GlassMachine",
+    "NeuronExplorer",
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",

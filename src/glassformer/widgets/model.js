@@ -6,38 +6,45 @@ const PATIENCE = 20_000; // milliseconds, after which nobody is taken to answer
 
 // --- weights ----------------------------------------------------------------------------------------------------------
 
-const models = new Map(); // by the checksum of its weights: the promise of a Transformer, one for all views on the page
+const asked = new Map(); // what has come or is on its way, by its name and the checksum of the weights, for all views
 
-// Ask whoever is behind the view: its kernel, or the page.
-function askForWeights(view) {
+// Ask whoever is behind the view, its kernel or the page, for "weights" or what else lies beside the model.
+function askFor(view, what) {
   return new Promise((resolve, reject) => {
     const late = () => finish(reject, new Error("no kernel answers: run the cell again, and the model comes"));
     const timer = setTimeout(late, PATIENCE);
-    const finish = (settle, what) => {
+    const finish = (settle, result) => {
       clearTimeout(timer);
       view.off("msg:custom", hear);
-      settle(what);
+      settle(result);
     };
     const hear = (message, buffers) => {
-      if (message.answer !== "weights") return;
+      if (message.answer !== what) return;
       if (message.problem) finish(reject, new Error(message.problem));
       else finish(resolve, buffers[0]);
     };
     view.on("msg:custom", hear);
-    view.send({ ask: "weights" });
+    view.send({ ask: what });
   });
 }
 
-// The view's model, as a Transformer. It is loaded once, and again only if that failed.
-export function loadModel(view) {
-  const digest = view.get("_digest");
-  if (!models.has(digest)) {
-    const loading = askForWeights(view).then((file) => new Transformer(view.get("_config"), readTensors(file)));
-    loading.catch(() => models.delete(digest));
-    models.set(digest, loading);
+// What is made of such a file. It comes once, and again only if that failed.
+function once(view, what, make) {
+  const key = `${what} ${view.get("_digest")}`;
+  if (!asked.has(key)) {
+    const coming = askFor(view, what).then(make);
+    coming.catch(() => asked.delete(key));
+    asked.set(key, coming);
   }
-  return models.get(digest);
+  return asked.get(key);
 }
+
+// The view's model, as a Transformer.
+export const loadModel = (view) =>
+  once(view, "weights", (file) => new Transformer(view.get("_config"), readTensors(file)));
+
+// What is known of it besides, in JSON: `what` is "neurons".
+export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(new TextDecoder().decode(file)));
 
 // --- characters -------------------------------------------------------------------------------------------------------
 

@@ -119,6 +119,7 @@ class ModelView(View):
 
     The weights are no trait, so no notebook stores them. The view asks for them by a message when it needs
     them: a kernel answers with the bytes, and so does the page, which has those of the shipped models.
+    A subclass whose view asks for more answers in `_file`, and tools/pages/weights.py has it for the page.
     What a view draws before that is in `_stored`, for the text that it has at first. A subclass says which
     `_families` of models it shows.
 
@@ -184,7 +185,12 @@ class ModelView(View):
     def _default_digest(self) -> str:
         return checksum_of(self._source.weights)
 
+    def _file(self, what: str) -> bytes | None:
+        """What a view may ask for by this name: "weights", and what a subclass adds; None for any other."""
+        return self._source.weights if what == "weights" else None
+
     def _answer(self, _: Any, message: dict, buffers: Any) -> None:
-        """The weights, for a view that asks."""
-        if message == {"ask": "weights"}:
-            self.send({"answer": "weights"}, [self._source.weights])
+        """The file that a view asks for."""
+        what = message.get("ask", "")
+        if (file := self._file(what)) is not None:
+            self.send({"answer": what}, [file])

@@ -1,0 +1,60 @@
+"""What excites the neurons of the book's decoder most in the training text, for the view NeuronExplorer.
+
+    python tools/neurons.py
+
+writes src/glassformer/assets/neurons/shakespeare.safetensors: of each neuron, both ways that it can be excited, the
+places whose contexts do it most, and its values there. It takes a few minutes, and is to be run again when the model
+was trained again: tests/widgets/test_neurons.py says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int32, Int64
+from safetensors.numpy import save
+
+from glassformer import shipped
+from glassformer.inside import Memory, memories
+from glassformer.text import corpus, split
+from glassformer.widgets.neurons import N_CONTEXTS, N_READ, PLACE, beginning
+
+NAME = "shakespeare"
+N_CANDIDATES = 20  # the strongest of a neuron, of which those are kept that look different
+
+
+def found(
+    memories: list[Memory], ids: Int64[np.ndarray, " N"], context_length: int
+) -> dict[str, Int32[np.ndarray, "L S F n"] | Float32[np.ndarray, "L S F n"]]:
+    """Places and values of the strongest contexts that differ in what is shown, for each block, sign and neuron.
+
+    Where there are fewer of these than `N_CONTEXTS`, the last places are −1: at the start of a window, where a single
+    character was seen, many contexts are the same.
+    """
+    L, F = (1 + max(getattr(memory, axis) for memory in memories) for axis in ("block", "neuron"))
+    shape = L, 2, F, N_CONTEXTS
+    places, values = np.full(shape, -1, np.int32), np.zeros(shape, np.float32)
+    for memory in memories:
+        kept: dict[tuple[int, ...], int] = {}
+        for rank, place in enumerate(memory.places):
+            kept.setdefault(tuple(ids[beginning(int(place), context_length) : place + 1]), rank)
+        ranks = list(kept.values())[:N_CONTEXTS]
+        where = memory.block, int(memory.sign < 0), memory.neuron, slice(len(ranks))
+        places[where], values[where] = memory.places[ranks], memory.excitement[ranks]
+    return {"places": places, "values": values}
+
+
+def main() -> int:
+    model, tokenizer = shipped.load(NAME)
+    ids = split(tokenizer.encode(corpus()))[0][:N_READ]
+    every = memories(model, ids, n_contexts=N_CANDIDATES)
+    folder = Path(str(PLACE))
+    folder.mkdir(exist_ok=True)
+    (folder / f"{NAME}.safetensors").write_bytes(save(found(every, ids, model.config.context_length)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
