@@ -34,6 +34,7 @@ MADE = [
     ("ClockHands", "Position p", 2 * 4),  # where the dashed hands point
     ("ClockHands", "Step n", 4 * 4),
     ("ClockHands", "Base", 4 * 4),
+    ("DepthExplorer", "Gain of the matrices", 60),  # the axes
     ("RotationPlane", "Query’s position m", 30),  # arrows, arcs and their names
     ("RotationPlane", "Key’s position n", 30),
     ("RotationPlane", "Frequency θ (rad/position)", 30),

@@ -9,7 +9,9 @@ from .clock import ClockHands
 from .explorer import AttentionExplorer
 from .glass import GlassMachine
 from .heatmap import PositionHeatmap
+from .layers import DepthExplorer
 from .neurons import NeuronExplorer
+from .norms import NormComparer
 from .quiz import Quiz
 from .rotation import RotationPlane
 from .shapes import ShapeTracer
@@ -22,9 +24,11 @@ __all__ = [
     "BytePairStepper",
     "CharacterMap",
     "ClockHands",
+    "DepthExplorer",
     "DistanceBias",
     "GlassMachine",
     "NeuronExplorer",
+    "NormComparer",
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",
