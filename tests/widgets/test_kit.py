@@ -22,6 +22,14 @@ def test_grouped(call, x, text):
     assert call("kit", "grouped", x) == text
 
 
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (0.0099, "< 1 %"), (0.01, "1 %"), (0.456, "46 %"), (0.991, "> 99 %"), (1, "100 %")],
+)
+def test_percent(call, share, text):
+    assert call("kit", "percent", share) == text
+
+
 # --- a view with one control of every kind ------------------------------------------------------------------
 
 

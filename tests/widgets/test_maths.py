@@ -43,6 +43,13 @@ def test_softmax_of_a_query_that_sees_nothing_is_zero(call):
     assert call("maths", "softmax", [-np.inf, 2.0]) == [0, 1]
 
 
+@pytest.mark.parametrize(("size", "count"), [(1, 3), (5, 2), (5, 5), (40, 4)])
+def test_largest(call, size, count):
+    numbers = rng(size).integers(-3, 4, size) / 2  # some of them equal
+    found = call("maths", "largest", numbers.tolist(), count)
+    assert found == np.argsort(-numbers, kind="stable")[:count].tolist()
+
+
 @pytest.mark.parametrize(("T", "S", "K"), [(1, 1, 1), (1, 4, 3), (4, 1, 2), (5, 7, 3), (6, 6, 8)])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("biased", [False, True])

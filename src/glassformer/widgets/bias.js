@@ -1,6 +1,6 @@
 // What distance does to a score: ALiBi's slopes and T5's buckets. See bias.py.
 import { alibiSlopes, range, softmax, t5Bucket } from "./maths.js";
-import { choice, fixed, frame, h, hold, onChange, put, slider, svg, toggle, uniqueId } from "./kit.js";
+import { choice, fixed, frame, h, hold, onChange, put, setAll, slider, svg, toggle, uniqueId } from "./kit.js";
 import { cividis, diverging, legend, line, linear, paint, palette, words, xAxis, yAxis } from "./plot.js";
 
 const REACH = 150; // T5's staircase is drawn this far to both sides
@@ -263,11 +263,7 @@ function render({ model, el }) {
   const panels = h("div", { class: "gf-panels" });
   view.drawing.append(panels);
 
-  const send = (changes) => {
-    const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
-    for (const [name, value] of news) model.set(name, value);
-    if (news.length) model.save_changes();
-  };
+  const send = (changes) => setAll(model, changes);
   // A smaller n_heads or length takes what no longer exists to the last that does: here, and in Python.
   const fit = () =>
     send({

@@ -1,8 +1,8 @@
 // Where every head of the book's model looks, in a text of the reader's own. See explorer.py.
-import { range, softmax } from "./maths.js";
-import { button, fixed, frame, h, put, redrawing, toggle, uniqueId, write } from "./kit.js";
+import { largest, range, softmax } from "./maths.js";
+import { button, fixed, frame, h, put, redrawing, setAll, toggle, write } from "./kit.js";
 import { letters } from "./letters.js";
-import { alphabet, loadModel, named, Reading, unpacked, visible } from "./model.js";
+import { named, textReader, unpacked, visible } from "./model.js";
 import { cividis, legend, paint, palette } from "./plot.js";
 
 const THREE_LINES = "A horse! a horse!\nMy kingdom for a horse!\nSlave, I have set my life upon a cast";
@@ -46,12 +46,6 @@ export function attended(positions, { K, scale }, block, head, masked) {
   });
 }
 
-// The strongest keys of a row, at most so many, strongest first.
-export const strongest = (row, count) =>
-  range(row.length)
-    .sort((a, b) => row[b] - row[a] || a - b)
-    .slice(0, count);
-
 // The mean share, over all queries but the first, of the character before and of the first one.
 export function habits(rows) {
   const asking = rows.slice(1);
@@ -63,7 +57,7 @@ export function habits(rows) {
 
 export function sentence({ characters, rows, block, head, query, masked }) {
   const row = rows[query];
-  const keys = strongest(row, Math.min(LONGEST, masked ? query + 1 : row.length)).filter((s) => row[s] >= 0.005);
+  const keys = largest(row, Math.min(LONGEST, masked ? query + 1 : row.length)).filter((s) => row[s] >= 0.005);
   const places = keys.map((s) => `${named(characters[s])} at ${s}${s === query ? ", itself," : ""} (${fixed(row[s], 2)})`);
   const most = places.length > 1 ? `${places.slice(0, -1).join(", ")} and ${places.at(-1)}` : places[0];
   const sink = masked && query > 0 ? ` The first character gets ${fixed(row[0], 2)}.` : "";
@@ -82,13 +76,8 @@ function render({ model, el }) {
   });
   const config = model.get("_config");
   const { n_layers: L, n_heads: H, context_length: context } = config;
-  const { ids, unknown } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
-  const send = (changes) => {
-    const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
-    for (const [name, value] of news) model.set(name, value);
-    if (news.length) model.save_changes();
-  };
+  const send = (changes) => setAll(model, changes);
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
 
   // What is drawn: rows(block, head) of a text's first T characters.
@@ -109,61 +98,29 @@ function render({ model, el }) {
     range(T0).map((t) => data.subarray(((block * H + head) * T0 + t) * T0, ((block * H + head) * T0 + t + 1) * T0));
   show([...stored.text].slice(0, T0), T0, storedRows);
 
-  let reading; // once there is a model
-  let trouble = ""; // what keeps it from reading, in words
-  let busy = false;
-  let asked; // the text and mask that are read, or were read last
-
-  const isStored = (text, masked) => masked && !reading && text === stored.text;
-
-  async function follow() {
-    const [text, masked] = [model.get("text"), model.get("masked")];
-    const wanted = JSON.stringify([text, masked]);
-    if (wanted === asked || isStored(text, masked)) return drawn.ask();
-    asked = wanted;
-    trouble = "";
-    busy = true;
-    drawn.ask();
-    try {
-      const transformer = await loadModel(model);
-      reading ??= new Reading(transformer, look);
-      const characters = [...text].slice(0, context);
-      const update = () => {
-        const positions = [...reading.positions];
-        show(characters, positions.length, (block, head) =>
-          attended(positions, transformer.heads, block, head, model.get("masked")),
-        );
-        drawn.ask();
-      };
-      const read = await reading.read(ids(text).slice(0, context), update);
-      if (!read) return; // another text came in between
-      busy = false;
-      update();
-    } catch (error) {
-      [busy, asked, trouble] = [false, undefined, `The model did not come: ${error.message}.`];
+  let live = false; // once there is a model
+  const reader = textReader(model, {
+    label: `Your text (up to ${context} characters)`,
+    longest: context,
+    seen: (text) => [...text].slice(0, context).join(""),
+    look,
+    also: ["masked"],
+    isStored: () => model.get("masked") && model.get("text") === stored.text,
+    show(reading, characters) {
+      live = true;
+      const positions = [...reading.positions];
+      const rows = (block, head) => attended(positions, reading.transformer.heads, block, head, model.get("masked"));
+      show(characters, positions.length, rows);
       drawn.ask();
-    }
-  }
+    },
+    told: () => drawn.ask(),
+  });
 
   // --- controls
 
-  const field = h("textarea", { rows: 2, maxlength: context, spellcheck: "false", id: uniqueId() });
-  field.addEventListener("input", () => {
-    const strange = unknown(field.value);
-    trouble = strange.length
-      ? `The model has never met ${strange.map(named).join(", ")}: it knows ${model.get("_characters").length} characters.`
-      : "";
-    if (field.value && !trouble) send({ text: field.value });
-    drawn.ask();
-  });
   view.controls.classList.add("gf-explorer-controls");
   view.controls.append(
-    h(
-      "div",
-      { class: "gf-control gf-text" },
-      h("label", { class: "gf-label", for: field.id }, `Your text (up to ${context} characters)`),
-      field,
-    ),
+    reader.control,
     toggle(model, "masked", { label: "Causal mask" }),
     h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))),
   );
@@ -240,17 +197,15 @@ function render({ model, el }) {
       masked && s > t ? 0 : SHADES[Math.min(255, Math.round(255 * rows[t][s]))],
     );
 
-  let written; // the text in the field, as the model has it
   let painted; // which weights and mask the small maps show
 
   function draw() {
-    const { block, head, masked, text } = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-    if (text !== written) field.value = written = text; // not while the reader types
+    const { block, head, masked } = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
     const { characters, T, rows, version } = shown;
     if (T === 0) return;
     const query = Math.min(model.get("query"), T - 1);
     const chosen = rows(block, head);
-    const canShow = masked || reading; // without a mask, what is stored says nothing
+    const canShow = masked || live; // without a mask, what is stored says nothing
     if (painted !== `${version} ${masked}`) {
       painted = `${version} ${masked}`;
       for (const map of maps) pixels(map.canvas, rows(map.block, map.head), masked || !canShow);
@@ -274,7 +229,7 @@ function render({ model, el }) {
     });
     view.describe(() => `Attention of ${L} blocks of ${H} heads over “${characters.join("")}”; block ${block}, head ${head} in detail.`);
     const state = { characters, rows: chosen, block, head, query, masked };
-    view.says(trouble || (busy && T < characters.length ? `Reading: ${T} of ${characters.length} characters …` : busy && !reading ? "The model is on its way, about 1.6 MB …" : sentence(state)));
+    view.says(reader.words() || sentence(state));
     view.tables(() => [
       {
         caption: `Block ${block}, head ${head}: where ${named(characters[query])} at ${query} looks`,
@@ -294,10 +249,9 @@ function render({ model, el }) {
   }
 
   const drawn = redrawing(model, TRAITS, draw);
-  for (const name of ["text", "masked"]) model.on(`change:${name}`, follow);
-  follow();
+  reader.start();
   return () => {
-    for (const name of ["text", "masked"]) model.off(`change:${name}`, follow);
+    reader.stop();
     drawn.stop();
   };
 }

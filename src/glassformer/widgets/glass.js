@@ -1,8 +1,8 @@
 // A trained model, all of it at once, reading the reader's text. See glass.py.
-import { mulberry32, range } from "./maths.js";
-import { button, fixed, frame, h, hold, onResize, put, redrawing, slider, write } from "./kit.js";
-import { cividis, diverging, legend, paint, palette } from "./plot.js";
-import { Reading, alphabet, loadModel, named, unpacked, visible } from "./model.js";
+import { largest, mulberry32, range } from "./maths.js";
+import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, slider, write } from "./kit.js";
+import { cividis, diverging, legend, paint, palette, shade, shareBar } from "./plot.js";
+import { Reading, alphabet, loadModel, named, streamsOf, unpacked, visible } from "./model.js";
 import { distribution, draw as drawId, softmax } from "./transformer.js";
 
 const SHOWN = 4; // characters that could come next
@@ -24,11 +24,6 @@ export function picture(vector, kind) {
     return Math.min(Math.max(strongest / full, -1), 1);
   });
 }
-
-const likeliest = (probabilities, count) =>
-  Array.from(probabilities.keys())
-    .sort((a, b) => probabilities[b] - probabilities[a] || a - b)
-    .slice(0, count);
 
 // --- scenes: what is known of a text ----------------------------------------------------------------------------------
 
@@ -53,7 +48,7 @@ function storedScene({ text, streams, neurons, weights, guesses, probabilities }
 function look(seen, transformer) {
   const arrays = (name, sublayer = null) =>
     seen.filter((one) => one.name === name && (sublayer ?? one.sublayer) === one.sublayer).map(({ array }) => array);
-  const streams = arrays("stream").filter((_, i) => i % 2 === 0); // before the first block, then after each
+  const streams = streamsOf(seen);
   const probabilities = streams.map((stream) => softmax(transformer.lens(stream)));
   return {
     streams,
@@ -65,7 +60,7 @@ function look(seen, transformer) {
       neurons: arrays("neurons").map((vector) => picture(vector, "neurons")),
     },
     probabilities,
-    guesses: probabilities.map((p) => likeliest(p, SHOWN).map((id) => [id, p[id]])),
+    guesses: probabilities.map((p) => largest(p, SHOWN).map((id) => [id, p[id]])),
   };
 }
 
@@ -89,16 +84,10 @@ const STEPS = 256;
 const SIGNED = palette(diverging, range(STEPS).map((i) => (2 * i) / (STEPS - 1) - 1));
 const SHARES = palette(cividis, range(STEPS).map((i) => i / (STEPS - 1)));
 const signedColour = (value) => SIGNED[Math.round(((value + 1) / 2) * (STEPS - 1))];
-const shade = (share) => `color-mix(in srgb, var(--gf-prediction) calc(${share} * var(--gf-most)), var(--gf-sunken))`;
 const shareColour = (share) => SHARES[Math.round(Math.sqrt(share) * (STEPS - 1))]; // the root: small shares are seen, too
 
 // --- words ------------------------------------------------------------------------------------------------------------
 
-const percent = (share) => {
-  const hundredths = 100 * share;
-  if (hundredths > 0 && hundredths < 1) return "< 1 %";
-  return `${hundredths > 99 && hundredths < 100 ? "> 99" : fixed(hundredths, 0)} %`;
-};
 const shortened = (text) => (text.length > 40 ? `… ${text.slice(-38)}` : text);
 const back = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" : `${steps} back`);
 
@@ -436,14 +425,7 @@ function render({ model, el }) {
     });
   }
 
-  const bar = (letter, p) =>
-    h(
-      "span",
-      { class: "gf-bar" },
-      h("b", {}, visible(letter)),
-      h("span", { class: "gf-bar-length", style: `--share: ${p.toFixed(4)}` }),
-      h("span", { class: "gf-bar-number" }, percent(p)),
-    );
+  const bar = (letter, p) => shareBar(visible(letter), p);
 
   // How strongly each character lights up: where a head looks, or whom the part depends on.
   function litCharacters(name, position) {
@@ -500,10 +482,7 @@ function render({ model, el }) {
     paint(canvas, 4, half, colour);
     return canvas;
   };
-  const strongest = (vector, count) =>
-    Array.from(vector.keys())
-      .sort((a, b) => Math.abs(vector[b]) - Math.abs(vector[a]))
-      .slice(0, count);
+  const strongest = (vector, count) => largest(vector.map(Math.abs), count);
   const lookedAt = (b, head, t) =>
     range(t + 1)
       .map((s) => [s, scene.weight(b, head, t, s)])
@@ -519,7 +498,7 @@ function render({ model, el }) {
     const exact = scene.exact(t);
     if (kind === "guess") {
       const p = exact?.probabilities[n];
-      const shown = p ? likeliest(p, 10).map((id) => [id, p[id]]) : scene.guesses(n, t);
+      const shown = p ? largest(p, 10).map((id) => [id, p[id]]) : scene.guesses(n, t);
       return [h("div", { class: "gf-bars gf-many" }, shown.map(([id, share]) => bar(known[id], share)))];
     }
     if (kind === "head") {

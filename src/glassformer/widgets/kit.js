@@ -142,6 +142,13 @@ function send(model, name, value) {
   model.save_changes();
 }
 
+// Several traits together, as far as they have other values.
+export function setAll(model, changes) {
+  const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
+  for (const [name, value] of news) model.set(name, value);
+  if (news.length) model.save_changes();
+}
+
 // Call show now, and again whenever one of the traits changes.
 function follow(model, names, show) {
   for (const name of names) model.on(`change:${name}`, show);
@@ -249,6 +256,13 @@ export function onResize(element, act) {
 // 10000 as 10,000, the same in every country.
 const groups = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
 export const grouped = (x) => groups.format(x);
+
+// A share as hundredths. What is not quite nothing, or not quite all, does not look so.
+export function percent(share) {
+  const hundredths = 100 * share;
+  if (hundredths > 0 && hundredths < 1) return "< 1 %";
+  return `${hundredths > 99 && hundredths < 100 ? "> 99" : fixed(hundredths, 0)} %`;
+}
 
 // A number with a true minus sign, and no minus on a zero.
 export function fixed(x, digits) {

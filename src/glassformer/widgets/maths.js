@@ -9,6 +9,12 @@ export const range = (n) => Array.from({ length: n }, (_, i) => i);
 
 export const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
+// Which of some numbers are the largest, at most so many, the largest first; of equals the first.
+export const largest = (numbers, count) =>
+  range(numbers.length)
+    .sort((a, b) => numbers[b] - numbers[a] || a - b)
+    .slice(0, count);
+
 export const transpose = (A) => A[0].map((_, j) => A.map((row) => row[j]));
 
 export function matmul(A, B) {

@@ -1,5 +1,6 @@
 // A model in a view's hands: what it is at once, its weights when they are needed, and a text that it reads piece by piece.
 
+import { h, setAll, uniqueId } from "./kit.js";
 import { Transformer, readTensors } from "./transformer.js";
 
 const PATIENCE = 20_000; // milliseconds, after which nobody is taken to answer
@@ -47,6 +48,10 @@ export const loadModel = (view) =>
 export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(new TextDecoder().decode(file)));
 
 // --- characters -------------------------------------------------------------------------------------------------------
+
+// The states of a decoder's stream in a trace: before the first block, and after each.
+export const streamsOf = (seen) =>
+  seen.filter(({ name }) => name === "stream").flatMap(({ array }, i) => (i % 2 ? [] : [array]));
 
 // A tokenizer of characters: ids of a text, and which characters it does not know.
 export function alphabet(characters) {
@@ -128,4 +133,76 @@ export class Reading {
     this.positions.push(this.look(seen, this.transformer));
     this.ids.push(id);
   }
+}
+
+// --- a text in a view's hands -----------------------------------------------------------------------------------------
+
+// A field for the reader's text, and the model that reads it. What came with the view is enough until something else is
+// wanted: then the weights are asked for, and the text is read, from its first character that differs.
+//   label, longest         of the field
+//   seen(text)             what of the text the model is given, at most its context
+//   look                   as in Reading
+//   also                   traits that, beside the text, change what is wanted
+//   isStored()             what came with the view is what is wanted
+//   show(reading, characters)    so many positions of these characters are read
+//   told()                 what `words` says has changed
+// Gives the field's control; words(), what hinders the view or is under way, or ""; start() and stop().
+export function textReader(model, { label, longest, seen, look, also = [], isStored, show, told }) {
+  const { known, ids, unknown } = alphabet(model.get("_characters"));
+  const names = ["text", ...also];
+  let [reading, busy, trouble, latest] = [null, false, "", null];
+
+  const field = h("textarea", { rows: 2, maxlength: longest, spellcheck: "false", id: uniqueId() });
+  field.addEventListener("input", () => {
+    const strange = unknown(field.value);
+    trouble = strange.length
+      ? `The model has never met ${strange.map(named).join(", ")}: it knows ${known.length} characters.`
+      : "";
+    if (field.value && !trouble) setAll(model, { text: field.value });
+    told();
+  });
+  const control = h("div", { class: "gf-control gf-text" }, h("label", { class: "gf-label", for: field.id }, label), field);
+
+  async function follow() {
+    const text = model.get("text");
+    if (field.value !== text) field.value = text;
+    const wanted = JSON.stringify(names.map((name) => model.get(name)));
+    if (wanted === latest) return told();
+    [latest, trouble, busy] = [wanted, "", reading !== null || !isStored()];
+    told();
+    if (!busy) return;
+    try {
+      const transformer = await loadModel(model);
+      if (wanted !== latest) return;
+      reading ??= new Reading(transformer, look);
+      const characters = [...seen(text)];
+      const update = () => show(reading, characters);
+      if (!(await reading.read(ids(characters.join("")), update))) return;
+      busy = false;
+      update();
+    } catch (error) {
+      if (wanted !== latest) return;
+      [busy, latest, trouble] = [false, null, `The model did not come: ${error.message}.`];
+      told();
+    }
+  }
+
+  function words() {
+    if (trouble || !busy) return trouble;
+    const [read, all] = [reading?.positions.length, [...seen(model.get("text"))].length];
+    if (reading === null) return "The model is on its way …";
+    return read < all ? `Reading: ${read} of ${all} characters …` : "";
+  }
+
+  return {
+    control,
+    words,
+    start() {
+      for (const name of names) model.on(`change:${name}`, follow);
+      follow();
+    },
+    stop() {
+      for (const name of names) model.off(`change:${name}`, follow);
+    },
+  };
 }

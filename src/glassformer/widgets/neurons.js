@@ -1,6 +1,6 @@
 // What each neuron of the book's model waits for, what it then says, and what it does on a text. See neurons.py.
 import { mulberry32, range } from "./maths.js";
-import { button, choice, fixed, frame, h, put, redrawing, toggle, uniqueId, write } from "./kit.js";
+import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "./kit.js";
 import { letters } from "./letters.js";
 import { alphabet, loadBeside, loadModel, named, Reading, unpacked, visible } from "./model.js";
 import { diverging, ink, legend } from "./plot.js";
@@ -108,11 +108,7 @@ function render({ model, el }) {
   const stored = model.get("_stored");
   const storedValues = unpacked(stored.values).data;
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
-  const send = (changes) => {
-    const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
-    for (const [name, value] of news) model.set(name, value);
-    if (news.length) model.save_changes();
-  };
+  const send = (changes) => setAll(model, changes);
 
   // --- what there is to show, and how it comes
 

@@ -1,7 +1,7 @@
 // What drawings are made of: colours for numbers, marks and words, axes, and the bars that say what a colour means.
 
 import { range } from "./maths.js";
-import { h, svg, uniqueId } from "./kit.js";
+import { h, percent, svg, uniqueId } from "./kit.js";
 
 // --- colours ---------------------------------------------------------------------------------------------------------
 
@@ -114,6 +114,21 @@ export function yAxis(box, { values, place, format = String, title, lines, insid
     title && svg("text", { transform: turned, "text-anchor": "middle", class: "gf-axis-title" }, title),
   );
 }
+
+// --- shares ----------------------------------------------------------------------------------------------------------
+
+// How sure a guess is: the colour behind its letter, which stays in ink.
+export const shade = (share) => `color-mix(in srgb, var(--gf-prediction) calc(${share} * var(--gf-most)), var(--gf-sunken))`;
+
+// A letter, a bar as long as its share, and the share.
+export const shareBar = (letter, share) =>
+  h(
+    "span",
+    { class: "gf-bar" },
+    h("b", {}, letter),
+    h("span", { class: "gf-bar-length", style: `--share: ${share.toFixed(4)}` }),
+    h("span", { class: "gf-bar-number" }, percent(share)),
+  );
 
 // --- what a colour means ---------------------------------------------------------------------------------------------
 
