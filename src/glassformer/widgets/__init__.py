@@ -10,6 +10,7 @@ from .explorer import AttentionExplorer
 from .glass import GlassMachine
 from .heatmap import PositionHeatmap
 from .layers import DepthExplorer
+from .lens import LogitLens
 from .neurons import NeuronExplorer
 from .norms import NormComparer
 from .quiz import Quiz
@@ -27,6 +28,7 @@ __all__ = [
     "DepthExplorer",
     "DistanceBias",
     "GlassMachine",
+    "LogitLens",
     "NeuronExplorer",
     "NormComparer",
     "PositionHeatmap",
