@@ -13,6 +13,7 @@ from .layers import DepthExplorer
 from .lens import LogitLens
 from .neurons import NeuronExplorer
 from .norms import NormComparer
+from .placement import NormPlacementExplorer
 from .quiz import Quiz
 from .rotation import RotationPlane
 from .shapes import ShapeTracer
@@ -31,6 +32,7 @@ __all__ = [
     "LogitLens",
     "NeuronExplorer",
     "NormComparer",
+    "NormPlacementExplorer",
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",
