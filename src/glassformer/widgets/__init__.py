@@ -13,6 +13,7 @@ from .layers import DepthExplorer
 from .lens import LogitLens
 from .neurons import NeuronExplorer
 from .norms import NormComparer
+from .parameters import ParameterExplorer
 from .placement import NormPlacementExplorer
 from .quiz import Quiz
 from .rotation import RotationPlane
@@ -33,6 +34,7 @@ __all__ = [
     "NeuronExplorer",
     "NormComparer",
     "NormPlacementExplorer",
+    "ParameterExplorer",
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",

@@ -1,0 +1,236 @@
+"""Where a model's parameters live: any configuration, counted to the digit, part by part."""
+
+import itertools
+from functools import cache
+from typing import Any
+
+from traitlets import Dict, List, TraitError, Unicode, default, observe, validate
+
+from glassformer import _checks as checks
+from glassformer import shipped
+from glassformer.config import CHOICES, ModelConfig
+from glassformer.parameters import LETTERS, ParameterCount, Part
+from glassformer.published import PUBLISHED, TEACHING
+
+from .view import View
+
+# The largest that a size may be: the count of the largest model is still a whole number in JavaScript.
+LIMITS = {
+    "vocab_size": 10_000_000,
+    "context_length": 10_000_000,
+    "d_model": 100_000,
+    "n_layers": 1000,
+    "n_decoder_layers": 1000,
+    "n_heads": 1000,
+    "n_kv_heads": 1000,
+    "d_head": 1000,
+    "d_ff": 1_000_000,
+}
+FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # from other sizes, where nothing is given
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    **{name: CHOICES[name] for name in ("family", "positions", "norm", "norm_placement", "feedforward")},
+    **{name: CHOICES[name] for name in ("attention_bias", "head")},
+    **{name: (False, True) for name in ("feedforward_bias", "qk_norm", "embedding_norm")},
+    **{name: (False, True) for name in ("head_bias", "head_transform", "pooler")},
+    "n_segments": (0, 1, 2, 3, 4),
+    "t5_n_buckets": (8, 16, 32, 64),
+}
+FIELDS = (*LIMITS, *OPTIONS)
+"""The fields of a configuration that a count depends on."""
+
+# How queries and keys are written depends on sizes: whether H·K is D, whether G is H or 1.
+RELATIONS: dict[str, dict[str, dict[str, int]]] = {
+    "queries": {"D": {}, "HK": {"d_head": 8}},
+    "keys": {"all": {}, "one": {"n_kv_heads": 1}, "some": {"n_kv_heads": 2}},
+}
+_SIZES = {"vocab_size": 5, "context_length": 7, "d_model": 24, "n_heads": 4}  # any that fit will do
+
+# What the formula of each part depends on, beside the family. The order is that of the table.
+DEPENDS = {
+    "token embedding": (),
+    "positions": ("positions", "t5_n_buckets"),
+    "segments": ("n_segments",),
+    "embedding norm": ("embedding_norm", "norm"),
+    "attention": ("attention_bias", "qk_norm", "queries", "keys"),
+    "cross-attention": ("attention_bias", "qk_norm", "queries", "keys"),
+    "feed-forward": ("feedforward", "feedforward_bias"),
+    "norms": ("norm",),
+    "final norm": ("norm_placement", "norm"),
+    "pooler": ("pooler",),
+    "head": ("head", "head_bias", "head_transform", "norm"),
+}
+
+
+def key(values: Any) -> str:
+    """How a list of choices is written where formulas are looked up; JavaScript writes it alike."""
+    return " ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+
+
+@cache
+def formulas() -> dict[str, dict[str, Any]]:
+    """Of every part and every choice that it depends on: how often it is there, and its formula.
+
+    All are asked of `ModelConfig.parameter_count`, which says them once and for all. `times` is a number for all
+    models, one for each block (of the encoder), one for each block of the decoder.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, fields in DEPENDS.items():
+        names = ("family", *fields)
+        entries = {}
+        for values in itertools.product(*(RELATIONS.get(field) or OPTIONS[field] for field in names)):
+            entry = _entry(name, dict(zip(names, values, strict=True)))
+            if entry is not None:
+                entries[key(values)] = entry
+        found[name] = {"fields": names, "entries": entries}
+    return found
+
+
+def _entry(name: str, choices: dict[str, Any]) -> dict[str, Any] | None:
+    """None: there is no such model, or it has no such part."""
+    fields = dict(_SIZES)
+    for field, value in choices.items():
+        fields |= RELATIONS[field][value] if field in RELATIONS else {field: value}
+    two_stacks = choices["family"] == "encoder-decoder"
+    try:
+        one, deeper, *longer = (
+            _part(name, fields | {"n_layers": n} | ({"n_decoder_layers": m} if two_stacks else {}))
+            for n, m in [(1, 1), (2, 1), (1, 2)][: 3 if two_stacks else 2]
+        )
+    except ValueError:
+        return None
+    if one is None or deeper is None:
+        return None
+    block = deeper.times - one.times
+    crossing = longer[0].times - one.times if longer and longer[0] else 0
+    entry = {"times": [one.times - block - crossing, block, crossing], "terms": dict(one.formula)}
+    return entry | ({} if one.formula else {"note": one.note})
+
+
+def _part(name: str, fields: dict[str, Any]) -> Part | None:
+    return next((part for part in ModelConfig(**fields).parameter_count().parts if part.name == name), None)
+
+
+def fields_of(config: ModelConfig) -> dict[str, Any]:
+    """The fields that count; None for a size that follows from others."""
+    fields = {name: getattr(config, name) for name in FIELDS}
+    for name in FOLLOWS:
+        free = config.replace(**{name: None})
+        if getattr(free, name) == fields[name]:
+            fields[name] = None
+    return fields
+
+
+@cache
+def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
+    """By name: of which kind it is, its fields, and what is worth knowing."""
+    file = shipped.PLACE / "shakespeare" / shipped.CONFIG
+    own = ModelConfig.from_json(file.read_text(encoding="utf-8"))
+    found = {name: ("Published", fields_of(one.config), one.note) for name, one in PUBLISHED.items()}
+    found["shakespeare"] = ("Of this book", fields_of(own), "The model that runs in these pages.")
+    return found | {name: ("Of this book", fields_of(one.config), one.note) for name, one in TEACHING.items()}
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """That the fields hold what can be chosen in the view, and are those of a model."""
+    for name, options in OPTIONS.items():
+        if isinstance(options[0], bool):
+            checks.flag(name, fields[name])
+        elif fields[name] not in options:
+            raise ValueError(f"{name}={fields[name]!r} is not one of {', '.join(map(repr, options))}")
+    for name, limit in LIMITS.items():
+        if fields[name] is not None or name not in FOLLOWS:
+            checks.whole(name, fields[name])
+            if fields[name] > limit:
+                raise ValueError(f"{name}={fields[name]} must be at most {limit}")
+    ModelConfig(**fields)
+
+
+class ParameterExplorer(
+    View,
+    module="parameters",
+    room={288: 1700, 328: 1700, 358: 1700, 568: 1300, 618: 1300, 710: 1200, 736: 1200, 752: 1200, 782: 1200},
+):
+    """Every number that a model learns, counted part by part, for any configuration and every published model.
+
+    The counts are those of `ModelConfig.parameter_count`, and so are the formulas.
+
+    Derived in chapters 07 and 08.
+
+    Traits:
+        preset: a model of `published.py`, or "shakespeare". Its fields are what changes are counted against.
+        fields: the fields of `ModelConfig` that a count depends on; what is not given is the preset's. None is a
+            size that follows from others: `d_ff` from `d_model`.
+        part: the part that the sentence is about, such as "feed-forward".
+
+    Raises:
+        TraitError: there is no such preset, field or part, or the fields break a rule of `ModelConfig`.
+    """
+
+    preset = Unicode("gpt2").tag(sync=True)
+    fields = Dict().tag(sync=True)
+    part = Unicode("feed-forward").tag(sync=True)
+    _presets = List().tag(sync=True)
+    _formulas = Dict().tag(sync=True)
+    _options = Dict().tag(sync=True)
+    _limits = Dict(LIMITS).tag(sync=True)
+    _letters = Dict(LETTERS).tag(sync=True)
+
+    _begun = False
+
+    def __init__(self, preset: str = "gpt2", **traits: Any) -> None:
+        super().__init__(preset=preset, **traits)
+        self._begun = True
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model that is counted."""
+        return ModelConfig(**self.fields)
+
+    def count(self) -> ParameterCount:
+        """Its parameters, part by part."""
+        return self.config.parameter_count()
+
+    @default("fields")
+    def _default_fields(self) -> dict[str, Any]:
+        return dict(presets()[self.preset][1])
+
+    @default("_presets")
+    def _default_presets(self) -> list[tuple[str, str, dict[str, Any], str]]:
+        return [(name, *preset) for name, preset in presets().items()]
+
+    @default("_formulas")
+    def _default_formulas(self) -> dict[str, Any]:
+        return formulas()
+
+    @default("_options")
+    def _default_options(self) -> dict[str, list[Any]]:
+        return {name: list(values) for name, values in OPTIONS.items()}
+
+    @validate("preset")
+    def _validate_preset(self, proposal: dict) -> str:
+        if proposal["value"] not in presets():
+            raise TraitError(f"preset={proposal['value']!r} is not one of {', '.join(presets())}")
+        return proposal["value"]
+
+    @validate("fields")
+    def _validate_fields(self, proposal: dict) -> dict[str, Any]:
+        given = proposal["value"]
+        if unknown := [name for name in given if name not in FIELDS]:
+            raise TraitError(f"fields has {unknown[0]!r}, and counts {', '.join(FIELDS)}")
+        fields = presets()[self.preset][1] | given
+        try:
+            _check(fields)
+        except (TypeError, ValueError) as error:
+            raise TraitError(str(error)) from None
+        return fields
+
+    @validate("part")
+    def _validate_part(self, proposal: dict) -> str:
+        if proposal["value"] not in DEPENDS:
+            raise TraitError(f"part={proposal['value']!r} is not one of {', '.join(DEPENDS)}")
+        return proposal["value"]
+
+    @observe("preset")
+    def _begin_anew(self, change: dict) -> None:
+        if self._begun:
+            self.fields = dict(presets()[change["new"]][1])
