@@ -165,8 +165,8 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     assert w.says == (
         "Feed-forward: 12 × (2D·F + F + D) = 12 × (2·768·3,072 + 3,072 + 768) = 56,669,184, 45.5 % of all."
     )
-    assert "One decoder block: 12D² + 13D = 7,087,872." in w.root.locator(".gf-legend").inner_text()
-    assert "66.6 % of the blocks, and 45.5 % of the whole model" in w.root.locator(".gf-legend").inner_text()
+    assert "One decoder block: 12D² + 13D = 7,087,872." in w.root.locator(".gf-facts-of").inner_text()
+    assert "66.6 % of the blocks, and 45.5 % of the whole model" in w.root.locator(".gf-facts-of").inner_text()
 
     w.press("Blocks", "ArrowUp")
     assert w.saved()["fields"]["n_layers"] == 13

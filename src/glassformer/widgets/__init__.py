@@ -1,5 +1,6 @@
 """Interactive views: each answers to the hand in JupyterLab and on a page with no Python behind it."""
 
+from .ablation import AblationBoard
 from .activations import ActivationExplorer
 from .bias import DistanceBias
 from .bytepairs import BytePairStepper
@@ -21,6 +22,7 @@ from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
 
 __all__ = [
+    "AblationBoard",
     "ActivationExplorer",
     "AttentionCalculator",
     "AttentionExplorer",

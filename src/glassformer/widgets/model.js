@@ -92,6 +92,20 @@ const pause = () =>
     channel.port2.postMessage(0);
   });
 
+// Have done what pauses, such as the `steps` of a Transformer, in slices: its result, or undefined where it is not wanted any
+// more when its turn comes.
+export async function inSlices(steps, wanted = () => true) {
+  let began = performance.now();
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    if (performance.now() - began < SLICE) continue;
+    await pause();
+    if (!wanted()) return undefined;
+    began = performance.now();
+  }
+}
+
 // What a decoder has read: ids, and for each position what `look` made of its trace. A text that begins as the last one did
 // is read on from there, since no position sees those after it.
 export class Reading {

@@ -285,7 +285,7 @@ function render({ model, el }) {
     return { part, element, formula, count, share, changed };
   });
   const sums = ["Total", "", "", ""].map((text) => h("span", {}, text));
-  const facts = h("p", { class: "gf-legend" });
+  const facts = h("p", { class: "gf-hint gf-facts-of" });
   const list = h("div", { class: "gf-parts", role: "group", "aria-label": "The parts; arrow keys choose one" }, rows.map(({ element }) => element));
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
   view.drawing.append(
