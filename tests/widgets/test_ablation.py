@@ -1,4 +1,4 @@
-"""AblationBoard: the losses and the texts of the model in NumPy with the same parts off, whatever the reader switches."""
+"""AblationBoard: losses and texts are those of the model in NumPy with the same parts off."""
 
 import json
 import re
@@ -58,7 +58,9 @@ def test_the_losses_are_those_of_the_tour_on_other_characters():
     assert [len(text) for text in widget._stored["windows"]] == [129] * 4
     assert "".join(text[1:] for text in widget._stored["windows"]) == tokenizer.decode(batches[0][1].ravel())
     with inside.ablated(model, 2, "attention", [0]):
-        assert widget.losses(["block 2: head 0"])["validation"] == pytest.approx(inside.mean_loss(model, batches), abs=1e-5)
+        assert widget.losses(["block 2: head 0"])["validation"] == pytest.approx(
+            inside.mean_loss(model, batches), abs=1e-5
+        )
     worth = stored("inside", part="ablations")[0].found
     assert len(json.dumps(widget._stored)) < 6000
     for part, rise in widget._stored["worth"].items():

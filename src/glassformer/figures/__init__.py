@@ -3,6 +3,7 @@
 from glassformer.figures.attention_map import attention_map
 from glassformer.figures.loss_curve import LossCurve, smoothed
 from glassformer.figures.machine import machine_so_far
+from glassformer.figures.page import one_page
 from glassformer.figures.source import show_source
 from glassformer.figures.style import ROLES, SIGNED, WEIGHTS, figure
 
@@ -14,6 +15,7 @@ __all__ = [
     "attention_map",
     "figure",
     "machine_so_far",
+    "one_page",
     "show_source",
     "smoothed",
 ]

@@ -1,7 +1,7 @@
 // The book's model as a board of switches: what is lost without a head, a sublayer, or several at once. See ablation.py.
 import { mulberry32, range } from "./maths.js";
-import { button, fixed, frame, h, hold, put, redrawing, slider, uniqueId, write } from "./kit.js";
-import { alphabet, inSlices, loadModel, named, visible } from "./model.js";
+import { button, fixed, frame, h, put, redrawing, slider, uniqueId, write } from "./kit.js";
+import { alphabet, inSlices, loadModel, named } from "./model.js";
 import { Transformer, distribution, draw as drawId } from "./transformer.js";
 
 const N_NEW = 60; // characters that the model writes; ablation.py has the same
@@ -229,7 +229,7 @@ function render({ model, el }) {
     const off = new Set(model.get("off"));
     const parts = headsOf(name);
     const all = parts.every((part) => off.has(part));
-    for (const part of parts) all ? off.delete(part) : off.add(part);
+    for (const part of parts) off[all ? "delete" : "add"](part);
     send({ off: inOrder(off) });
   }
   function cell(name, title, style) {

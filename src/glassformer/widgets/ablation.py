@@ -30,7 +30,7 @@ class _Draws(np.random.Generator):
         super().__init__(np.random.PCG64(seed))
         self._uniform = mulberry32(seed)
 
-    def random(self, size: int) -> np.ndarray:
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
         return np.array([next(self._uniform) for _ in range(size)])
 
 
@@ -87,7 +87,9 @@ class AblationBoard(
         return {
             "text": self.text,
             "windows": texts,
-            "alone": {name: round(loss, 5) for name, loss in alone.items()},  # the loss without it, and nothing else
+            "alone": {
+                name: round(loss, 5) for name, loss in alone.items()
+            },  # the loss without it, and nothing else
             "worth": {name: round(loss - worth["nothing"], 4) for name, loss in worth.items()},
             "worth_of": N_TARGETS if is_measured else sum(len(text) - 1 for text in texts),
             "now": now,
@@ -110,9 +112,7 @@ class AblationBoard(
                 f"off has {strange[0]!r}, must be 'block …: attention', 'block …: head …' or "
                 f"'block …: feed-forward', of {config.n_layers} blocks with {config.n_heads} heads"
             )
-        return [
-            part for part, whole in parts if part in given or (whole in given and "head" in part)
-        ]
+        return [part for part, whole in parts if part in given or (whole in given and "head" in part)]
 
 
 @contextmanager
@@ -136,7 +136,10 @@ def _model(name: str) -> Transformer:
 def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | None]:
     inputs, targets = inputs_and_targets(source_of(name).tokenizer.encode(text)[None])
     with _ablated(name, off) as model:
-        found = {"validation": inside.mean_loss(model, _validation(name)[1]), "text": None}
+        found: dict[str, float | None] = {
+            "validation": inside.mean_loss(model, _validation(name)[1]),
+            "text": None,
+        }
         if len(text) > 1:
             found["text"] = inside.mean_loss(model, [({"ids": inputs}, targets)])
     return {what: loss if loss is None else round(float(loss), 5) for what, loss in found.items()}
@@ -161,7 +164,9 @@ def _validation(name: str) -> tuple[list[str], list]:
     T = source.config.context_length
     batches = list(sample(validation, T, N_CHARACTERS))
     windows = [
-        np.append(row, last) for inputs, targets in batches for row, last in zip(inputs["ids"], targets[:, -1])
+        np.append(row, last)
+        for inputs, targets in batches
+        for row, last in zip(inputs["ids"], targets[:, -1], strict=True)
     ]
     return [source.tokenizer.decode(window) for window in windows], batches
 

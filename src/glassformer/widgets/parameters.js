@@ -1,6 +1,5 @@
 // Where a model's parameters live: any configuration, counted to the digit, part by part. See parameters.py.
-import { range } from "./maths.js";
-import { fixed, frame, grouped, h, hold, put, redrawing, uniqueId, write } from "./kit.js";
+import { fixed, frame, grouped, h, put, redrawing, uniqueId, write } from "./kit.js";
 
 // --- counting ---------------------------------------------------------------------------------------------------------
 
@@ -390,8 +389,7 @@ function render({ model, el }) {
         rows: () => [
           ...parts.map((part) => {
             const then = was.find(({ name }) => name === part.name)?.count ?? 0;
-            const change = signed(part.count - then) || "0";
-            return [part.name, formulaOf(part), grouped(part.each), grouped(part.times), grouped(part.count), percent(part.count / all), grouped(then), change];
+            return [part.name, formulaOf(part), grouped(part.each), grouped(part.times), grouped(part.count), percent(part.count / all), grouped(then), signed(part.count - then) || "0"];
           }),
           ["total", "", "", "", grouped(all), percent(1), grouped(allBefore), signed(all - allBefore) || "0"],
         ],
