@@ -37,7 +37,7 @@ class _Draws(np.random.Generator):
 class AblationBoard(
     ModelView,
     module="ablation",
-    room={288: 1700, 328: 1700, 358: 1700, 568: 1300, 618: 1300, 710: 1200, 736: 1200, 752: 1200, 782: 1200},
+    room={288: 2209, 328: 2168, 358: 2083, 568: 1370, 618: 1347, 710: 1185, 736: 1185, 752: 1185, 782: 1147},
 ):
     """Switch any head, attention or feed-forward network of the shipped model off: what is lost, what does it write?
 
