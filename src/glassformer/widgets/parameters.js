@@ -276,7 +276,7 @@ function render({ model, el }) {
   const names = Object.keys(ROLES);
   const choose = (part) => part !== model.get("part") && send({ part });
   const rows = names.map((part) => {
-    const [formula, count, share, changed] = ["formula", "count", "share", "change"].map((what) => h("span", { class: `gf-${what}-of` }));
+    const [formula, count, share, changed] = ["gf-formula-of", "gf-count-of", "gf-share-of", "gf-change-of"].map((style) => h("span", { class: style }));
     const title = h("span", { class: "gf-part-name" }, h("i", { style: `--kind: var(--gf-${ROLES[part]})` }), part);
     const element = h("button", { type: "button", class: "gf-part-row", "data-part": part }, title, formula, count, share, changed);
     element.addEventListener("focus", () => choose(part));
