@@ -11,7 +11,7 @@ import nbformat
 import numpy as np
 import pytest
 
-from glassformer import scratch, shipped, widgets
+from glassformer import experiments, scratch, shipped, widgets
 from glassformer.config import ModelConfig
 from glassformer.inside.lens import logit_lens
 from glassformer.text import BytePairTokenizer
@@ -313,14 +313,77 @@ def byte_pair_stepper(shown, state):
     assert shown.says.startswith("Merge 2: ")
 
 
+def depth_explorer(shown, state):
+    shown.press("Gain of the matrices", "ArrowRight", "ArrowRight")
+    shown.press("Layers", "Home", "ArrowRight")
+    gain = round(state["gain"] + 0.1, 2)
+    assert shown.says.startswith(f"Through 3 layers at gain {gain:.2f}.")
+    sizes = widgets.DepthExplorer(depth=3, gain=gain, seed=state["seed"]).computed()
+    expected = [
+        np.median(getattr(sizes[way], quantity), axis=0)
+        for quantity in ("signal", "gradient")
+        for way in ("plain", "residual", "norms")
+    ]
+    table = shown.table()
+    np.testing.assert_allclose([column(table, i + 1) for i in range(6)], expected, rtol=6e-4)
+
+
+def logit_lens_view(shown, state):
+    """First from what is stored, then with the model, which the page itself has."""
+    model, tokenizer = shipped.load()
+
+    def losses(text, position):
+        ids = tokenizer.encode(text)
+        views = scratch.softmax(logit_lens(model, ids).astype(np.float64))
+        return -np.log(views[:, position, ids[position + 1]])
+
+    position = state["position"] - 1
+    shown.press("Position", "ArrowLeft")
+    np.testing.assert_allclose(column(shown.table(), 11), losses(state["text"], position), atol=2e-3)
+    text = "My lord, the king and his horse"
+    shown.root.locator("textarea").fill(text)
+    shown.root.locator("[aria-busy]").first.wait_for(state="detached")
+    shown.rest()
+    np.testing.assert_allclose(column(shown.table(), 11), losses(text, position), atol=2e-3)
+
+
+def norm_comparer(shown, state):
+    shown.press("ε", "ArrowRight")
+    shown.root.get_by_role("button", name="Nearly equal", exact=True).press("Enter")
+    shown.rest()
+    table = shown.table()
+    vector = column(table, 1)
+    assert np.ptp(vector) < 0.01
+    expected = widgets.NormComparer(x=vector.tolist(), eps=10 * state["eps"]).computed()
+    np.testing.assert_allclose([column(table, i + 2) for i in range(4)], [*expected.values()], atol=5.1e-6)
+
+
+def norm_placement_explorer(shown, state):
+    shown.press("Blocks", "Home")
+    shown.press("Learning rate", "End")
+    assert shown.says.startswith("2 blocks, learning rate 0.01,")
+    [row] = [row for row in shown.table() if row[:2] == ["2", "0.01"]]
+    at = {"n_layers": 2, "learning_rate": 0.01, "warmup": 0}
+    expected = [
+        run.found["validation_loss"]
+        for placement in ("pre", "post")
+        for run in experiments.stored("norm_placement", placement=placement, **at)
+    ]
+    np.testing.assert_allclose([number(cell) for cell in row[2:]], expected, atol=6e-4)
+
+
 CHECKS = {
     "AttentionCalculator": attention_calculator,
     "AttentionExplorer": attention_explorer,
     "BytePairStepper": byte_pair_stepper,
     "CharacterMap": character_map,
     "ClockHands": clock_hands,
+    "DepthExplorer": depth_explorer,
     "DistanceBias": distance_bias,
     "GlassMachine": glass_machine,
+    "LogitLens": logit_lens_view,
+    "NormComparer": norm_comparer,
+    "NormPlacementExplorer": norm_placement_explorer,
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,
     "RotationPlane": rotation_plane,
