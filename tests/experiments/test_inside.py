@@ -5,9 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from glassformer import shipped
+from glassformer import inside, shipped
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.inside import PARTS, sample
+from glassformer.experiments.inside import DIRECTIONS, DRAWS, PARTS, sample, with_listeners
+from glassformer.text import corpus
 
 short = cache(experiment("inside").measure_shortly)
 
@@ -86,6 +87,66 @@ def test_one_neuron_can_be_missed_right_after_its_contexts():
     assert max(felt) > 0.2
 
 
+def random_memories():
+    """The blocks of each stored draw, and those of a short run."""
+    kept = stored("inside", part="random memories")
+    assert [run.settings["draw"] for run in kept] == list(DRAWS)
+    return [run.found["blocks"] for run in kept], short(part="random memories")["blocks"]
+
+
+def test_contexts_of_random_directions_are_nearly_as_much_alike():
+    kept, now = random_memories()
+    for i in range(config().n_layers):
+        for blocks in (*kept, now):
+            block = blocks[i]
+            for double in block["random keys"].values():
+                assert 0.03 < block["neurons"]["same end"] - double["same end"] < 0.15
+                assert double["same end"] > 0.5
+            assert block["random places"]["same end"] < 0.2
+    for blocks in kept:
+        for block in blocks:
+            for double in block["random keys"].values():
+                assert 0.06 < block["neurons"]["same end"] - double["same end"] < 0.135
+
+
+def test_half_a_pair_does_what_chance_does_and_a_whole_one_at_least_three_times_as_well():
+    kept, now = random_memories()
+    for blocks in kept:
+        for block in blocks:
+            pair = block["neurons"]
+            assert 3 < pair["agreement"] / pair["chance"] < 5.5
+            for half in (block["random keys"], block["random values"]):
+                for found in half.values():
+                    assert abs(found["agreement"] - found["chance"]) < 0.02
+        whole = [block["neurons"]["agreement"] for block in blocks]
+        assert whole == sorted(whole)
+    for block in now:
+        assert block["neurons"]["agreement"] > 2.5 * block["random keys"]["matched"]["agreement"]
+        assert block["neurons"]["agreement"] > 2.5 * block["random values"]["matched"]["agreement"]
+
+
+def test_the_doubles_listen_and_say_nothing():
+    model, tokenizer = shipped.load()
+    wide = with_listeners(model, np.random.default_rng(0))
+    ids = np.asarray(tokenizer.encode(corpus()[:258]))
+    np.testing.assert_allclose(wide(ids[None, :128]), model(ids[None, :128]), rtol=0, atol=1e-4)
+    F, D = model.config.d_ff, model.config.d_model
+    for block, as_it_was in zip(wide.decoder.blocks, model.decoder.blocks, strict=True):
+        for name in ("W_gate", "W_up"):
+            columns, own = (getattr(one.feedforward, name).weight for one in (block, as_it_was))
+            assert columns.shape == (D, (1 + len(DIRECTIONS)) * F)
+            lengths = np.linalg.norm(columns, axis=0).reshape(-1, F)
+            np.testing.assert_allclose(lengths, np.tile(lengths[0], (3, 1)), rtol=1e-5)
+            anywhere, matched = columns[:, F : 2 * F], columns[:, 2 * F :]
+            unit = own / np.linalg.norm(own, axis=0)
+            for drawn in (anywhere, matched):  # no double points where its neuron does
+                assert abs(np.vecdot(unit.T, (drawn / np.linalg.norm(drawn, axis=0)).T)).mean() < 0.15
+    both = {(m.block, m.neuron, m.sign): m for m in inside.memories(wide, ids, n_contexts=5)}
+    for m in inside.memories(model, ids, n_contexts=5):
+        assert sorted(both[m[:3]].places) == sorted(m.places)
+        assert both[m[:3]].agreement == m.agreement
+
+
 def test_a_few_heads_look_back_one_character_and_none_finds_what_came_the_last_time():
     for found in of("induction"):
         for name, text in found.items():
@@ -110,4 +171,4 @@ def test_the_sample_is_from_all_of_the_text():
 def test_an_unknown_part_is_refused(as_readers_run_it):
     with pytest.raises(ValueError, match="part='lense' is not one of 'lens'"):
         experiment("inside").measure(part="lense")
-    assert [run["part"] for run in experiment("inside").runs] == list(PARTS)
+    assert list(dict.fromkeys(run["part"] for run in experiment("inside").runs)) == list(PARTS)

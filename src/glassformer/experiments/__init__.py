@@ -23,6 +23,7 @@ NAMES = (
     "recall",
     "norm_gradients",
     "norm_placement",
+    "activations",
     "inside",
     "recipes",
     "pitfalls",

@@ -1,20 +1,22 @@
 """Inside the book's model of Shakespeare: what each block adds, what is lost without it, what its neurons keep."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 
 from glassformer import _checks as checks
 from glassformer import inside, shipped
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.inside import Memory
+from glassformer.inside.look import decoder_of
 from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
 from glassformer.tasks import Batch
 from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, inputs_and_targets, split
 
-PARTS = ("lens", "attribution", "ablations", "mean ablations", "memories", "induction")
+PARTS = ("lens", "attribution", "ablations", "mean ablations", "memories", "random memories", "induction")
 
 N_TARGETS = 32_768  # about so many characters of the validation text, from all of it
 AT_A_TIME = 4096  # of these
@@ -22,10 +24,14 @@ N_READ = 1_000_000  # characters of the training text that the neurons are shown
 N_TRIED = 40  # memories of each block, those that agree best, that are taken out one by one
 N_SHOWN = 4  # of these, those that are missed most are kept in full
 N_CONTEXTS, CONTEXT = 8, 16  # so many contexts of each, so many characters of a context
+DRAWS = (0, 1, 2)  # of random directions
+N_LISTENED = 250_000  # characters of the training text that the neurons' random doubles are shown
 N_REPEATS, PERIOD = 64, 32  # texts that are repeated, and their length
 
 
-def measure(part: str, n_targets: int = N_TARGETS, n_read: int = N_READ, n_tried: int = N_TRIED) -> Found:
+def measure(
+    part: str, draw: int = 0, n_targets: int = N_TARGETS, n_read: int = N_READ, n_tried: int = N_TRIED
+) -> Found:
     """One part of the tour through the model, in nats a character where it is a loss.
 
     "lens": the loss after the embeddings and after each block, and how often the likeliest character is already
@@ -33,7 +39,9 @@ def measure(part: str, n_targets: int = N_TARGETS, n_read: int = N_READ, n_tried
     the likeliest other. "ablations" and "mean ablations": the loss without each sublayer and head, which write
     nothing or their mean instead. "memories": how well the neurons' contexts and tokens belong together in each
     block, and of those that do best, the ones that are missed most: the loss right after their contexts, with the
-    neuron and without it. "induction": what heads attend to in texts that are repeated, and the losses there.
+    neuron and without it. "random memories": the same belonging together where the directions that a neuron listens
+    to, or the one that it writes, are drawn at random (the `draw`th time). "induction": what heads attend to in
+    texts that are repeated, and the losses there.
 
     Derived in chapters 03, 05, 06 and 07.
 
@@ -58,6 +66,8 @@ def measure(part: str, n_targets: int = N_TARGETS, n_read: int = N_READ, n_tried
             return inside.ablations(model, batches, mean_over=reference)
         case "memories":
             return memories(model, tokenizer, training[:n_read], n_tried)
+        case "random memories":
+            return random_memories(model, training[: min(n_read, N_LISTENED)], draw)
     return induction(model, validation)
 
 
@@ -127,6 +137,114 @@ def memories(
     return {"blocks": blocks}
 
 
+def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int) -> Found:
+    """For each block, what neurons reach whose directions are random, by the procedure of `inside.memories`.
+
+    Each neuron has two doubles that listen in random directions, as long as its own: "anywhere", every direction
+    alike, and "matched", drawn with the variances and covariances of the block's own columns. What is
+    random to write is drawn in these two ways, too. Of each: "agreement", the share of the contexts that one of
+    the promoted characters did follow, and "chance", that of all places. And how much alike the contexts are:
+    "same end" and "same next" are the shares of the commonest last, and of the commonest following character.
+    """
+    rng = np.random.default_rng(draw)
+    F, V = model.config.d_ff, model.config.vocab_size
+    found = inside.memories(with_listeners(model, rng), ids)
+    T = model.config.context_length
+    follows = np.bincount(ids[1 : (len(ids) - 1) // T * T + 1], minlength=V)
+    n_promoted = len(found[0].promoted)
+
+    def belonging(places: Int64[np.ndarray, "M n"], promoted: Int64[np.ndarray, "M k"]) -> Found:
+        did_follow = (ids[places + 1][..., None] == promoted[:, None]).any(axis=-1)
+        chance = follows[promoted].sum(axis=-1) / follows.sum()
+        return {"agreement": float(did_follow.mean()), "chance": float(chance.mean())}
+
+    def alike(places: Int64[np.ndarray, "M n"]) -> Found:
+        def commonest(characters: Int64[np.ndarray, "M n"]) -> float:
+            return float(np.mean([np.bincount(row).max() / len(row) for row in characters]))
+
+        return {"same end": commonest(ids[places]), "same next": commonest(ids[places + 1])}
+
+    blocks = []
+    for i in range(model.config.n_layers):
+        own = sorted((m for m in found if m.block == i), key=lambda m: (-m.sign, m.neuron))
+        n_signs = len({m.sign for m in own})
+        # Row r of each: the neuron itself, or one of its doubles, both signs below each other
+        places = np.stack([m.places for m in own]).reshape(n_signs, 3, F, -1).swapaxes(0, 1)
+        places = dict(zip(("own", *DIRECTIONS), places.reshape(3, n_signs * F, -1), strict=True))
+        W_down = decoder_of(model).blocks[i].feedforward.W_down.weight
+        values = {"own": W_down} | {name: draw_(W_down.T, rng).T for name, draw_ in DIRECTIONS.items()}
+        promoted = {}
+        for name, rows in values.items():
+            logits = read_out(model, i, rows)
+            both = np.vstack([sign * logits for sign in (1, -1)[:n_signs]])
+            promoted[name] = np.argsort(-both, axis=1)[:, :n_promoted]
+        blocks.append(
+            {
+                "neurons": belonging(places["own"], promoted["own"]) | alike(places["own"]),
+                "random keys": {
+                    name: belonging(places[name], promoted["own"]) | alike(places[name])
+                    for name in DIRECTIONS
+                },
+                "random values": {name: belonging(places["own"], promoted[name]) for name in DIRECTIONS},
+                "random places": alike(rng.integers(0, len(ids) - 1, places["own"].shape)),
+            }
+        )
+    return {"blocks": blocks}
+
+
+def anywhere(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Float[np.ndarray, "D F"]:
+    """As many random directions, each as long as one of the columns."""
+    drawn = rng.normal(size=columns.shape)
+    return as_long_as(columns, drawn)
+
+
+def matched(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Float[np.ndarray, "D F"]:
+    """Random mixtures of the columns: they vary in the directions in which the columns do."""
+    F = columns.shape[1]
+    return as_long_as(columns, columns @ rng.normal(size=(F, F)))
+
+
+def as_long_as(
+    columns: Float[np.ndarray, "D F"], drawn: Float[np.ndarray, "D F"]
+) -> Float[np.ndarray, "D F"]:
+    """The drawn columns at the lengths of the others."""
+    lengths = np.linalg.norm(columns, axis=0) / np.linalg.norm(drawn, axis=0)
+    return (drawn * lengths).astype(columns.dtype)
+
+
+DIRECTIONS: dict[str, Callable] = {"anywhere": anywhere, "matched": matched}
+
+
+def with_listeners(model: Transformer, rng: np.random.Generator) -> Transformer:
+    """The same model, in which every neuron has doubles that listen in random directions, and write nothing."""
+    wide = deepcopy(model)
+    wide.config = model.config.replace(d_ff=(1 + len(DIRECTIONS)) * model.config.d_ff)
+    for block in decoder_of(wide).blocks:
+        feedforward = block.feedforward
+        for layer in filter(None, (feedforward.W_gate, feedforward.W_up)):
+            drawn = [draw(layer.weight, rng) for draw in DIRECTIONS.values()]
+            layer.weight = np.hstack([layer.weight, *drawn])
+            layer.n_out = layer.weight.shape[1]
+            if layer.bias is not None:
+                layer.bias = np.tile(layer.bias, 1 + len(DIRECTIONS))
+        W_down = feedforward.W_down
+        silence = np.zeros_like(W_down.weight)
+        W_down.weight = np.vstack([W_down.weight, *[silence] * len(DIRECTIONS)])
+        W_down.n_in = len(W_down.weight)
+    return wide
+
+
+def read_out(model: Transformer, block: int, rows: Float[np.ndarray, "F D"]) -> Float[np.ndarray, "F V"]:
+    """`inside.promoted_logits`, as if these were the rows of the block's W_down."""
+    W_down = decoder_of(model).blocks[block].feedforward.W_down
+    own = W_down.weight
+    try:
+        W_down.weight = rows
+        return inside.promoted_logits(model, block)
+    finally:
+        W_down.weight = own
+
+
 def described(
     model: Transformer,
     tokenizer: CharTokenizer | BytePairTokenizer,
@@ -191,6 +309,10 @@ EXPERIMENT = Experiment(
     name="inside",
     question="What does each part of a small trained model do, and what is lost without it?",
     measure=measure,
-    runs=tuple({"part": part} for part in PARTS),
+    runs=tuple(
+        {"part": part} | ({"draw": draw} if part == "random memories" else {})
+        for part in PARTS
+        for draw in (DRAWS if part == "random memories" else DRAWS[:1])
+    ),
     short={"n_targets": 1024, "n_read": 20_000, "n_tried": 4},
 )
