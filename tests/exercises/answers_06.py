@@ -1,0 +1,295 @@
+"""Chapter 06: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+def tensors(*arrays):
+    return [torch.as_tensor(array) for array in arrays]
+
+
+# 1 · feedforward.relu
+
+
+@right("feedforward.relu")
+def relu_by_where(x):
+    return np.where(x > 0, x, 0)
+
+
+@right("feedforward.relu")
+def relu_of_torch(x):
+    return torch.relu(torch.as_tensor(x))
+
+
+@wrong("feedforward.relu", "should have shape (5,); yours has shape ()")
+def relu_with_the_wrong_max(x):
+    return np.max(x, 0)
+
+
+# 2 · feedforward.gelu
+
+
+@right("feedforward.gelu")
+def gelu_number_by_number(x):
+    return np.vectorize(lambda n: n * (1 + math.erf(n / math.sqrt(2))) / 2)(x)
+
+
+@right("feedforward.gelu")
+def gelu_of_torch(x):
+    return functional.gelu(torch.as_tensor(x))
+
+
+@right("feedforward.gelu")
+def gelu_by_the_other_tail(x):
+    from scipy.special import erfc
+
+    return 0.5 * x * erfc(-x / np.sqrt(2))
+
+
+@wrong("feedforward.gelu", "gelu([1, -1])")
+def gelu_of_the_magnitude(x):
+    return gelu_number_by_number(np.abs(x))
+
+
+# 3 · feedforward.gelu_tanh
+
+
+@right("feedforward.gelu_tanh")
+def gelu_tanh_by_powers(x):
+    inner = (2 / math.pi) ** 0.5 * x * (1 + 0.044715 * x * x)
+    return 0.5 * x * (1 + np.tanh(inner))
+
+
+@right("feedforward.gelu_tanh")
+def gelu_tanh_of_torch(x):
+    return functional.gelu(torch.as_tensor(x), approximate="tanh")
+
+
+@right("feedforward.gelu_tanh")
+def gelu_tanh_as_a_sigmoid(x):
+    return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@wrong("feedforward.gelu_tanh", "float64")
+def gelu_tanh_in_double_precision(x):
+    return gelu_tanh_by_powers(np.asarray(x, dtype=np.float64))
+
+
+# 4 · feedforward.silu
+
+
+@right("feedforward.silu")
+def silu_by_tanh(x):
+    return x * (1 + np.tanh(x / 2)) / 2
+
+
+@right("feedforward.silu")
+def silu_of_torch(x):
+    return functional.silu(torch.as_tensor(x))
+
+
+@right("feedforward.silu")
+def silu_as_a_fraction(x):
+    with np.errstate(over="ignore"):
+        return x / (1 + np.exp(-x))
+
+
+@wrong("feedforward.silu", "silu([1000, -1000])")
+def silu_that_stops(x):
+    return np.where(np.abs(x) > 500, 0, silu_by_tanh(x))
+
+
+# 5 · feedforward.feed_forward
+
+
+@right("feedforward.feed_forward")
+def network_of_torch(x, W_up, b_up, W_down, b_down):
+    x, W_up, b_up, W_down, b_down = tensors(x, W_up, b_up, W_down, b_down)
+    return functional.linear(functional.gelu(functional.linear(x, W_up.T, b_up)), W_down.T, b_down)
+
+
+@right("feedforward.feed_forward")
+def network_by_einsum(x, W_up, b_up, W_down, b_down):
+    neurons = gelu_number_by_number(np.einsum("...d,df->...f", x, W_up) + b_up)
+    return np.einsum("...f,fd->...d", neurons, W_down) + b_down
+
+
+@right("feedforward.feed_forward")
+def network_as_a_sum_over_neurons(x, W_up, b_up, W_down, b_down):
+    y = np.zeros(x.shape) + b_down
+    for key, b, value in zip(W_up.T, b_up, W_down, strict=True):
+        y = y + gelu_number_by_number(x @ key + b)[..., None] * value
+    return y
+
+
+@wrong("feedforward.feed_forward", "should have shape")
+def network_summed_over_positions(x, W_up, b_up, W_down, b_down):
+    return network_by_einsum(x, W_up, b_up, W_down, b_down).sum(axis=0)
+
+
+# 6 · feedforward.swiglu
+
+
+@right("feedforward.swiglu")
+def gated_by_torch(x, W_gate, W_up, W_down):
+    x, W_gate, W_up, W_down = tensors(x, W_gate, W_up, W_down)
+    return (functional.silu(x @ W_gate) * (x @ W_up)) @ W_down
+
+
+@right("feedforward.swiglu")
+def gated_in_one_product(x, W_gate, W_up, W_down):
+    gate, up = np.split(x @ np.hstack([W_gate, W_up]), 2, axis=-1)
+    return np.einsum("...f,...f,fd->...d", silu_by_tanh(gate), up, W_down)
+
+
+@wrong("feedforward.swiglu", "matmul")
+def gated_by_a_matrix_product(x, W_gate, W_up, W_down):
+    return (silu_by_tanh(x @ W_gate) @ (x @ W_up)) @ W_down
+
+
+# 7 · feedforward.hidden_width
+
+
+@right("feedforward.hidden_width")
+def width_by_ceil(d_model, multiple=1):
+    return math.ceil(8 * d_model / 3 / multiple) * multiple
+
+
+@right("feedforward.hidden_width")
+def width_by_steps(d_model, multiple=1):
+    width = multiple
+    while 3 * width < 8 * d_model:
+        width += multiple
+    return width
+
+
+@right("feedforward.hidden_width")
+def width_of_numpy(d_model, multiple=1):
+    return int(np.ceil(8 / 3 * d_model / multiple) * multiple)
+
+
+@wrong("feedforward.hidden_width", "float")
+def width_as_a_float(d_model, multiple=1):
+    return np.ceil(8 * d_model / 3 / multiple) * multiple
+
+
+# 8 · feedforward.count
+
+
+@right("feedforward.count")
+def count_by_shapes(d_model, d_ff, gated=False, bias=True):
+    shapes = [(d_model, d_ff)] * (1 + gated) + [(d_ff, d_model)]
+    return sum(math.prod(shape) + bias * shape[1] for shape in shapes)
+
+
+@wrong("feedforward.count", "17")
+def count_of_biases_alone(d_model, d_ff, gated=False, bias=True):
+    return d_model + d_ff
+
+
+# 9 · feedforward.share
+
+
+@right("feedforward.share")
+def share_with_the_block_as_it_is_known(d_model, n_layers, vocab_size, context_length):
+    D = d_model
+    whole = D * (vocab_size + context_length) + n_layers * (12 * D**2 + 13 * D) + 2 * D
+    return n_layers * (8 * D**2 + 5 * D) / whole
+
+
+@wrong("feedforward.share", "should be 13/32, 0.4062; yours is 0.4706")
+def share_without_biases(d_model, n_layers, vocab_size, context_length):
+    D = d_model
+    whole = D * (vocab_size + context_length) + n_layers * 12 * D**2
+    return n_layers * 8 * D**2 / whole
+
+
+# 10 · feedforward.looks_sideways
+
+
+@right("feedforward.looks_sideways")
+def sideways_by_another_row(f, x):
+    before = np.array(f(x))
+    moved = np.zeros((len(x), len(x)), dtype=bool)
+    for t in range(len(x)):
+        changed = np.array(x)
+        changed[t] = 3.1 * x[t] + np.linspace(1, 2, x.shape[1])
+        moved[t] = (abs(np.array(f(changed)) - before) > 1e-6).any(axis=1)
+    return bool((moved & ~np.eye(len(x), dtype=bool)).any())
+
+
+@right("feedforward.looks_sideways")
+def sideways_by_changing_all_others(f, x):
+    rng = np.random.default_rng(0)
+    for t in range(len(x)):
+        others = rng.normal(size=x.shape)
+        others[t] = x[t]
+        if not np.allclose(np.asarray(f(others))[t], np.asarray(f(x))[t]):
+            return True
+    return False
+
+
+@right("feedforward.looks_sideways")
+def sideways_by_zeros(f, x):
+    for t in range(len(x)):
+        changed = x * (np.arange(len(x)) != t)[:, None]
+        others = np.arange(len(x)) != t
+        if abs(np.asarray(f(changed)) - np.asarray(f(x)))[others].sum() > 1e-9:
+            return True
+    return False
+
+
+@wrong("feedforward.looks_sideways", "True or False")
+def sideways_by_rows(f, x):
+    changed = np.array(x)
+    changed[0] += 1
+    return (np.asarray(f(changed)) != np.asarray(f(x))).any(axis=1)
+
+
+# 11 · feedforward.promoted
+
+
+@right("feedforward.promoted")
+def promoted_by_torch(row, gain, head, n, sign=1):
+    row, gain, head = tensors(row, gain, head)
+    return torch.topk(sign * ((row * gain) @ head), n).indices
+
+
+@right("feedforward.promoted")
+def promoted_by_sorting(row, gain, head, n, sign=1):
+    logits = [sign * sum(r * g * h for r, g, h in zip(row, gain, column, strict=True)) for column in head.T]
+    return sorted(range(len(logits)), key=lambda i: -logits[i])[:n]
+
+
+@right("feedforward.promoted")
+def promoted_backwards(row, gain, head, n, sign=1):
+    return np.argsort(sign * (head.T @ (gain * row)))[::-1][:n]
+
+
+@wrong("feedforward.promoted", "should have shape (n) = (3,); yours has shape (5,)")
+def promoted_all(row, gain, head, n, sign=1):
+    return np.argsort(-sign * ((row * gain) @ head))
+
+
+# 12 · feedforward.stream_variance
+
+
+@right("feedforward.stream_variance")
+def variance_block_by_block(n_blocks, d_ff, deviation):
+    variance = 1.0
+    for _ in range(n_blocks):
+        variance += d_ff * 0.5 * deviation**2
+    return variance
+
+
+@wrong("feedforward.stream_variance", "should be 1")
+def variance_of_one_more(n_blocks, d_ff, deviation):
+    return variance_block_by_block(n_blocks + 1, d_ff, deviation)
