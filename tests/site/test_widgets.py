@@ -372,7 +372,37 @@ def norm_placement_explorer(shown, state):
     np.testing.assert_allclose([number(cell) for cell in row[2:]], expected, atol=6e-4)
 
 
+def activation_explorer(shown, state):
+    for step in (1, 2):
+        shown.press("x", "ArrowRight")
+        x = round(state["x"] + step * 0.05, 2)
+        bent = widgets.ActivationExplorer(x=x).bent()
+        [row] = [row for row in shown.table() if abs(number(row[0]) - x) < 1e-9]
+        names = ("relu", "gelu", "gelu_tanh", "silu")
+        np.testing.assert_allclose(
+            [number(cell) for cell in row[1::2]], [bent.values[n] for n in names], atol=5.1e-6
+        )
+        np.testing.assert_allclose(
+            [number(cell) for cell in row[2::2]], [bent.slopes[n] for n in names], atol=5.1e-6
+        )
+
+
+def neuron_explorer(shown, state):
+    """The table of all neurons and the model come from beside the page."""
+    neuron = state["neuron"] + 1
+    shown.press("Neuron (0 to 343)", "ArrowUp")
+    shown.visit.page.wait_for_function(
+        "!document.querySelector('.gf-ways').closest('.gf-widget').querySelector('.gf-says')"
+        ".textContent.match(/Reading|on its way/)"
+    )
+    shown.rest()
+    assert shown.says.startswith(f"Block {state['block']}, neuron {neuron}: in a million characters")
+    expected = widgets.NeuronExplorer(block=state["block"], neuron=neuron).values()
+    np.testing.assert_allclose(column(shown.table(1), 2), expected, atol=6e-3)
+
+
 CHECKS = {
+    "ActivationExplorer": activation_explorer,
     "AttentionCalculator": attention_calculator,
     "AttentionExplorer": attention_explorer,
     "BytePairStepper": byte_pair_stepper,
@@ -382,6 +412,7 @@ CHECKS = {
     "DistanceBias": distance_bias,
     "GlassMachine": glass_machine,
     "LogitLens": logit_lens_view,
+    "NeuronExplorer": neuron_explorer,
     "NormComparer": norm_comparer,
     "NormPlacementExplorer": norm_placement_explorer,
     "PositionHeatmap": position_heatmap,
