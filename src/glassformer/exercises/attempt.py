@@ -203,11 +203,13 @@ def _call(function: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Nothing was written into `after`, a copy of `before`. Looks into arrays and lists."""
+    """Nothing was written into `after`, a copy of `before`. Looks into arrays, lists and dictionaries."""
     if isinstance(before, np.ndarray):
         return np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
     if isinstance(before, list | tuple):
         return len(before) == len(after) and all(map(_same, before, after))
+    if isinstance(before, dict):
+        return before.keys() == after.keys() and all(_same(before[name], after[name]) for name in before)
     return True
 
 

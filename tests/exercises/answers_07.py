@@ -1,0 +1,265 @@
+"""Chapter 07: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+# 1 and 2 · block.block, block.post_block
+
+
+def layer_of_torch(weights, n_heads, norm_first):
+    """PyTorch's own block with these weights; it keeps its matrices the other way round."""
+    w = {name: torch.as_tensor(value) for name, value in weights.items()}
+    D, F = w["feedforward.W_up.weight"].shape
+    layer = torch.nn.TransformerEncoderLayer(
+        D,
+        n_heads,
+        F,
+        dropout=0.0,
+        activation="gelu",
+        batch_first=True,
+        norm_first=norm_first,
+        dtype=torch.float64,
+    )
+    three = torch.hstack([w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v")])
+    given = {
+        "self_attn.in_proj_weight": three.T,
+        "self_attn.in_proj_bias": torch.zeros(3 * D),
+        "self_attn.out_proj.weight": w["attention.W_o.weight"].T,
+        "self_attn.out_proj.bias": torch.zeros(D),
+        "linear1.weight": w["feedforward.W_up.weight"].T,
+        "linear1.bias": w["feedforward.W_up.bias"],
+        "linear2.weight": w["feedforward.W_down.weight"].T,
+        "linear2.bias": w["feedforward.W_down.bias"],
+        **{f"norm1.{part}": w[f"norm_attention.{part}"] for part in ("weight", "bias")},
+        **{f"norm2.{part}": w[f"norm_feedforward.{part}"] for part in ("weight", "bias")},
+    }
+    layer.load_state_dict(given)
+    return layer
+
+
+def through_torch(x, weights, n_heads, norm_first):
+    x = torch.as_tensor(x)
+    later = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+    with torch.no_grad():
+        return layer_of_torch(weights, n_heads, norm_first)(x[None], src_mask=later)[0]
+
+
+@right("block.block")
+def block_of_torch(x, weights, n_heads):
+    return through_torch(x, weights, n_heads, norm_first=True)
+
+
+@right("block.post_block")
+def post_block_of_torch(x, weights, n_heads):
+    return through_torch(x, weights, n_heads, norm_first=False)
+
+
+@right("block.block")
+def block_in_functions_of_torch(x, weights, n_heads):
+    x, w = torch.as_tensor(x), {name: torch.as_tensor(value) for name, value in weights.items()}
+    T, D = x.shape
+
+    def norm(x, name):
+        return functional.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
+
+    read = norm(x, "norm_attention")
+    q, k, v = (
+        (read @ w[f"attention.{n}.weight"]).view(T, n_heads, -1).transpose(0, 1)
+        for n in ("W_q", "W_k", "W_v")
+    )
+    mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(0, 1).reshape(T, D)
+    x = x + mixed @ w["attention.W_o.weight"]
+    up = norm(x, "norm_feedforward") @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"]
+    return x + functional.gelu(up) @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
+
+
+@wrong("block.block", "changed its argument `x` in place")
+def block_in_place(x, weights, n_heads):
+    x += block_of_torch(x, weights, n_heads).numpy() - x
+    return x
+
+
+@wrong("block.block", "changed its argument `weights` in place")
+def block_that_eats_its_weights(x, weights, n_heads):
+    y = block_of_torch(x, weights, n_heads)
+    weights["attention.W_o.weight"] *= 0.5
+    return y
+
+
+@wrong("block.block", "should have shape (T, D) = (5, 6); yours has shape (1, 5, 6)")
+def block_of_a_batch(x, weights, n_heads):
+    return block_of_torch(x, weights, n_heads)[None]
+
+
+@wrong("block.post_block", "(30 of 30 numbers differ)")
+def post_block_that_norms_the_batch(x, weights, n_heads):
+    y = post_block_of_torch(x, weights, n_heads).numpy()
+    return y + y.mean(axis=0) + 1
+
+
+# 3 · block.stack
+
+
+@right("block.stack")
+def streams_one_after_another(x, blocks, n_heads):
+    states = [np.asarray(x)]
+    for weights in blocks:
+        states += [block_of_torch(states[-1], weights, n_heads).numpy()]
+    return states
+
+
+@wrong("block.stack", "should have shape (N, T, D) = (1, 4, 6); yours has shape (4, 6)")
+def stream_alone_where_there_is_no_block(x, blocks, n_heads):
+    return streams_one_after_another(x, blocks, n_heads) if blocks else x
+
+
+# 4 · block.dropout
+
+
+@right("block.dropout")
+def dropout_by_coins(x, rate, generator, training=True):
+    return x * generator.binomial(1, 1 - rate, np.shape(x)) / (1 - rate) if training else x
+
+
+@right("block.dropout")
+def dropout_by_choice(x, rate, generator, training=True):
+    factors = generator.choice([0.0, 1 / (1 - rate)], p=[rate, 1 - rate], size=np.shape(x))
+    return np.where(training, factors, 1.0) * x
+
+
+@right("block.dropout")
+def dropout_below(x, rate, generator, training=True):
+    if not training or rate == 0:
+        return x
+    kept = generator.uniform(size=x.shape) < 1 - rate
+    return np.where(kept, x / (1 - rate), 0)
+
+
+@wrong("block.dropout", "should be near 0.2; yours is 0.07")
+def dropout_of_a_third(x, rate, generator, training=True):
+    return x * (generator.random(x.shape) >= rate / 3) / (1 - rate) if training and rate else x
+
+
+@wrong("block.dropout", "changed its argument `x` in place")
+def dropout_in_place(x, rate, generator, training=True):
+    if training:
+        x[generator.random(x.shape) < rate] = 0
+        x /= 1 - rate
+    return x
+
+
+# 5 and 6 · block.one_block, block.block_parameters
+
+
+@right("block.one_block")
+def block_of_torch_counted(attention_bias):
+    layer = torch.nn.TransformerEncoderLayer(512, 8, 2048)
+    sizes = {name: p.numel() for name, p in layer.named_parameters()}
+    attention = sum(n for name, n in sizes.items() if name.startswith("self_attn"))
+    attention -= 0 if attention_bias else 4 * 512
+    feed = sum(n for name, n in sizes.items() if name.startswith("linear"))
+    norms = sum(n for name, n in sizes.items() if name.startswith("norm"))
+    return attention, feed, norms, attention + feed + norms
+
+
+@wrong("block.one_block", "4 things")
+def total_alone(attention_bias):
+    return 3_152_384 if attention_bias else 3_150_336
+
+
+@right("block.block_parameters")
+def arrays_counted(d_model, d_ff, attention_bias=True, feedforward_bias=True, gated=False, rms=False):
+    D, F = d_model, d_ff
+    shapes = [(D, D)] * 4 + [(D, F)] * (1 + gated) + [(F, D)] + [(D,)] * (2 if rms else 4)
+    shapes += [(D,)] * 4 * attention_bias + ([(F,)] * (1 + gated) + [(D,)]) * feedforward_bias
+    return sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes)
+
+
+@wrong("block.block_parameters", "should be")
+def twelve_and_thirteen(d_model, d_ff, attention_bias=True, feedforward_bias=True, gated=False, rms=False):
+    return 12 * d_model**2 + 13 * d_model
+
+
+# 7 · block.without_head
+
+
+@right("block.without_head")
+def masked(W_o, head, n_heads):
+    stays = np.repeat(np.arange(n_heads) != head, len(W_o) // n_heads)
+    return np.diag(stays.astype(float)) @ W_o
+
+
+@right("block.without_head")
+def folded(W_o, head, n_heads):
+    W = torch.tensor(W_o).reshape(n_heads, -1, len(W_o))
+    return torch.where(torch.arange(n_heads)[:, None, None] == head, 0.0, W).reshape(W_o.shape)
+
+
+@wrong("block.without_head", "changed its argument `W_o` in place")
+def without_a_copy(W_o, head, n_heads):
+    K = len(W_o) // n_heads
+    W_o[head * K : (head + 1) * K] = 0
+    return W_o
+
+
+# 8 · block.interaction
+
+
+@right("block.interaction")
+def rises(whole, alone, together):
+    return float(np.subtract(together, whole) - np.subtract(alone, whole).sum())
+
+
+@wrong("block.interaction", "should be")
+def for_one_part(whole, alone, together):
+    return together - alone[0]
+
+
+# 9 · block.diagnose
+
+
+@right("block.diagnose")
+def by_comparing(block, x, weights, n_heads):
+    """Builds all five, and says which gives the same."""
+    w = {name: torch.as_tensor(value) for name, value in weights.items()}
+    x = torch.as_tensor(x)
+    T, D = x.shape
+
+    def norm(x, name):
+        return functional.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
+
+    def attend(x):
+        q, k, v = (
+            (x @ w[f"attention.{n}.weight"]).view(T, n_heads, -1).transpose(0, 1)
+            for n in ("W_q", "W_k", "W_v")
+        )
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return mixed.transpose(0, 1).reshape(T, D) @ w["attention.W_o.weight"]
+
+    def feed(x):
+        up = functional.gelu(x @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"])
+        return up @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
+
+    a, f = "norm_attention", "norm_feedforward"
+    read = attend(norm(x, a))
+    five = {
+        "right": x + read + feed(norm(x + read, f)),
+        "no residual": feed(norm(read, f)),
+        "post-norm": norm(norm(x + attend(x), a) + feed(norm(x + attend(x), a)), f),
+        "no norm": x + attend(x) + feed(x + attend(x)),
+        "parallel": x + read + feed(norm(x, f)),
+    }
+    given = torch.as_tensor(np.asarray(block(x.numpy(), weights, n_heads)))
+    return min(five, key=lambda name: float((five[name] - given).abs().max()))
+
+
+@wrong("block.diagnose", "should be 'right'")
+def suspicious(block, x, weights, n_heads):
+    return "parallel"
