@@ -25,6 +25,8 @@ NAMES = (
     "norm_placement",
     "activations",
     "inside",
+    "residual",
+    "worth",
     "recipes",
     "pitfalls",
 )

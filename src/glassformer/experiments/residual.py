@@ -1,0 +1,68 @@
+"""Blocks that replace the stream instead of adding to it: what two and eight of them learn."""
+
+from contextlib import nullcontext
+
+from glassformer import _checks as checks
+from glassformer.bugs import put_in
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.norm_placement import new_model, text_task, unigram_loss
+from glassformer.train import Trainer, TrainingConfig
+
+DEPTHS = (2, 8)
+RATES = (1e-3, 3e-3)  # two, so that the answer is not that of one rate which suits only one of the two
+WARMUP, STEPS = 60, 200
+SEEDS = (0, 1, 2)
+
+
+def measure(
+    adds: bool,
+    n_layers: int,
+    learning_rate: float,
+    seed: int,
+    steps: int = STEPS,
+    characters: int | None = None,
+) -> Found:
+    """Train a small pre-norm decoder whose sublayers add to the stream, or replace it.
+
+    Gives the curve of the training loss, the loss of the whole validation text in the end, and `unigram`, the loss
+    there of knowing nothing but how often each character occurs.
+
+    Derived in chapter 07.
+
+    Raises:
+        TypeError: `adds` is neither True nor False.
+    """
+    checks.flag("adds", adds)
+    task = text_task(seed, characters)
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=task.batch_size,
+        learning_rate=learning_rate,
+        warmup=WARMUP,
+        seed=seed,
+        evaluate_every=0,
+        device="cpu",
+    )
+    with nullcontext() if adds else put_in("residual-dropped"):
+        trainer = Trainer(new_model("pre", n_layers, task, seed), task, config, progress=False)
+        records = trainer.run()
+    return {
+        "loss": thinned([record["loss"] for record in records]),
+        "validation_loss": records[-1]["validation_loss"],
+        "unigram": unigram_loss(task),
+    }
+
+
+EXPERIMENT = Experiment(
+    name="residual",
+    question="What do blocks learn that do not add to the stream, but replace it?",
+    measure=measure,
+    runs=tuple(
+        {"adds": adds, "n_layers": n_layers, "learning_rate": rate, "seed": seed}
+        for seed in SEEDS
+        for n_layers in DEPTHS
+        for rate in RATES
+        for adds in (True, False)
+    ),
+    short={"steps": 100, "characters": 60_000},
+)

@@ -1,0 +1,114 @@
+"""What the parts of a trained model are worth, alone and together: in the book's model, and in smaller ones."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from itertools import chain, combinations
+
+import numpy as np
+from jaxtyping import Integer
+
+from glassformer import _checks as checks
+from glassformer import inside, shipped
+from glassformer.checkpoints import in_numpy
+from glassformer.experiments.depth import recipe_of
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.inside import sample
+from glassformer.experiments.recipes import trainer_of
+from glassformer.scratch import Transformer
+from glassformer.tasks import Batch
+from glassformer.text import corpus, split
+
+MODELS = ("the book's", "small")
+N_LAYERS, STEPS = 4, 600  # of a small model: as many blocks and heads as the book's, and half as wide
+SEEDS = (0, 1, 2)
+
+N_TARGETS = 4096  # about so many characters of the validation text, from all of it
+N_REFERENCE = 4096  # of the training text, over which a mean is taken
+
+Ids = Integer[np.ndarray, " N"]
+
+
+def measure(
+    model: str, seed: int = 0, steps: int = STEPS, n_targets: int = N_TARGETS, changes: Sequence[str] = ()
+) -> Found:
+    """By how much the loss rises, in nats a character, when parts of a model write nothing, one and several at a time.
+
+    The models: "the book's", or "small", which learns by the modern recipe for `steps` steps. Gives the loss of the
+    whole model, "nothing"; the rises without each sublayer and head "alone", without "sublayers" in pairs, without
+    pairs of "heads" of one block, and without all parts of a "kind"; "mean" has the rises where sublayers write
+    their mean instead; and "fewer" the losses when 0, 1, 2, … heads are out, first those that are missed least alone.
+
+    Derived in chapter 07.
+
+    Raises:
+        ValueError: there is no such model, or a change breaks a rule.
+    """
+    checks.one_of("model", model, MODELS)
+    decoder, training, validation = the_books() if model == "the book's" else trained(seed, steps, changes)
+    T = decoder.config.context_length
+    batches = list(sample(validation, T, n_targets))
+    reference = np.vstack([inputs["ids"] for inputs, _ in sample(training, T, min(n_targets, N_REFERENCE))])
+    whole = inside.mean_loss(decoder, batches)
+
+    def rise(parts: Iterable[str], mean_over: Integer[np.ndarray, "B T"] | None = None) -> float:
+        return loss_without(decoder, batches, parts, mean_over) - whole
+
+    blocks = range(decoder.config.n_layers)
+    heads = [[f"block {i}: head {h}" for h in range(decoder.config.n_heads)] for i in blocks]
+    attention = [f"block {i}: attention" for i in blocks]
+    feedforward = [f"block {i}: feed-forward" for i in blocks]
+    sublayers = [part for both in zip(attention, feedforward, strict=True) for part in both]
+    kinds = {"attention": attention, "feed-forward": feedforward, "both": sublayers}
+    alone = {part: rise([part]) for part in chain(sublayers, *heads)}
+    least = sorted(chain(*heads), key=lambda head: alone[head])
+    return {
+        "nothing": whole,
+        "alone": alone,
+        "sublayers": {" + ".join(pair): rise(pair) for pair in combinations(sublayers, 2)},
+        "heads": {" + ".join(pair): rise(pair) for own in heads for pair in combinations(own, 2)},
+        "kind": {kind: rise(parts) for kind, parts in kinds.items()},
+        "mean": {part: rise([part], reference) for part in sublayers}
+        | {kind: rise(parts, reference) for kind, parts in kinds.items()},
+        "fewer": [whole + rise(least[:n]) for n in range(len(least) + 1)],
+    }
+
+
+def the_books() -> tuple[Transformer, Ids, Ids]:
+    """The model that the chapters look into, and the ids that it learned from and those for validation."""
+    model, tokenizer = shipped.load()
+    return model, *split(tokenizer.encode(corpus()))
+
+
+def trained(seed: int, steps: int, changes: Sequence[str] = ()) -> tuple[Transformer, Ids, Ids]:
+    """A model that learned by the modern recipe for so many steps, and the ids for training and for validation."""
+    trainer = trainer_of(recipe_of(N_LAYERS, seed, steps=steps, changes=changes))
+    trainer.run()
+    return in_numpy(trainer.model.eval()), trainer.task.ids, trainer.task.held_out
+
+
+def loss_without(
+    model: Transformer,
+    batches: Iterable[Batch],
+    parts: Iterable[str],
+    mean_over: Integer[np.ndarray, "*B T"] | None = None,
+) -> float:
+    """The mean loss without these parts, such as "block 0: attention" and "block 1: head 3", all at the same time."""
+    with ExitStack() as out:
+        for part in parts:
+            block, name = part.removeprefix("block ").split(": ")
+            head = name.removeprefix("head ")
+            where = (name, None) if head == name else ("attention", [int(head)])
+            out.enter_context(inside.ablated(model, int(block), *where, mean_over=mean_over))
+        return inside.mean_loss(model, batches)
+
+
+EXPERIMENT = Experiment(
+    name="worth",
+    question="Are two parts of a model worth what each is worth alone, and are they in every model?",
+    measure=measure,
+    runs=(
+        {"model": "the book's", "n_targets": 2 * N_TARGETS},
+        *({"model": "small", "seed": seed} for seed in SEEDS),
+    ),
+    short={"steps": 120, "n_targets": 1024, "changes": ["model.n_layers=2", "data.validation=0.02"]},
+)

@@ -1,0 +1,66 @@
+"""Sublayers that replace the stream: two blocks learn less, eight learn nothing."""
+
+import numpy as np
+import pytest
+
+from glassformer.experiments import experiment, stored
+from glassformer.experiments.residual import DEPTHS, RATES, SEEDS, measure
+
+
+def losses(adds, n_layers, rate):
+    runs = stored("residual", adds=adds, n_layers=n_layers, learning_rate=rate)
+    assert [run.settings["seed"] for run in runs] == list(SEEDS)
+    return np.array([run.found["validation_loss"] for run in runs])
+
+
+def unigram():
+    [plateau] = {run.found["unigram"] for run in stored("residual")}
+    return plateau
+
+
+def test_all_runs_are_kept():
+    assert [run.settings for run in stored("residual")] == list(experiment("residual").runs)
+    assert len(stored("residual")) == len(DEPTHS) * len(RATES) * len(SEEDS) * 2 == 24
+
+
+def test_bad_settings_are_refused(as_readers_run_it):
+    with pytest.raises(TypeError, match=r"adds=0\.5"):
+        measure(adds=0.5, n_layers=2, learning_rate=1e-3, seed=0)
+
+
+# What it found, and what chapter 07 says of it
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_two_blocks_learn_less_without_it_with_every_seed(rate):
+    cost = losses(False, 2, rate) - losses(True, 2, rate)
+    assert 0.2 < cost.min() < cost.max() < 0.55
+    assert losses(False, 2, rate).max() < unigram() - 0.15
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_eight_blocks_learn_next_to_nothing_without_it(rate):
+    assert abs(losses(False, 8, rate) - unigram()).max() < 0.01
+    assert losses(True, 8, rate).max() < unigram() - 0.4
+
+
+def test_with_another_rule_two_blocks_come_nearer():
+    """The gallery's runs of the same mistake."""
+    right, wrong = (
+        [run.found["reported"] for run in stored("pitfalls", bug=bug, model="drawn")]
+        for bug in ("none", "residual-dropped")
+    )
+    assert 0 < min(np.subtract(wrong, right)) < max(np.subtract(wrong, right)) < 0.06
+
+
+def test_in_short_too_eight_blocks_stay_at_the_frequencies():
+    found = {
+        (adds, n_layers): experiment("residual").measure_shortly(
+            adds=adds, n_layers=n_layers, learning_rate=3e-3, seed=3
+        )
+        for adds, n_layers in ((True, 2), (False, 2), (False, 8))
+    }
+    plateau = found[False, 8]["unigram"]
+    assert found[True, 2]["validation_loss"] < found[False, 2]["validation_loss"] - 0.2
+    assert found[False, 2]["validation_loss"] < plateau - 0.03
+    assert abs(found[False, 8]["validation_loss"] - plateau) < 0.05
