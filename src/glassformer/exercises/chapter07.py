@@ -429,7 +429,7 @@ _x = 1 + np.arange(12.0).reshape(3, 4)
 dropping.case("in evaluation nothing is dropped", _x, 0.5, _drawn(), training=False, want=_x)
 dropping.also(_x[0], 0.9, _drawn(), False, want=_x[0])
 dropping.case("at a rate of 0 nothing is dropped", _x, 0.0, _drawn(), want=_x)
-MANY = np.ones((200, 100))
+MANY = np.ones((60, 50))
 
 
 @dropping.check("each number is dropped, or divided by 1 − rate")
@@ -437,7 +437,7 @@ def _(dropout):
     for rate, factor in ((0.2, 1.25), (0.75, 4.0)):
         got = dropout(3 * MANY, rate, _drawn())
         what = f"dropout(x, {rate}, generator)"
-        expect_shape(got, (200, 100), what)
+        expect_shape(got, (60, 50), what)
         values = np.unique(np.round(np.asarray(got), 5))
         expect(values, [0.0, 3 * factor], f"where all of x is 3, the values in {what}")
 
@@ -446,7 +446,7 @@ def _(dropout):
 def _(dropout):
     for rate in (0.2, 0.75):
         gone = float((np.asarray(dropout(MANY, rate, _drawn())) == 0).mean())
-        if abs(gone - rate) > 0.02:
+        if abs(gone - rate) > 0.05:
             what = f"the share that dropout(x, {rate}, generator) drops"
             raise Wrong(f"{what} should be near {rate}; yours is {gone:.2f}.", what=what, got=round(gone, 1))
 
