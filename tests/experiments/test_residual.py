@@ -53,14 +53,10 @@ def test_with_another_rule_two_blocks_come_nearer():
     assert 0 < min(np.subtract(wrong, right)) < max(np.subtract(wrong, right)) < 0.06
 
 
-def test_in_short_too_eight_blocks_stay_at_the_frequencies():
-    found = {
-        (adds, n_layers): experiment("residual").measure_shortly(
-            adds=adds, n_layers=n_layers, learning_rate=3e-3, seed=3
-        )
-        for adds, n_layers in ((True, 2), (False, 2), (False, 8))
-    }
-    plateau = found[False, 8]["unigram"]
-    assert found[True, 2]["validation_loss"] < found[False, 2]["validation_loss"] - 0.2
-    assert found[False, 2]["validation_loss"] < plateau - 0.03
-    assert abs(found[False, 8]["validation_loss"] - plateau) < 0.05
+def test_in_short_too_two_blocks_learn_less_without_it():
+    adds, replaces = (
+        experiment("residual").measure_shortly(adds=adds, n_layers=2, learning_rate=3e-3, seed=3)
+        for adds in (True, False)
+    )
+    assert adds["validation_loss"] < replaces["validation_loss"] - 0.2
+    assert replaces["validation_loss"] < replaces["unigram"] - 0.03

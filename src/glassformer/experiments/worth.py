@@ -25,7 +25,7 @@ SEEDS = (0, 1, 2)
 N_TARGETS = 4096  # about so many characters of the validation text, from all of it
 N_REFERENCE = 4096  # of the training text, over which a mean is taken
 
-Ids = Integer[np.ndarray, " N"]
+Ids = Integer[np.ndarray, " _"]
 
 
 def measure(
