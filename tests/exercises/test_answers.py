@@ -24,8 +24,19 @@ from .answers_04 import ANSWERS as ANSWERS_04
 from .answers_05 import ANSWERS as ANSWERS_05
 from .answers_06 import ANSWERS as ANSWERS_06
 from .answers_07 import ANSWERS as ANSWERS_07
+from .answers_08 import ANSWERS as ANSWERS_08
 
-ALL = [ANSWERS_00, ANSWERS_01, ANSWERS_02, ANSWERS_03, ANSWERS_04, ANSWERS_05, ANSWERS_06, ANSWERS_07]
+ALL = [
+    ANSWERS_00,
+    ANSWERS_01,
+    ANSWERS_02,
+    ANSWERS_03,
+    ANSWERS_04,
+    ANSWERS_05,
+    ANSWERS_06,
+    ANSWERS_07,
+    ANSWERS_08,
+]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]
 MISTAKES = [(exercise, mistake) for exercise in exercises() for mistake in exercise.mistakes]

@@ -1,0 +1,275 @@
+"""Chapter 08: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import re
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+# 1 · gpt.unembed
+
+
+@right("gpt.unembed")
+def unembed_by_einsum(x, embedding):
+    return np.einsum("...d,vd->...v", x, embedding)
+
+
+@right("gpt.unembed")
+def unembed_by_linear(x, embedding):
+    return functional.linear(torch.as_tensor(x), torch.as_tensor(embedding))
+
+
+@wrong("gpt.unembed", "should have shape (T, V) = (5, 7)")
+def unembed_summed(x, embedding):
+    return x.sum(axis=-1)
+
+
+# 2 · gpt.check_ids
+
+
+@right("gpt.check_ids")
+def ids_one_by_one(ids, vocab_size, context_length):
+    rows = ids if ids.ndim > 1 else [ids]
+    for row in rows:
+        if len(row) > context_length:
+            raise ValueError(f"{len(row)} > {context_length}")
+        for one in row:
+            if one not in range(vocab_size):
+                raise ValueError(f"no entry {one} among {vocab_size}")
+    return ids.tolist()
+
+
+@right("gpt.check_ids")
+def ids_by_masks(ids, vocab_size, context_length):
+    outside = ids[(ids < 0) | (ids > vocab_size - 1)]
+    if outside.size:
+        raise ValueError(f"out of range: {outside}")
+    if np.shape(ids)[-1] > context_length:
+        raise ValueError(f"{np.shape(ids)[-1]} positions, at most {context_length}")
+    return ids
+
+
+@wrong("gpt.check_ids", "should raise ValueError; yours raised AssertionError")
+def ids_asserted(ids, vocab_size, context_length):
+    assert ids.max() < vocab_size
+    return ids
+
+
+@wrong("gpt.check_ids", "the message should name 17")
+def ids_without_words(ids, vocab_size, context_length):
+    if ids.max() >= vocab_size:
+        raise ValueError("wrong id")
+    return ids
+
+
+# 3 · gpt.gpt
+
+
+def norm_by_hand(x, gain, bias):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / (np.mean(centred**2, -1, keepdims=True) + 1e-5) ** 0.5 * gain + bias
+
+
+def block_head_by_head(x, w, n_heads):
+    T, D = x.shape
+    K = D // n_heads
+    normed = norm_by_hand(x, w["norm_attention.weight"], w["norm_attention.bias"])
+    for h in range(n_heads):
+        part = slice(h * K, (h + 1) * K)
+        q, k, v = (normed @ w[f"attention.W_{name}.weight"][:, part] for name in "qkv")
+        scores = q @ k.T / K**0.5
+        scores[np.triu_indices(T, 1)] = -np.inf
+        powers = np.exp(scores - scores.max(-1, keepdims=True))
+        x = x + powers / powers.sum(-1, keepdims=True) @ v @ w["attention.W_o.weight"][part]
+    normed = norm_by_hand(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
+    wide = normed @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"]
+    wide = functional.gelu(torch.as_tensor(wide)).numpy()
+    return x + wide @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
+
+
+@right("gpt.gpt")
+def gpt_while_there_are_blocks(ids, weights, n_heads):
+    x = np.stack(
+        [
+            weights["token_embedding.weight"][one] + weights["decoder.positions.weight"][t]
+            for t, one in enumerate(ids)
+        ]
+    )
+    i = 0
+    while f"decoder.blocks.{i}.norm_attention.weight" in weights:
+        at = f"decoder.blocks.{i}."
+        x = block_head_by_head(
+            x, {name[len(at) :]: w for name, w in weights.items() if name.startswith(at)}, n_heads
+        )
+        i += 1
+    x = norm_by_hand(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])
+    return np.array([[state @ row for row in weights["token_embedding.weight"]] for state in x])
+
+
+@wrong("gpt.gpt", "KeyError: 'unembedding.weight'")
+def gpt_untied(ids, weights, n_heads):
+    return gpt_while_there_are_blocks(ids, weights, n_heads) @ weights["unembedding.weight"]
+
+
+# 4 · gpt.parameters
+
+
+@right("gpt.parameters")
+def parameters_by_shapes(vocab_size, context_length, d_model, n_layers, *, tied=True, attention_biases=True):
+    D, wide = d_model, 4 * d_model
+    block = [(D,)] * 4 + [(D, D)] * 4 + [(D, wide), (wide,), (wide, D), (D,)]
+    block += [(D,)] * 4 if attention_biases else []
+    ends = [(vocab_size, D), (context_length, D), (D,), (D,)] + ([] if tied else [(D, vocab_size)])
+    return sum(int(np.prod(shape)) for shape in ends + block * n_layers)
+
+
+@right("gpt.parameters")
+def parameters_as_a_float_made_whole(V, T, D, N, tied=True, attention_biases=True):
+    return round(V * D * (2 - tied) + T * D + N * D * (12 * D + 9 + 4 * attention_biases) + 2 * D)
+
+
+@wrong("gpt.parameters", "the right number, but a float")
+def parameters_as_a_float(V, T, D, N, *, tied=True, attention_biases=True):
+    return 1.0 * parameters_as_a_float_made_whole(V, T, D, N, tied, attention_biases)
+
+
+# 5 · gpt.audit
+
+
+@right("gpt.audit")
+def audit_term_by_term(printed, vocab_size, context_length, d_model, n_layers):
+    right_terms = [
+        vocab_size * d_model,
+        context_length * d_model,
+        n_layers * d_model * (12 * d_model + 9),
+        d_model + d_model,
+    ]
+    slips = [int(p) - r for p, r in zip(printed, right_terms, strict=True)]
+    return slips, sum(4 * d_model for _ in range(n_layers))
+
+
+@wrong("gpt.audit", "2 things, (slips, missing)")
+def audit_the_sum(printed, vocab_size, context_length, d_model, n_layers):
+    return int(printed.sum())
+
+
+# 6 · gpt.tying_saves
+
+
+@right("gpt.tying_saves")
+def saves_by_hand(vocab_size, context_length, d_model, n_layers):
+    D = d_model
+    untied = (2 * vocab_size + context_length + 2) * D + n_layers * (12 * D * D + 13 * D)
+    return [vocab_size * D, vocab_size * D / untied]
+
+
+@wrong("gpt.tying_saves", "saved")
+def saves_positions(vocab_size, context_length, d_model, n_layers):
+    return context_length * d_model, 0.0
+
+
+# 7 · gpt.is_tied
+
+
+@right("gpt.is_tied")
+def tied_through_the_head(make):
+    embedding, head = make()
+    if head.shape != embedding.T.shape:
+        return False
+    head[...] = np.linspace(1, 2, head.size).reshape(head.shape)
+    return np.array_equal(embedding, head.T)
+
+
+@right("gpt.is_tied")
+def tied_entry_by_entry(make):
+    embedding, head = make()
+    V, D = embedding.shape
+    for v in range(V):
+        for d in range(D):
+            embedding[v, d] = 1000 + v * D + d
+            if head.shape != (D, V) or head[d, v] != embedding[v, d]:
+                return False
+    return True
+
+
+@wrong("gpt.is_tied", "should be True")
+def tied_never(make):
+    return False
+
+
+# 8 · gpt.moves
+
+
+@right("gpt.moves")
+def moves_one_by_one(ids, token, vocab_size, *, tied=True):
+    return [
+        [(tied and v == token) or token in list(ids[: t + 1]) for v in range(vocab_size)]
+        for t in range(len(ids))
+    ]
+
+
+@right("gpt.moves")
+def moves_by_a_model(ids, token, vocab_size, *, tied=True):
+    """Try it: a random model, and what moves when the row does."""
+    rng = np.random.default_rng(0)
+    embedding, own = rng.normal(size=(2, vocab_size, 3))
+
+    def logits(table):
+        x = np.cumsum(table[ids], axis=0)  # everybody before, and itself
+        return x @ (table if tied else own).T
+
+    other = embedding.copy()
+    other[token] += rng.normal(size=3)
+    return logits(embedding) != logits(other)
+
+
+@wrong("gpt.moves", "yours is 12 numbers. Make it one with `dtype=bool`.")
+def moves_as_numbers(ids, token, vocab_size, *, tied=True):
+    return np.array(moves_one_by_one(ids, token, vocab_size, tied=tied)).astype(int)
+
+
+# 9 · gpt.shakespeare
+
+
+def rms(x, gain):
+    return x * gain / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5)
+
+
+def turned(x):
+    """As complex numbers: pair i is (i, i + K/2)."""
+    T, K = x.shape[-2:]
+    speeds = 10_000.0 ** (-torch.arange(K // 2, dtype=x.dtype) * 2 / K)
+    angles = torch.arange(T, dtype=x.dtype)[:, None] * speeds
+    pairs = torch.complex(*x.chunk(2, dim=-1)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([pairs.real, pairs.imag], dim=-1)
+
+
+@right("gpt.shakespeare")
+def shakespeare_in_torch(ids, weights, n_heads, scale):
+    w = {name.removesuffix(".weight"): torch.as_tensor(one) for name, one in weights.items()}
+    x = rms(w["token_embedding"][torch.as_tensor(ids)], w["decoder.embedding_norm"])
+    numbers = {int(found[1]) for name in w if (found := re.match(r"decoder\.blocks\.(\d+)\.", name))}
+    for i in sorted(numbers):
+        at = f"decoder.blocks.{i}."
+        normed = rms(x, w[f"{at}norm_attention"])
+        q, k, v = (
+            (normed @ w[f"{at}attention.W_{n}"]).unflatten(-1, (n_heads, -1)).movedim(-2, 0) for n in "qkv"
+        )
+        q, k = turned(rms(q, w[f"{at}attention.norm_q"])), turned(rms(k, w[f"{at}attention.norm_k"]))
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+        x = x + mixed.movedim(0, -2).flatten(-2) @ w[f"{at}attention.W_o"]
+        normed = rms(x, w[f"{at}norm_feedforward"])
+        gate, up = normed @ w[f"{at}feedforward.W_gate"], normed @ w[f"{at}feedforward.W_up"]
+        x = x + functional.silu(gate) * up @ w[f"{at}feedforward.W_down"]
+    return rms(x, w["decoder.norm"]) @ w["unembedding"]
+
+
+@wrong("gpt.shakespeare", "should have shape (T, V)")
+def shakespeare_without_a_head(ids, weights, n_heads, scale):
+    return weights["token_embedding.weight"][ids]
