@@ -27,6 +27,7 @@ NAMES = (
     "inside",
     "residual",
     "worth",
+    "tying",
     "recipes",
     "pitfalls",
 )
