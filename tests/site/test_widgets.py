@@ -213,6 +213,19 @@ def attention_explorer(shown, state):
     np.testing.assert_allclose(seen, weights(query, text=text), atol=6e-4)
 
 
+def parameter_explorer(shown, state):
+    shown.press("Blocks", "ArrowUp")
+    fields = state["fields"] | {"n_layers": state["fields"]["n_layers"] + 1}
+    count = ModelConfig(**fields).parameter_count()
+    rows = shown.root.locator(".gf-part-row[data-part]:visible")
+    told = {row.get_attribute("data-part"): row.locator(".gf-count-of").inner_text() for row in rows.all()}
+    assert {part: number(text) for part, text in told.items()} == {
+        part.name: part.count for part in count.parts
+    }
+    assert f"{count.total:,}" in shown.root.locator(".gf-sums").inner_text().replace("\N{THIN SPACE}", ",")
+    assert f"{count[state['part']]:,}" in shown.says.replace("\N{THIN SPACE}", ",")
+
+
 def shape_tracer(shown, state):
     shown.press("Heads H", "ArrowLeft")
     n_heads = int(shown.root.get_by_label("Heads H", exact=True).get_attribute("aria-valuetext"))
@@ -415,6 +428,7 @@ CHECKS = {
     "NeuronExplorer": neuron_explorer,
     "NormComparer": norm_comparer,
     "NormPlacementExplorer": norm_placement_explorer,
+    "ParameterExplorer": parameter_explorer,
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,
     "RotationPlane": rotation_plane,
