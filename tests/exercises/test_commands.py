@@ -48,23 +48,29 @@ def test_an_unknown_name_is_met_with_close_ones(command, shown):
 
 def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
     everything = sum(prose.minutes for prose in catalogue().values() if prose.chapter == "04")
+
+    def table():
+        """Of chapter 04, as it was shown last."""
+        return [panel for panel in shown if getattr(panel, "caption", "").startswith("Chapter 04")][-1]
+
     progress()
-    assert shown[-1].closing == f"0 of 15 done; about {everything} minutes left."
+    assert table().closing == f"0 of 15 done; about {everything} minutes left."
     check("positions.wavelengths", find("positions.wavelengths").reference)
     check("positions.rotary", lambda x, base=1e4: x)
     reveal("positions.layout")
     reveal("positions.rotary")
     progress()
-    states = {row[0]: row[-1] for row in shown[-1].rows}
+    states = {row[0]: row[-1] for row in table().rows}
     assert states.pop("positions.wavelengths") == "done"
     assert states.pop("positions.rotary") == "tried, revealed"
     assert states.pop("positions.layout") == "left, revealed"
     assert set(states.values()) == {"left"}
-    assert shown[-1].closing == f"1 of 15 done; about {everything - 5} minutes left."
+    assert table().closing == f"1 of 15 done; about {everything - 5} minutes left."
     for exercise in exercises():
-        check(exercise.name, exercise.reference)
+        if exercise.prose.chapter == "04":
+            check(exercise.name, exercise.reference)
     progress()
-    assert shown[-1].closing == "15 of 15 done. The chapter is yours."
+    assert table().closing == "15 of 15 done. The chapter is yours."
 
 
 # How it looks
