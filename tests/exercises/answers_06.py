@@ -205,11 +205,18 @@ def share_with_the_block_as_it_is_known(d_model, n_layers, vocab_size, context_l
     return n_layers * (8 * D**2 + 5 * D) / whole
 
 
-@wrong("feedforward.share", "should be 13/32, 0.4062; yours is 0.4706")
+@wrong("feedforward.share", "should be 13/45, 0.2889; yours is 0.1857. The biases are missing")
 def share_without_biases(d_model, n_layers, vocab_size, context_length):
     D = d_model
-    whole = D * (vocab_size + context_length) + n_layers * 12 * D**2
+    whole = D * (vocab_size + context_length) + n_layers * (12 * D**2 + 4 * D) + 2 * D
     return n_layers * 8 * D**2 / whole
+
+
+@wrong("feedforward.share", "Each block has two norms")
+def share_with_one_norm_a_block(d_model, n_layers, vocab_size, context_length):
+    D = d_model
+    whole = D * (vocab_size + context_length) + n_layers * (12 * D**2 + 11 * D) + 2 * D
+    return n_layers * (8 * D**2 + 5 * D) / whole
 
 
 # 10 · feedforward.looks_sideways
@@ -247,6 +254,53 @@ def sideways_by_zeros(f, x):
     return False
 
 
+@wrong("feedforward.looks_sideways", "You counted the rows that move")
+def sideways_by_counting_rows(f, x):
+    y = f(x)
+    for t in range(len(x)):
+        z = x.copy()
+        z[t] += [1.0, -2, 0.5]
+        if (abs(f(z) - y).max(axis=1) > 1e-9).sum() > 1:
+            return True
+    return False
+
+
+def _seen_when_added(by):
+    def looks_sideways(f, x):
+        for t in range(len(x)):
+            z = x.copy()
+            z[t] += by
+            if not np.allclose(np.delete(f(z), t, axis=0), np.delete(f(x), t, axis=0)):
+                return True
+        return False
+
+    return looks_sideways
+
+
+wrong("feedforward.looks_sideways", "as a norm does")(_seen_when_added(1))
+wrong("feedforward.looks_sideways", "You changed one feature")(_seen_when_added(np.array([1, 0, 0])))
+
+
+@wrong("feedforward.looks_sideways", "rows on one side alone")
+def sideways_into_the_future_alone(f, x):
+    for t in range(len(x)):
+        z = x.copy()
+        z[t] += [1.0, -2, 0.5]
+        if abs(f(z) - f(x))[:t].max(initial=0) > 1e-9:
+            return True
+    return False
+
+
+@wrong("feedforward.looks_sideways", "A row need not move")
+def sideways_unless_one_row_moves(f, x):
+    for t in range(len(x)):
+        z = x.copy()
+        z[t] += [1.0, -2, 0.5]
+        if (abs(f(z) - f(x)).max(axis=1) > 1e-9).sum() != 1:
+            return True
+    return False
+
+
 @wrong("feedforward.looks_sideways", "True or False")
 def sideways_by_rows(f, x):
     changed = np.array(x)
@@ -272,6 +326,16 @@ def promoted_by_sorting(row, gain, head, n, sign=1):
 @right("feedforward.promoted")
 def promoted_backwards(row, gain, head, n, sign=1):
     return np.argsort(sign * (head.T @ (gain * row)))[::-1][:n]
+
+
+@wrong("feedforward.promoted", "The gain of the last norm is missing")
+def promoted_backwards_without_the_gain(row, gain, head, n, sign=1):
+    return np.argsort(sign * (row @ head))[::-1][:n]
+
+
+@wrong("feedforward.promoted", "gain's absolute value")
+def promoted_by_a_gain_without_its_sign(row, gain, head, n, sign=1):
+    return np.argsort(-sign * ((row * np.abs(gain)) @ head))[:n]
 
 
 @wrong("feedforward.promoted", "should have shape (n) = (3,); yours has shape (5,)")

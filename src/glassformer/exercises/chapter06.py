@@ -165,6 +165,11 @@ near.mistake("root of the half", lambda x: _tanh_form(x, root=math.sqrt(math.pi 
 near.mistake("all times the constant", lambda x: _tanh_form(x, inner=lambda x: 0.044715 * (x + x**3)))
 near.mistake("no half", lambda x: _tanh_form(x, half=1.0))
 near.mistake("sigmoid", lambda x: x * _sigmoid(1.702 * x))
+near.mistake("bracket", lambda x: x * (1 + np.tanh(ROOT * x + 0.044715 * x**3)) / 2)
+near.mistake("no one", lambda x: x * np.tanh(ROOT * (x + 0.044715 * x**3)) / 2)
+near.mistake("root of two", lambda x: _tanh_form(x, root=math.sqrt(2) / math.pi))
+near.mistake("constant slipped", lambda x: _tanh_form(x, inner=lambda x: x + 0.44715 * x**3))
+near.mistake("constant cubed", lambda x: _tanh_form(x, inner=lambda x: x + (0.044715 * x) ** 3))
 near.mistake("widened", lambda x: _tanh_form(x, root=np.sqrt(2 / np.pi)))
 
 
@@ -285,7 +290,7 @@ gate.case(
     np.array([[math.log(3)]]), _one, 2 * _one, _one, want=[[0.75 * math.log(3) * 2 * math.log(3)]],
 )  # fmt: skip
 gate.case(
-    "a closed gate lets nothing through, whatever the other says",
+    "a closed gate lets next to nothing of the other through",
     np.array([[-30.0]]), _one, 100 * _one, _one, want=[[_silu(-30.0) * -3000.0]],
 )  # fmt: skip
 _x, _given = _numbers(5, 3, seed=3), _three(3, 7, seed=4)
@@ -328,6 +333,7 @@ thirds.also(64, 4, want=172)
 
 thirds.mistake("four times", lambda d_model, multiple=1: 4 * d_model)
 thirds.mistake("not rounded", lambda d_model, multiple=1: int(8 * d_model / 3))
+thirds.mistake("not by multiple", lambda d_model, multiple=1: -(-8 * d_model // 3))
 thirds.mistake("down", lambda d_model, multiple=1: int(8 * d_model / 3) // multiple * multiple)
 thirds.mistake("nearest", lambda d_model, multiple=1: round(8 * d_model / 3 / multiple) * multiple)
 thirds.mistake("always one more", lambda d_model, multiple=1: (8 * d_model // 3 // multiple + 1) * multiple)
@@ -364,6 +370,14 @@ size.mistake(
 size.mistake(
     "biases alike", lambda D, F, gated=False, bias=True: count(D, F, gated, False) + bias * (2 + gated) * F
 )
+size.mistake(
+    "all biases everywhere",
+    lambda D, F, gated=False, bias=True: (2 + gated) * (D * F + bias * (D + F)),
+)
+size.mistake(
+    "a number each", lambda D, F, gated=False, bias=True: count(D, F, gated, False) + bias * (2 + gated)
+)
+size.mistake("by the width alone", lambda D, F, gated=False, bias=True: (12 if gated else 8) * D * D)
 size.mistake("b_down forgotten", lambda D, F, gated=False, bias=True: count(D, F, gated, bias) - bias * D)
 size.mistake("four times", lambda D, F, gated=False, bias=True: count(D, 4 * D, gated, bias))
 
@@ -382,10 +396,10 @@ def share(d_model: int, n_layers: int, vocab_size: int, context_length: int) -> 
 part = exercise("feedforward.share", share)
 
 part.case(
-    "one block of width 1, with 2 tokens and 3 places: 13 of 2 + 3 + 8 + 13 + 4 + 2",
-    1, 1, 2, 3, want=13 / 32, being="13/32",
+    "one block of width 1, with 11 tokens and 7 places: 13 of 11 + 7 + 8 + 13 + 4 + 2",
+    1, 1, 11, 7, want=13 / 45, being="13/45",
 )  # fmt: skip
-part.case("two blocks of width 2", 2, 2, 5, 4, want=84 / (10 + 8 + 48 + 84 + 16 + 4), being="84/170")
+part.case("two blocks of width 2", 2, 2, 19, 9, want=84 / (38 + 18 + 48 + 84 + 16 + 4), being="84/208")
 part.case(
     "GPT-2 small: less than half",
     768, 12, 50_257, 1024, want=56_669_184 / 124_439_808, being="56,669,184 of 124,439,808",
@@ -426,6 +440,26 @@ part.mistake("one block", lambda D, L, V, T: share(D, L, V, T) / L)
 part.mistake("of the rest", lambda D, L, V, T: share(D, L, V, T) / (1 - share(D, L, V, T)))
 part.mistake("per cent", lambda D, L, V, T: 100 * share(D, L, V, T))
 part.mistake("the count", lambda D, L, V, T: _pieces(D, L, V, T)["own"])
+
+
+def _counted(own=5, attention=4, norms=4, last=2):
+    """With so many widths of biases and norms."""
+
+    def wrong(D, L, V, T):
+        network = L * (8 * D * D + own * D)
+        return network / (D * (V + T) + L * (4 * D * D + (attention + norms) * D) + network + last * D)
+
+    return wrong
+
+
+part.mistake("biases of the network", _counted(own=0))
+part.mistake("biases of attention", _counted(attention=0))
+part.mistake("all biases", _counted(own=0, attention=0))
+part.mistake("two of D", _counted(own=2))
+part.mistake("both of F", _counted(own=8))
+part.mistake("one norm", _counted(norms=2))
+part.mistake("last norm", _counted(last=0))
+part.mistake("norms", _counted(norms=0, last=0))
 part.mistake("two thirds", lambda D, L, V, T: 2 / 3)
 
 
@@ -463,7 +497,10 @@ sideways.case(
     "a feed-forward network does not",
     lambda x: np.maximum(x @ _W, 0) @ _W.T, _rows, want=False, **_said("a feed-forward network"),
 )  # fmt: skip
-sideways.also(lambda x: 0 * x + 1, _rows, want=False, **_said("a layer that says 1 whatever it reads"))
+sideways.case(
+    "nor does a layer that says 1 whatever it reads",
+    lambda x: 0 * x + 1, _rows, want=False, **_said("a layer that says 1 whatever it reads"),
+)  # fmt: skip
 sideways.case(
     "a mean over all rows does",
     lambda x: x + x.mean(axis=0),
@@ -472,12 +509,31 @@ sideways.case(
     **_said("a mean over all rows"),
 )
 sideways.case(
+    "rows that change places look sideways, though one row alone moves",
+    lambda x: x[::-1], _rows, want=True, **_said("a layer that turns the rows round"),
+)  # fmt: skip
+sideways.also(lambda x: np.roll(x, 1, axis=0), _rows, want=True, **_said("a layer that hands rows on"))
+sideways.case(
+    "behind a norm, and at any feature",
+    lambda x: x + (x - x.mean(axis=1, keepdims=True)).mean(axis=0), _rows, want=True,
+    **_said("a mean over rows that were centred first"),
+)  # fmt: skip
+for _feature in range(3):
+    sideways.also(
+        lambda x, i=_feature: x + x[:, [i]].mean(axis=0), _rows, want=True,
+        **_said("a layer that shares one feature alone"),
+    )  # fmt: skip
+sideways.case(
     "one look is enough, forwards or backwards",
     lambda x: np.cumsum(x, axis=0), _rows, want=True, **_said("a sum of all rows so far"),
 )  # fmt: skip
 sideways.also(
     lambda x: np.cumsum(x[::-1], axis=0)[::-1], _rows, want=True, **_said("a sum of all rows from here on")
 )
+for _row in range(1, 5):
+    sideways.also(
+        lambda x, t=_row: x + _only(0, x) * x[t], _rows, want=True, **_said("a layer whose row 0 sees another")
+    )
 sideways.also(
     lambda x: x + _only(2, x) * x[3 % len(x)], _rows, want=True, **_said("a layer whose row 2 sees row 3")
 )
@@ -505,6 +561,18 @@ def _moves(f, x, t, rows):
     return not np.allclose(np.asarray(f(_touched(x, t)))[rows], np.asarray(f(x))[rows])
 
 
+def _rows_moved(f, x, t):
+    return abs(np.asarray(f(_touched(x, t))) - np.asarray(f(x))).max(axis=1) > 1e-9
+
+
+def _sees(f, x, t, by):
+    """Whether another row moves when this is added to row t."""
+    changed = np.array(x, dtype=float)
+    changed[t] += by
+    others = np.arange(len(x)) != t
+    return not np.allclose(np.asarray(f(changed))[others], np.asarray(f(x))[others])
+
+
 @sideways.mistake("shuffles")
 def _(f, x):
     order = np.arange(len(x))[::-1]
@@ -520,6 +588,19 @@ def _(f, x):
 sideways.mistake("first row", lambda f, x: _moves(f, x, 0, slice(1, None)))
 sideways.mistake("last row", lambda f, x: _moves(f, x, -1, slice(None, -1)))
 sideways.mistake("its own row", lambda f, x: any(_moves(f, x, t, slice(None)) for t in range(len(x))))
+sideways.mistake("too many rows", lambda f, x: any(_rows_moved(f, x, t).sum() > 1 for t in range(len(x))))
+sideways.mistake("a row must move", lambda f, x: any(_rows_moved(f, x, t).sum() != 1 for t in range(len(x))))
+sideways.mistake(
+    "the same everywhere", lambda f, x: any(_sees(f, x, t, np.ones(x.shape[1])) for t in range(len(x)))
+)
+sideways.mistake(
+    "one feature", lambda f, x: any(_sees(f, x, t, np.eye(x.shape[1])[0]) for t in range(len(x)))
+)
+sideways.mistake("earlier rows", lambda f, x: any(_moves(f, x, t, slice(t)) for t in range(len(x))))
+sideways.mistake("later rows", lambda f, x: any(_moves(f, x, t, slice(t + 1, None)) for t in range(len(x))))
+sideways.mistake(
+    "some rows", lambda f, x: any(_sees(f, x, t, np.arange(1, 1 + x.shape[1])) for t in {0, 1, len(x) - 1})
+)
 sideways.mistake("neighbours", lambda f, x: any(_moves(f, x, t, [t - 1]) for t in range(1, len(x))))
 sideways.mistake("the other way", lambda f, x: not looks_sideways(f, x))
 sideways.mistake("by shape", lambda f, x: np.shape(f(x)) != np.shape(x))
@@ -541,7 +622,7 @@ def promoted(
 
 likelier = exercise("feedforward.promoted", promoted, axes="n")
 
-_head = np.array([[1.0, 0, -1, 3, 2], [0, 2, 1, -1, 0]])
+_head = np.array([[1.0, 0, -1, 3, 2], [0, 2, 1, -1.5, 0.25]])
 likelier.case(
     "a row that points along the first feature: the head's first row, sorted",
     np.array([1.0, 0]), np.ones(2), _head, 3, want=[3, 4, 0],
@@ -554,12 +635,13 @@ likelier.case(
     "a negative neuron promotes what its row suppresses",
     np.array([1.0, 0]), np.ones(2), _head, 2, sign=-1, want=[2, 1],
 )  # fmt: skip
-_r, _g, _h = _numbers(4, seed=1), 1 + _numbers(4, seed=2) ** 2, _numbers(4, 7, seed=3)
+_r, _g, _h = _numbers(4, seed=1), np.array([0.5, -1.5, 2.0, 1.0]), _numbers(4, 40, seed=3)
 _logits = [math.fsum(a * b * c for a, b, c in zip(_r, _g, column, strict=True)) for column in _h.T]
 likelier.case(
-    "random vectors, all of the vocabulary",
-    _r, _g, _h, 7, want=sorted(range(7), key=lambda i: -_logits[i]),
+    "random vectors; a gain may be negative",
+    _r, _g, _h, 12, want=sorted(range(40), key=lambda i: -_logits[i])[:12],
 )  # fmt: skip
+likelier.also(_r, _g, _h, 40, want=sorted(range(40), key=lambda i: -_logits[i]))
 _r, _h = _numbers(3, seed=5), _numbers(3, 3, seed=6)
 _logits = [math.fsum(a * c for a, c in zip(_r, column, strict=True)) for column in _h.T]
 likelier.case(
@@ -585,6 +667,8 @@ likelier.mistake("no gain", _ranked(lambda row, gain, head: row @ head, _best))
 likelier.mistake("divided by the gain", _ranked(lambda row, gain, head: (row / gain) @ head, _best))
 likelier.mistake("no sign", _ranked(of=lambda logits, n, sign: np.argsort(-logits)[:n]))
 likelier.mistake("by size", _ranked(of=lambda logits, n, sign: np.argsort(-np.abs(logits))[:n]))
+likelier.mistake("gain without sign", _ranked(lambda row, gain, head: (row * abs(gain)) @ head, _best))
+likelier.mistake("logits negated", _ranked(of=lambda logits, n, sign: np.sort(-sign * logits)[:n]))
 likelier.mistake("logits", _ranked(of=lambda logits, n, sign: np.sort(sign * logits)[::-1][:n]))
 
 

@@ -1,4 +1,4 @@
-"""What bends in the feed-forward network, at equal size: ReLU, GELU, SwiGLU, nothing; and how W_down begins."""
+"""What bends in the feed-forward network, at equal size; no network at all; and how W_down begins."""
 
 from typing import Any, cast
 
@@ -14,6 +14,8 @@ from glassformer.train import Trainer, TrainingConfig
 N_LAYERS = 2
 WIDTHS = {"none": 256, "relu": 256, "gelu": 256, "swiglu": 171}
 """What bends, and the d_ff that goes with it: three matrices of 171 are as large as two of 256, within 0.2 %."""
+
+KINDS = ("no network", *WIDTHS)
 
 DOWN = (
     "d_ff",
@@ -34,7 +36,7 @@ def measure(
 ) -> Found:
     """Train a small decoder with this feed-forward network, without biases in it.
 
-    "none" leaves the bend out: then W_up and W_down are one linear map. `down` says with which root the entries
+    "none" leaves the bend out: then W_up and W_down are one linear map. "no network" writes nothing at all. `down` says with which root the entries
     of W_down are drawn. Gives "feed-forward", the parameters of one such network, the "loss" of the whole
     validation text in the end, and the "course" of the training loss.
 
@@ -43,7 +45,7 @@ def measure(
     Raises:
         ValueError: `feedforward` or `down` is not one of those that are planned.
     """
-    checks.one_of("feedforward", feedforward, tuple(WIDTHS))
+    checks.one_of("feedforward", feedforward, KINDS)
     checks.one_of("down", down, DOWN)
     task = text_task(seed, characters)
     model = new_decoder(feedforward, down, task, seed)
@@ -67,8 +69,8 @@ def measure(
 
 def new_decoder(feedforward: str, down: str, task: NextToken, seed: int) -> nn.Transformer:
     """A decoder whose feed-forward networks are such, with the weights that it starts from."""
-    kind = "relu" if feedforward == "none" else feedforward
-    d_ff = WIDTHS[feedforward]
+    kind = "relu" if feedforward in ("none", "no network") else feedforward
+    d_ff = WIDTHS[kind]
     changes = {"feedforward": kind, "d_ff": d_ff, "feedforward_bias": False}
     model = new_model("pre", N_LAYERS, task, seed, **changes)
     for block in blocks_of(model):
@@ -77,7 +79,16 @@ def new_decoder(feedforward: str, down: str, task: NextToken, seed: int) -> nn.T
                 block.feedforward.W_down.weight.mul_((d_ff / D_MODEL) ** 0.5)  # drawn with 1/√d_ff
         if feedforward == "none":
             block.feedforward = torch.nn.Sequential(block.feedforward.W_up, block.feedforward.W_down)
+        if feedforward == "no network":
+            block.feedforward = _Silent()
     return model
+
+
+class _Silent(torch.nn.Module):
+    """In place of a feed-forward network: it writes nothing."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(x)
 
 
 def blocks_of(model: nn.Transformer) -> Any:
@@ -90,7 +101,7 @@ EXPERIMENT = Experiment(
     question="What does the bend in the feed-forward network buy, and which bend buys most at equal size?",
     measure=measure,
     runs=(
-        *({"feedforward": kind, "seed": seed} for seed in SEEDS for kind in WIDTHS),
+        *({"feedforward": kind, "seed": seed} for seed in SEEDS for kind in KINDS),
         *({"feedforward": "gelu", "seed": seed, "down": "d_model"} for seed in SEEDS),
     ),
     short={"steps": 60, "characters": 60_000},
