@@ -2,7 +2,7 @@
 import { mulberry32, range } from "./maths.js";
 import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "./kit.js";
 import { letters } from "./letters.js";
-import { alphabet, loadBeside, loadModel, named, Reading, unpacked, visible } from "./model.js";
+import { loadBeside, named, textReader, unpacked, visible } from "./model.js";
 import { diverging, ink, legend } from "./plot.js";
 
 const PROMOTED = 5;
@@ -104,7 +104,6 @@ function render({ model, el }) {
     hint: "Read the contexts that excite it most, guess which character it makes likelier, and look. Then see what it does on a text of your own.",
   });
   const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
-  const { ids, unknown } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
   const storedValues = unpacked(stored.values).data;
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
@@ -113,45 +112,42 @@ function render({ model, el }) {
   // --- what there is to show, and how it comes
 
   let table; // of all neurons, once it was asked for
-  let reading; // once there is a model
-  let read; // the text whose positions `reading` has
-  let trouble = "";
-  let busy = "";
-  let asked;
+  let late = ""; // why it is not there
+  let read; // { text, positions }, once there is a model
 
+  const seen = (text) => [...text].slice(0, context).join("");
   const isFirst = (block, neuron) => block === stored.block && neuron === stored.neuron;
   const memoryOf = (block, neuron) => (isFirst(block, neuron) ? stored.memory : table?.[block][neuron]);
 
   // What the neuron is at the characters of the text that were read.
   function valuesOf({ text, block, neuron }) {
-    if (read === text) return reading.positions.map((blocks) => blocks[block][neuron]);
+    if (read?.text === seen(text)) return read.positions.map((blocks) => blocks[block][neuron]);
     return text === stored.text && isFirst(block, neuron) ? [...storedValues] : [];
   }
 
-  async function follow() {
-    const [text, block, neuron] = ["text", "block", "neuron"].map((name) => model.get(name));
-    drawn.ask();
-    if (!reading && text === stored.text && isFirst(block, neuron)) return;
-    const wanted = JSON.stringify([text, table ? "" : [block, neuron]]);
-    if (wanted === asked) return;
-    [asked, trouble] = [wanted, ""];
+  const reader = textReader(model, {
+    label: `Your text (up to ${context} characters)`,
+    longest: context,
+    seen,
+    look,
+    also: ["block", "neuron"],
+    isStored: () => model.get("text") === stored.text && isFirst(model.get("block"), model.get("neuron")),
+    show(reading, characters) {
+      read = { text: characters.join(""), positions: [...reading.positions] };
+      drawn.ask();
+    },
+    told: () => drawn.ask(),
+  });
+
+  async function wantTable() {
+    late = "";
+    if (table || isFirst(model.get("block"), model.get("neuron"))) return;
     try {
-      if (!reading) busy = "The model is on its way, about 2 MB …";
-      if (!isFirst(block, neuron)) table ??= await loadBeside(model, "neurons");
-      drawn.ask();
-      const transformer = await loadModel(model);
-      reading ??= new Reading(transformer, look);
-      const update = () => {
-        read = model.get("text");
-        const left = [...read].slice(0, context).length - reading.positions.length;
-        busy = left > 0 ? `Reading: ${left} characters to go …` : "";
-        drawn.ask();
-      };
-      if (await reading.read(ids(model.get("text")).slice(0, context), update)) update();
+      table = await loadBeside(model, "neurons");
     } catch (error) {
-      [busy, asked, trouble] = ["", undefined, `The model did not come: ${error.message}.`];
-      drawn.ask();
+      late = `The contexts did not come: ${error.message}.`;
     }
+    drawn.ask();
   }
 
   // --- controls
@@ -175,15 +171,6 @@ function render({ model, el }) {
   });
   number.addEventListener("blur", () => (number.value = model.get("neuron")));
 
-  const field = h("textarea", { rows: 2, maxlength: context, spellcheck: "false", id: uniqueId() });
-  field.addEventListener("input", () => {
-    const strange = unknown(field.value);
-    trouble = strange.length
-      ? `The model has never met ${strange.map(named).join(", ")}: it knows ${model.get("_characters").length} characters.`
-      : "";
-    if (field.value && !trouble) send({ text: field.value });
-    drawn.ask();
-  });
   view.controls.classList.add("gf-neuron-controls");
   view.controls.append(
     choice(model, "block", { label: "Block", options: range(L).map((i) => [i, i]) }),
@@ -198,27 +185,21 @@ function render({ model, el }) {
   const opener = button("", () => send({ opened: !model.get("opened") }));
   const line = letters({ label: "Your text; arrow keys go along it", ask: (position) => send({ position }) });
   const scale = h("div");
+  reader.control.classList.add("gf-own-text");
   view.drawing.append(
     h("div", { class: "gf-ways" }, ways.map(({ element }) => element)),
     h("div", { class: "gf-buttons gf-opener" }, opener),
-    h(
-      "div",
-      { class: "gf-control gf-text gf-own-text" },
-      h("label", { class: "gf-label", for: field.id }, `Your text (up to ${context} characters)`),
-      field,
-    ),
+    reader.control,
     h("p", { class: "gf-panel-title gf-reads" }, "What it is at each character of your text"),
     line.element,
     scale,
   );
 
   let shown; // which neuron the panels show, and how much of it
-  let written; // the text in the field, as the model has it
 
   function draw() {
     const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
     const { text, block, neuron, guess, opened } = state;
-    if (text !== written) field.value = written = text; // not while the reader types
     if (Number(number.value) !== neuron || (number.value === "" && number !== document.activeElement)) number.value = neuron;
     const open = opened || !guess;
     const memory = memoryOf(block, neuron);
@@ -239,21 +220,25 @@ function render({ model, el }) {
     const at = Math.min(state.position, Math.max(values.length - 1, 0));
     line.show(characters, values.length, at, (t) => ({ colours: diverging, value: values[t] / furthest, says: signed(values[t]) }));
     const here = values.length > 0 && { character: characters[at], at, value: values[at] };
-    const said = trouble || busy || !memory ? trouble || busy : sentence({ block, neuron, memory, open, here });
+    const hindered = reader.words() || (memory ? "" : late || "The table of neurons is on its way …");
+    const said = hindered || sentence({ block, neuron, memory, open, here });
     view.says(said);
     view.describe(() => `Neuron ${neuron} of block ${block}: what excites it, what it makes likelier, and your text coloured by it. ${said}`);
     view.tables(() => (memory ? tables({ block, neuron, memory, open, characters, values }) : []));
   }
 
   const drawn = redrawing(model, TRAITS, draw);
-  const followed = ["text", "block", "neuron"];
-  for (const name of followed) model.on(`change:${name}`, follow);
-  const close = () => model.get("opened") && send({ opened: false });
-  for (const name of ["block", "neuron"]) model.on(`change:${name}`, close);
-  follow();
+  const ofNeuron = ["block", "neuron"];
+  const moved = () => {
+    if (model.get("opened")) send({ opened: false });
+    wantTable();
+  };
+  for (const name of ofNeuron) model.on(`change:${name}`, moved);
+  wantTable();
+  reader.start();
   return () => {
-    for (const name of followed) model.off(`change:${name}`, follow);
-    for (const name of ["block", "neuron"]) model.off(`change:${name}`, close);
+    for (const name of ofNeuron) model.off(`change:${name}`, moved);
+    reader.stop();
     drawn.stop();
   };
 }
