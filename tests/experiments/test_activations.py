@@ -29,7 +29,9 @@ def test_all_have_equally_many_parameters_but_for_a_rounding():
 
 
 def test_bad_settings_are_refused(as_readers_run_it):
-    with pytest.raises(ValueError, match="feedforward='tanh' is not one of 'no network', 'none', 'relu', 'gelu', 'swiglu'"):
+    with pytest.raises(
+        ValueError, match="feedforward='tanh' is not one of 'no network', 'none', 'relu', 'gelu', 'swiglu'"
+    ):
         measure(feedforward="tanh", seed=0)
     with pytest.raises(ValueError, match="down='zero' is not one of 'd_ff', 'd_model'"):
         measure(feedforward="gelu", seed=0, down="zero")

@@ -532,7 +532,10 @@ sideways.also(
 )
 for _row in range(1, 5):
     sideways.also(
-        lambda x, t=_row: x + _only(0, x) * x[t], _rows, want=True, **_said("a layer whose row 0 sees another")
+        lambda x, t=_row: x + _only(0, x) * x[t],
+        _rows,
+        want=True,
+        **_said("a layer whose row 0 sees another"),
     )
 sideways.also(
     lambda x: x + _only(2, x) * x[3 % len(x)], _rows, want=True, **_said("a layer whose row 2 sees row 3")

@@ -36,9 +36,9 @@ def measure(
 ) -> Found:
     """Train a small decoder with this feed-forward network, without biases in it.
 
-    "none" leaves the bend out: then W_up and W_down are one linear map. "no network" writes nothing at all. `down` says with which root the entries
-    of W_down are drawn. Gives "feed-forward", the parameters of one such network, the "loss" of the whole
-    validation text in the end, and the "course" of the training loss.
+    "none" leaves the bend out: then W_up and W_down are one linear map. "no network" writes nothing at all.
+    `down` says with which root the entries of W_down are drawn. Gives "feed-forward", the parameters of one such
+    network, the "loss" of the whole validation text in the end, and the "course" of the training loss.
 
     Derived in chapter 06.
 
