@@ -652,6 +652,46 @@ def test_mine_is_the_readers_own_or_the_books(cell, file, own, shown):
     assert "no exercise called" in told(shown)
 
 
+@pytest.mark.parametrize("last", ["rotary", "swiglu"])
+def test_what_uses_the_readers_own_is_kept_whichever_came_last(last, cell, file, own, shown):
+    """Each `mine` runs the file afresh, and the names of the last one can be imported: the file cannot do that."""
+    before = file("""
+        def rotary(x):
+            return x
+
+
+        def swiglu(x):
+            return 2 * x
+        """)
+    exercises = {"rotary": "positions.rotary", "swiglu": "feedforward.swiglu"}
+    for name in sorted(exercises, key=lambda name: name == last):
+        cell(f"""
+            from glassformer.exercises import mine
+            {name} = mine("{exercises[name]}")
+            """)
+    function = cell("""
+        def whole(x):
+            return rotary(swiglu(x))
+        """)
+    keep(function)
+    assert own.read_bytes() == before + b"\n\ndef whole(x):\n    return rotary(swiglu(x))\n", told(shown)
+
+
+def test_what_was_imported_from_the_file_is_not_imported_into_it(cell, file, own, shown, monkeypatch):
+    before = file("""
+        def rotary(x):
+            return x
+        """)
+    monkeypatch.syspath_prepend(own.parent)
+    cell("from my_transformer import rotary")
+    function = cell("""
+        def whole(x):
+            return rotary(x)
+        """)
+    keep(function)
+    assert own.read_bytes() == before + b"\n\ndef whole(x):\n    return rotary(x)\n", told(shown)
+
+
 def test_an_exercise_says_when_what_it_builds_on_is_not_right(file, shown, monkeypatch):
     rotary = find("positions.rotary")
     standing = replace(rotary, prose=replace(rotary.prose, builds_on=("positions.wavelengths",)))

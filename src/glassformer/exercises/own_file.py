@@ -24,6 +24,7 @@ from typing import Any
 
 from .files import locked, write_whole
 from .source import (
+    MODULE,
     CannotKeepError,
     Definition,
     Piece,
@@ -37,7 +38,6 @@ from .source import (
 from .timelimit import OutOfTime, Stop, call_within
 
 ENVIRONMENT = "GLASSFORMER_MINE"
-MODULE = "my_transformer"
 SECONDS = 5.0  # for which the reader's file may run when it is imported
 
 NEW = '"""My own Transformer: what I wrote and Glassformer\'s exercises accepted. Mine to edit, import and show."""\n'

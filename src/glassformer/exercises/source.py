@@ -14,6 +14,7 @@ from typing import Any
 
 from .expect import describe
 
+MODULE = "my_transformer"  # the reader's own file, which can import nothing from itself
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 LONGEST_CONSTANT = 1000  # characters
 
@@ -220,12 +221,12 @@ def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any
     """The import that gave the notebook this name: as the reader wrote it, or one that does the same."""
     for cell in cells:
         for one in imports_in(cell.body):
-            if one.name == name and one.is_of(value):
+            if one.name == name and one.module != MODULE and one.is_of(value):
                 return one
     if isinstance(value, ModuleType):
         return Import(value.__name__, "", name)
     module, attribute = getattr(value, "__module__", None), getattr(value, "__name__", None)
-    if not isinstance(module, str) or not isinstance(attribute, str) or module == scope.get("__name__"):
+    if not isinstance(module, str) or not isinstance(attribute, str) or module in (scope.get("__name__"), MODULE):
         return None
     one = Import(module, attribute, name)
     return one if one.is_of(value) else None
