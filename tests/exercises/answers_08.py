@@ -117,6 +117,16 @@ def gpt_untied(ids, weights, n_heads):
     return gpt_while_there_are_blocks(ids, weights, n_heads) @ weights["unembedding.weight"]
 
 
+@wrong("gpt.gpt", "GELU with a tanh")
+def gpt_of_the_chapters_page(ids, weights, n_heads):
+    tanh = functional.gelu
+    functional.gelu = lambda x: tanh(x, approximate="tanh")
+    try:
+        return gpt_while_there_are_blocks(ids, weights, n_heads)
+    finally:
+        functional.gelu = tanh
+
+
 # 4 · gpt.parameters
 
 
@@ -196,6 +206,20 @@ def tied_entry_by_entry(make):
             if head.shape != (D, V) or head[d, v] != embedding[v, d]:
                 return False
     return True
+
+
+@right("gpt.is_tied")
+def tied_with_the_numbers_that_everyone_draws(make):
+    embedding, head = make()
+    embedding[...] = np.random.default_rng(0).normal(size=embedding.shape)
+    return np.array_equal(embedding.T, head)
+
+
+@wrong("gpt.is_tied", "You changed one row, or less")
+def tied_in_one_number_that_the_other_order_has_elsewhere(make):
+    embedding, head = make()
+    embedding[0, 1] += 1
+    return head[1, 0] == embedding[0, 1]
 
 
 @wrong("gpt.is_tied", "should be True")

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
+from glassformer.scratch.feedforward import gelu_tanh
 
 from .catalogue import exercise
 from .chapter04 import rotary
@@ -73,6 +74,7 @@ head.mistake("reshaped", lambda x, E: x @ E.reshape(E.shape[::-1]))
 head.mistake("softmax", lambda x, E: _shares(x @ E.T))
 head.mistake("argmax", lambda x, E: (x @ E.T).argmax(axis=-1))
 head.mistake("vocabulary first", lambda x, E: E @ x.T)
+head.mistake("all axes", lambda x, E: (E @ x.T).T)
 head.mistake("root", lambda x, E: x @ E.T / math.sqrt(E.shape[1]))
 head.mistake("cosine", lambda x, E: x @ (E / np.linalg.norm(E, axis=1, keepdims=True)).T)
 
@@ -118,6 +120,8 @@ door.case(
     "a batch: the positions are the last axis",
     np.arange(12).reshape(6, 2) % 5, 5, 4, want=np.arange(12).reshape(6, 2) % 5, axes="B T",
 )  # fmt: skip
+door.also_refuses(np.array([[0, 1], [2, 7]]), 5, 4, what="an id 7 in the second of two texts", names=(7,))
+door.also_refuses(np.array([0, 1, 2, 3, 4, 5]), 5, 8, what="the id 5 at the sixth place", names=(5,))
 door.also_refuses(
     np.arange(12).reshape(2, 6) % 5, 5, 4, what="two texts of 6 ids with a context of 4", names=(6, 4)
 )
@@ -145,6 +149,14 @@ door.mistake("one too few", _door(high=-1))
 door.mistake("length at the limit", _door(over=lambda T, most: most <= T))
 door.mistake("first axis", _door(length=len))
 door.mistake("all of them", _door(length=np.size))
+
+
+@door.mistake("first text")
+def _(ids, vocab_size, context_length):
+    _door()(np.atleast_2d(ids)[0], vocab_size, context_length)
+    return ids
+
+
 door.mistake("length forgotten", _door(over=lambda T, most: False))
 door.mistake("ids forgotten", _door(low=None, high=None))
 door.mistake("clipped", lambda ids, V, T: np.clip(_door(low=None, high=None)(ids, V, T), 0, V - 1))
@@ -196,7 +208,8 @@ def _weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> 
         }
     shapes |= {f"decoder.norm.{end}": (D,) for end in ENDS}
     drawn = {name: rng.normal(size=shape) * 0.5 for name, shape in shapes.items()}
-    return {name: w + 1 if "norm" in name and name.endswith("weight") else w for name, w in drawn.items()}
+    drawn = {name: w + 1 if "norm" in name and name.endswith("weight") else w for name, w in drawn.items()}
+    return {name: drawn[name] for name in rng.permutation(list(drawn)).tolist()}
 
 
 ENDS = ("weight", "bias")
@@ -240,8 +253,12 @@ def _torch_on(T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int) ->
     return ids, weights, _by_torch(ids, weights, n_heads)
 
 
+def _many(n: int, thing: str) -> str:
+    return f"{n} {thing}{'s' * (n != 1)}"
+
+
 def _whole_case(title: str, T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int = 0) -> None:
-    what = f"gpt of {T} ids, V = {V}, D = {D}, {n_layers} block{'s' * (n_layers > 1)}, {n_heads} heads,"
+    what = f"gpt of {T} ids, V = {V}, D = {D}, {_many(n_layers, 'block')} and {_many(n_heads, 'head')},"
 
     @whole.check(title)
     def _(gpt):
@@ -296,13 +313,14 @@ def _built(
     order=lambda n: range(n),
     last=lambda x, w: layer_norm(x, w["decoder.norm.weight"], w["decoder.norm.bias"]),
     out=lambda x, w: x @ w["token_embedding.weight"].T,
+    step=lambda x, first, own, n_heads: block(x, own, n_heads),
 ):
-    """A wrong answer: one of the four steps changed."""
+    """A wrong answer: one of the four steps changed, or what is done with each block."""
 
     def wrong(ids, weights, n_heads):
-        x = into(ids, weights)
+        x = first = into(ids, weights)
         for i in order(sum(name.endswith("W_q.weight") for name in weights)):
-            x = block(x, _of_block(weights, i), n_heads)
+            x = step(x, first, _of_block(weights, i), n_heads)
         return out(last(x, weights), weights)
 
     return wrong
@@ -325,6 +343,33 @@ whole.mistake(
 )
 whole.mistake("wrong way round", _built(out=lambda x, w: x @ w["token_embedding.weight"]))
 whole.mistake("softmax", _built(out=_softmaxed))
+whole.mistake(
+    "reshaped",
+    _built(out=lambda x, w: x @ w["token_embedding.weight"].reshape(x.shape[-1], -1)),
+)
+whole.mistake("added once more", _built(step=lambda x, first, own, n_heads: x + block(x, own, n_heads)))
+whole.mistake("first stream again", _built(step=lambda x, first, own, n_heads: block(first, own, n_heads)))
+whole.mistake("heads ignored", _built(step=lambda x, first, own, n_heads: block(x, own, 1)))
+
+
+def _tanh_block(x, own, n_heads):
+    """A block with the GELU of GPT-2, whose feed-forward is written out, since `block` has the exact one."""
+    silent = own | {f"feedforward.W_down.{end}": 0 * own[f"feedforward.W_down.{end}"] for end in ENDS}
+    x = block(x, silent, n_heads)
+    normed = layer_norm(x, own["norm_feedforward.weight"], own["norm_feedforward.bias"])
+    wide = gelu_tanh(normed @ own["feedforward.W_up.weight"] + own["feedforward.W_up.bias"])
+    return x + wide @ own["feedforward.W_down.weight"] + own["feedforward.W_down.bias"]
+
+
+whole.mistake("tanh", _built(step=lambda x, first, own, n_heads: _tanh_block(x, own, n_heads)))
+
+
+@whole.mistake("order of the names")
+def _(ids, weights, n_heads):
+    met = list(dict.fromkeys(name.split(".")[2] for name in weights if name.startswith("decoder.blocks.")))
+    return _built(order=lambda n: met)(ids, weights, n_heads)
+
+
 whole.mistake("one block", _built(order=lambda n: range(min(n, 1))))
 whole.mistake("last block missing", _built(order=lambda n: range(n - 1)))
 whole.mistake("first block again", _built(order=lambda n: [0] * n))
@@ -363,7 +408,9 @@ def parameters(
 
 counted = exercise("gpt.parameters", parameters)
 
-counted.case("the smallest: 16 + 256 + 456 + 8", 4, 64, 4, 2, attention_biases=False, want=736, being="736")
+# In the first no two slips cost the same: V = 13, T = 7, D = 6, N = 5
+counted.case("a small one: 78 + 42 + 5 · 486 + 12", 13, 7, 6, 5, attention_biases=False, want=2562)
+counted.case("a very small one: 16 + 256 + 456 + 8", 4, 64, 4, 2, attention_biases=False, want=736)
 counted.also(4, 8, 4, 2, attention_biases=False, want=512)
 counted.case("twice as wide", 4, 64, 8, 2, attention_biases=False, want=2240)
 counted.case("twice as deep", 4, 64, 4, 4, attention_biases=False, want=1192)
@@ -402,6 +449,12 @@ counted.mistake("no positions", _miscounted(positions=0))
 counted.mistake("head counted twice", _miscounted(head=1))
 counted.mistake("untied forgotten", _miscounted(untied=0))
 counted.mistake("head bias", _miscounted(more=lambda V, T, D, N: V))
+counted.mistake("no vectors", _miscounted(more=lambda V, T, D, N: -V * D))
+counted.mistake("last bias forgotten", _miscounted(12, 8))
+counted.mistake("inner bias forgotten", _miscounted(9, 5))
+counted.mistake("two wide biases", _miscounted(16, 12))
+counted.mistake("three biases of attention", _miscounted(12, 9))
+counted.mistake("a last norm in each block", _miscounted(15, 11, norm=0))
 counted.mistake("one block", lambda V, T, D, N, **options: parameters(V, T, D, 1, **options))
 
 
@@ -528,7 +581,10 @@ def _(V, T, D, N):
 
 def is_tied(make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> bool:
     """Whether a model's embedding (V, D) and head (D, V) are one matrix: write into one, and look at the other."""
-    embedding, head = make()
+    return _written(*make())
+
+
+def _written(embedding: np.ndarray, head: np.ndarray) -> bool:
     embedding[...] = np.arange(embedding.size).reshape(embedding.shape)
     return head.shape == embedding.shape[::-1] and bool((head == embedding.T).all())
 
@@ -538,8 +594,8 @@ one = exercise("gpt.is_tied", is_tied)
 
 def _pair(V: int, D: int, of: Callable) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     def make() -> tuple[np.ndarray, np.ndarray]:
-        embedding = _numbers(V, D)
-        return embedding, of(embedding)
+        embedding = _numbers(V, D, seed=80_808) * 0.02  # no numbers that an answer writes itself
+        return of(embedding)
 
     return make
 
@@ -549,21 +605,46 @@ def _of_one_store(embedding: np.ndarray) -> np.ndarray:
     return np.frombuffer(embedding.data, embedding.dtype).reshape(embedding.shape).T
 
 
+def _in_one_row(embedding: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Both look at one store, the head at every second row of it, and there is one that they have in common."""
+    V = len(embedding)
+    store = np.concatenate([embedding, embedding])
+    return store[row : row + V], store[::2][:V].T
+
+
 _TITLES = {
-    "the embedding, turned: one matrix": (5, 3, lambda E: E.T, True),
-    "a matrix of its own": (5, 3, lambda E: _numbers(3, 5, seed=9), False),
-    "a copy: the same numbers, until one is changed": (5, 3, lambda E: E.T.copy(), False),
-    "the same memory the wrong way round": (4, 4, lambda E: E, False),
-    "the same memory in another order": (5, 3, lambda E: E[::-1].T, False),
-    "the same memory through another door": (6, 2, _of_one_store, True),
+    "the embedding, turned: one matrix": (5, 3, lambda E: (E, E.T), True),
+    "a matrix of its own": (5, 3, lambda E: (E, _numbers(3, 5, seed=9)), False),
+    "a copy: the same numbers, until one is changed": (5, 3, lambda E: (E, E.T.copy()), False),
+    "the same memory the wrong way round": (4, 4, lambda E: (E, E), False),
+    "the same memory in another order": (5, 3, lambda E: (E, E[::-1].T), False),
+    "the same memory in its first row alone": (5, 3, lambda E: _in_one_row(E, 0), False),
+    "the same memory in its last row alone": (5, 3, lambda E: _in_one_row(E, 4), False),
+    "the same memory through another door": (6, 2, lambda E: (E, _of_one_store(E)), True),
 }
 for _title, (_V, _D, _of, _is) in _TITLES.items():
     one.case(_title, _pair(_V, _D, _of), want=_is, what=f"is_tied where the head is {_title.split(':')[0]},")
 
 
 one.mistake("equal now", lambda make: (lambda E, W: E.T.shape == W.shape and bool((E.T == W).all()))(*make()))
+one.mistake("says no", lambda make: _written(make()[0], make()[1]))
+
+
+@one.mistake("says no")
+def _(make):
+    embedding, head = make()
+    return np.array_equal(embedding.T + 1, head)
+
+
+@one.mistake("one row")
+def _(make):
+    embedding, head = make()
+    embedding[0] = 999.0 + np.arange(len(embedding[0]))
+    return head.shape == embedding.shape[::-1] and bool((head[:, 0] == embedding[0]).all())
+
+
 one.mistake("shares memory", lambda make: bool(np.shares_memory(*make())))
-one.mistake("is", lambda make: (lambda E, W: W is E.T)(*make()))
+one.mistake("says no", lambda make: (lambda E, W: W is E.T)(*make()))
 one.mistake("base", lambda make: (lambda E, W: W.base is E)(*make()))
 one.mistake("shapes", lambda make: (lambda E, W: E.T.shape == W.shape)(*make()))
 
@@ -608,6 +689,10 @@ moved.case(
     "untied, the row is read and nothing else",
     np.array([0, 1, 1, 2]), 1, 3, tied=False, want=[[_F] * 3, [_T] * 3, [_T] * 3, [_T] * 3],
 )  # fmt: skip
+moved.case(
+    "from where it first stands, and not from the last place",
+    np.array([1, 0, 2, 0]), 0, 3, want=[[_T, _F, _F], [_T] * 3, [_T] * 3, [_T] * 3],
+)  # fmt: skip
 moved.also(np.array([0, 2, 0]), 1, 4, tied=False, want=[[_F] * 4] * 3)
 
 
@@ -633,8 +718,16 @@ moved.mistake("column alone", _moving(lambda there: there & False, lambda tied: 
 moved.mistake("sees ahead", _moving(lambda there: there | there.any()))
 moved.mistake("where it stands", _moving(lambda there: there))
 moved.mistake("after it", _moving(lambda there: np.cumsum(there) - there > 0))
+moved.mistake("nothing", lambda ids, token, V, *, tied=True: np.zeros((len(ids), V), dtype=bool))
 moved.mistake("no column", _moving(_later, lambda tied: False))
 moved.mistake("column anyway", _moving(_later, lambda tied: True))
+
+
+@moved.mistake("from the last")
+def _(ids, token, V, *, tied=True):
+    places = np.flatnonzero(ids == token)
+    last = places[-1] if len(places) else len(ids)
+    return _moving(lambda there: np.arange(len(there)) >= last)(ids, token, V, tied=tied)
 
 
 @moved.mistake("row for column")
@@ -678,7 +771,7 @@ def shakespeare(
 real = exercise(
     "gpt.shakespeare",
     shakespeare,
-    built_on=(rms_norm, rotary, split_heads, scaled_dot_product_attention, merge_heads, swiglu),
+    built_on=(rms_norm, rotary, split_heads, causal_mask, scaled_dot_product_attention, merge_heads, swiglu),
     axes="T V",
 )
 
@@ -735,9 +828,11 @@ def _page_on(
     return ids, weights, _by_the_page(ids, weights, n_heads, scale)
 
 
-def _real_case(title: str, *sizes: int, n_heads: int, scale: float) -> None:
-    T, V, D, F, n_layers = sizes
-    what = f"shakespeare of {T} ids, D = {D}, {n_layers} block{'s' * (n_layers > 1)}, {n_heads} heads, scale {scale},"
+def _real_case(
+    title: str, T: int, V: int, D: int, F: int, n_layers: int, *, n_heads: int, scale: float
+) -> None:
+    sizes = f"D = {D}, {_many(n_layers, 'block')}, {_many(n_heads, 'head')}, scale {scale}"
+    what = f"shakespeare of {_many(T, 'id')}, {sizes},"
 
     @real.check(title)
     def _(shakespeare):
@@ -771,6 +866,10 @@ def _varied(
     values=lambda v: v,
     out=lambda x, weights: x @ weights["unembedding.weight"],
     norm=rms_norm,
+    asks_a_norm=True,
+    add=(1, 1),
+    swapped=False,
+    whole=lambda x: x,
 ):
     """A wrong answer: one choice changed."""
 
@@ -780,19 +879,20 @@ def _varied(
             x = norm(x, weights["decoder.embedding_norm.weight"])
         for i in range(sum(name.endswith("norm_attention.weight") for name in weights)):
             w = _of_block(weights, i)
-            normed = norm(x, w["norm_attention.weight"])
-            q, k, v = (split_heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
-            gains = (w["attention.norm_q.weight"], w["attention.norm_k.weight"])
+            normed = norm(x, w["norm_attention.weight"]) if asks_a_norm else x
+            q, k, v = (normed @ w[f"attention.W_{name}.weight"] for name in "qkv")
+            q, k, v = (split_heads(one, n_heads) for one in (whole(q), whole(k), v))
+            gains = [w[f"attention.norm_{name}.weight"] for name in ("kq" if swapped else "qk")]
             q, k = (
                 qk(turn(one), g) if turned_first else turn(qk(one, g))
                 for one, g in zip((q, k), gains, strict=True)
             )
             seen = None if mask is None else mask(len(x))
             mixed, _ = scaled_dot_product_attention(q * scaled(q, scale), k, values(v), mask=seen)
-            x = x + merge_heads(mixed) @ w["attention.W_o.weight"]
+            x = add[0] * x + merge_heads(mixed) @ w["attention.W_o.weight"]
             normed = norm(x, w["norm_feedforward.weight"])
             gate, up, down = (w[f"feedforward.W_{name}.weight"] for name in ("gate", "up", "down"))
-            x = x + feed(normed, gate, up, down)
+            x = add[1] * x + feed(normed, gate, up, down)
         if final:
             x = norm(x, weights["decoder.norm.weight"])
         return out(x, weights)
@@ -814,3 +914,9 @@ real.mistake("scale twice", _varied(scaled=lambda q, scale: scale * scale * math
 real.mistake("no mask", _varied(mask=None))
 real.mistake("gate and up", _varied(feed=lambda x, gate, up, down: swiglu(x, up, gate, down)))
 real.mistake("layer norm", _varied(norm=lambda x, gain: layer_norm(x, gain, np.zeros(len(gain)))))
+real.mistake("attention not added", _varied(add=(0, 1)))
+real.mistake("feed-forward not added", _varied(add=(1, 0)))
+real.mistake("attention reads the stream", _varied(asks_a_norm=False))
+real.mistake("gains swapped", _varied(swapped=True))
+real.mistake("turned whole", _varied(whole=rotary, turn=lambda x: x))
+real.mistake("mask inverted", _varied(mask=lambda T: ~causal_mask(T)))
