@@ -226,7 +226,8 @@ def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any
     if isinstance(value, ModuleType):
         return Import(value.__name__, "", name)
     module, attribute = getattr(value, "__module__", None), getattr(value, "__name__", None)
-    if not isinstance(module, str) or not isinstance(attribute, str) or module in (scope.get("__name__"), MODULE):
+    written_here = (scope.get("__name__"), MODULE)
+    if not isinstance(module, str) or not isinstance(attribute, str) or module in written_here:
         return None
     one = Import(module, attribute, name)
     return one if one.is_of(value) else None
