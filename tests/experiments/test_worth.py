@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.worth import SEEDS, loss_without, measure, the_books
-from glassformer.inside import ablated, mean_loss
+from glassformer.experiments.worth import SEEDS, measure
 
 SUBLAYERS = [f"block {i}: {kind}" for i in range(4) for kind in ("attention", "feed-forward")]
 
@@ -37,19 +36,6 @@ def test_an_unknown_model_is_refused(as_readers_run_it):
         measure(model="large")
 
 
-def test_several_parts_are_out_at_once_and_come_back():
-    model, _, validation = the_books()
-    ids = validation[:129]
-    batches = [({"ids": ids[None, :-1]}, ids[None, 1:])]
-    whole = mean_loss(model, batches)
-    assert loss_without(model, batches, []) == whole
-    with ablated(model, 0, "attention", [1, 3]), ablated(model, 2, "feed-forward"):
-        wanted = mean_loss(model, batches)
-    parts = ["block 0: head 1", "block 2: feed-forward", "block 0: head 3"]
-    assert loss_without(model, batches, parts) == wanted != whole
-    assert mean_loss(model, batches) == whole
-
-
 def test_the_books_model_is_the_one_that_inside_measured_on_more_text():
     [run] = stored("inside", part="ablations")
     for part, rise in found()[0]["alone"].items():
@@ -59,12 +45,35 @@ def test_the_books_model_is_the_one_that_inside_measured_on_more_text():
 # What it found, and what chapter 07 says of it
 
 
-def test_of_attentions_the_first_is_missed_most_and_of_feed_forwards_the_last():
+WAYS = ("alone", "mean")  # zeros, and the mean
+
+
+def most(one, way, which):
+    return max(SUBLAYERS[which::2], key=lambda part: one[way][part])
+
+
+def test_no_sublayer_can_go_and_of_feed_forwards_the_last_is_missed_most_both_ways():
     for one in found():
-        costs = {part: one["alone"][part] for part in SUBLAYERS}
-        assert min(costs.values()) > 0
-        assert max(SUBLAYERS[0::2], key=lambda part: costs[part]) == "block 0: attention"
-        assert max(SUBLAYERS[1::2], key=lambda part: costs[part]) == "block 3: feed-forward"
+        for way in WAYS:
+            assert min(one[way][part] for part in SUBLAYERS) > 0.02
+            assert most(one, way, 1) == "block 3: feed-forward"
+        assert all(one["mean"][part] > one["alone"][part] for part in SUBLAYERS[1::2])
+
+
+def test_of_attentions_the_first_is_missed_most_with_zeros_and_with_means_in_the_books_model_alone():
+    book, *small = found()
+    first = "block 0: attention"
+    assert {most(one, "alone", 0) for one in found()} == {most(book, "mean", 0)} == {first}
+    for one in small:
+        assert most(one, "mean", 0) != first
+        assert one["mean"][first] < one["alone"][first] / 2
+
+
+def test_a_whole_kind_is_missed_more_at_once_than_the_sum_both_ways():
+    for one in found():
+        for way, at_once in zip(WAYS, (one["kind"], one["mean"]), strict=True):
+            for start, which in enumerate(("attention", "feed-forward")):
+                assert at_once[which] > 1.15 * sum(one[way][part] for part in SUBLAYERS[start::2])
 
 
 def test_two_of_a_kind_are_missed_more_together_than_the_sum_but_for_one_pair():
@@ -88,16 +97,30 @@ def test_in_the_books_model_the_feed_forward_of_block_0_does_harm_without_its_at
     assert min(others) > 0.05
 
 
-def test_feed_forwards_without_attention_are_worse_than_no_block_at_all():
+def test_feed_forwards_without_attention_are_worse_than_no_block_where_attention_writes_zeros():
     for one in found():
         assert one["kind"]["attention"] > one["kind"]["both"] > one["kind"]["feed-forward"]
+    book, *helped = (one["mean"]["both"] - one["mean"]["attention"] for one in found())
+    assert book < -0.4
+    assert 0.15 < min(helped) < max(helped) < 0.25
+
+
+def test_mixed_pairs_apart_have_one_sign_in_the_books_model_and_another_in_the_small_ones():
+    pairs = [
+        pair
+        for pair in combinations(SUBLAYERS, 2)
+        if kind(pair[0]) != kind(pair[1]) and pair[0][:7] != pair[1][:7]
+    ]
+    book, *others = (np.mean([interaction(one, *pair) for pair in pairs]) for one in found())
+    assert book > 0.03
+    assert max(others) < -0.01
 
 
 def test_the_heads_of_a_block_are_missed_more_together_than_the_sum():
     for one in found():
         for i in range(4):
             heads = sum(one["alone"][f"block {i}: head {h}"] for h in range(4))
-            assert one["alone"][f"block {i}: attention"] > heads
+            assert one["alone"][f"block {i}: attention"] > (2 if i == 0 else 1) * heads
 
 
 def test_in_short_too_two_attentions_are_missed_more_together():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from glassformer import inside
-from glassformer.inside import ablated, ablations, mean_loss
+from glassformer.inside import ablated, ablations, mean_loss, without
 from glassformer.tasks import NextToken
 
 from .models import DECODERS, GPT2, MODERN, build, in_torch, some_ids
@@ -101,6 +101,40 @@ def test_ablations_nest():
         both = model(ids)
     with ablated(model, 0, "attention", [0]), ablated(model, 0, "attention", [1]):
         np.testing.assert_allclose(model(ids), both, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("config", [GPT2, MODERN], ids=["with biases", "without"])
+def test_several_parts_go_by_name_and_come_back(config):
+    model, ids = build(config), some_ids(config)
+    intact = model(ids)
+    with ablated(model, 0, "attention", [1]), ablated(model, 1, "feed-forward"), ablated(model, 1, "attention"):
+        wanted = model(ids)
+    parts = ["block 1: attention", "block 0: head 1", "block 1: feed-forward"]
+    with without(model, iter(parts)) as changed:
+        np.testing.assert_allclose(changed(ids), wanted, rtol=0, atol=1e-13)
+    np.testing.assert_array_equal(model(ids), intact)
+    assert np.abs(wanted - intact).max() > 1e-3
+    with ablated(model, 1, "attention", mean_over=ids):
+        wanted = model(ids)
+    with without(model, parts[:1], mean_over=ids):
+        np.testing.assert_array_equal(model(ids), wanted)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("attention", "part='attention' is not named as"),
+        ("block 0: neuron 3", "part='block 0: neuron 3' is not named as"),
+        ("block 2: attention", r"block\[\]=2 is outside"),
+        ("block 0: head 2", r"which\[0\]=2 is outside"),
+    ],
+)
+def test_a_part_that_is_not_there_takes_none_out(part, words):
+    model, ids = build(GPT2), some_ids(GPT2)
+    intact = model(ids)
+    with pytest.raises(ValueError, match=words), without(model, ["block 0: attention", part]):
+        pass
+    np.testing.assert_array_equal(model(ids), intact)
 
 
 def test_all_heads_gone_leave_the_bias_that_the_whole_sublayer_takes_with_it():

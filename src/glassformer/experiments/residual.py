@@ -64,5 +64,5 @@ EXPERIMENT = Experiment(
         for rate in RATES
         for adds in (True, False)
     ),
-    short={"steps": 100, "characters": 60_000},
+    short={"steps": 60, "characters": 20_000},
 )

@@ -1,7 +1,6 @@
 """What the parts of a trained model are worth, alone and together: in the book's model, and in smaller ones."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from itertools import chain, combinations
 
 import numpy as np
@@ -15,7 +14,6 @@ from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.inside import sample
 from glassformer.experiments.recipes import trainer_of
 from glassformer.scratch import Transformer
-from glassformer.tasks import Batch
 from glassformer.text import corpus, split
 
 MODELS = ("the book's", "small")
@@ -51,7 +49,8 @@ def measure(
     whole = inside.mean_loss(decoder, batches)
 
     def rise(parts: Iterable[str], mean_over: Integer[np.ndarray, "B T"] | None = None) -> float:
-        return loss_without(decoder, batches, parts, mean_over) - whole
+        with inside.without(decoder, parts, mean_over=mean_over):
+            return inside.mean_loss(decoder, batches) - whole
 
     blocks = range(decoder.config.n_layers)
     heads = [[f"block {i}: head {h}" for h in range(decoder.config.n_heads)] for i in blocks]
@@ -84,22 +83,6 @@ def trained(seed: int, steps: int, changes: Sequence[str] = ()) -> tuple[Transfo
     trainer = trainer_of(recipe_of(N_LAYERS, seed, steps=steps, changes=changes))
     trainer.run()
     return in_numpy(trainer.model.eval()), trainer.task.ids, trainer.task.held_out
-
-
-def loss_without(
-    model: Transformer,
-    batches: Iterable[Batch],
-    parts: Iterable[str],
-    mean_over: Integer[np.ndarray, "*B T"] | None = None,
-) -> float:
-    """The mean loss without these parts, such as "block 0: attention" and "block 1: head 3", all at the same time."""
-    with ExitStack() as out:
-        for part in parts:
-            block, name = part.removeprefix("block ").split(": ")
-            head = name.removeprefix("head ")
-            where = (name, None) if head == name else ("attention", [int(head)])
-            out.enter_context(inside.ablated(model, int(block), *where, mean_over=mean_over))
-        return inside.mean_loss(model, batches)
 
 
 EXPERIMENT = Experiment(

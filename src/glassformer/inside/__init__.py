@@ -9,7 +9,7 @@ Everything here reads a NumPy model through its trace and its weights, and leave
 removes parts, `neurons` reads the feed-forward as a memory, and `induction` looks for heads that copy.
 """
 
-from glassformer.inside.ablation import ablated, ablations, mean_loss
+from glassformer.inside.ablation import ablated, ablations, mean_loss, without
 from glassformer.inside.attribution import logit_attribution, writes
 from glassformer.inside.induction import (
     Repetition,
@@ -33,5 +33,6 @@ __all__ = [
     "previous_token_scores",
     "promoted_logits",
     "repetition",
+    "without",
     "writes",
 ]

@@ -4,8 +4,9 @@ Every sublayer ends in a matrix, W_o or W_down, and each of its rows carries wha
 neuron, has to say. Without the row, that is not said. So no layer has to be changed: only its last matrix, for a while.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 from jaxtyping import Bool, Integer
@@ -54,6 +55,35 @@ def ablated(
         yield model
     finally:
         linear.weight, linear.bias = weight, bias
+
+
+@contextmanager
+def without(
+    model: Transformer,
+    parts: Iterable[str],
+    *,
+    mean_over: Integer[np.ndarray, "*B T"] | None = None,
+) -> Iterator[Transformer]:
+    """The model without several parts at once, named as `ablations` names them, inside the `with` block.
+
+    "block 0: attention" is a sublayer, "block 1: head 3" a head. With `mean_over` they go one after another: each
+    writes the mean of what it writes in the model that those before it have left.
+
+    Derived in chapter 07.
+
+    Raises:
+        ValueError: there is no such part; the model is no decoder.
+        TypeError: the model is not a NumPy Transformer.
+    """
+    with ExitStack() as out:
+        for part in parts:
+            named = re.fullmatch(r"block (\d+): (attention|feed-forward|head (\d+))", part)
+            if not named:
+                raise ValueError(f"part={part!r} is not named as in 'block 0: attention', 'block 0: head 1'")
+            block, name, head = named.groups()
+            where = (name, None) if head is None else ("attention", [int(head)])
+            out.enter_context(ablated(model, int(block), *where, mean_over=mean_over))
+        yield model
 
 
 def ablations(

@@ -1,7 +1,6 @@
 """The book's model as a board of switches: what is lost without a head, a sublayer, or several at once."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -115,18 +114,6 @@ class AblationBoard(
         return [part for part, whole in parts if part in given or (whole in given and "head" in part)]
 
 
-@contextmanager
-def _ablated(name: str, off: Sequence[str]) -> Iterator[Transformer]:
-    with ExitStack() as stack:
-        model = _model(name)
-        for named in off:
-            block, part = named.removeprefix("block ").split(": ")
-            head = [int(part.removeprefix("head "))] if part.startswith("head") else None
-            sublayer = "feed-forward" if head is None else "attention"
-            stack.enter_context(inside.ablated(model, int(block), sublayer, head))
-        yield model
-
-
 @cache
 def _model(name: str) -> Transformer:
     return source_of(name).model
@@ -135,7 +122,7 @@ def _model(name: str) -> Transformer:
 @cache
 def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | None]:
     inputs, targets = inputs_and_targets(source_of(name).tokenizer.encode(text)[None])
-    with _ablated(name, off) as model:
+    with inside.without(_model(name), off) as model:
         found: dict[str, float | None] = {
             "validation": inside.mean_loss(model, _validation(name)[1]),
             "text": None,
@@ -148,7 +135,7 @@ def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | Non
 @cache
 def _writes(name: str, prompt: str, off: tuple[str, ...], temperature: float, seed: int) -> str:
     tokenizer = source_of(name).tokenizer
-    with _ablated(name, off) as model:
+    with inside.without(_model(name), off) as model:
         [ids] = generate(
             model, tokenizer.encode(prompt), N_NEW, temperature=temperature, generator=_Draws(seed)
         )
