@@ -98,6 +98,16 @@ def block_of_a_batch(x, weights, n_heads):
     return block_of_torch(x, weights, n_heads)[None]
 
 
+@wrong("block.post_block", "second sum begins with the x that came")
+def post_block_that_adds_to_the_old_x(x, weights, n_heads):
+    layer = layer_of_torch(weights, n_heads, norm_first=False)
+    x = torch.as_tensor(x)
+    later = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+    with torch.no_grad():
+        y = layer.norm1(x + layer._sa_block(x[None], later, None)[0])
+        return layer.norm2(x + layer._ff_block(y))
+
+
 @wrong("block.post_block", "(30 of 30 numbers differ)")
 def post_block_that_norms_the_batch(x, weights, n_heads):
     y = post_block_of_torch(x, weights, n_heads).numpy()
@@ -115,7 +125,7 @@ def streams_one_after_another(x, blocks, n_heads):
     return states
 
 
-@wrong("block.stack", "should have shape (N, T, D) = (1, 4, 6); yours has shape (4, 6)")
+@wrong("block.stack", "should have shape (1, 4, 6); yours has shape (4, 6)")
 def stream_alone_where_there_is_no_block(x, blocks, n_heads):
     return streams_one_after_another(x, blocks, n_heads) if blocks else x
 
@@ -147,6 +157,32 @@ def dropout_of_a_third(x, rate, generator, training=True):
     return x * (generator.random(x.shape) >= rate / 3) / (1 - rate) if training and rate else x
 
 
+@wrong("block.dropout", "all texts of a batch")
+def dropout_with_one_mask_for_a_batch(x, rate, generator, training=True):
+    return x * (generator.uniform(0, 1, x.shape[-2:]) >= rate) / (1 - rate) if training else x
+
+
+@wrong("block.dropout", "not enough values to unpack")
+def dropout_of_tables_alone(x, rate, generator, training=True):
+    if not training:
+        return x
+    T, D = x.shape
+    return x * (generator.random((T, D)) >= rate) / (1 - rate)
+
+
+@wrong("block.dropout", "side by side")
+def dropout_two_by_two(x, rate, generator, training=True):
+    if not training:
+        return x
+    draws = generator.random((*x.shape[:-1], (x.shape[-1] + 1) // 2))
+    return x * (np.repeat(draws, 2, axis=-1)[..., : x.shape[-1]] >= rate) / (1 - rate)
+
+
+@wrong("block.dropout", "`rate` is the share that is dropped")
+def dropout_turned_round(x, rate, generator, training=True):
+    return x * (generator.random(x.shape) < rate) / (1 - rate) if training else x
+
+
 @wrong("block.dropout", "changed its argument `x` in place")
 def dropout_in_place(x, rate, generator, training=True):
     if training:
@@ -167,6 +203,12 @@ def block_of_torch_counted(attention_bias):
     feed = sum(n for name, n in sizes.items() if name.startswith("linear"))
     norms = sum(n for name, n in sizes.items() if name.startswith("norm"))
     return attention, feed, norms, attention + feed + norms
+
+
+@wrong("block.one_block", "not the sum of your three")
+def norms_forgotten_in_the_sum(attention_bias):
+    attention, feed, norms, _ = block_of_torch_counted(attention_bias)
+    return attention, feed, norms, attention + feed
 
 
 @wrong("block.one_block", "4 things")
@@ -258,6 +300,25 @@ def by_comparing(block, x, weights, n_heads):
     }
     given = torch.as_tensor(np.asarray(block(x.numpy(), weights, n_heads)))
     return min(five, key=lambda name: float((five[name] - given).abs().max()))
+
+
+@wrong("block.diagnose", "the size of x changes what it reads")
+def by_a_small_stream_twice_as_large(block, x, weights, n_heads):
+    quiet = {name: 0 * w if "W_o" in name or "W_down" in name else w for name, w in weights.items()}
+    out = np.asarray(block(x, quiet, n_heads))
+    if not np.allclose(out, x):
+        return "no residual" if np.allclose(out, 0) else "post-norm"
+    one, two = (np.asarray(block(by * x, weights, n_heads)) - by * x for by in (10, 20))
+    return "right" if np.allclose(one, two) else "no norm"
+
+
+@wrong("block.diagnose", "W_down has a bias")
+def by_weights_without_the_bias(block, x, weights, n_heads):
+    quiet = {
+        name: 0 * w if name.endswith(("W_o.weight", "W_down.weight")) else w for name, w in weights.items()
+    }
+    out = np.asarray(block(x, quiet, n_heads))
+    return "right" if np.allclose(out, x) else "no residual" if np.allclose(out, 0) else "post-norm"
 
 
 @wrong("block.diagnose", "should be 'right'")

@@ -254,6 +254,30 @@ whole.mistake("unnormed", _of(_unnormed(False, False)))
 whole.mistake("unnormed", _of(_unnormed(False, True)))
 whole.mistake("unnormed", _of(_unnormed(True, False)))
 whole.mistake("old x", _of(_side_by_side))
+
+
+@whole.mistake("norm of the write")
+@_of
+def _(p, x):
+    x = x + p.norm(p.attend(x), 0)
+    return x + p.norm(p.feed(x), 1)
+
+
+@whole.mistake("norm of a norm")
+@_of
+def _(p, x):
+    read = p.norm(x, 0)
+    x = x + p.attend(read)
+    return x + p.feed(p.norm(read, 1))
+
+
+@whole.mistake("written twice")
+@_of
+def _(p, x):
+    a = p.attend(p.norm(x, 0))
+    return x + a + a + p.feed(p.norm(x + a, 1))
+
+
 whole.mistake("attention lost", _of(_attention_lost))
 whole.mistake("one norm", _of(_as_it_is, norms=("norm_attention", "norm_attention")))
 whole.mistake("norms swapped", _of(_as_it_is, norms=("norm_feedforward", "norm_attention")))
@@ -272,6 +296,10 @@ whole.mistake(
     lambda x, weights, n_heads: block(
         x, _quiet(weights, "feedforward.W_up.bias", "feedforward.W_down.bias"), n_heads
     ),
+)
+whole.mistake(
+    "no bias down",
+    lambda x, weights, n_heads: block(x, _quiet(weights, "feedforward.W_down.bias"), n_heads),
 )
 
 
@@ -337,6 +365,20 @@ def _(p, x):
     return x + p.feed(x)
 
 
+@after.mistake("old x")
+@_of
+def _(p, x):
+    y = p.norm(x + p.attend(x), 0)
+    return p.norm(x + p.feed(y), 1)
+
+
+@after.mistake("reads old x")
+@_of
+def _(p, x):
+    y = p.norm(x + p.attend(x), 0)
+    return p.norm(y + p.feed(x), 1)
+
+
 @after.mistake("before and after")
 @_of
 def _(p, x):
@@ -351,7 +393,7 @@ after.mistake("one norm", _of(_after, norms=("norm_attention", "norm_attention")
 # 3 · The stack
 
 
-def stack(x: Float[np.ndarray, "T D"], blocks: Sequence[Weights], n_heads: int) -> Float[np.ndarray, "N T D"]:
+def stack(x: Float[np.ndarray, "T D"], blocks: Sequence[Weights], n_heads: int) -> Float[np.ndarray, "_ T D"]:
     """The stream before the first block, and after each."""
     streams = [x]
     for weights in blocks:
@@ -359,7 +401,7 @@ def stack(x: Float[np.ndarray, "T D"], blocks: Sequence[Weights], n_heads: int) 
     return np.stack(streams)
 
 
-deep = exercise("block.stack", stack, built_on=(block,), axes="N T D")
+deep = exercise("block.stack", stack, built_on=(block,))
 
 _x, _blocks = _numbers(4, 6, seed=6), [_weights(6, 8, seed=seed) for seed in (4, 5, 6)]
 
@@ -399,6 +441,7 @@ deep.mistake(
     "backwards",
     _stacked(lambda made, blocks, i, H: block(made[-1], blocks[i], H), lambda blocks: blocks[::-1]),
 )
+deep.mistake("end", lambda x, blocks, n_heads: stack(x, blocks, n_heads)[: max(len(blocks), 1)])
 deep.mistake("last alone", lambda x, blocks, n_heads: stack(x, blocks, n_heads)[-1])
 deep.mistake(
     "writes",
@@ -428,6 +471,7 @@ def _drawn(seed: int = 0) -> np.random.Generator:
 _x = 1 + np.arange(12.0).reshape(3, 4)
 dropping.case("in evaluation nothing is dropped", _x, 0.5, _drawn(), training=False, want=_x)
 dropping.also(_x[0], 0.9, _drawn(), False, want=_x[0])
+dropping.also(_x.reshape(2, 3, 2), 0.2, _drawn(), training=False, want=_x.reshape(2, 3, 2))
 dropping.case("at a rate of 0 nothing is dropped", _x, 0.0, _drawn(), want=_x)
 MANY = np.ones((60, 50))
 
@@ -440,6 +484,8 @@ def _(dropout):
         expect_shape(got, (60, 50), what)
         values = np.unique(np.round(np.asarray(got), 5))
         expect(values, [0.0, 3 * factor], f"where all of x is 3, the values in {what}")
+    for shape in ((50,), (3, 40, 5)):
+        expect_shape(dropout(np.ones(shape), 0.5, _drawn()), shape, f"dropout of x of shape {shape}")
 
 
 @dropping.check("as many are dropped as the rate says")
@@ -463,6 +509,17 @@ def _(dropout):
                 what=what,
                 got=[float(share.min()), float(share.max())],
             )
+
+
+@dropping.check("so has each text of a batch, and each neighbour")
+def _(dropout):
+    kept = np.asarray(dropout(np.ones((8, 30, 20)), 0.5, _drawn())) != 0
+    for axis, name in enumerate(("texts of a batch", "positions", "columns")):
+        slices = np.moveaxis(kept, axis, 0)
+        agree = (slices[1:] == slices[:-1]).mean(axis=(1, 2))
+        if agree.max() > 0.9:
+            what = f"of two {name} side by side, the share of numbers that go or stay alike at rate 0.5"
+            raise Wrong(f"{what}, should be near 0.5; yours has {agree.max():.1f}.", what=what, got=agree)
 
 
 @dropping.check("chance comes from the generator: the same seed drops the same numbers, another one others")
@@ -494,6 +551,34 @@ dropping.mistake("upside down", _dropping(_rest, lambda g, x, rate: g.random(x.s
 dropping.mistake("always", _dropping(_rest, whenever=True))
 dropping.mistake("rows", _dropping(_rest, lambda g, x, rate: g.random((*x.shape[:-1], 1)) >= rate))
 dropping.mistake("columns", _dropping(_rest, lambda g, x, rate: g.random(x.shape[-1]) >= rate))
+dropping.mistake(
+    "upside down",
+    lambda x, rate, generator, training=True: (
+        x * (generator.random(x.shape) < rate) / (1 - rate) if training else x
+    ),
+)
+
+
+@dropping.mistake("by the rate")
+@np.errstate(divide="ignore", invalid="ignore")
+def _(x, rate, generator, training=True):
+    return x * (generator.random(x.shape) >= rate) / rate if training else x
+
+
+dropping.mistake("one for all", _dropping(_rest, lambda g, x, rate: g.random(x.shape[-2:]) >= rate))
+dropping.mistake(
+    "in pairs",
+    _dropping(
+        _rest,
+        lambda g, x, rate: np.repeat(g.random(x.shape), 2, axis=-1)[..., : x.shape[-1]] >= rate,
+    ),
+)
+dropping.mistake(
+    "scaled in evaluation",
+    lambda x, rate, generator, training=True: (
+        x * (generator.random(x.shape) >= rate) if training else x * (1 - rate)
+    ),
+)
 dropping.mistake(
     "own seed", _dropping(_rest, lambda g, x, rate: np.random.default_rng(0).random(x.shape) >= rate)
 )
@@ -541,6 +626,9 @@ def _counted(attention=lambda D, b: 4 * D * D + 4 * D * b, feed=lambda D, F: 2 *
     return wrong
 
 
+paper.mistake(
+    "sum", lambda attention_bias: (*one_block(attention_bias)[:3], sum(one_block(attention_bias)[:2]))
+)
 paper.mistake("for each head", _counted(lambda D, b: 8 * 4 * D * D + 4 * D * b))
 paper.mistake("no W_o", _counted(lambda D, b: 3 * D * D + 3 * D * b))
 paper.mistake("three biases", _counted(lambda D, b: 4 * D * D + 3 * D * b))
@@ -550,6 +638,7 @@ paper.mistake("one matrix", _counted(feed=lambda D, F: D * F + F + D))
 paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F))
 paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F + F))
 paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F + 2 * F))
+paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F + 2 * D))
 paper.mistake("one norm", _counted(norms=2))
 paper.mistake("gains alone", _counted(norms=1))
 paper.mistake("matrices alone", lambda attention_bias: (*one_block(attention_bias)[:3], 12 * 512**2))
@@ -602,13 +691,16 @@ def _block_counted(
 
 
 counting.mistake("4D", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * 4 * D + (n * 4 * D + D) * b))
+counting.mistake("4D's bias", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + (n * 4 * D + D) * b))
 counting.mistake("no gate", _block_counted(feed=lambda D, F, b, n: 2 * D * F + (F + D) * b))
 counting.mistake("gate's bias", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + (F + D) * b))
 counting.mistake("down's bias", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + n * F * b))
 counting.mistake("always biases", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + n * F + D))
 counting.mistake("always biases", _block_counted(lambda D, b: 4 * D * D + 4 * D))
 counting.mistake("no W_o", _block_counted(lambda D, b: 3 * D * D + 3 * D * b))
+counting.mistake("no W_o", _block_counted(lambda D, b: 3 * D * D + 4 * D * b))
 counting.mistake("three biases", _block_counted(lambda D, b: 4 * D * D + 3 * D * b))
+counting.mistake("no RMSNorm", _block_counted(norms=lambda D, rms: 0 if rms else 4 * D))
 counting.mistake("one norm", _block_counted(norms=lambda D, rms: D if rms else 2 * D))
 counting.mistake("RMSNorm's bias", _block_counted(norms=lambda D, rms: 4 * D))
 counting.mistake("gains alone", _block_counted(norms=lambda D, rms: 2 * D))
@@ -678,6 +770,7 @@ silence.mistake("one row", _zeroed(lambda D, h, H: h))
 silence.mistake("n_heads rows", _zeroed(lambda D, h, H: slice(h * H, (h + 1) * H)))
 silence.mistake("from 1", _zeroed(lambda D, h, H: _run(D, h - 1, H) if h else slice(D, D)))
 silence.mistake("the others", lambda W, h, H: W - without_head(W, h, H))
+silence.mistake("rescaled", lambda W, h, H: without_head(W, h, H) * (H / max(H - 1, 1)))
 silence.mistake("removed", lambda W, h, H: np.delete(W, np.arange(len(W))[_run(len(W), h, H)], axis=0))
 
 
@@ -703,6 +796,8 @@ both.also(1.5, [2.25], 2.25, want=0.0)
 both.mistake("losses", lambda whole, alone, together: together - sum(alone))
 both.mistake("sign", lambda whole, alone, together: -interaction(whole, alone, together))
 both.mistake("rise", lambda whole, alone, together: together - whole)
+both.mistake("size", lambda *losses: abs(interaction(*losses)))
+both.mistake("differences", lambda whole, alone, together: together - whole - sum(alone))
 both.mistake("ratio", lambda whole, alone, together: (together - whole) / sum(a - whole for a in alone))
 both.mistake(
     "mean", lambda whole, alone, together: together - whole - sum(a - whole for a in alone) / len(alone)
@@ -794,6 +889,15 @@ clinic.mistake(
         ),
     ),
 )
+clinic.mistake(
+    "bias forgotten",
+    _first_that(
+        (
+            "post-norm",
+            lambda run, x, w: not np.allclose(run(_silent(w, but=("feedforward.W_down.bias",))), x),
+        ),
+    ),
+)
 clinic.mistake("all not right", lambda *args: diagnose(*args).replace("post-norm", "no residual"))
 clinic.mistake(
     "output grows",
@@ -803,5 +907,14 @@ clinic.mistake(
         ("no norm", lambda run, x, w: not np.allclose(run(w, 100 * x), run(w, 200 * x))),
     ),
 )
+clinic.mistake(
+    "output grows",
+    _first_that(
+        ("no residual", _is_gone),
+        ("post-norm", _is_changed),
+        ("no norm", lambda run, x, w: not np.allclose(run(w, x) - x, run(w, 2 * x) - 2 * x)),
+    ),
+)
+clinic.mistake("other name", lambda *args: diagnose(*args).replace(" ", "_"))
 clinic.mistake("never parallel", lambda *args: diagnose(*args).replace("parallel", "right"))
 clinic.mistake("number", lambda *args: list(KINDS).index(diagnose(*args)))
