@@ -107,7 +107,11 @@ def test_ablations_nest():
 def test_several_parts_go_by_name_and_come_back(config):
     model, ids = build(config), some_ids(config)
     intact = model(ids)
-    with ablated(model, 0, "attention", [1]), ablated(model, 1, "feed-forward"), ablated(model, 1, "attention"):
+    with (
+        ablated(model, 0, "attention", [1]),
+        ablated(model, 1, "feed-forward"),
+        ablated(model, 1, "attention"),
+    ):
         wanted = model(ids)
     parts = ["block 1: attention", "block 0: head 1", "block 1: feed-forward"]
     with without(model, iter(parts)) as changed:

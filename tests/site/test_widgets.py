@@ -414,7 +414,26 @@ def neuron_explorer(shown, state):
     np.testing.assert_allclose(column(shown.table(1), 2), expected, atol=6e-3)
 
 
+def ablation_board(shown, state):
+    """Switched by keyboard; the weights come from beside the page."""
+    off = ["block 0: head 1", "block 3: feed-forward"]
+    for part in off:
+        shown.root.locator(f".gf-board input[aria-label^='{part},']").press("Space")
+    shown.visit.page.wait_for_function(
+        "![...document.querySelectorAll('.gf-result-of strong, .gf-written')]"
+        ".some((each) => each.textContent.includes('…'))"
+    )
+    shown.rest()
+    board = widgets.AblationBoard()
+    expected = [[board.losses(some)[text] for some in (off, [])] for text in ("validation", "text")]
+    seen = [[number(cell) for cell in row[1:3]] for row in shown.table()]
+    np.testing.assert_allclose(seen, expected, atol=2e-4)
+    texts = shown.root.locator(".gf-written span:last-child").all_text_contents()
+    assert texts == [board.writes(off), board.writes([])]
+
+
 CHECKS = {
+    "AblationBoard": ablation_board,
     "ActivationExplorer": activation_explorer,
     "AttentionCalculator": attention_calculator,
     "AttentionExplorer": attention_explorer,
