@@ -44,15 +44,6 @@ def test_eight_blocks_learn_next_to_nothing_without_it(rate):
     assert losses(True, 8, rate).max() < unigram() - 0.4
 
 
-def test_with_another_rule_two_blocks_come_nearer():
-    """The gallery's runs of the same mistake."""
-    right, wrong = (
-        [run.found["reported"] for run in stored("pitfalls", bug=bug, model="drawn")]
-        for bug in ("none", "residual-dropped")
-    )
-    assert 0 < min(np.subtract(wrong, right)) < max(np.subtract(wrong, right)) < 0.06
-
-
 def test_in_short_too_two_blocks_learn_less_without_it():
     adds, replaces = (
         experiment("residual").measure_shortly(adds=adds, n_layers=2, learning_rate=3e-3, seed=4)
