@@ -78,6 +78,13 @@ def which_by_two_ratios(norm):
 
 
 @right("stream.which_norm")
+def which_by_one_row(norm):
+    largest = float(abs(norm(np.array([1.0, 1.0, 1.0, 1.01]))).max())
+    wanted = {"inside": 1.399, "outside": 1.728, "unbiased": 1.268}
+    return min(wanted, key=lambda name: abs(largest - wanted[name]))
+
+
+@right("stream.which_norm")
 def which_by_the_definitions(norm):
     x, eps = np.array([0.0, 0.0, 0.0, 0.01]), 1e-5
     centred, variance = x - x.mean(), x.var()
@@ -163,6 +170,19 @@ def placement_by_a_constant_norm(step):
         return "pre"
     lone = step(x, lambda read: read * 0, lambda read: read + 1)
     return "post" if (lone == x + 1).all() else "none"
+
+
+@right("stream.which_placement")
+def placement_by_a_norm_that_works_in_place(step):
+    def five(read):
+        read *= 5
+        return read
+
+    x = np.array([[1.0, 2.0]])
+    silent = step(x, lambda read: 0 * read, five)
+    if np.array_equal(silent, [[1, 2]]):
+        return "pre"
+    return "post" if np.array_equal(silent, [[5, 10]]) else "none"
 
 
 @wrong("stream.which_placement", "should be 'post'; yours is 'pre'")

@@ -8,8 +8,10 @@ from torch.nn import functional
 from glassformer.experiments import experiment, spread, stored
 from glassformer.experiments.experiment import POINTS
 from glassformer.experiments.norm_placement import (
+    DEEPEST,
     DEPTHS,
     LONGER,
+    LOWER,
     RATES,
     SEEDS,
     STEPS,
@@ -44,7 +46,7 @@ def test_every_run_has_its_curves():
 def test_no_run_diverged():
     for run in stored("norm_placement"):
         assert run.found["steps"] == run.settings.get("steps", STEPS)
-        assert run.found["validation_loss"] < UNIGRAM + 0.02
+        assert run.found["validation_loss"] < UNIGRAM + 0.05
 
 
 def test_pre_norm_trains_at_every_depth_and_rate_with_a_warm_up_or_without():
@@ -86,7 +88,7 @@ def test_deep_post_norm_is_stuck_at_every_rate_and_a_short_warm_up_does_not_help
             assert final("post", DEEP, rate, warmup).lowest > STUCK
 
 
-def test_a_long_warm_up_helps_it_and_time_alone_does_not():
+def test_a_long_warm_up_helps_it_and_time_alone_hardly_does():
     """As Xiong et al. 2020 say: three times the steps, of which the first three tenths are warm-up, or none."""
     longer = {"steps": LONGER * STEPS}
     assert final("post", DEEP, LOW, LONGER * WARMUP, **longer).highest < 2.6
@@ -101,16 +103,20 @@ def test_sublayers_that_add_nothing_at_first_help_it_too():
         assert helped.median < final("pre", DEEP, LOW, warmup).lowest
 
 
-def test_a_stuck_model_has_a_gradient_all_the_same():
-    """It is no vanishing gradient: about half as long as that of a model that learns."""
-    for rate in RATES:
-        for seed in SEEDS:
-            at = {"n_layers": DEEP, "learning_rate": rate, "warmup": 0, "seed": seed}
-            [pre, *_] = stored("norm_placement", placement="pre", **at)
-            [post, *_] = stored("norm_placement", placement="post", **at)
-            last = slice(POINTS // 2, None)
-            ours, theirs = (np.mean(run.found["gradient_norm"][last]) for run in (pre, post))
-            assert 0.3 < theirs / ours < 1
+def test_at_24_blocks_pre_norm_trains_and_post_norm_is_stuck():
+    for warmup in (0, WARMUP):
+        assert final("pre", DEEPEST, LOW, warmup).highest < UNIGRAM - 0.3
+        assert final("post", DEEPEST, LOW, warmup).lowest > UNIGRAM - 0.01
+
+
+def test_at_a_lower_rate_these_steps_are_too_few_to_tell():
+    """Pre-norm itself is hardly off the plateau, and post-norm not yet."""
+    for warmup in (0, WARMUP):
+        for n_layers in (DEEP, DEEPEST):
+            pre, post = (final(placement, n_layers, LOWER, warmup) for placement in ("pre", "post"))
+            assert 0.02 < UNIGRAM - pre.highest < UNIGRAM - pre.lowest < 0.2
+            assert post.median > UNIGRAM
+            assert post.lowest > STUCK
 
 
 # The short version, and its parts

@@ -103,6 +103,7 @@ def test_the_curves_are_those_of_the_runs(mount):
             True,
             r"In all 3 runs post-norm is stuck: it knows hardly more than how often each character occurs \(3\.35\)\.$",
         ),
+        (24, 1e-3, False, r"\. In all 3 runs post-norm is stuck: .* \(3\.35\)\.$"),
         (4, 1e-3, True, r"The runs of the two overlap\.$|Every run of .*\.$"),
     ],
 )
@@ -210,10 +211,10 @@ def test_gradients(mount, init):
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        ({"trained_depth": 3}, r"trained_depth=3 is not one of 2, 4, 8"),
+        ({"trained_depth": 3}, r"trained_depth=3 is not one of 2, 4, 8, 24"),
         (
             {"learning_rate": 0.5},
-            r"learning_rate=0.5 is not one of 0.001, 0.003, 0.01, measured with trained_depth=8",
+            r"learning_rate=0.5 is not one of 0.0003, 0.001, 0.003, 0.01, measured with trained_depth=8",
         ),
         ({"untrained_depth": 5}, "untrained_depth=5 is not one of 2, 4, 8, 16, 32, 64"),
         ({"init": "glorot"}, "init='glorot' is not one of ours, gpt2, xavier"),

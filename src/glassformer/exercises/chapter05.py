@@ -81,10 +81,10 @@ def layer_norm(
 layer = exercise("stream.layer_norm", layer_norm, axes="T D")
 
 _one, _zero = np.ones(4), np.zeros(4)
-_root = math.sqrt(0.1875 + EPS)
+_root = math.sqrt(1.5 + EPS)
 layer.case(
-    "[1, 0, 0, 0]: mean ¼, variance 3/16",
-    np.array([1.0, 0, 0, 0]), _one, _zero, want=[0.75 / _root, -0.25 / _root, -0.25 / _root, -0.25 / _root], axes="D",
+    "[3, 1, 0, 0]: mean 1, variance 6/4",
+    np.array([3.0, 1, 0, 0]), _one, _zero, want=[2 / _root, 0, -1 / _root, -1 / _root], axes="D",
 )  # fmt: skip
 _even = np.array([0.0, 0.0, 0.0, 0.001])
 layer.case(
@@ -127,6 +127,13 @@ layer.mistake("no eps", _quiet(lambda x, w, b, eps=EPS: layer_norm(x, w, b, 0.0)
 layer.mistake("unbiased", _wrong_layer(ddof=1))
 layer.mistake("no root", _wrong_layer(root=False))
 layer.mistake("not centred", _wrong_layer(centre=False))
+layer.mistake(
+    "spread of x",
+    lambda x, w, b, eps=EPS: (
+        (x - x.mean(axis=-1, keepdims=True)) / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * w + b
+    ),
+)
+layer.mistake("divided by gain", lambda x, w, b, eps=EPS: layer_norm(x, 1 / w, b, eps))
 layer.mistake("rms", lambda x, w, b, eps=EPS: rms_norm(x, w, eps) + b)
 layer.mistake(
     "length", lambda x, w, b, eps=EPS: layer_norm(x, w / math.sqrt(x.shape[-1]), b, eps / x.shape[-1])
@@ -211,6 +218,7 @@ root_mean_square.mistake("positions", _wrong_rms(_rooted, axis=0))
 root_mean_square.mistake("positions", _wrong_rms(_rooted, axis=lambda x: max(-2, -x.ndim)))
 root_mean_square.mistake("axis 1", _wrong_rms(_rooted, axis=lambda x: min(1, x.ndim - 1)))
 root_mean_square.mistake("no gain", lambda x, w, eps=EPS: rms_norm(x, np.ones_like(w), eps))
+root_mean_square.mistake("gain from 1", lambda x, w, eps=EPS: rms_norm(x, 1 + w, eps))
 root_mean_square.mistake("own eps", lambda x, w, eps=EPS: rms_norm(x, w))
 
 
@@ -271,7 +279,7 @@ def ledger(x_0: Float[np.ndarray, "T D"], writes: Float[np.ndarray, "N T D"]) ->
     return np.cumsum(np.concatenate([x_0[None], writes]), axis=0)
 
 
-sums = exercise("stream.ledger", ledger, axes="N T D")
+sums = exercise("stream.ledger", ledger, axes="L T D")
 
 sums.shape("one entry more than there are writes", _numbers(3, 4), _numbers(2, 3, 4, seed=1), want=(3, 3, 4))
 sums.case(
@@ -299,6 +307,19 @@ sums.mistake(
     "no start", lambda x, writes: np.concatenate([np.zeros_like(x)[None], np.cumsum(writes, axis=0)])
 )
 sums.mistake("only after", lambda x, writes: x + np.cumsum(writes, axis=0))
+sums.mistake("sums alone", lambda x, writes: np.cumsum(writes, axis=0))
+
+
+@sums.mistake("one array")
+def _(x, writes):
+    stream = x.copy()
+    stages = [stream]
+    for write in writes:
+        stream += write
+        stages.append(stream)
+    return stages
+
+
 sums.mistake("not summed", lambda x, writes: np.concatenate([x[None], x + writes]))
 sums.mistake("writes alone", lambda x, writes: np.concatenate([x[None], writes]))
 sums.mistake("replaced", lambda x, writes: np.concatenate([x[None], x + np.cumsum(writes[::-1], axis=0)]))
@@ -318,13 +339,11 @@ END = ("size", "share_pre", "share_post")
 depth = exercise("stream.in_the_end", in_the_end, parts=END)
 
 depth.case("before any write: size 1, and all of it is x₀", 0, 1.0, want=(1.0, 1.0, 1.0))
-depth.case(
-    "one write of size 1: variances add up", 1, 1.0, want=(2**0.5, 0.5**0.5, 0.5**0.5), being="√2, 1/√2, 1/√2"
-)
-depth.case("three writes of size 1", 3, 1.0, want=(2.0, 0.5, 0.5**1.5), being="√4, 1/√4, 1/√2³")
-depth.case("two writes of size 2", 2, 2.0, want=(3.0, 1 / 3, 0.2), being="√(1 + 2·4), 1/3, 1/√5²")
+depth.case("one write of size 2: mean squares add up", 1, 2.0, want=(5**0.5, 0.2**0.5, 0.2**0.5))
+depth.case("two writes of size 2", 2, 2.0, want=(3.0, 1 / 3, 0.2))
+depth.case("three writes of size 1", 3, 1.0, want=(2.0, 0.5, 0.5**1.5))
 depth.case("15 writes of size ¼", 15, 0.25, want=((31 / 16) ** 0.5, (16 / 31) ** 0.5, (16 / 17) ** 7.5))
-depth.case("192 writes of size 1, as in 96 blocks", 192, 1.0, want=(193**0.5, 193**-0.5, 2.0**-96))
+depth.case("40 writes of size 1, as in 20 blocks", 40, 1.0, want=(41**0.5, 41**-0.5, 2.0**-20))
 
 
 def _end(size, pre, post):
@@ -344,6 +363,9 @@ def _post(n, s):
     return (1 + s) ** (-n / 2)
 
 
+depth.mistake("size forgotten", lambda n, one: in_the_end(n, 1.0))
+depth.mistake("post without size", _end(_size, _pre, lambda n, s: 2 ** (-n / 2)))
+depth.mistake("post with sizes", _end(_size, _pre, lambda n, s: (1 + math.sqrt(s)) ** -float(n)))
 depth.mistake("sizes added", _end(lambda n, s: 1 + n * math.sqrt(s), _pre, _post))
 depth.mistake("mean square", _end(lambda n, s: 1 + n * s, _pre, _post))
 depth.mistake("no start", _end(lambda n, s: math.sqrt(n * s), _pre, _post))
@@ -390,7 +412,8 @@ def _feed_forward(x):
 
 
 def _halves(x):
-    return np.asarray(x) / 2
+    """And 3 more: a norm that shows itself where it reads zeros, too."""
+    return np.asarray(x) / 2 + 3
 
 
 def _less_one(x):
@@ -412,14 +435,14 @@ block.case(
 )  # fmt: skip
 block.case(
     "post-norm, with sublayers that write nothing: the two norms of what goes in",
-    _x, _nothing, _nothing, _halves, _less_one, "post", want=_x / 2 - 1,
+    _x, _nothing, _nothing, _halves, _less_one, "post", want=_x / 2 + 2,
 )  # fmt: skip
 _a = np.array([[4.0, 8.0], [0, 2], [2, 0]])
 block.case(
     "pre-norm: each sublayer reads through its norm, and adds",
-    _a, _gives, _gives, _halves, _less_one, "pre", want=3 * _a - 1, being="x + x/2, then that and 1 less than that",
+    _a, _gives, _gives, _halves, _less_one, "pre", want=3 * _a + 5, being="x + (x/2 + 3), then twice that less 1",
 )  # fmt: skip
-_after = _x + _mix @ (_x / 2)
+_after = _x + _mix @ (_x / 2 + 3)
 block.also(
     _x,
     _attention,
@@ -431,9 +454,9 @@ block.also(
 )
 block.case(
     "post-norm: each sum goes through its norm",
-    _a, _gives, _gives, _halves, _less_one, "post", want=2 * _a - 1, being="(x + x)/2, then 1 less than twice that",
+    _a, _gives, _gives, _halves, _less_one, "post", want=2 * _a + 5, being="(x + x)/2 + 3, then 1 less than twice that",
 )  # fmt: skip
-_after = (_x + _mix @ _x) / 2
+_after = (_x + _mix @ _x) / 2 + 3
 block.also(
     _x, _attention, _feed_forward, _halves, _less_one, "post", want=_after + np.maximum(_after @ _turn, 0) - 1
 )
@@ -452,11 +475,11 @@ def _wrong_block(pre, post=None):
 
 
 def _before(x, f, norm):
-    return x + f(norm(x))
+    return x + f(norm(np.array(x)))  # a copy, for norms that work in place
 
 
 def _behind(x, f, norm):
-    return norm(x + f(x))
+    return norm(x + f(np.array(x)))
 
 
 block.mistake("no residual", _wrong_block(lambda x, f, norm: f(norm(x)), lambda x, f, norm: norm(f(x))))
@@ -467,6 +490,25 @@ block.mistake("stream normed", _wrong_block(lambda x, f, norm: norm(x) + f(norm(
 block.mistake("write normed", _wrong_block(None, lambda x, f, norm: x + norm(f(x))))
 block.mistake("write normed", _wrong_block(lambda x, f, norm: x + norm(f(x)), None))
 block.mistake("norm not used", _wrong_block(lambda x, f, norm: x + f(x), None))
+
+
+@block.mistake("old stream")
+def _(x, attention, feed_forward, norm_1, norm_2, placement):
+    if placement == "pre":
+        return x + feed_forward(norm_2(x + attention(norm_1(x))))
+    return norm_2(x + feed_forward(norm_1(x + attention(x))))
+
+
+@block.mistake("second sum missing")
+def _(x, attention, feed_forward, norm_1, norm_2, placement):
+    if placement == "pre":
+        return feed_forward(norm_2(x + attention(norm_1(x))))
+    return norm_2(feed_forward(norm_1(x + attention(x))))
+
+
+@block.mistake("one norm twice")
+def _(x, attention, feed_forward, norm_1, norm_2, placement):
+    return two_sublayers(x, attention, feed_forward, norm_1, norm_1, placement)
 
 
 @block.mistake("norms swapped")
@@ -499,14 +541,21 @@ places.case("x + sublayer(norm(x))", _before, want="pre", what="which_placement,
 places.case("norm(x + sublayer(x))", _behind, want="post", what="which_placement, of norm(x + sublayer(x)),")
 places.case(
     "sublayer(norm(x)): there is no sum",
-    lambda x, f, norm: f(norm(x)), want="none", what="which_placement, of sublayer(norm(x)),",
+    lambda x, f, norm: f(norm(np.array(x))), want="none", what="which_placement, of sublayer(norm(x)),",
 )  # fmt: skip
-places.also(lambda x, f, norm: norm(f(x)), want="none", what="which_placement, of norm(sublayer(x)),")
+places.case(
+    "norm(sublayer(x)): nor here",
+    lambda x, f, norm: norm(f(np.array(x))), want="none", what="which_placement, of norm(sublayer(x)),",
+)  # fmt: skip
 places.case(
     "the order of the terms does not matter",
-    lambda x, f, norm: f(norm(x)) + x, want="pre", what="which_placement, of sublayer(norm(x)) + x,",
+    lambda x, f, norm: f(norm(np.array(x))) + x, want="pre", what="which_placement, of sublayer(norm(x)) + x,",
 )  # fmt: skip
-places.also(lambda x, f, norm: norm(f(x) + x), want="post", what="which_placement, of norm(sublayer(x) + x),")
+places.also(
+    lambda x, f, norm: norm(f(np.array(x)) + x),
+    want="post",
+    what="which_placement, of norm(sublayer(x) + x),",
+)
 
 
 def _asking(f, norm, names):
@@ -672,6 +721,8 @@ who.mistake(
 )
 who.mistake("so far", _wrong_shares(of=lambda writes: np.cumsum(writes, axis=0)))
 who.mistake("layer norm", _wrong_shares(of=lambda writes: writes - writes.mean(axis=-1, keepdims=True)))
+who.mistake("no eps", lambda *args, **eps: shares(*args, eps=0.0))
+who.mistake("fractions", lambda *args, **eps: (found := shares(*args, **eps)) / found.sum())
 who.mistake("total", lambda *args, **eps: shares(*args, **eps).sum())
 who.mistake(
     "own eps", lambda writes, weight, W, token, against, eps=EPS: shares(writes, weight, W, token, against)

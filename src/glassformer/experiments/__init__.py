@@ -23,6 +23,7 @@ NAMES = (
     "recall",
     "norm_gradients",
     "norm_placement",
+    "stuck",
     "activations",
     "inside",
     "residual",

@@ -1,4 +1,7 @@
-"""Pre-norm or post-norm, 2 to 64 blocks deep: how long the gradient is in each block, before any training."""
+"""Pre-norm or post-norm, 2 to 64 blocks deep: how long the gradient is in each block, before any training.
+
+And in queries and keys apart: theirs goes with the difference between positions, which is measured too.
+"""
 
 from collections.abc import Sequence
 
@@ -29,11 +32,12 @@ def measure(placement: str, init: str, seed: int, depths: Sequence[int] = DEPTHS
     """One model of each depth, and the gradient of its loss on a batch of Shakespeare.
 
     Gives, under each depth, for every block from the first: `gradient`, its length over all matrices of the block;
-    `W_down`, over that one alone, which is what Xiong et al. 2020 show; and `stream`, the root mean square of what
-    leaves the block.
+    `queries_keys`, over W_q and W_k alone; `W_down`, over that one alone, which is what Xiong et al. 2020 show;
+    `stream`, the root mean square of what leaves the block; and `differ`, how much that differs between positions.
+    In float64, for what vanishes is smaller than float32's rounding.
 
-    Source: Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", section 3. Derived in
-    chapter 05.
+    Source: Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", section 3; Noci et al. 2022,
+    "Signal Propagation in Transformers", on queries and keys. Derived in chapter 05.
 
     Raises:
         ValueError: there is no such placement or init.
@@ -45,21 +49,32 @@ def measure(placement: str, init: str, seed: int, depths: Sequence[int] = DEPTHS
 def before_training(placement: str, n_layers: int, init: str, seed: int) -> Found:
     """What is measured of one model."""
     task = text_task(seed)
-    model = untrained(placement, n_layers, init, task, seed)
-    sizes = []
+    model = untrained(placement, n_layers, init, task, seed).double()
+    sizes, differences = [], []
+
+    def look(block: torch.nn.Module, inputs: tuple, stream: torch.Tensor) -> None:
+        sizes.append(rms(stream))
+        differences.append(differ(stream))
+
     for block in model.decoder.blocks:
-        block.register_forward_hook(lambda block, inputs, stream: sizes.append(rms(stream)))
+        block.register_forward_hook(look)
     inputs, targets = task.batch(0)
     loss = nn.cross_entropy(model(torch.from_numpy(inputs["ids"])), torch.from_numpy(targets))
     loss.backward()
+    return {"loss": loss.item(), **by_block(model), "stream": sizes, "differ": differences}
+
+
+def by_block(model: nn.Transformer) -> dict[str, list[float]]:
+    """How long the gradient is in each block, over which of its matrices."""
+    blocks = model.decoder.blocks
     return {
-        "loss": loss.item(),
         "gradient": [
-            length([weight.grad for weight in block.parameters() if weight.ndim == 2])
-            for block in model.decoder.blocks
+            length([weight.grad for weight in block.parameters() if weight.ndim == 2]) for block in blocks
         ],
-        "W_down": [length([block.feedforward.W_down.weight.grad]) for block in model.decoder.blocks],
-        "stream": sizes,
+        "queries_keys": [
+            length([block.attention.W_q.weight.grad, block.attention.W_k.weight.grad]) for block in blocks
+        ],
+        "W_down": [length([block.feedforward.W_down.weight.grad]) for block in blocks],
     }
 
 
@@ -88,6 +103,14 @@ def length(gradients: list[torch.Tensor]) -> float:
 def rms(x: torch.Tensor) -> float:
     """The root mean square of its numbers."""
     return x.detach().square().mean().sqrt().item()
+
+
+def differ(x: torch.Tensor) -> float:
+    """1 minus the mean cosine between the vectors of different positions, of x (B, T, D)."""
+    x = torch.nn.functional.normalize(x.detach(), dim=-1)
+    n = x.shape[-2]
+    cosines = (x @ x.mT).sum(dim=(-1, -2)) - n  # not with itself
+    return 1 - cosines.mean().item() / (n * n - n)
 
 
 EXPERIMENT = Experiment(

@@ -20,6 +20,8 @@ PLACEMENTS = ("pre", "post")
 DEPTHS = (2, 4, 8)
 # Several, so that the answer is not that of a rate which suits only one of the two
 RATES = (1e-3, 3e-3, 1e-2)
+DEEPEST = 24  # at low rates alone: already at 4 blocks the others suit post-norm less
+LOWER = 3e-4  # for deep models, which may want less
 LONGER = 3  # times as many steps, to see whether a model that is stuck comes loose
 SEEDS = (0, 1, 2)
 
@@ -108,6 +110,13 @@ EXPERIMENT = Experiment(
             for seed in SEEDS
             for n_layers in DEPTHS
             for rate in RATES
+            for warmup in (0, WARMUP)
+            for placement in PLACEMENTS
+        ),
+        *(
+            settings(placement, n_layers, warmup, rate, seed=seed)
+            for n_layers, rate in ((DEEPEST, RATES[0]), (DEPTHS[-1], LOWER), (DEEPEST, LOWER))
+            for seed in SEEDS
             for warmup in (0, WARMUP)
             for placement in PLACEMENTS
         ),

@@ -1,0 +1,95 @@
+"""Post-norm that is stuck and pre-norm that learns, both trained: where is the gradient, and do positions differ?"""
+
+import torch
+
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.norm_gradients import by_block, differ, length
+from glassformer.experiments.norm_placement import (
+    BATCH_SIZE,
+    LOWER,
+    PLACEMENTS,
+    RATES,
+    SEEDS,
+    STEPS,
+    new_model,
+    text_task,
+)
+from glassformer.train import Trainer, TrainingConfig
+
+N_LAYERS = 8
+FRESH = 10_000  # a batch that no run has come to
+
+
+def measure(
+    placement: str,
+    learning_rate: float,
+    seed: int,
+    n_layers: int = N_LAYERS,
+    steps: int = STEPS,
+    characters: int | None = None,
+) -> Found:
+    """Train a model as `norm_placement` does, without a warm-up, and look at its gradient on a fresh batch.
+
+    Gives "validation_loss"; and "before" and "after" training: the gradient's length in each block, over which of
+    its matrices (as `norm_gradients` does); "whole", over all parameters of the model, and "outside", over those
+    outside the blocks, which are embeddings and head; "differ", how much the last stream differs between positions,
+    and "logits", the standard deviation of a logit over positions.
+
+    Derived in chapter 05.
+    """
+    task = text_task(seed, characters)
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=BATCH_SIZE,
+        learning_rate=learning_rate,
+        warmup=0,
+        seed=seed,
+        evaluate_every=0,
+        device="cpu",
+    )
+    trainer = Trainer(new_model(placement, n_layers, task, seed), task, config, progress=False)
+    inputs, targets = task.batch(FRESH)
+    batch = torch.from_numpy(inputs["ids"]), torch.from_numpy(targets)
+    before = of_a_batch(trainer.model, *batch)
+    trainer.run()
+    return {
+        "validation_loss": trainer.log.records[-1]["validation_loss"],
+        "before": before,
+        "after": of_a_batch(trainer.model, *batch),
+    }
+
+
+def of_a_batch(model: nn.Transformer, ids: torch.Tensor, targets: torch.Tensor) -> Found:
+    """The gradient of the loss on a batch, and how much positions differ; the model is left as it was."""
+    streams = []
+    hook = model.decoder.blocks[-1].register_forward_hook(lambda block, inputs, x: streams.append(x))
+    model.zero_grad()
+    logits = model(ids)
+    nn.cross_entropy(logits, targets).backward()
+    hook.remove()
+    inside = {id(weight) for weight in model.decoder.blocks.parameters()}
+    weights = [weight for weight in model.parameters() if weight.grad is not None]
+    found = {
+        **by_block(model),
+        "whole": length([weight.grad for weight in weights]),
+        "outside": length([weight.grad for weight in weights if id(weight) not in inside]),
+        "differ": differ(streams[0]),
+        "logits": logits.detach().flatten(0, -2).std(dim=0).mean().item(),
+    }
+    model.zero_grad()
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="stuck",
+    question="Has a model that is stuck no gradient?",
+    measure=measure,
+    runs=tuple(
+        {"placement": placement, "learning_rate": rate, "seed": seed}
+        for rate in (RATES[0], LOWER)
+        for seed in SEEDS
+        for placement in PLACEMENTS
+    ),
+    short={"steps": 60, "characters": 60_000},
+)
