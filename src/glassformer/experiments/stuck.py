@@ -68,12 +68,13 @@ def of_a_batch(model: nn.Transformer, ids: torch.Tensor, targets: torch.Tensor) 
     logits = model(ids)
     nn.cross_entropy(logits, targets).backward()
     hook.remove()
-    inside = {id(weight) for weight in model.decoder.blocks.parameters()}
-    weights = [weight for weight in model.parameters() if weight.grad is not None]
+    gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     found = {
         **by_block(model),
-        "whole": length([weight.grad for weight in weights]),
-        "outside": length([weight.grad for weight in weights if id(weight) not in inside]),
+        "whole": length(list(gradients.values())),
+        "outside": length(
+            [gradient for name, gradient in gradients.items() if not name.startswith("decoder.blocks.")]
+        ),
         "differ": differ(streams[0]),
         "logits": logits.detach().flatten(0, -2).std(dim=0).mean().item(),
     }
