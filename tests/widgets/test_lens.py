@@ -206,6 +206,29 @@ def test_a_text_of_the_readers_own(mount):
     assert w.page.evaluate("window.asked") == 1
 
 
+def test_numbers_that_are_shown_while_a_shorter_text_is_read_are_of_what_is_read(mount):
+    w = mount(LogitLens(position=len(LINE) - 1))
+    w.tables()
+    complaints = []
+    w.page.on("pageerror", lambda error: complaints.append(str(error)))
+    for text in ("A ho", LINE, "A"):
+        # The numbers are asked for again and again, also between a slice that is read and the frame that draws it.
+        w.root.evaluate(
+            """async (root, text) => {
+              const field = root.querySelector("textarea");
+              field.value = text;
+              field.dispatchEvent(new Event("input"));
+              for (let i = 0; i < 200; i++) {
+                root.querySelector("details").dispatchEvent(new Event("toggle"));
+                await new Promise((go) => setTimeout(go));
+              }
+            }""",
+            text,
+        )
+        read(w)
+    assert complaints == []
+
+
 def test_of_a_long_text_the_model_sees_the_end(mount):
     text = "".join(f"{LINE}\n" for _ in range(4))
     w = mount(LogitLens(text=text, position=len(text) - 1), width=390)

@@ -403,7 +403,7 @@ function render({ model, el }) {
     const state = { scene, known, L, hidden: lost, ...now };
     view.says(reader.words() || sentence(state));
     view.describe(() => `The guesses at “${scene.text.join("")}”, from the embedding and after each of ${L} blocks; chosen is position ${now.position + lost}, after ${afterBlock(now.depth)}`);
-    view.tables(() => tables(now));
+    view.tables(() => tables(chosen())); // asked later, perhaps of another text
   }
 
   const drawn = redrawing(model, TRAITS, draw);
