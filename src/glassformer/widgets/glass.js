@@ -602,7 +602,7 @@ function render({ model, el }) {
     view.says(trouble ?? (unread > 0 && !pointed ? `Reading, ${unread} characters to go …` : sentence(now)));
     view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position}`);
     for (const [name, element] of parts) put(element, { "aria-label": partName(name) });
-    view.tables(() => tables(now));
+    view.tables(() => tables(chosen())); // asked later, perhaps of another text
   }
 
   const drawn = redrawing(model, ["text", "position", "part"], draw);
