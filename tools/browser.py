@@ -106,13 +106,54 @@ def axe() -> str:
     return Axe().axe_script
 
 
+# One element for each way in which text looks: what looks alike has the same contrast.
+LOOKS = """() => {
+  const seen = new Set();
+  for (const old of document.querySelectorAll("[data-look]")) old.removeAttribute("data-look");
+  const behind = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(at);
+      layers.push(backgroundColor, backgroundImage, opacity);
+      if (backgroundColor.startsWith("rgb(") && backgroundImage === "none") break;
+    }
+    return layers;
+  };
+  for (const element of document.body.querySelectorAll("*")) {
+    if (![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+    if (!element.checkVisibility({ visibilityProperty: true })) continue;
+    const { color, fontSize, fontWeight } = getComputedStyle(element);
+    const look = [color, fontSize, fontWeight, ...behind(element)].join();
+    if (seen.has(look)) continue;
+    seen.add(look);
+    element.dataset.look = seen.size;
+  }
+  return seen.size;
+}"""
+
+
+RUN = """([where, options]) =>
+  axe.run(where, { ...options, resultTypes: ["violations"] }).then(({ violations }) => violations)"""
+
+
 def axe_violations(page: Page, rules: list[str] = WCAG) -> list[str]:
-    """What axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to mend it."""
+    """What axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to mend it.
+
+    All but contrast, which takes as long as all else together: `contrast_violations`.
+    """
+    return _found(page, {"exclude": []}, {"runOnly": rules, "rules": {"color-contrast": {"enabled": False}}})
+
+
+def contrast_violations(page: Page) -> list[str]:
+    """Text that does not stand out enough, as `axe_violations` says it: looked for among one of each look."""
+    page.evaluate(LOOKS)
+    return _found(page, {"include": [["[data-look]"]]}, {"runOnly": ["color-contrast"]})
+
+
+def _found(page: Page, where: dict, options: dict) -> list[str]:
     if page.evaluate("typeof axe === 'undefined'"):
         page.evaluate(axe())
-    # Without resultTypes axe also describes everything that it found in order.
-    options = {"runOnly": rules, "resultTypes": ["violations"]}
-    found = page.evaluate("(options) => axe.run(options).then(({ violations }) => violations)", options)
+    found = page.evaluate(RUN, [where, options])
     return [f"{v['id']}: {node['html'][:300]} {node['failureSummary']}" for v in found for node in v["nodes"]]
 
 

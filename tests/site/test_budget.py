@@ -1,19 +1,14 @@
-"""What a visit may cost its reader: bytes, requests, a page that moves under the eyes, a browser that does not answer.
+"""What a visit may cost, beside bytes: a page that moves under the eyes, a browser that does not answer.
 
 Times are bounded loosely, for slow machines that do other things too; `pytest -rP` prints what was measured.
 """
 
-import gzip
-from urllib.parse import unquote, urlsplit
-
 import pytest
 
 from glassformer import shipped
-from tools.notebooks import ROOT
 from tools.pages.weights import script
 
 LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
-CHAPTERS = [f"notebooks/{path.stem}.html" for path in sorted((ROOT / "book" / "chapters").glob("[0-9]*.md"))]
 
 # Keeps count from the page's first moment: of how far things moved, of tasks that take long, of the first view's time.
 WATCH = """
@@ -59,21 +54,6 @@ def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
     print(f"{path} at {width}: moved {seen['moved']:.4f}, longest task {max(seen['tasks']):.0f} ms")
     assert seen["moved"] <= 0.02, sorted(seen["what"], reverse=True)[:5]
     assert max(seen["tasks"]) <= 3000
-
-
-@pytest.mark.parametrize(
-    ("path", "kilobytes", "requests"),
-    [(LANDING, 250, 26), (CHAPTER, 600, 32), *((path, 700, 32) for path in CHAPTERS if path != CHAPTER)],
-)
-def test_a_first_visit_is_light(visit, site, path, kilobytes, requests):
-    arrived = visit(path)
-    asked = {url for url in arrived.requests if url.startswith(arrived.home)}
-    files = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in asked}
-    sizes = {file.name: len(gzip.compress(file.read_bytes())) / 1000 for file in files.values()}
-    print(f"{path}: {sum(sizes.values()):.0f} kB in {len(asked)} requests")
-    assert sum(sizes.values()) <= kilobytes, sorted(sizes.items(), key=lambda size: -size[1])[:8]
-    assert len(asked) <= requests, sorted(sizes)
-    assert not [url for url in asked if "/models/" in url]  # no weights before a reader wants them
 
 
 @pytest.mark.parametrize("name", shipped.NAMES)

@@ -461,10 +461,10 @@ def test_every_widget_of_the_package_is_on_a_page_and_checked_here():
     assert {name for _, _, name, _ in VIEWS} == exported == set(CHECKS)
 
 
-@pytest.mark.parametrize("door", ["http", "file"])
+# Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
-def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, name, state, door):
-    shown = Shown(stay(page, door=door), place)
+def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, name, state):
+    shown = Shown(stay(page, door="file"), place)
     assert shown.root.locator(".gf-widget").count() == 1
     json.dumps(state)
     if name == "Quiz":
@@ -474,6 +474,7 @@ def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, na
         CHECKS[name](shown, state)
         for part, (then, now) in enumerate(zip(before, shown.seen(), strict=True)):
             assert then != now, ("drawing", "aria-label", "sentence")[part]
+    assert shown.visit.elsewhere() == []
     assert shown.visit.complaints == []
 
 
@@ -485,16 +486,6 @@ LONGEST = max(PAGES, key=lambda page: sum(1 for other, *_ in VIEWS if other == p
 
 def states(arrived):
     return arrived.page.locator(HOST).evaluate_all("hosts => hosts.map((host) => host.dataset.state)")
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_no_view_is_left_asleep(visit, page):
-    arrived = visit(page)
-    arrived.open_everything()
-    asked = arrived.page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
-    assert asked == sum(1 for other, *_ in VIEWS if other == page)
-    assert arrived.page.locator(".widget-host > .gf-widget").count() == asked
-    assert states(arrived) == ["mounted"] * asked
 
 
 def test_a_view_is_drawn_when_it_comes_near_and_not_before(visit):

@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page
 
 from glassformer.widgets.model import ModelView
 from glassformer.widgets.modules import needed, read
-from tools.browser import axe_violations
+from tools.browser import axe_violations, contrast_violations
 
 # The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
 BLANK = """<!doctype html>
@@ -153,10 +153,11 @@ class Mounted:
 
     def axe_violations(self) -> list[str]:
         """What axe finds in the light theme, and in the dark one, which changes nothing but colours."""
-        self.theme("light")
         found = axe_violations(self.page)
-        self.theme("dark")
-        return found + axe_violations(self.page, ["color-contrast"])
+        for theme in ("light", "dark"):
+            self.theme(theme)
+            found += contrast_violations(self.page)
+        return found
 
     def overflow(self) -> int:
         """How many CSS pixels the page is wider than its window."""
