@@ -1,13 +1,11 @@
 // One head of attention with every number in view: five words, from scores to what they fetch. See calculator.py.
 import { causalMask, matmul, range, softmax, transpose } from "./maths.js";
+import { cells as cellsOf, fill } from "./cells.js";
 import { button, choice, fixed, frame, h, put, redrawing, toggle, write } from "./kit.js";
 import { cividis, diverging, ink } from "./plot.js";
 
 const WORDS = ["my", "kingdom", "for", "a", "horse"];
 const K = 2;
-const LARGEST = 9; // that a number may be
-const STEP = 0.1; // of a key, or of a few pixels under the pointer
-const PIXELS = 5; // to drag for one step
 const ALL = range(WORDS.length);
 
 // --- maths ----------------------------------------------------------------------------------------------------------
@@ -144,67 +142,23 @@ function render({ model, el }) {
   );
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of inputs
 
-  function change(kind, row, column, value) {
-    if (!Number.isFinite(value)) return;
-    const inRange = Math.min(Math.max(Math.round(100 * value) / 100, -LARGEST), LARGEST);
-    const table = model.get(kind).map((each) => [...each]);
-    if (table[row][column] === inRange) return;
-    table[row][column] = inRange;
-    send({ [kind]: table });
-  }
-
-  let drag = null; // { x, value }: where it began, and with which number
-
-  function given(kind, row, column) {
-    const input = h("input", {
-      type: "number",
-      class: "gf-number",
-      min: -LARGEST,
-      max: LARGEST,
-      step: STEP,
-      autocomplete: "off",
-      "aria-label": `${BLOCKS[kind].role} of ${WORDS[row]}, ${ordinal[column]} number`,
-      onfocus: () => point(kind, row, column),
-      oninput: () => change(kind, row, column, input.value === "" ? Number.NaN : Number(input.value)),
-      onblur: () => (input.value = model.get(kind)[row][column]),
-      onpointerenter: () => drag === null && point(kind, row, column),
-      onpointerdown: (event) => {
-        drag = { x: event.clientX, value: model.get(kind)[row][column] };
-        input.setPointerCapture(event.pointerId);
+  const make = cellsOf();
+  const given = (kind, row, column) =>
+    make.given({
+      label: `${BLOCKS[kind].role} of ${WORDS[row]}, ${ordinal[column]} number`,
+      get: () => model.get(kind)[row][column],
+      set(value) {
+        const table = model.get(kind).map((each) => [...each]);
+        table[row][column] = value;
+        send({ [kind]: table });
       },
-      onpointermove: (event) => {
-        if (drag === null) return;
-        const steps = Math.trunc((event.clientX - drag.x) / PIXELS);
-        if (steps || drag.moving) {
-          drag.moving = true;
-          change(kind, row, column, drag.value + STEP * steps);
-        }
-      },
-      onpointerup: () => (drag = null),
-      onpointercancel: () => (drag = null),
+      point: () => point(kind, row, column),
     });
-    return input;
-  }
-
-  // Results take the focus one at a time; arrows go from one to the next.
-  function result(kind, row, column) {
-    const { size } = BLOCKS[kind];
-    const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    return h("button", {
-      type: "button",
-      class: "gf-result",
-      onfocus: () => point(kind, row, column),
-      onpointerenter: () => drag === null && point(kind, row, column),
-      onkeydown: (event) => {
-        if (!move[event.key] || event.altKey || event.ctrlKey || event.metaKey) return;
-        event.preventDefault();
-        const [down, right] = move[event.key];
-        const to = [row + down, column + right];
-        if (to[0] < 0 || to[0] >= WORDS.length || to[1] < 0 || to[1] >= size) return;
-        cells[kind][to[0]][to[1]].focus();
-      },
+  const result = (kind, row, column) =>
+    make.result({
+      point: () => point(kind, row, column),
+      to: (down, right) => cells[kind][row + down]?.[column + right],
     });
-  }
 
   const cells = {};
   const sums = ALL.map(() => h("span", { class: "gf-sum" }));
@@ -254,7 +208,7 @@ function render({ model, el }) {
           put(cell, { class: `${edit ? "gf-number" : "gf-result"}${here ? " gf-here" : light ? " gf-lit" : ""}` });
           if (edit) {
             const value = state[kind][t][i];
-            if (Number(cell.value) !== value || (cell.value === "" && cell !== document.activeElement)) cell.value = value;
+            fill(cell, value);
             continue;
           }
           const value = made[kind][t][i];

@@ -1,0 +1,70 @@
+// Matrices whose every number is an element of its own: numbers that the reader changes, and numbers that follow from them.
+import { h } from "./kit.js";
+
+const PIXELS = 5; // to drag for one step
+const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+// The cells of one view. While one of them is dragged, none is pointed at.
+export function cells({ largest = 9, step = 0.1 } = {}) {
+  let drag = null; // { x, value, moving }: where it began, with which number, and whether it has moved
+
+  // A number from −largest to largest: to type, to step with ↑ and ↓, to drag sideways. get() is what it is, set(value) what
+  // it is to be, point() that the reader looks at it.
+  function given({ label, get, set, point }) {
+    const input = h("input", {
+      type: "number",
+      class: "gf-number",
+      min: -largest,
+      max: largest,
+      step,
+      autocomplete: "off",
+      "aria-label": label,
+      onfocus: point,
+      oninput: () => change(input.value === "" ? Number.NaN : Number(input.value)),
+      onblur: () => (input.value = get()),
+      onpointerenter: () => drag === null && point(),
+      onpointerdown: (event) => {
+        drag = { x: event.clientX, value: get() };
+        input.setPointerCapture(event.pointerId);
+      },
+      onpointermove: (event) => {
+        if (drag === null) return;
+        const steps = Math.trunc((event.clientX - drag.x) / PIXELS);
+        if (steps || drag.moving) {
+          drag.moving = true;
+          change(drag.value + step * steps);
+        }
+      },
+      onpointerup: () => (drag = null),
+      onpointercancel: () => (drag = null),
+    });
+    function change(value) {
+      if (!Number.isFinite(value)) return;
+      const inRange = Math.min(Math.max(Math.round(100 * value) / 100, -largest), largest);
+      if (inRange !== get()) set(inRange);
+    }
+    return input;
+  }
+
+  // One that follows. They take the focus one at a time; arrows go from one to the next, to(down, right), if there is one.
+  const result = ({ point, to, ...events }) =>
+    h("button", {
+      type: "button",
+      class: "gf-result",
+      onfocus: point,
+      onpointerenter: () => drag === null && point(),
+      onkeydown: (event) => {
+        if (!MOVES[event.key] || event.altKey || event.ctrlKey || event.metaKey) return;
+        event.preventDefault();
+        to(...MOVES[event.key])?.focus();
+      },
+      ...events,
+    });
+
+  return { given, result };
+}
+
+// Show a number in its input, unless the reader has just emptied that.
+export function fill(input, value) {
+  if (Number(input.value) !== value || (input.value === "" && input !== document.activeElement)) input.value = value;
+}
