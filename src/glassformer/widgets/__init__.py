@@ -14,6 +14,7 @@ from .layers import DepthExplorer
 from .lens import LogitLens
 from .neurons import NeuronExplorer
 from .norms import NormComparer
+from .nudge import NudgeExplorer
 from .parameters import ParameterExplorer
 from .placement import NormPlacementExplorer
 from .quiz import Quiz
@@ -36,6 +37,7 @@ __all__ = [
     "NeuronExplorer",
     "NormComparer",
     "NormPlacementExplorer",
+    "NudgeExplorer",
     "ParameterExplorer",
     "PositionHeatmap",
     "Quiz",
