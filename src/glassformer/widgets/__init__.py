@@ -9,6 +9,7 @@ from .characters import CharacterMap
 from .clock import ClockHands
 from .explorer import AttentionExplorer
 from .glass import GlassMachine
+from .headgradients import HeadGradients
 from .heatmap import PositionHeatmap
 from .layers import DepthExplorer
 from .lens import LogitLens
@@ -33,6 +34,7 @@ __all__ = [
     "DepthExplorer",
     "DistanceBias",
     "GlassMachine",
+    "HeadGradients",
     "LogitLens",
     "NeuronExplorer",
     "NormComparer",

@@ -1,7 +1,7 @@
 // One head of attention with every number in view: five words, from scores to what they fetch. See calculator.py.
 import { causalMask, matmul, range, softmax, transpose } from "./maths.js";
-import { cells as cellsOf, fill } from "./cells.js";
-import { button, choice, fixed, frame, h, put, redrawing, toggle, write } from "./kit.js";
+import { cells as cellsOf, fill, number, plain, products } from "./cells.js";
+import { button, choice, frame, h, put, redrawing, toggle, write } from "./kit.js";
 import { cividis, diverging, ink } from "./plot.js";
 
 const WORDS = ["my", "kingdom", "for", "a", "horse"];
@@ -15,8 +15,8 @@ export function compute({ q, k, v, scaled, mask }) {
   const scale = scaled ? 1 / Math.sqrt(K) : 1;
   const past = causalMask(WORDS.length);
   const hidden = (t, s) => mask !== "none" && !past[t][s];
-  const products = matmul(q, transpose(k));
-  const scores = products.map((row, t) =>
+  const raw = matmul(q, transpose(k));
+  const scores = raw.map((row, t) =>
     row.map((x, s) => (mask === "before" && hidden(t, s) ? -Infinity : x * scale)),
   );
   const weights = scores.map((row, t) => softmax(row).map((w, s) => (hidden(t, s) ? 0 : w)));
@@ -37,14 +37,7 @@ export function related([kind, row, column]) {
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
-const number = (x, digits = 2) => (x === -Infinity ? "−∞" : fixed(x, digits));
-
 const sum = (xs) => xs.reduce((a, b) => a + b, 0);
-
-const plain = (x) => number(x, Math.abs(10 * x - Math.round(10 * x)) < 1e-9 ? 1 : 2);
-
-const products = (a, b, first, second) =>
-  a.map((x, i) => `${first(x)}·${b[i] < 0 ? `(${second(b[i])})` : second(b[i])}`).join(" + ");
 
 const pair = (row) => `(${row.map(plain).join(", ")})`;
 

@@ -9,6 +9,7 @@ from traitlets import Bool, Enum, List, TraitError, default, validate
 
 from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention, softmax
 
+from .tables import table
 from .view import View
 
 WORDS = ("my", "kingdom", "for", "a", "horse")
@@ -87,16 +88,7 @@ class AttentionCalculator(
 
     @validate("q", "k", "v")
     def _validate_table(self, proposal: dict) -> list:
-        name, given = proposal["trait"].name, proposal["value"]
-        try:
-            table = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            table = np.empty(0)
-        if table.shape != (len(WORDS), K):
-            raise TraitError(f"{name}={given!r} must be {len(WORDS)} rows of {K} numbers")
-        if not (np.abs(table) <= LARGEST).all():
-            raise TraitError(f"{name}={given!r} has a number outside −{LARGEST:g} … {LARGEST:g}")
-        return table.tolist()
+        return table(proposal["trait"].name, proposal["value"], (len(WORDS), K), LARGEST)
 
     @validate("cell")
     def _validate_cell(self, proposal: dict) -> list:

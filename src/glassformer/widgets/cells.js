@@ -1,5 +1,5 @@
 // Matrices whose every number is an element of its own: numbers that the reader changes, and numbers that follow from them.
-import { h } from "./kit.js";
+import { fixed, h } from "./kit.js";
 
 const PIXELS = 5; // to drag for one step
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -68,3 +68,14 @@ export function cells({ largest = 9, step = 0.1 } = {}) {
 export function fill(input, value) {
   if (Number(input.value) !== value || (input.value === "" && input !== document.activeElement)) input.value = value;
 }
+
+// --- in words -------------------------------------------------------------------------------------------------------
+
+export const number = (x, digits = 2) => (x === -Infinity ? "−∞" : fixed(x, digits));
+
+// With one decimal where one is enough.
+export const plain = (x) => number(x, Math.abs(10 * x - Math.round(10 * x)) < 1e-9 ? 1 : 2);
+
+// "2.0·(−0.5) + 1.0·0.3": two rows multiplied, each number written by its function.
+export const products = (a, b, first, second) =>
+  a.map((x, i) => `${first(x)}·${b[i] < 0 ? `(${second(b[i])})` : second(b[i])}`).join(" + ");
