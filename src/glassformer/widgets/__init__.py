@@ -13,6 +13,7 @@ from .headgradients import HeadGradients
 from .heatmap import PositionHeatmap
 from .layers import DepthExplorer
 from .lens import LogitLens
+from .losswatcher import LossWatcher
 from .neurons import NeuronExplorer
 from .norms import NormComparer
 from .nudge import NudgeExplorer
@@ -36,6 +37,7 @@ __all__ = [
     "GlassMachine",
     "HeadGradients",
     "LogitLens",
+    "LossWatcher",
     "NeuronExplorer",
     "NormComparer",
     "NormPlacementExplorer",
