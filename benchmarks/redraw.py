@@ -34,6 +34,9 @@ VIEW = '<div><script type="application/vnd.jupyter.widget-view+json">{}</script>
 # Views that draw different things in different states are measured in each.
 STATES = {
     "DistanceBias": [{}, {"method": "t5", "length": 64}],
+    "LossWatcher": [
+        {"points": [[i, 2 + 2 * 0.99**i, 1.9, 4.1] for i in range(800)], "landmarks": {"unigram": 3.3}}
+    ],
     "PositionHeatmap": [{"n_positions": 1024, "d_model": 128}, {}],
 }
 

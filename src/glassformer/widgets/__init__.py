@@ -21,6 +21,7 @@ from .parameters import ParameterExplorer
 from .placement import NormPlacementExplorer
 from .quiz import Quiz
 from .rotation import RotationPlane
+from .schedules import ScheduleDesigner
 from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
 
@@ -46,6 +47,7 @@ __all__ = [
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",
+    "ScheduleDesigner",
     "ShapeTracer",
     "ShuffleSentence",
 ]
