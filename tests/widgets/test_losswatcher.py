@@ -106,12 +106,18 @@ def test_step_0_begins_another_run():
     watcher.add(0, 4.0)
     watcher.finish()
     assert (watcher.points, watcher.samples) == ([[0, 4.0, 4.0, 4.0]], [])
+    watcher.say(0, "zq")
     watcher.add(5, math.nan)
     watcher.finish()
     assert watcher.points[1] == [5, None, None, None]
+    assert watcher.samples == [[0, "zq"]]
     for step in (5, 3, -1):
         with pytest.raises(ValueError, match=rf"step={step} must come after step 5"):
             watcher.add(step, 1.0)
+    watcher.say(0, "before the first loss")
+    watcher.add(0, 4.0)
+    watcher.finish()
+    assert (len(watcher.points), watcher.samples) == (1, [[0, "before the first loss"]])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ const SMOOTH = [1, 5, 10, 20, 50, 100, 200];
 const PACES = [60, 30, 15, 10, 5];
 const CALM = 1500; // milliseconds from sample to sample, for readers who asked for less motion
 const NEAR = 0.1; // nats from the highest landmark
+const FRAME = 100; // milliseconds at most that a frame moves the run on: a tab that was hidden goes on where it was
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
@@ -228,7 +229,7 @@ function render({ model, el }) {
     }
     let [exact, before] = [place(), null];
     const tick = (now) => {
-      exact += ((now - (before ?? now)) / 1000 / model.get("pace")) * newest();
+      exact += (Math.min(now - (before ?? now), FRAME) / 1000 / model.get("pace")) * newest();
       before = now;
       model.set("at", told(Math.floor(exact)));
       if (model.get("at") < 0) pause();

@@ -82,10 +82,10 @@ class LossWatcher(
     ) -> "LossWatcher":
         """A run that is over: its losses and samples, each with its step."""
         watcher = cls(**traits)
-        for step, loss in losses:
-            watcher._keep(step, loss)
         for step, sample in samples:
             watcher._write(step, sample)
+        for step, loss in losses:
+            watcher._keep(step, loss)
         watcher.finish()
         return watcher
 
@@ -99,7 +99,7 @@ class LossWatcher(
         self._tell(done=self._is_over())
 
     def say(self, step: int, sample: str) -> None:
-        """What the model writes after `step` steps; what is longer than 400 characters is cut."""
+        """What the model writes after `step` steps, cut to 400 characters. It may come before the loss of that step."""
         self._write(step, sample)
         self._tell(done=self._is_over())
 
@@ -112,8 +112,8 @@ class LossWatcher(
         return self._last is not None and 0 < self.steps <= self._last + 1
 
     def _keep(self, step: int, loss: float) -> None:
-        if step == 0:
-            self._kept, self._said, self._open, self._last = [], [], [], None
+        if step == 0 and self._last is not None:
+            self._begin_anew()
         last = -1 if self._last is None else self._last
         if step <= last:
             raise ValueError(f"step={step} must come after step {last}")
@@ -123,7 +123,12 @@ class LossWatcher(
             self._kept.append(_point(self._open))
             self._open = []
 
+    def _begin_anew(self) -> None:
+        self._kept, self._said, self._open, self._last = [], [], [], None
+
     def _write(self, step: int, sample: str) -> None:
+        if step == 0 and self._last:  # before the first loss of another run
+            self._begin_anew()
         self._said.append([int(step), str(sample)[:LONGEST]])
         while len(json.dumps(self._said)) > SAMPLES:  # every other one goes, the first and the last stay
             self._said = [*self._said[:-1:2], self._said[-1]]
