@@ -21,6 +21,7 @@ from .parameters import ParameterExplorer
 from .placement import NormPlacementExplorer
 from .quiz import Quiz
 from .rotation import RotationPlane
+from .sampling import SamplingLab
 from .schedules import ScheduleDesigner
 from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
@@ -47,6 +48,7 @@ __all__ = [
     "PositionHeatmap",
     "Quiz",
     "RotationPlane",
+    "SamplingLab",
     "ScheduleDesigner",
     "ShapeTracer",
     "ShuffleSentence",

@@ -53,14 +53,19 @@ export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(
 export const streamsOf = (seen) =>
   seen.filter(({ name }) => name === "stream").flatMap(({ array }, i) => (i % 2 ? [] : [array]));
 
-// A tokenizer of characters: ids of a text, and which characters it does not know.
+// A tokenizer of characters: ids of a text, which characters it does not know, and these in words, or "".
 export function alphabet(characters) {
   const known = [...characters];
   const ids = new Map(known.map((character, id) => [character, id]));
+  const unknown = (text) => [...new Set([...text].filter((character) => !ids.has(character)))];
   return {
     known,
     ids: (text) => [...text].map((character) => ids.get(character)),
-    unknown: (text) => [...new Set([...text].filter((character) => !ids.has(character)))],
+    unknown,
+    complaint(text) {
+      const strange = unknown(text).map(named).join(", ");
+      return strange && `The model has never met ${strange}: it knows ${known.length} characters.`;
+    },
   };
 }
 
@@ -162,16 +167,13 @@ export class Reading {
 //   told()                 what `words` says has changed
 // Gives the field's control; words(), what hinders the view or is under way, or ""; start() and stop().
 export function textReader(model, { label, longest, seen, look, also = [], isStored, show, told }) {
-  const { known, ids, unknown } = alphabet(model.get("_characters"));
+  const { ids, complaint } = alphabet(model.get("_characters"));
   const names = ["text", ...also];
   let [reading, busy, trouble, latest] = [null, false, "", null];
 
   const field = h("textarea", { rows: 2, maxlength: longest, spellcheck: "false", id: uniqueId() });
   field.addEventListener("input", () => {
-    const strange = unknown(field.value);
-    trouble = strange.length
-      ? `The model has never met ${strange.map(named).join(", ")}: it knows ${known.length} characters.`
-      : "";
+    trouble = complaint(field.value);
     if (field.value && !trouble) setAll(model, { text: field.value });
     told();
   });
