@@ -6,7 +6,8 @@ Everything here reads a NumPy model through its trace and its weights, and leave
         mean_loss(model, batches)
 
 `lens` asks every block for its prediction, `attribution` splits a logit into what was written by whom, `ablation`
-removes parts, `neurons` reads the feed-forward as a memory, and `induction` looks for heads that copy.
+removes parts, `neurons` reads the feed-forward as a memory, `induction` looks for heads that copy, and `work` counts
+what a pass costs.
 """
 
 from glassformer.inside.ablation import ablated, ablations, mean_loss, without
@@ -19,17 +20,22 @@ from glassformer.inside.induction import (
 )
 from glassformer.inside.lens import logit_lens
 from glassformer.inside.neurons import Memory, memories, promoted_logits
+from glassformer.inside.work import cache_bytes, counting, generation_work, multiply_adds
 
 __all__ = [
     "Memory",
     "Repetition",
     "ablated",
     "ablations",
+    "cache_bytes",
+    "counting",
+    "generation_work",
     "induction_scores",
     "logit_attribution",
     "logit_lens",
     "mean_loss",
     "memories",
+    "multiply_adds",
     "previous_token_scores",
     "promoted_logits",
     "repetition",

@@ -1,0 +1,148 @@
+"""How much work a decoder does, and how much it remembers: multiply–adds by formula and counted, bytes of a cache.
+
+What is counted are the matrix products, where all but a few per cent of the work is: a product of (n, m) with (m, k) is
+n·m·k multiplications and as many additions. Norms, softmax, rotations and activations are left out.
+The axes: T positions that are read, S positions that are looked at.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.scratch import Transformer
+
+
+def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits: int = 1) -> int:
+    """Those of one pass that reads `n_read` positions after `n_past` whose keys and values are kept.
+
+    Every score is computed, those that the mask then hides, too. `n_logits` of the positions go on to the head: to
+    write, one is enough, and `generate` asks for one; `model(ids)` asks for all.
+
+    Derived in chapter 11.
+
+    Raises:
+        ValueError: the configuration is no decoder's or has no head, or a number is below 0 or too large.
+    """
+    _check_decoder(config)
+    checks.whole("n_read", n_read)
+    checks.whole("n_past", n_past, at_least=0)
+    checks.whole("n_logits", n_logits, at_least=0)
+    if n_logits > n_read:
+        raise ValueError(f"n_logits={n_logits} must be at most n_read={n_read}")
+    D, K, F = config.d_model, config.d_head, config.d_ff
+    H, G = config.n_heads, config.n_kv_heads
+    T, S = n_read, n_past + n_read
+    projections = T * D * K * (2 * H + 2 * G)  # W_q and W_o; W_k and W_v
+    scores_and_means = 2 * H * T * S * K
+    feedforward = T * D * F * (3 if config.gated else 2)
+    head = n_logits * D * config.vocab_size
+    if config.head_transform:
+        head += n_logits * D * D
+    return config.n_layers * (projections + scores_and_means + feedforward) + head
+
+
+def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bool) -> int:
+    """The multiply–adds of writing `n_new` ids after a prompt: of `n_new` passes, since nobody reads the last id.
+
+    With a cache the first pass reads the prompt, and every other one id. Without, every pass reads all that is there.
+
+    Derived in chapter 11.
+
+    Raises:
+        ValueError: as `multiply_adds`.
+    """
+    checks.whole("n_prompt", n_prompt)
+    checks.whole("n_new", n_new)
+    if not cache:
+        return sum(multiply_adds(config, n_prompt + i) for i in range(n_new))
+    return multiply_adds(config, n_prompt) + sum(multiply_adds(config, 1, n_prompt + i) for i in range(n_new - 1))
+
+
+def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int = 4) -> int:
+    """The bytes of the keys and values of `n_positions` of one text, in all blocks; 4 bytes are a float32.
+
+    Derived in chapter 11.
+
+    Raises:
+        ValueError: the configuration is no decoder's or has no head, or a number is below 1.
+    """
+    _check_decoder(config)
+    checks.whole("n_positions", n_positions)
+    checks.whole("bytes_per_number", bytes_per_number)
+    return 2 * config.n_layers * config.n_kv_heads * config.d_head * n_positions * bytes_per_number
+
+
+@dataclass
+class Count:
+    """What `counting` has counted so far."""
+
+    multiply_adds: int = 0
+
+
+@contextmanager
+def counting(model: Transformer) -> Iterator[Count]:
+    """Counts every matrix product of a NumPy model as it is computed, by the shapes of what is multiplied.
+
+    `with counting(model) as count: model(ids)` leaves the number in `count.multiply_adds`. No formula is used: for as
+    long as it is open, the model's weights are arrays that say when they, or what was made of them, are multiplied.
+
+    Derived in chapter 11.
+
+    Raises:
+        TypeError: `model` is no NumPy Transformer.
+    """
+    checks.instance("model", model, Transformer)
+    count = Count()
+
+    class Counted(_Counted):
+        tally = count
+
+    kept = [
+        (layer, name, array)
+        for _, layer in model.layers()
+        for name, array in vars(layer).items()
+        if isinstance(array, np.ndarray)
+    ]
+    for layer, name, array in kept:
+        setattr(layer, name, array.view(Counted))
+    try:
+        yield count
+    finally:
+        for layer, name, array in kept:
+            setattr(layer, name, array)
+
+
+class _Counted(np.ndarray):
+    """An array that adds to its `tally` when it is multiplied as a matrix. What is computed from it does so, too."""
+
+    tally: Count
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
+    ) -> Any:
+        """The ufunc as it is for plain arrays, its result an array that counts on."""
+        plain = [_plain(array) for array in inputs]
+        if out:
+            options["out"] = tuple(map(_plain, out))
+        result = getattr(ufunc, method)(*plain, **options)
+        if ufunc is np.matmul:
+            self.tally.multiply_adds += result.size * plain[0].shape[-1]
+        if out:
+            return out[0]
+        return result.view(type(self)) if isinstance(result, np.ndarray) else result
+
+
+def _plain(array: Any) -> Any:
+    return array.view(np.ndarray) if isinstance(array, _Counted) else array
+
+
+def _check_decoder(config: ModelConfig) -> None:
+    checks.instance("config", config, ModelConfig)
+    checks.one_of("config.family", config.family, ("decoder",))
+    if config.head == "none":
+        raise ValueError('config.head="none": a model without a head writes nothing')
