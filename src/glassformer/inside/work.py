@@ -60,7 +60,9 @@ def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bo
     checks.whole("n_new", n_new)
     if not cache:
         return sum(multiply_adds(config, n_prompt + i) for i in range(n_new))
-    return multiply_adds(config, n_prompt) + sum(multiply_adds(config, 1, n_prompt + i) for i in range(n_new - 1))
+    return multiply_adds(config, n_prompt) + sum(
+        multiply_adds(config, 1, n_prompt + i) for i in range(n_new - 1)
+    )
 
 
 def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int = 4) -> int:

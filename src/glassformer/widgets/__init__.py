@@ -4,6 +4,7 @@ from .ablation import AblationBoard
 from .activations import ActivationExplorer
 from .bias import DistanceBias
 from .bytepairs import BytePairStepper
+from .cachemovie import CacheMovie
 from .calculator import AttentionCalculator
 from .characters import CharacterMap
 from .clock import ClockHands
@@ -32,6 +33,7 @@ __all__ = [
     "AttentionCalculator",
     "AttentionExplorer",
     "BytePairStepper",
+    "CacheMovie",
     "CharacterMap",
     "ClockHands",
     "DepthExplorer",
