@@ -18,6 +18,7 @@ from glassformer.generate.inputs import (
     stop_ids_of,
 )
 from glassformer.generate.reader import Reader
+from glassformer.trace import see
 
 
 def beam_search(
@@ -45,7 +46,8 @@ def beam_search(
     no growing text would beat the worst of them if it ended now. `"never"` asks instead whether it could
     beat it at any later length, which takes longest and misses least.
 
-    Prompts, `source`, `cache` and the other arguments are those of `generate`.
+    Prompts, `source`, `cache` and the other arguments are those of `generate`. A trace sees each step's
+    `candidates`, best first: (beam, id, log-probability).
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4; Wu et al. 2016,
     "Google's Neural Machine Translation System", section 7, for dividing by length. Every rule as in
@@ -125,8 +127,10 @@ class _Search:
         stay = [(beam, self.pad_id) for beam in range(self.n_beams)]
         if self.is_over:
             return stay
+        candidates = self._candidates(log_p)
+        see(candidates=np.array(candidates))
         grown, moves = [], []
-        for rank, (beam, token, score) in enumerate(self._candidates(log_p)):
+        for rank, (beam, token, score) in enumerate(candidates):
             text = _Text((*self.growing[beam].ids, token), score)
             if token in self.stop_ids or len(text.ids) == self.n_new:
                 if rank < self.n_beams:  # the others are only there to replace texts that end

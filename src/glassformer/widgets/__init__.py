@@ -2,6 +2,7 @@
 
 from .ablation import AblationBoard
 from .activations import ActivationExplorer
+from .beamtree import BeamTree
 from .bias import DistanceBias
 from .bytepairs import BytePairStepper
 from .cachemovie import CacheMovie
@@ -32,6 +33,7 @@ __all__ = [
     "ActivationExplorer",
     "AttentionCalculator",
     "AttentionExplorer",
+    "BeamTree",
     "BytePairStepper",
     "CacheMovie",
     "CharacterMap",
