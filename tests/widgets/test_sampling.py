@@ -289,6 +289,13 @@ def test_branches_and_two_strategies(mount, shoot):
     assert_writes(w)
     assert_writes(w, other=True)
 
+    # What was picked further on is given up with the text that it stood in.
+    w.set(position=2)
+    bar(w, "“K”").press("Enter")
+    w.rest()
+    assert w.get("picked") == [[2, "K"]]
+    assert_writes(w)
+
     assert w.tables()
     assert w.overflow() == 0
     assert w.axe_violations() == []

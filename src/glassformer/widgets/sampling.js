@@ -169,7 +169,7 @@ function render({ model, el }) {
 
   // --- controls
 
-  const field = h("textarea", { rows: 1, maxlength: LONGEST, spellcheck: "false", id: uniqueId() });
+  const field = h("textarea", { rows: 2, maxlength: LONGEST, spellcheck: "false", id: uniqueId() });
   let strange = "";
   field.addEventListener("input", () => {
     toTheEnd = false;
@@ -197,7 +197,7 @@ function render({ model, el }) {
           min: 0,
           max: 2,
           step: 0.05,
-          format: (x) => (x === 1 ? "1 (off)" : x === 0 ? "0 (greedy)" : fixed(x, 2)),
+          format: (x) => (x === 1 ? "off" : x === 0 ? "greedy" : fixed(x, 2)),
         }),
         slider(model, `${prefix}top_k`, { label: `Top-k${of}`, min: 1, max: V, format: (k) => (k === V ? "off" : String(k)) }),
         slider(model, `${prefix}top_p`, {
