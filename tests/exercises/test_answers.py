@@ -25,6 +25,7 @@ from .answers_05 import ANSWERS as ANSWERS_05
 from .answers_06 import ANSWERS as ANSWERS_06
 from .answers_07 import ANSWERS as ANSWERS_07
 from .answers_08 import ANSWERS as ANSWERS_08
+from .answers_09 import ANSWERS as ANSWERS_09
 
 ALL = [
     ANSWERS_00,
@@ -36,6 +37,7 @@ ALL = [
     ANSWERS_06,
     ANSWERS_07,
     ANSWERS_08,
+    ANSWERS_09,
 ]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]
@@ -72,8 +74,13 @@ def test_another_right_answer_is_right_and_of_single_precision_there_is_a_word(a
 
 
 def nested(wrap):
-    """The same, for every value of a pair as for a single one."""
-    one = lambda result: result if isinstance(result, str) else wrap(result)  # noqa: E731 - a text has no wrapping
+    """The same, for every value of a pair or of a dictionary as for a single one."""
+
+    def one(result):
+        if isinstance(result, dict):
+            return {name: wrap(value) for name, value in result.items()}
+        return result if isinstance(result, str) else wrap(result)
+
     return lambda result: tuple(map(one, result)) if isinstance(result, tuple) else one(result)
 
 

@@ -1,4 +1,4 @@
-"""The reader's own file from end to end: what chapters 02 to 08 let a reader keep is, put together, a GPT that runs."""
+"""The reader's own file from end to end: what chapters 02 to 09 let a reader keep is a GPT that knows its gradient."""
 
 import re
 import subprocess
@@ -158,6 +158,108 @@ CELLS = [
             i += 1
         return rms_norm(x, weights["decoder.norm.weight"]) @ weights["unembedding.weight"]
     """,
+    """
+    def cross_entropy(logits, targets):
+        top = logits.max(axis=-1)
+        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=-1))
+        return np.mean(total - logits[np.arange(len(targets)), targets])
+    """,
+    """
+    def cross_entropy_backward(logits, targets):
+        return (softmax(logits) - np.eye(logits.shape[-1])[targets]) / len(targets)
+    """,
+    """
+    def linear_backward(grad, x, W):
+        return grad @ W.T, x.T @ grad
+    """,
+    """
+    def layer_norm_backward(grad, x, weight, bias, eps=1e-5):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+        y, g = centred / size, grad * weight
+        grad_x = (g - g.mean(axis=-1, keepdims=True) - y * (g * y).mean(axis=-1, keepdims=True)) / size
+        return grad_x, (grad * y).sum(axis=0), grad.sum(axis=0)
+    """,
+    """
+    def gelu_slope(x):
+        below = (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) / 2
+        return below + x * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    """,
+    """
+    def feed_forward_backward(grad, x, W_up, b_up, W_down, b_down):
+        up = x @ W_up + b_up
+        wide, grad_down = linear_backward(grad, gelu(up), W_down)
+        wide = wide * gelu_slope(up)
+        grad_x, grad_up = linear_backward(wide, x, W_up)
+        return grad_x, grad_up, wide.sum(axis=0), grad_down, grad.sum(axis=0)
+    """,
+    """
+    def softmax_backward(grad, weights):
+        return weights * (grad - (grad * weights).sum(axis=-1, keepdims=True))
+    """,
+    """
+    def scaled_dot_product_attention_backward(grad, q, k, v, *, mask=None):
+        _, weights = scaled_dot_product_attention(q, k, v, mask=mask)
+        scores = softmax_backward(grad @ v.swapaxes(-1, -2), weights) / np.sqrt(q.shape[-1])
+        return scores @ k, scores.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ grad
+    """,
+    """
+    def multi_head_backward(grad, x, W_q, W_k, W_v, W_o, n_heads):
+        mask = causal_mask(len(x), len(x))
+        q, k, v = (split_heads(x @ W, n_heads) for W in (W_q, W_k, W_v))
+        mixed, _ = scaled_dot_product_attention(q, k, v, mask=mask)
+        grad, grad_o = linear_backward(grad, merge_heads(mixed), W_o)
+        found = scaled_dot_product_attention_backward(split_heads(grad, n_heads), q, k, v, mask=mask)
+        back = [linear_backward(merge_heads(g), x, W) for g, W in zip(found, (W_q, W_k, W_v))]
+        return sum(g for g, _ in back), *(g for _, g in back), grad_o
+    """,
+    """
+    def block_backward(grad, x, weights, n_heads):
+        def some(part, *names):
+            return [weights[f"{part}.{name}"] for name in names]
+
+        first, second = (some(part, "weight", "bias") for part in ("norm_attention", "norm_feedforward"))
+        matrices = some("attention", *(f"W_{n}.weight" for n in "qkvo"))
+        maps = "W_up.weight", "W_up.bias", "W_down.weight", "W_down.bias"
+        normed = layer_norm(x, *first)
+        middle = x + multi_head(normed, *matrices, n_heads)
+        own = {}
+        back, *found = feed_forward_backward(grad, layer_norm(middle, *second), *some("feedforward", *maps))
+        own |= {f"feedforward.{n}": g for n, g in zip(maps, found)}
+        back, own["norm_feedforward.weight"], own["norm_feedforward.bias"] = layer_norm_backward(
+            back, middle, *second
+        )
+        grad = grad + back
+        back, *found = multi_head_backward(grad, normed, *matrices, n_heads)
+        own |= {f"attention.W_{n}.weight": g for n, g in zip("qkvo", found)}
+        back, own["norm_attention.weight"], own["norm_attention.bias"] = layer_norm_backward(back, x, *first)
+        return grad + back, own
+    """,
+    """
+    def gpt_gradients(ids, targets, weights, n_heads):
+        table, places = weights["token_embedding.weight"], weights["decoder.positions.weight"]
+        ends = weights["decoder.norm.weight"], weights["decoder.norm.bias"]
+        blocks = []
+        while f"decoder.blocks.{len(blocks)}.norm_attention.weight" in weights:
+            at = f"decoder.blocks.{len(blocks)}."
+            blocks.append({n.removeprefix(at): w for n, w in weights.items() if n.startswith(at)})
+        stream = [embed(ids, table) + places[: len(ids)]]
+        for own in blocks:
+            stream.append(block(stream[-1], own, n_heads))
+        normed = layer_norm(stream[-1], *ends)
+        logits = normed @ table.T
+        grad, grad_head = linear_backward(cross_entropy_backward(logits, targets), normed, table.T)
+        grads = {"token_embedding.weight": grad_head.T, "decoder.positions.weight": np.zeros_like(places)}
+        grad, grads["decoder.norm.weight"], grads["decoder.norm.bias"] = layer_norm_backward(
+            grad, stream[-1], *ends
+        )
+        for i in range(len(blocks) - 1, -1, -1):
+            grad, own = block_backward(grad, stream[i], blocks[i], n_heads)
+            grads |= {f"decoder.blocks.{i}.{n}": g for n, g in own.items()}
+        np.add.at(grads["token_embedding.weight"], ids, grad)
+        grads["decoder.positions.weight"][: len(ids)] = grad
+        return cross_entropy(logits, targets), grads
+    """,
 ]
 
 
@@ -229,3 +331,44 @@ def test_another_python_runs_it_and_gets_the_packages_numbers(own, tmp_path):
     assert (done.stdout, done.stderr) == ("False\n", "")
     np.testing.assert_allclose(np.load(tmp_path / "random.npy"), random(ids), rtol=0, atol=1e-10)
     np.testing.assert_allclose(np.load(tmp_path / "shipped.npy"), model(ids), rtol=0, atol=1e-4)
+
+
+def test_its_gradients_are_the_packages(own, tmp_path):
+    """In a Python without the package: every weight of a small GPT, and the loss."""
+    config = published("gpt2").config.replace(
+        vocab_size=65,
+        context_length=48,
+        d_model=12,
+        n_layers=2,
+        n_heads=3,
+        attention_bias="none",
+        feedforward="gelu",
+    )
+    model = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
+    ids = shipped.load()[1].encode(LINE)
+    np.savez(tmp_path / "weights.npz", **model.named_parameters())
+    np.save(tmp_path / "ids.npy", ids)
+    program = """
+        import sys
+        import numpy as np
+        from my_transformer import gpt_gradients
+
+        ids = np.load("ids.npy")
+        loss, grads = gpt_gradients(ids[:-1], ids[1:], dict(np.load("weights.npz")), 3)
+        np.savez("found.npz", loss=loss, **grads)
+        print("glassformer" in sys.modules)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    kept = []
+    logits = model(ids[:-1], kept=kept)
+    model.backward(scratch.cross_entropy_backward(logits, ids[1:]), kept)
+    found = dict(np.load(tmp_path / "found.npz"))
+    np.testing.assert_allclose(found.pop("loss"), scratch.cross_entropy(logits, ids[1:]), rtol=0, atol=1e-12)
+    right = model.gradients()
+    assert found.keys() == right.keys() == model.named_parameters().keys()
+    for name, gradient in right.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-10, err_msg=name)

@@ -432,6 +432,35 @@ def ablation_board(shown, state):
     assert texts == [board.writes(off), board.writes([])]
 
 
+def nudge_explorer(shown, state):
+    shown.press("Move this one by", "ArrowRight", "ArrowRight")
+    shown.press("h of the finite difference", "ArrowRight")
+    right = widgets.NudgeExplorer(by=round(state["by"] + 0.1, 2), h=state["h"] / 10).computed()
+    rows = shown.root.locator(".gf-readout tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    seen = {label: value for label, value in rows}
+    names = {
+        "loss now": right.moved,
+        "slope, backward pass": right.slope,
+        "slope, finite difference": right.measured,
+        "fell by": right.dropped,
+    }
+    np.testing.assert_allclose([number(seen[name]) for name in names], list(names.values()), atol=5.1e-7)
+
+
+def head_gradients(shown, state):
+    """Tables come in pairs, values and gradients: those of queries are the second, of scores the fourth."""
+    shown.press("Causal mask", "Space")
+    shown.press("key of “horse”, number 1", "ArrowUp")
+    k = [list(row) for row in state["k"]]
+    k[2][1] = round(k[2][1] + 0.1, 2)
+    right = widgets.HeadGradients(mask=not state["mask"], k=k).computed()
+    for place, gradient in ((1, right.grad_q), (3, right.grad_scores)):
+        seen = [[number(cell) for cell in row[1:]] for row in shown.table(place)]
+        np.testing.assert_allclose(seen, gradient, atol=5.1e-5)
+
+
 CHECKS = {
     "AblationBoard": ablation_board,
     "ActivationExplorer": activation_explorer,
@@ -443,10 +472,12 @@ CHECKS = {
     "DepthExplorer": depth_explorer,
     "DistanceBias": distance_bias,
     "GlassMachine": glass_machine,
+    "HeadGradients": head_gradients,
     "LogitLens": logit_lens_view,
     "NeuronExplorer": neuron_explorer,
     "NormComparer": norm_comparer,
     "NormPlacementExplorer": norm_placement_explorer,
+    "NudgeExplorer": nudge_explorer,
     "ParameterExplorer": parameter_explorer,
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,

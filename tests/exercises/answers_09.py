@@ -1,0 +1,324 @@
+"""Chapter 09: right answers unlike the book's, and wrong ones that are told without being a classic mistake.
+
+Most of the right ones let PyTorch take the gradient, which is another way than any that the book writes out.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+def autograd(forward, grad, *arrays):
+    """The gradients of these arrays."""
+    tensors = [torch.tensor(x, requires_grad=True) for x in arrays]
+    return torch.autograd.grad(forward(*tensors), tensors, None if grad is None else torch.as_tensor(grad))
+
+
+# 1 · back.cross_entropy
+
+
+@right("back.cross_entropy")
+def surprise_by_log_softmax(logits, targets):
+    return functional.nll_loss(torch.log_softmax(torch.tensor(logits), -1), torch.tensor(targets)).item()
+
+
+@right("back.cross_entropy")
+def surprise_row_by_row(logits, targets):
+    total = 0.0
+    for row, target in zip(logits, targets, strict=True):
+        total += np.logaddexp.reduce(row) - row[target]
+    return total / len(targets)
+
+
+@wrong("back.cross_entropy", "should be a single number")
+def surprises_of_all_positions(logits, targets):
+    return -torch.log_softmax(torch.tensor(logits), -1).numpy()[np.arange(len(targets)), targets]
+
+
+# 2 · back.cross_entropy_backward
+
+
+@right("back.cross_entropy_backward")
+def loss_by_autograd(logits, targets):
+    return autograd(lambda z: functional.cross_entropy(z, torch.tensor(targets)), None, logits)[0]
+
+
+@wrong("back.cross_entropy_backward", "should have shape (T, V)")
+def loss_back_of_one_row(logits, targets):
+    return logits[0]
+
+
+# 3 · back.gradcheck
+
+
+@right("back.gradcheck")
+def gradcheck_by_unit_vectors(f, x, grad):
+    x = np.asarray(x).astype(float)
+    if np.shape(grad) != x.shape:
+        return False
+    flat = x.ravel()
+    found = []
+    for unit in np.eye(x.size) * 1e-4:
+        ends = [f((flat + factor * unit).reshape(x.shape)) for factor in (2, 1, -1, -2)]
+        found.append((-ends[0] + 8 * ends[1] - 8 * ends[2] + ends[3]) / 12e-4)
+    return np.allclose(np.reshape(found, x.shape), grad, rtol=0, atol=1e-6 * np.linalg.norm(found))
+
+
+@wrong("back.gradcheck", "should be True")
+def gradcheck_that_refuses_all(f, x, grad):
+    return False
+
+
+# 4 · back.linear_backward
+
+
+@right("back.linear_backward")
+def linear_by_einsum(grad, x, W):
+    return np.einsum("tf,df->td", grad, W), np.einsum("td,tf->df", x, grad)
+
+
+@right("back.linear_backward")
+def linear_by_autograd(grad, x, W):
+    return autograd(torch.matmul, grad, x, W)
+
+
+@wrong("back.linear_backward", "should return 2 things")
+def linear_back_to_x_alone(grad, x, W):
+    return grad @ W.T
+
+
+# 5 · back.layer_norm_backward
+
+
+@right("back.layer_norm_backward")
+def norm_by_autograd(grad, x, weight, bias, eps=1e-5):
+    return autograd(lambda x, w, b: functional.layer_norm(x, (len(w),), w, b, eps), grad, x, weight, bias)
+
+
+@right("back.layer_norm_backward")
+def norm_by_its_jacobian(grad, x, weight, bias, eps=1e-5):
+    rows = []
+    D = x.shape[1]
+    standard = []
+    for row, g in zip(x, grad * weight, strict=True):
+        c = row - row.mean()
+        size = math.sqrt((c @ c) / D + eps)
+        standard.append(c / size)
+        jacobian = (np.eye(D) - 1 / D) / size - np.outer(c, c) / (D * size**3)
+        rows.append(jacobian @ g)
+    return np.array(rows), (grad * np.array(standard)).sum(0), grad.sum(0)
+
+
+@wrong("back.layer_norm_backward", "grad_x of layer_norm_backward(…)")
+def norm_with_another_variance(grad, x, weight, bias, eps=1e-5):
+    return norm_by_autograd(grad, x * 2, weight, bias, eps)
+
+
+# 6 · back.gelu_slope
+
+
+@right("back.gelu_slope")
+def bend_by_autograd(x):
+    return autograd(functional.gelu, np.ones_like(x), x)[0]
+
+
+@right("back.gelu_slope")
+def bend_one_by_one(x):
+    flat = [
+        math.erfc(-a / math.sqrt(2)) / 2 + a * math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
+        for a in x.ravel()
+    ]
+    return np.reshape(flat, x.shape)
+
+
+@wrong("back.gelu_slope", "should be")
+def bend_of_silu(x):
+    s = 1 / (1 + np.exp(-x))
+    return s * (1 + x * (1 - s)) + 0.1
+
+
+# 7 · back.feed_forward_backward
+
+
+@right("back.feed_forward_backward")
+def feed_by_autograd(grad, x, W_up, b_up, W_down, b_down):
+    def forward(x, W_up, b_up, W_down, b_down):
+        return functional.gelu(x @ W_up + b_up) @ W_down + b_down
+
+    return autograd(forward, grad, x, W_up, b_up, W_down, b_down)
+
+
+@wrong("back.feed_forward_backward", "should return 5 things")
+def feed_back_without_biases(grad, x, W_up, b_up, W_down, b_down):
+    found = feed_by_autograd(grad, x, W_up, b_up, W_down, b_down)
+    return found[0], found[1], found[3]
+
+
+# 8 · back.softmax_backward
+
+
+@right("back.softmax_backward")
+def softmax_by_its_table(grad, weights):
+    table = weights[..., :, None] * (np.eye(weights.shape[-1]) - weights[..., None, :])
+    return np.einsum("...i,...ij->...j", grad, table)
+
+
+@right("back.softmax_backward")
+def softmax_by_two_terms(grad, weights):
+    both = grad * weights
+    return both - weights * both.sum(-1, keepdims=True)
+
+
+@wrong("back.softmax_backward", "softmax_backward(")
+def softmax_back_twice(grad, weights):
+    return softmax_by_two_terms(softmax_by_two_terms(grad, weights), weights)
+
+
+# 9 · back.attention_backward
+
+
+@right("back.attention_backward")
+def attention_by_autograd(grad, q, k, v, *, mask=None):
+    def forward(q, k, v):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~torch.tensor(mask), -torch.inf)
+        return scores.softmax(-1) @ v
+
+    return autograd(forward, grad, q, k, v)
+
+
+@wrong("back.attention_backward", "should have shape")
+def attention_back_turned(grad, q, k, v, *, mask=None):
+    return tuple(one.mT for one in attention_by_autograd(grad, q, k, v, mask=mask))
+
+
+# 10 · back.multi_head_backward
+
+
+def all_heads(x, W_q, W_k, W_v, W_o, n_heads):
+    K = x.shape[1] // n_heads
+    out = 0
+    for h in range(n_heads):
+        own = slice(h * K, (h + 1) * K)
+        q, k, v = (x @ W[:, own] for W in (W_q, W_k, W_v))
+        scores = (q @ k.T / K**0.5).masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
+        out = out + scores.softmax(-1) @ v @ W_o[own]
+    return out
+
+
+@right("back.multi_head_backward")
+def heads_one_after_another(grad, x, W_q, W_k, W_v, W_o, n_heads):
+    return autograd(lambda *arrays: all_heads(*arrays, n_heads), grad, x, W_q, W_k, W_v, W_o)
+
+
+@wrong("back.multi_head_backward", "grad_W_q of multi_head_backward(…)")
+def heads_with_q_and_k_swapped(grad, x, W_q, W_k, W_v, W_o, n_heads):
+    g_x, g_q, g_k, g_v, g_o = heads_one_after_another(grad, x, W_q, W_k, W_v, W_o, n_heads)
+    return g_x, 2 * g_q, g_k, g_v, g_o
+
+
+# 11 · back.block_backward
+
+
+def whole_block(x, w, n_heads):
+    def norm(name):
+        return functional.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w[f"{name}.bias"])
+
+    x = x + all_heads(norm("norm_attention"), *(w[f"attention.W_{n}.weight"] for n in "qkvo"), n_heads)
+    wide = functional.gelu(
+        norm("norm_feedforward") @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"]
+    )
+    return x + wide @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
+
+
+@right("back.block_backward")
+def block_by_autograd(grad, x, weights, n_heads):
+    def forward(x, *arrays):
+        return whole_block(x, dict(zip(weights, arrays, strict=True)), n_heads)
+
+    grad_x, *own = autograd(forward, grad, x, *weights.values())
+    return grad_x, dict(zip(weights, own, strict=True))
+
+
+@wrong("back.block_backward", "should be a dictionary")
+def block_back_as_a_list(grad, x, weights, n_heads):
+    grad_x, own = block_by_autograd(grad, x, weights, n_heads)
+    return grad_x, list(own)
+
+
+@wrong("back.block_backward", "'more' is no weight's name")
+def block_back_and_more(grad, x, weights, n_heads):
+    grad_x, own = block_by_autograd(grad, x, weights, n_heads)
+    return grad_x, own | {"more": grad_x}
+
+
+# 12 · back.gpt_gradients
+
+
+@right("back.gpt_gradients")
+def gpt_by_autograd(ids, targets, weights, n_heads):
+    loss = None
+
+    def forward(*arrays):
+        nonlocal loss
+        w = dict(zip(weights, arrays, strict=True))
+        x = w["token_embedding.weight"][torch.tensor(ids)] + w["decoder.positions.weight"][: len(ids)]
+        i = 0
+        while f"decoder.blocks.{i}.norm_attention.weight" in w:
+            at = f"decoder.blocks.{i}."
+            x = whole_block(x, {n.removeprefix(at): a for n, a in w.items() if n.startswith(at)}, n_heads)
+            i += 1
+        x = functional.layer_norm(x, x.shape[-1:], w["decoder.norm.weight"], w["decoder.norm.bias"])
+        loss = functional.cross_entropy(x @ w["token_embedding.weight"].T, torch.tensor(targets))
+        return loss
+
+    found = autograd(forward, None, *weights.values())
+    return loss.item(), dict(zip(weights, found, strict=True))
+
+
+@wrong("back.gpt_gradients", "should return 2 things")
+def gpt_gradients_without_the_loss(ids, targets, weights, n_heads):
+    return list(gpt_by_autograd(ids, targets, weights, n_heads)[1].values())[:1]
+
+
+# 13 · back.stream_gradient
+
+
+@right("back.stream_gradient")
+def stream_by_one_matrix(grad, matrices, *, residual=True):
+    D = len(grad)
+    whole = np.eye(D)
+    for A in matrices:
+        whole = whole @ (A + residual * np.eye(D))
+    return whole @ grad
+
+
+@wrong("back.stream_gradient", "should be")
+def stream_that_returns_its_end(grad, matrices, *, residual=True):
+    return grad * 1.5
+
+
+# 14 · back.work
+
+
+@right("back.work")
+def work_map_by_map(T, sizes):
+    forward = back = weights = 0
+    for i, (n_in, n_out) in enumerate(sizes):
+        forward += T * n_in * n_out
+        back += T * n_in * n_out * (1 if i == 0 else 2)
+        weights += n_in * n_out
+    return [forward, back, forward + weights * forward]
+
+
+@wrong("back.work", "should return 3 things")
+def work_as_a_sum(T, sizes):
+    return sum(work_map_by_map(T, sizes))
