@@ -26,6 +26,7 @@ from .answers_06 import ANSWERS as ANSWERS_06
 from .answers_07 import ANSWERS as ANSWERS_07
 from .answers_08 import ANSWERS as ANSWERS_08
 from .answers_09 import ANSWERS as ANSWERS_09
+from .answers_11 import ANSWERS as ANSWERS_11
 
 ALL = [
     ANSWERS_00,
@@ -38,6 +39,7 @@ ALL = [
     ANSWERS_07,
     ANSWERS_08,
     ANSWERS_09,
+    ANSWERS_11,
 ]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]

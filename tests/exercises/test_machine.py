@@ -1,4 +1,5 @@
 """The reader's own file from end to end: what chapters 02 to 09 let a reader keep is a GPT that knows its gradient."""
+"""The reader's own file from end to end: what chapters 02 to 11 let a reader keep is, put together, a GPT that runs."""
 
 import re
 import subprocess
@@ -13,6 +14,7 @@ from glassformer.exercises import check, commands, exercises, keep, own_file
 from glassformer.exercises.own_file import ENVIRONMENT
 from glassformer.exercises.record import ENVIRONMENT as PROGRESS
 from glassformer.exercises.record import Record
+from glassformer.generate import generate as written
 from glassformer.published import published
 
 from .test_keep import shell  # noqa: F401 - a notebook's kernel
@@ -259,6 +261,84 @@ CELLS = [
         np.add.at(grads["token_embedding.weight"], ids, grad)
         grads["decoder.positions.weight"][: len(ids)] = grad
         return cross_entropy(logits, targets), grads
+    # Chapter 11
+    """
+    def temper(logits, temperature):
+        if temperature > 0:
+            return logits / temperature
+        likeliest = logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])
+        return np.where(likeliest, 0.0, -np.inf)
+    """,
+    """
+    def top_k(logits, k):
+        smallest = np.sort(logits, axis=-1)[..., -min(k, logits.shape[-1]), None]
+        return np.where(logits < smallest, -np.inf, logits)
+    """,
+    """
+    def top_p(logits, p):
+        order = np.argsort(-logits, axis=-1)
+        shares = np.take_along_axis(softmax(logits), order, axis=-1)
+        out = np.zeros(logits.shape, dtype=bool)
+        np.put_along_axis(out, order, np.cumsum(shares, axis=-1) - shares >= p, axis=-1)
+        return np.where(out, -np.inf, logits)
+    """,
+    """
+    def draw(probabilities, uniform):
+        ends = np.cumsum(probabilities)
+        return int(np.searchsorted(ends, uniform * ends[-1], side="right"))
+    """,
+    """
+    def generate(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
+        ids, context = list(ids), len(weights["decoder.positions.weight"])
+        for _ in range(n_new):
+            logits = temper(gpt(np.array(ids[-context:]), weights, n_heads)[-1], temperature)
+            logits = logits if k is None else top_k(logits, k)
+            q = softmax(logits if p is None else top_p(logits, p))
+            ids.append(int(q.argmax()) if temperature == 0 else draw(q, generator.random()))
+        return np.array(ids)
+    """,
+    """
+    def beam(next_log_p, n_new, width):
+        texts = [((), 0.0)]
+        for _ in range(n_new):
+            grown = [((*ids, i), total + x) for ids, total in texts for i, x in enumerate(next_log_p(ids))]
+            texts = sorted(grown, key=lambda text: -text[1])[:width]
+        return list(texts[0][0]), texts[0][1]
+    """,
+    """
+    def step(id, weights, n_heads, cache):
+        t, i = cache.get("t", 0), 0
+        x = (weights["token_embedding.weight"][id] + weights["decoder.positions.weight"][t])[None]
+        while f"decoder.blocks.{i}.norm_attention.weight" in weights:
+            at = f"decoder.blocks.{i}."
+            w = {n.removeprefix(at): one for n, one in weights.items() if n.startswith(at)}
+            h = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])
+            q, k, v = (split_heads(h @ w[f"attention.W_{n}.weight"], n_heads) for n in "qkv")
+            if t:
+                k, v = (np.concatenate(pair, axis=1) for pair in zip(cache[i], (k, v)))
+            cache[i] = k, v
+            x = x + merge_heads(scaled_dot_product_attention(q, k, v)[0]) @ w["attention.W_o.weight"]
+            h = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
+            names = "W_up.weight", "W_up.bias", "W_down.weight", "W_down.bias"
+            x = x + feed_forward(h, *(w[f"feedforward.{n}"] for n in names))
+            i += 1
+        cache["t"] = t + 1
+        x = layer_norm(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])
+        return (x @ weights["token_embedding.weight"].T)[0]
+    """,
+    """
+    def generate_cached(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
+        cache, ids = {}, list(ids)
+        for one in ids:
+            logits = step(int(one), weights, n_heads, cache)
+        for n in range(n_new):
+            if n:
+                logits = step(ids[-1], weights, n_heads, cache)
+            x = temper(logits, temperature)
+            x = x if k is None else top_k(x, k)
+            q = softmax(x if p is None else top_p(x, p))
+            ids.append(int(q.argmax()) if temperature == 0 else draw(q, generator.random()))
+        return np.array(ids)
     """,
 ]
 
@@ -356,6 +436,27 @@ def test_its_gradients_are_the_packages(own, tmp_path):
         ids = np.load("ids.npy")
         loss, grads = gpt_gradients(ids[:-1], ids[1:], dict(np.load("weights.npz")), 3)
         np.savez("found.npz", loss=loss, **grads)
+def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
+    """Greedy and drawn: the reader's text, with and without a cache, is the package's."""
+    config = published("gpt2").config.replace(
+        vocab_size=65, context_length=24, d_model=16, n_layers=2, n_heads=2, attention_bias="none", feedforward="gelu"
+    )  # fmt: skip
+    random = scratch.Transformer(config, generator=np.random.default_rng(3), dtype=np.float64)
+    for name, weight in random.named_parameters().items():
+        weight += np.random.default_rng(len(name)).normal(size=weight.shape) * 0.3
+    ids = np.arange(5)
+    np.savez(tmp_path / "random.npz", **random.named_parameters())
+    program = """
+        import sys
+        import numpy as np
+        from my_transformer import generate, generate_cached
+
+        weights = dict(np.load("random.npz"))
+        for name, options in {"greedy": {"temperature": 0}, "drawn": {"temperature": 1.5, "k": 40, "p": 0.9}}.items():
+            for write in (generate, generate_cached):
+                rng = np.random.default_rng(0)
+                text = write(np.arange(5), weights, 2, 16, generator=rng, **options)
+                np.save(f"{name} {write.__name__}.npy", text)
         print("glassformer" in sys.modules)
     """
     done = subprocess.run(
@@ -372,3 +473,10 @@ def test_its_gradients_are_the_packages(own, tmp_path):
     assert found.keys() == right.keys() == model.named_parameters().keys()
     for name, gradient in right.items():
         np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-10, err_msg=name)
+    for name, options in {
+        "greedy": {"temperature": 0},
+        "drawn": {"temperature": 1.5, "top_k": 40, "top_p": 0.9},
+    }.items():
+        [want] = written(random, ids, 16, generator=np.random.default_rng(0), **options)
+        for write in ("generate", "generate_cached"):
+            np.testing.assert_array_equal(np.load(tmp_path / f"{name} {write}.npy"), want)

@@ -13,6 +13,8 @@ import pytest
 
 from glassformer import experiments, scratch, shipped, widgets
 from glassformer.config import ModelConfig
+from glassformer.generate import beam_search
+from glassformer.inside import generation_work
 from glassformer.inside.lens import logit_lens
 from glassformer.text import BytePairTokenizer
 from glassformer.trace import trace
@@ -279,6 +281,33 @@ def glass_machine(shown, state):
     assert "position 10" in shown.says
 
 
+def beam_tree(shown, state):
+    model, tokenizer = shipped.load()
+    width = state["n_beams"] + 1
+    shown.press("Beams", "ArrowRight")
+    options = {"n_beams": width, "length_penalty": state["length_penalty"]}
+    [(_, worth)] = beam_search(model, tokenizer.encode(state["text"]), state["n_new"], **options)
+    told = re.match(rf"Beam {width} found .+? \((−[\d.]+)", shown.says)[1]
+    assert number(told) == pytest.approx(worth, abs=0.006)
+
+
+def cache_movie(shown, state):
+    step = state["step"] + 1
+    shown.press("Pass", "ArrowRight")
+    assert shown.says.startswith(f"Pass {step}: ")
+    config = shipped.load()[0].config
+    work = [generation_work(config, state["prompt"], step + 1, cache=cache) for cache in (False, True)]
+    assert [number(cell) for cell in shown.table()[step][4:6]] == work
+
+
+def sampling_lab(shown, state):
+    model, tokenizer = shipped.load()
+    shown.root.get_by_role("group", name="What is written; arrow keys choose a character").press("Home")
+    shown.rest()
+    p = scratch.softmax(model(tokenizer.encode(state["text"]))[-1].astype(np.float64))
+    np.testing.assert_allclose(column(shown.table(), 1), np.sort(p)[::-1], rtol=0, atol=1e-3)
+
+
 def quiz(shown, state):
     for place, question in enumerate(state["questions"]):
         card = shown.root.locator("fieldset").nth(place)
@@ -466,7 +495,9 @@ CHECKS = {
     "ActivationExplorer": activation_explorer,
     "AttentionCalculator": attention_calculator,
     "AttentionExplorer": attention_explorer,
+    "BeamTree": beam_tree,
     "BytePairStepper": byte_pair_stepper,
+    "CacheMovie": cache_movie,
     "CharacterMap": character_map,
     "ClockHands": clock_hands,
     "DepthExplorer": depth_explorer,
@@ -482,6 +513,7 @@ CHECKS = {
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,
     "RotationPlane": rotation_plane,
+    "SamplingLab": sampling_lab,
     "ShapeTracer": shape_tracer,
     "ShuffleSentence": shuffle_sentence,
 }

@@ -31,6 +31,7 @@ NAMES = (
     "tying",
     "recipes",
     "pitfalls",
+    "sampling",
 )
 """All experiments, in the order of the chapters that show them."""
 

@@ -36,7 +36,7 @@ PARTS = (
     Part("head", "08", "prediction", ((24, 388, 114, _ROW),)),
     Part("loss", "09", "key", ((158, 388, 68, _ROW),)),
     Part("training", "10", "key", ((246, 388, 88, _ROW),)),
-    Part("generating", "11", "prediction", ((24, 440, 114, _ROW),)),
+    Part("generating", "11", "prediction", ((24, 440, 128, _ROW),)),
 )
 """All parts, in the order in which the chapters build them. What is said of a part is said here and nowhere else."""
 

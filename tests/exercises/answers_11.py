@@ -1,0 +1,305 @@
+"""Chapter 11: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import itertools
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from glassformer.exercises.chapter08 import gpt
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+# 1 · generating.temper
+
+
+@right("generating.temper")
+def temper_by_loop(logits, temperature):
+    if logits.ndim > 1:
+        return [temper_by_loop(row, temperature) for row in logits]
+    if temperature:
+        return [float(one - max(logits)) / temperature for one in logits]
+    first = list(logits).index(max(logits))
+    return [0.0 if i == first else -math.inf for i in range(len(logits))]
+
+
+@right("generating.temper")
+def temper_to_the_power(logits, temperature):
+    """Ratios to the power 1/T, and their logarithms: logits again."""
+    if temperature == 0:
+        likeliest = np.eye(logits.shape[-1])[logits.argmax(axis=-1)]
+        return (likeliest - 1) * 1e9
+    return np.log(np.exp(logits) ** (1 / temperature))
+
+
+@wrong("generating.temper", "leaves nothing that one could draw from")
+def temper_to_nothing(logits, temperature):
+    return np.full(logits.shape, -np.inf)
+
+
+# 2 · generating.top_k
+
+
+@right("generating.top_k")
+def top_k_of_torch(logits, k):
+    logits = torch.as_tensor(logits)
+    best = logits.topk(min(k, logits.shape[-1]), dim=-1)
+    return torch.full_like(logits, -math.inf).scatter(-1, best.indices, best.values)
+
+
+@right("generating.top_k")
+def top_k_by_rank(logits, k):
+    ranks = (logits[..., None, :] > logits[..., :, None]).sum(axis=-1)
+    return np.where(ranks < k, logits, -np.inf)
+
+
+@wrong("generating.top_k", "should have shape (5,)")
+def top_k_shorter(logits, k):
+    return np.sort(logits)[-k:]
+
+
+# 3 · generating.top_p
+
+
+@right("generating.top_p")
+def top_p_one_by_one(logits, p):
+    if logits.ndim > 1:
+        return [top_p_one_by_one(row, p) for row in logits]
+    shares = np.exp(logits) / np.exp(logits).sum()
+    kept, total = [-math.inf] * len(logits), 0.0
+    for i in sorted(range(len(logits)), key=lambda i: -logits[i]):
+        if total >= p:
+            break
+        kept[i] = float(logits[i])
+        total += shares[i]
+    return kept
+
+
+@right("generating.top_p")
+def top_p_as_often_in_torch(logits, p):
+    logits = torch.as_tensor(logits)
+    best, order = logits.sort(dim=-1, descending=True)
+    cut = best.softmax(-1).cumsum(-1) > p
+    cut = torch.cat([torch.zeros_like(cut[..., :1]), cut[..., :-1]], dim=-1)
+    return logits.masked_fill(cut.scatter(-1, order, cut), -math.inf)
+
+
+@wrong("generating.top_p", "softmax of top_p(logits, 0.8)")
+def top_p_of_nothing(logits, p):
+    return logits
+
+
+# 4 · generating.draw
+
+
+@right("generating.draw")
+def draw_along_the_line(probabilities, uniform):
+    left, last = uniform, 0
+    for i, p in enumerate(probabilities):
+        if p > 0:
+            last = i
+            if left < p:
+                return i
+            left -= p
+    return last
+
+
+@right("generating.draw")
+def draw_by_counting(probabilities, uniform):
+    ends = np.cumsum(probabilities)
+    return int((ends / ends[-1] <= uniform).sum())
+
+
+@wrong("generating.draw", "should be 1; yours is 2")
+def draw_one_too_far(probabilities, uniform):
+    return min(1 + draw_by_counting(probabilities, uniform), 2) if uniform > 0.2 else 0
+
+
+# 5 and 11 · the loops
+
+
+def choose(logits, temperature, k, p, generator):
+    logits = torch.as_tensor(np.asarray(logits))
+    if temperature == 0:
+        return int(logits.argmax())
+    logits = torch.as_tensor(top_k_of_torch(logits / temperature, k or len(logits)))
+    q = torch.as_tensor(top_p_as_often_in_torch(logits, p or 1.0)).softmax(-1)
+    return draw_by_counting(q.numpy(), generator.random())
+
+
+@right("generating.generate")
+def generate_in_torch(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
+    ids = torch.as_tensor(ids)
+    places = len(weights["decoder.positions.weight"])
+    for _ in range(n_new):
+        logits = gpt(ids[-places:].numpy(), weights, n_heads)[-1]
+        ids = torch.cat([ids, torch.tensor([choose(logits, temperature, k, p, generator)])])
+    return ids
+
+
+@wrong("generating.generate", "should have shape (T) = (7,); yours has shape (1, 7)")
+def generated_as_a_batch(ids, weights, n_heads, n_new, **options):
+    return generate_in_torch(ids, weights, n_heads, n_new, **options)[None]
+
+
+@right("generating.generate_cached")
+def cached_in_lists(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
+    memory, text, logits = {}, [], None
+    for t in range(len(ids) + n_new):
+        new = int(ids[t]) if t < len(ids) else choose(logits, temperature, k, p, generator)
+        text.append(new)
+        logits = step_in_torch(new, weights, n_heads, memory)
+    return text
+
+
+@wrong("generating.generate_cached", "should have shape (T) = (7,); yours has shape (1, 7)")
+def cached_as_a_batch(ids, weights, n_heads, n_new, **options):
+    return [cached_in_lists(ids, weights, n_heads, n_new, **options)]
+
+
+# 6 · generating.beam
+
+
+@right("generating.beam")
+def beam_by_argsort(next_log_p, n_new, width):
+    beams, totals = [()], np.zeros(1)
+    for _ in range(n_new):
+        grown = totals[:, None] + np.array([next_log_p(one) for one in beams])
+        best = np.argsort(-grown, axis=None, kind="stable")[:width]
+        rows, ids = np.unravel_index(best, grown.shape)
+        beams = [(*beams[row], int(i)) for row, i in zip(rows, ids, strict=True)]
+        totals = grown[rows, ids]
+    return np.array(beams[0]), totals[0]
+
+
+@wrong("generating.beam", "should have shape (T) = (1,); yours has shape ()")
+def beam_in_one_list(next_log_p, n_new, width):
+    return [*beam_by_argsort(next_log_p, n_new, width)[0].tolist(), 0]
+
+
+# 7 · generating.changes
+
+
+@right("generating.changes")
+def changes_by_paths(mask, position, n_layers):
+    """Who reaches the position in at most so many steps."""
+    steps = np.linalg.matrix_power
+    sees = mask.astype(int) | np.eye(len(mask), dtype=int)
+    return [steps(sees, i)[:, position] > 0 for i in range(n_layers)]
+
+
+@right("generating.changes")
+def changes_tried_out(mask, position, n_layers):
+    """Random numbers go through blocks that add up what they see."""
+
+    def inputs(x):
+        kept = []
+        for _ in range(n_layers):
+            kept.append(x)
+            x = x + np.sin(mask @ x)
+        return np.array(kept)
+
+    x = np.random.default_rng(0).normal(size=len(mask))
+    other = x.copy()
+    other[position] += 1
+    return abs(inputs(x) - inputs(other)) > 1e-12
+
+
+@wrong("generating.changes", "Make it one with `dtype=bool`")
+def changes_as_numbers(mask, position, n_layers):
+    return np.array(changes_by_paths(mask, position, n_layers)).astype(int)
+
+
+# 8 · generating.cells
+
+
+@right("generating.cells")
+def cells_counted(n):
+    steps = range(1, n + 1)
+    return n**2, sum(steps), sum(t * t for t in steps), sum(steps)
+
+
+@wrong("generating.cells", "your function should return 4 things")
+def cells_of_three(n):
+    return n * n, n * (n + 1) // 2, n * (n + 1) // 2
+
+
+# 9 · generating.cache_bytes
+
+
+@right("generating.cache_bytes")
+def bytes_of_real_arrays(n_layers, n_kv_heads, d_head, length, *, bytes_per_number=2, batch=1):
+    one = np.broadcast_to(np.zeros((), np.int8), (2, n_layers, batch, n_kv_heads, length, d_head))
+    return one.size * bytes_per_number
+
+
+@wrong("generating.cache_bytes", "should be 4; yours is 6")
+def bytes_with_a_query(n_layers, n_kv_heads, d_head, length, *, bytes_per_number=2, batch=1):
+    return 3 * n_layers * n_kv_heads * d_head * length * bytes_per_number * batch
+
+
+# 10 · generating.step
+
+
+@right("generating.step")
+def step_reads_all_again(id, weights, n_heads, cache):
+    """No keys are kept, but the ids: right, and slow."""
+    cache.setdefault("ids", []).append(id)
+    return gpt(np.array(cache["ids"]), weights, n_heads)[-1]
+
+
+@right("generating.step")
+def step_in_torch(id, weights, n_heads, cache):
+    w = {name: torch.as_tensor(one) for name, one in weights.items()}
+    D = w["token_embedding.weight"].shape[1]
+
+    def norm(x, name):
+        return functional.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
+
+    t = len(cache.get((0, "k"), ()))
+    x = w["token_embedding.weight"][id] + w["decoder.positions.weight"][t]
+    for i in itertools.count():
+        at = f"decoder.blocks.{i}."
+        if f"{at}norm_attention.weight" not in w:
+            break
+        normed = norm(x, f"{at}norm_attention")
+        q, k, v = ((normed @ w[f"{at}attention.W_{n}.weight"]).view(n_heads, -1) for n in "qkv")
+        for name, new in (("k", k), ("v", v)):
+            cache.setdefault((i, name), []).append(new)
+        keys, values = (torch.stack(cache[i, name], dim=1) for name in "kv")
+        mixed = functional.scaled_dot_product_attention(q[:, None], keys, values)
+        x = x + mixed.reshape(-1) @ w[f"{at}attention.W_o.weight"]
+        normed = norm(x, f"{at}norm_feedforward")
+        inner = functional.gelu(normed @ w[f"{at}feedforward.W_up.weight"] + w[f"{at}feedforward.W_up.bias"])
+        x = x + inner @ w[f"{at}feedforward.W_down.weight"] + w[f"{at}feedforward.W_down.bias"]
+    return norm(x, "decoder.norm") @ w["token_embedding.weight"].T
+
+
+@wrong("generating.step", "should have shape (V) = (9,); yours has shape (1, 9)")
+def step_as_a_row(id, weights, n_heads, cache):
+    return step_in_torch(id, weights, n_heads, cache)[None]
+
+
+# 12 · generating.diagnose
+
+
+@right("generating.diagnose")
+def diagnose_by_prefixes(read, write, ids):
+    """A model without a leak reads a beginning as it reads it in the whole text."""
+    whole = np.asarray(read(ids))
+    if any(abs(np.asarray(read(ids[: t + 1]))[-1] - whole[t]).max() > 1e-3 for t in range(len(ids))):
+        return "leak"
+    if abs(whole - np.asarray(write(ids))).max() > 1e-3:
+        return "cache"
+    says = whole.argmax(axis=-1)
+    return "fine" if (says[:-1] == ids[1:]).mean() >= (says == ids).mean() else "targets"
+
+
+@wrong("generating.diagnose", "should be 'fine'")
+def diagnose_another_word(read, write, ids):
+    return "nothing"
