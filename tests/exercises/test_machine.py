@@ -1,4 +1,3 @@
-"""The reader's own file from end to end: what chapters 02 to 09 let a reader keep is a GPT that knows its gradient."""
 """The reader's own file from end to end: what chapters 02 to 11 let a reader keep is, put together, a GPT that runs."""
 
 import re
@@ -261,6 +260,7 @@ CELLS = [
         np.add.at(grads["token_embedding.weight"], ids, grad)
         grads["decoder.positions.weight"][: len(ids)] = grad
         return cross_entropy(logits, targets), grads
+    """,
     # Chapter 11
     """
     def temper(logits, temperature):
@@ -436,6 +436,24 @@ def test_its_gradients_are_the_packages(own, tmp_path):
         ids = np.load("ids.npy")
         loss, grads = gpt_gradients(ids[:-1], ids[1:], dict(np.load("weights.npz")), 3)
         np.savez("found.npz", loss=loss, **grads)
+        print("glassformer" in sys.modules)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("False\n", "")
+    kept = []
+    logits = model(ids[:-1], kept=kept)
+    model.backward(scratch.cross_entropy_backward(logits, ids[1:]), kept)
+    found = dict(np.load(tmp_path / "found.npz"))
+    np.testing.assert_allclose(found.pop("loss"), scratch.cross_entropy(logits, ids[1:]), rtol=0, atol=1e-12)
+    right = model.gradients()
+    assert found.keys() == right.keys() == model.named_parameters().keys()
+    for name, gradient in right.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-10, err_msg=name)
+
+
 def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
     """Greedy and drawn: the reader's text, with and without a cache, is the package's."""
     config = published("gpt2").config.replace(
@@ -464,15 +482,6 @@ def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
         cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("False\n", "")
-    kept = []
-    logits = model(ids[:-1], kept=kept)
-    model.backward(scratch.cross_entropy_backward(logits, ids[1:]), kept)
-    found = dict(np.load(tmp_path / "found.npz"))
-    np.testing.assert_allclose(found.pop("loss"), scratch.cross_entropy(logits, ids[1:]), rtol=0, atol=1e-12)
-    right = model.gradients()
-    assert found.keys() == right.keys() == model.named_parameters().keys()
-    for name, gradient in right.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-10, err_msg=name)
     for name, options in {
         "greedy": {"temperature": 0},
         "drawn": {"temperature": 1.5, "top_k": 40, "top_p": 0.9},
