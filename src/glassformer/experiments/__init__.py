@@ -29,6 +29,7 @@ NAMES = (
     "residual",
     "worth",
     "tying",
+    "schedules",
     "recipes",
     "pitfalls",
     "sampling",

@@ -1,0 +1,74 @@
+"""Warm-up and decay: what the course of the learning rate is worth, by its peak."""
+
+from contextlib import suppress
+
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.norm_placement import new_model, text_task
+from glassformer.train import Trainer, TrainingConfig
+
+D_MODEL, N_LAYERS, N_HEADS = 32, 2, 2
+STEPS = 300
+
+PEAKS = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+WARMUPS = (0, 30)
+DECAYS = ("none", "linear", "cosine")  # down to 0
+SEEDS = (0, 1, 2)
+
+CURVE = 30  # points of the curve that is kept, of 10 steps each
+
+
+def measure(
+    peak: float,
+    warmup: int,
+    decay: str,
+    seed: int,
+    steps: int = STEPS,
+    characters: int | None = None,
+) -> Found:
+    """Trains a small decoder with AdamW while its learning rate takes this course: up to the peak, then down to 0.
+
+    Gives the curve of the training loss, each point the mean of neighbouring steps, and the loss over the whole
+    validation part in the end; a run whose loss is no number any more stops there, and has none. `characters`
+    shortens the text.
+
+    Derived in chapter 10.
+
+    Raises:
+        ValueError: there is no such decay, or a number is out of its range.
+    """
+    task = text_task(seed, characters)
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=task.batch_size,
+        learning_rate=peak,
+        warmup=warmup,
+        decay=decay,
+        seed=seed,
+        evaluate_every=0,
+        device="cpu",
+    )
+    model = new_model("pre", N_LAYERS, task, seed, d_model=D_MODEL, n_heads=N_HEADS)
+    trainer = Trainer(model, task, config, progress=False)
+    with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
+        trainer.run()
+    records = trainer.log.records
+    return {
+        "loss": thinned([record["loss"] for record in records], CURVE),
+        "steps": len(records),
+        "validation_loss": records[-1].get("validation_loss"),
+    }
+
+
+EXPERIMENT = Experiment(
+    name="schedules",
+    question="What does the course of the learning rate do: its peak, its warm-up, its decay?",
+    measure=measure,
+    runs=tuple(
+        {"peak": peak, "warmup": warmup, "decay": decay, "seed": seed}
+        for peak in PEAKS
+        for warmup in WARMUPS
+        for decay in DECAYS
+        for seed in SEEDS
+    ),
+    short={"steps": 60, "characters": 60_000},
+)
