@@ -26,6 +26,7 @@ from .answers_06 import ANSWERS as ANSWERS_06
 from .answers_07 import ANSWERS as ANSWERS_07
 from .answers_08 import ANSWERS as ANSWERS_08
 from .answers_09 import ANSWERS as ANSWERS_09
+from .answers_10 import ANSWERS as ANSWERS_10
 from .answers_11 import ANSWERS as ANSWERS_11
 
 ALL = [
@@ -39,6 +40,7 @@ ALL = [
     ANSWERS_07,
     ANSWERS_08,
     ANSWERS_09,
+    ANSWERS_10,
     ANSWERS_11,
 ]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
@@ -81,6 +83,8 @@ def nested(wrap):
     def one(result):
         if isinstance(result, dict):
             return {name: wrap(value) for name, value in result.items()}
+        if hasattr(result, "__next__") or getattr(result, "requires_grad", False):
+            return result  # what has to go on, or back, cannot be handed over as anything else
         return result if isinstance(result, str) else wrap(result)
 
     return lambda result: tuple(map(one, result)) if isinstance(result, tuple) else one(result)

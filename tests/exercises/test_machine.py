@@ -15,6 +15,9 @@ from glassformer.exercises.record import ENVIRONMENT as PROGRESS
 from glassformer.exercises.record import Record
 from glassformer.generate import generate as written
 from glassformer.published import published
+from glassformer.tasks import NextToken
+from glassformer.text import corpus
+from glassformer.train import TrainingConfig, train_in_numpy
 
 from .test_keep import shell  # noqa: F401 - a notebook's kernel
 
@@ -342,6 +345,76 @@ CELLS = [
     """,
 ]
 
+# Chapter 10
+CELLS += [
+    """
+    def batches(ids, size, length, generator):
+        while True:
+            starts = generator.integers(len(ids) - length, size=size)
+            windows = ids[starts[:, None] + np.arange(length + 1)]
+            yield windows[:, :-1], windows[:, 1:]
+    """,
+    """
+    def clip(gradients, max_norm):
+        norm = math.sqrt(sum((g**2).sum() for g in gradients.values()))
+        factor = min(1.0, max_norm / (norm + 1e-6))
+        return {name: g * factor for name, g in gradients.items()}, norm
+    """,
+    """
+    def rate_at(step, peak, warmup, steps, final_share=0.1):
+        if step < warmup:
+            return peak * (step + 1) / (warmup + 1)
+        p = (step - warmup) / (steps - warmup)
+        return peak * (final_share + (1 - final_share) * (1 + math.cos(math.pi * p)) / 2)
+    """,
+    """
+    def adamw(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1):
+        m = betas[0] * m + (1 - betas[0]) * grad
+        v = betas[1] * v + (1 - betas[1]) * grad**2
+        mean, square = m / (1 - betas[0] ** step), v / (1 - betas[1] ** step)
+        weight = weight - rate * decay * weight
+        return weight - rate * mean / (np.sqrt(square) + eps), m, v
+    """,
+    """
+    def train(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
+        memory = {name: (0.0, 0.0) for name in weights}
+        for step, (inputs, targets) in zip(range(steps), batches):
+            found = [gpt_gradients(x, y, weights, n_heads) for x, y in zip(inputs, targets)]
+            mean = {name: sum(g[name] for _, g in found) / len(found) for name in weights}
+            mean, _ = clip(mean, max_norm)
+            rate = rate_at(step, peak, warmup, steps)
+            for name, g in mean.items():
+                decay = 0.1 if g.ndim == 2 else 0.0
+                weights[name], *memory[name] = adamw(weights[name], g, *memory[name], step + 1, rate, decay=decay)
+            yield np.mean([loss for loss, _ in found])
+    """,
+    """
+    def gpt_torch(ids, weights, n_heads):
+        from torch.nn import functional
+
+        def norm(x, part):
+            return functional.layer_norm(x, x.shape[-1:], weights[f"{part}.weight"], weights[f"{part}.bias"])
+
+        x = weights["token_embedding.weight"][ids] + weights["decoder.positions.weight"][: len(ids)]
+        i = 0
+        while f"decoder.blocks.{i}.norm_attention.weight" in weights:
+            at = f"decoder.blocks.{i}."
+            h = norm(x, f"{at}norm_attention")
+            q, k, v = (
+                (h @ weights[f"{at}attention.W_{n}.weight"]).unflatten(-1, (n_heads, -1)).transpose(0, 1)
+                for n in "qkv"
+            )
+            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + mixed.transpose(0, 1).flatten(1) @ weights[f"{at}attention.W_o.weight"]
+            h = norm(x, f"{at}norm_feedforward")
+            h = h @ weights[f"{at}feedforward.W_up.weight"] + weights[f"{at}feedforward.W_up.bias"]
+            h = functional.gelu(h) @ weights[f"{at}feedforward.W_down.weight"]
+            x = x + h + weights[f"{at}feedforward.W_down.bias"]
+            i += 1
+        return norm(x, "decoder.norm") @ weights["token_embedding.weight"].T
+    """,
+]
+
 
 @pytest.fixture(scope="module")
 def own(shell, tmp_path_factory):  # noqa: F811
@@ -374,6 +447,65 @@ def test_it_stands_alone_and_has_all_parts(own):
         "import math",
         "import numpy as np",
     ]
+
+
+def test_it_trains_itself_as_the_package_does_and_goes_on_in_pytorch(own, tmp_path):
+    """In a Python without the package: 20 steps on Shakespeare, the same gradient from PyTorch, and a step there."""
+    config = published("gpt2").config.replace(
+        vocab_size=65,
+        context_length=16,
+        d_model=12,
+        n_layers=1,
+        n_heads=3,
+        attention_bias="none",
+        feedforward="gelu",
+    )
+    model = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
+    task = NextToken(shipped.load()[1].encode(corpus()[:20_000]), 16, batch_size=4, seed=0)
+    learned = [task.batch(step) for step in range(20)]
+    np.savez(tmp_path / "weights.npz", **model.named_parameters())
+    np.save(tmp_path / "batches.npy", np.array([[inputs["ids"], targets] for inputs, targets in learned]))
+    program = """
+        import sys
+        import numpy as np
+        import torch
+        from my_transformer import batches, gpt_gradients, gpt_torch, train
+
+        weights, learned = dict(np.load("weights.npz")), np.load("batches.npy")
+        losses = list(train(weights, 3, learned, 20, peak=1e-2, warmup=5))
+        np.save("losses.npy", losses)
+        text = learned[0, 0].ravel()
+        x, y = (one[0] for one in next(batches(text, 1, 12, np.random.default_rng(0))))
+        _, grads = gpt_gradients(x, y, weights, 3)
+        tensors = {name: torch.tensor(w, requires_grad=True) for name, w in weights.items()}
+        optimizer = torch.optim.AdamW(tensors.values(), lr=1e-2)
+        loss = [0, 0]
+        for i in range(2):
+            optimizer.zero_grad()
+            loss[i] = torch.nn.functional.cross_entropy(gpt_torch(torch.tensor(x), tensors, 3), torch.tensor(y))
+            loss[i].backward()
+            if i == 0:
+                off = max(abs(tensors[name].grad.numpy() - g).max() for name, g in grads.items())
+            optimizer.step()
+        print("glassformer" in sys.modules, off < 1e-12, (loss[1] < loss[0]).item())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("False True True\n", "")
+    plan = TrainingConfig(
+        steps=20,
+        batch_size=4,
+        learning_rate=1e-2,
+        warmup=5,
+        decay="cosine",
+        final_share=0.1,
+        weight_decay=0.1,
+    )
+    np.testing.assert_allclose(
+        np.load(tmp_path / "losses.npy"), list(train_in_numpy(model, task, plan)), rtol=0, atol=1e-10
+    )
 
 
 def test_another_python_runs_it_and_gets_the_packages_numbers(own, tmp_path):

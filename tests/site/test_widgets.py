@@ -490,6 +490,27 @@ def head_gradients(shown, state):
         np.testing.assert_allclose(seen, gradient, atol=5.1e-5)
 
 
+def loss_watcher(shown, state):
+    """The stored run, looked back at from its first step on."""
+    shown.press("Step", "Home", "ArrowRight", "ArrowRight")
+    step, *_ = state["points"][2]
+    mean = np.mean([loss for _, loss, *_ in state["points"][:3]])
+    assert shown.says.startswith(
+        f"After {step} steps, {step * state['per_step']:,} characters read: loss {mean:.2f}"
+    )
+    np.testing.assert_allclose(column(shown.table(), 1), list(state["landmarks"].values()), atol=5.1e-5)
+
+
+def schedule_designer(shown, state):
+    shown.press("Warm-up", "ArrowRight", "ArrowRight")
+    shown.press("linear", "Space")
+    given = {name: state[name] for name in ("peak", "final_share", "steps")}
+    rates = widgets.ScheduleDesigner(**given, warmup=40, decay="linear").rates()
+    rows = shown.table()
+    right = [rates[int(number(row[0]))] for row in rows]
+    np.testing.assert_allclose(column(rows, 2), right, rtol=6e-4)
+
+
 CHECKS = {
     "AblationBoard": ablation_board,
     "ActivationExplorer": activation_explorer,
@@ -505,6 +526,7 @@ CHECKS = {
     "GlassMachine": glass_machine,
     "HeadGradients": head_gradients,
     "LogitLens": logit_lens_view,
+    "LossWatcher": loss_watcher,
     "NeuronExplorer": neuron_explorer,
     "NormComparer": norm_comparer,
     "NormPlacementExplorer": norm_placement_explorer,
@@ -514,6 +536,7 @@ CHECKS = {
     "Quiz": quiz,
     "RotationPlane": rotation_plane,
     "SamplingLab": sampling_lab,
+    "ScheduleDesigner": schedule_designer,
     "ShapeTracer": shape_tracer,
     "ShuffleSentence": shuffle_sentence,
 }
