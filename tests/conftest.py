@@ -1,6 +1,11 @@
-"""Shapes are types: while the tests run, every call in the package is held to its annotations."""
+"""Shapes are types: while tests of layers, models and loops run, every call in the package is held to its annotations.
+
+It doubles their time. What is asked of exercises, views and experiments makes the same calls over and over: there no
+annotation is enforced, as in a reader's notebook.
+"""
 
 import ast
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -18,9 +23,16 @@ JaxtypingTransformer.visit_FunctionDef = _visit_function
 jaxtyping.install_import_hook("glassformer", "beartype.beartype")
 
 
+AS_READERS_RUN_IT = {"exercises", "experiments", "site", "widgets"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before any fixture, of whichever scope
+def pytest_runtest_setup(item):
+    folder, *_ = item.path.relative_to(Path(__file__).parent).parts
+    jaxtyping.config.update("jaxtyping_disable", folder in AS_READERS_RUN_IT)
+
+
 @pytest.fixture
 def as_readers_run_it():
     """No annotation is enforced, as in a notebook: bad input meets the package's own checks."""
     jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
