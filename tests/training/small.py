@@ -1,6 +1,7 @@
 """Small models and tasks of every family, made alike in every test and in the processes that tests start."""
 
-import os
+import multiprocessing
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from glassformer.config import ModelConfig
 V, T = 13, 8
 MASK, START, STOP, PAD = 12, 12, 11, 0
 
-# For processes that tests start: these tests, and the package that lies beside them
 ROOT = Path(__file__).parents[2]
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "OMP_NUM_THREADS": "1"}
+
+# For processes that tests start: a copy of this one has imported everything already, and elsewhere copies are not safe
+PROCESSES = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
 
 RNG = np.random.default_rng(0)
 # Not quite random: what follows depends on what was, so that there is something to learn.

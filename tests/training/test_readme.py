@@ -2,6 +2,7 @@
 
 import re
 
+from glassformer import text
 from glassformer.experiments import spread, stored
 from glassformer.experiments.recipes import LADDER
 from glassformer.figures import loss_curve
@@ -28,6 +29,8 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shown = Shown()
     monkeypatch.setattr(loss_curve, "display", shown.display)
+    corpus = text.corpus()[:20_000]  # no less than all of it, this says whether it runs
+    monkeypatch.setattr(text, "corpus", lambda: corpus)
     names = {}
     for part in PARTS:
         exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?

@@ -49,7 +49,7 @@ def test_an_encoder_has_an_id_that_covers():
     assert task.mask_id == tokenizer.vocab_size == config.vocab_size - 1
 
 
-def test_an_encoder_decoder_learns_pairs():
+def test_an_encoder_decoder_learns_pairs(as_readers_run_it):  # 73,049 pairs are made, one by one
     recipe = Recipe.from_toml(SMALL, ["model.family=encoder-decoder", "data.pairs=dates", "data.length=50"])
     tokenizer, task, config = recipe.made_for(TEXT)
     assert isinstance(task, Pairs)
@@ -77,7 +77,7 @@ def test_the_ids_that_stand_for_no_text():
 
 
 @pytest.mark.parametrize("name", ["shakespeare", "masked", "dates"])
-def test_the_recipes_of_the_shipped_models_make_a_run(name):
+def test_the_recipes_of_the_shipped_models_make_a_run(name, as_readers_run_it):
     _, task, config = Recipe.of_the_book(name).made_for(TEXT * 20)
     assert config.family == task.family
     assert task.length <= config.context_length

@@ -1,7 +1,7 @@
 """Killed while it saves, and started again: bit for bit what it would have been."""
 
+import os
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -10,16 +10,30 @@ from glassformer.checkpoints import AVERAGE, MODEL, OPTIMIZER, latest, load
 from glassformer.tasks import NextToken
 from glassformer.train import Trainer, read_log
 
-from .small import ENVIRONMENT, IDS, T, config, model, trainer, without_time
+from .small import IDS, PROCESSES, T, config, model, trainer, without_time
 
 RUN = {
-    "steps": 200,
-    "save_every": 50,
-    "evaluate_every": 40,
+    "steps": 40,
+    "save_every": 10,
+    "evaluate_every": 8,
     "ema": 0.95,
-    "warmup": 20,
+    "warmup": 4,
     "model_changes": {"dropout": 0.2, "positions": "rope", "qk_norm": True, "n_layers": 1},
 }
+
+
+def run_and_kill(folder, settings):
+    """Run, and be killed at the save of step 30: the weights are written, and the optimizer's file half."""
+    made, fsync = trainer(folder=folder, **settings), os.fsync
+
+    def kill(handle):
+        if made.step == 30 and (folder / ".unfinished-step-00000030" / OPTIMIZER).exists():
+            os.ftruncate(handle, 1000)
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(handle)
+
+    os.fsync = kill
+    made.run()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
@@ -29,34 +43,20 @@ def test_kill_minus_nine_in_mid_write(tmp_path, optimizer):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     trainer(folder=whole, **settings).run()
 
-    program = f"""
-import os, signal
-import torch
-torch.set_num_threads(1)
-from tests.training.small import trainer
-made = trainer(folder={str(broken)!r}, **{settings!r})
-fsync = os.fsync
-def kill(handle):
-    # Step 150: the weights are written, and the optimizer's file half
-    if made.step == 150 and os.path.exists({str(broken / ".unfinished-step-00000150" / OPTIMIZER)!r}):
-        os.ftruncate(handle, 1000)
-        os.kill(os.getpid(), signal.SIGKILL)
-    fsync(handle)
-os.fsync = kill
-made.run()
-"""
-    run = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, timeout=100)
-    assert run.returncode == -signal.SIGKILL, run.stderr
-    assert latest(broken).name == "step-00000100"
-    assert (broken / ".unfinished-step-00000150").exists()
-    assert len(read_log(broken / "log.jsonl")) == 150
+    process = PROCESSES.Process(target=run_and_kill, args=(broken, settings), daemon=True)
+    process.start()
+    process.join(timeout=100)
+    assert process.exitcode == -signal.SIGKILL
+    assert latest(broken).name == "step-00000020"
+    assert (broken / ".unfinished-step-00000030").exists()
+    assert len(read_log(broken / "log.jsonl")) == 30
 
     trainer(folder=broken, resume=True, **settings).run()
     for name in (MODEL, OPTIMIZER, AVERAGE):
         assert (latest(broken) / name).read_bytes() == (latest(whole) / name).read_bytes()
-    assert load(broken).step == 200
+    assert load(broken).step == 40
     mine, its = read_log(broken / "log.jsonl"), read_log(whole / "log.jsonl")
-    assert [record["step"] for record in mine] == list(range(1, 201))
+    assert [record["step"] for record in mine] == list(range(1, 41))
     assert without_time(mine) == without_time(its)
 
 

@@ -2,13 +2,13 @@
 
 import json
 import math
+import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
+from torch.distributed import TCPStore
 from torch.nn import functional
 
 from glassformer import scratch, train
@@ -18,7 +18,7 @@ from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer
 from glassformer.train.log import Log
 
-from .small import ENOUGH, ENVIRONMENT, FAMILIES, T, V, config, model, task, trainer, without_time
+from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, task, trainer, without_time
 
 
 def losses(records):
@@ -403,24 +403,32 @@ def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
 # Several processes
 
 
+def one_of_two(rank, port, folder):
+    """What a process of two does; `torchrun` says so in the environment, and keeps the store that they meet at."""
+    os.environ |= {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}", "WORLD_SIZE": "2"}
+    os.environ |= {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": f"{port}",
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    torch.set_num_threads(1)
+    trainer(PADDED, folder=folder, **SHARED).run()
+
+
 def test_two_processes_are_one_with_the_whole_batch(tmp_path):
-    family = "encoder-decoder"  # whose halves of a batch have not equally many targets
-    program = f"""
-import torch
-torch.set_num_threads(1)
-from tests.training.small import trainer
-made = trainer({family!r}, folder={str(tmp_path)!r}, **{SHARED!r})
-made.run()
-"""
-    (tmp_path / "program.py").write_text(program)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    run = subprocess.run(
-        [*launch, str(tmp_path / "program.py")], env=ENVIRONMENT, capture_output=True, text=True, timeout=100
-    )
-    assert run.returncode == 0, run.stderr
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    both = [
+        PROCESSES.Process(target=one_of_two, args=(rank, store.port, tmp_path), daemon=True)
+        for rank in (0, 1)
+    ]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(timeout=100)
+    assert [process.exitcode for process in both] == [0, 0]
     two = train.read_log(tmp_path / "log.jsonl")
     # Two processes with two pieces each drop what four pieces of one process do.
-    alone = trainer(family, **SHARED | {"accumulation": 4})
+    alone = trainer(PADDED, **SHARED | {"accumulation": 4})
     one = alone.run()
     assert [record["step"] for record in two] == list(range(1, 9))
     for name in ("loss", "gradient_norm", "validation_loss", "validation_loss_ema", "tokens"):
@@ -431,6 +439,7 @@ made.run()
         np.testing.assert_allclose(checkpoint.weights[name], weight.detach().numpy(), rtol=1e-8, atol=1e-11)
 
 
+PADDED = "encoder-decoder"  # whose halves of a batch have not equally many targets
 SHARED = {
     "batch_size": 8,
     "accumulation": 2,
