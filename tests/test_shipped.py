@@ -19,7 +19,6 @@ from glassformer import nn, scratch, shipped, text
 from glassformer.checkpoints import in_numpy, model_of
 from glassformer.dates import TARGET_PLACES, date_pairs
 from glassformer.generate import generate
-from glassformer.inside import mean_loss
 from glassformer.scratch import cross_entropy
 from glassformer.shipped import CARD, NAMES, card, load
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken
@@ -60,6 +59,7 @@ def test_it_is_small_and_described(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("as_readers_run_it")  # the 73,049 pairs of dates are made, one by one
 def test_it_was_made_by_its_recipe_as_it_is_now(name):
     """A recipe that was changed since would make another model: make models."""
     recipe, found = recipe_of(name), card(name)
@@ -105,16 +105,34 @@ def test_each_call_gives_a_model_of_its_own():
 # What the cards say
 
 
+def in_both_rooms(name, task):
+    """For every validation batch, its targets, and the logits of PyTorch; and of NumPy in the first."""
+    (by_numpy, _), (by_torch, _) = load(name), load(name, room="nn")
+    for i, (inputs, targets) in enumerate(task.validation()):
+        with torch.no_grad():
+            logits = by_torch(**{key: torch.from_numpy(array) for key, array in inputs.items()}).numpy()
+        yield targets, logits, by_numpy(**inputs) if i == 0 else None
+
+
+def mean_loss_of(name, task):
+    """Over all of the validation text; and where NumPy reads it too, in the first batch, it finds the same."""
+    total, asked = 0.0, 0
+    for targets, logits, by_numpy in in_both_rooms(name, task):
+        loss, n = float(cross_entropy(logits, targets)), int((targets != NO_TARGET).sum())
+        if by_numpy is not None:
+            assert float(cross_entropy(by_numpy, targets)) == pytest.approx(loss, abs=1e-5)
+        total, asked = total + n * loss, asked + n
+    return total / asked
+
+
 def test_the_decoder_is_as_good_as_its_card_says():
-    model, _ = load("shakespeare")
     _, task, config = made("shakespeare")
     found = card("shakespeare")
     windows = {f"{config.context_length} characters": config.context_length, "64 characters": 64}
     assert found["losses"].keys() == windows.keys()
     for words, length in windows.items():
-        # All of the validation text, in NumPy: the card was made with PyTorch.
         shorter = NextToken(np.concatenate([task.ids, task.held_out]), length, 64, 0)
-        assert mean_loss(model, shorter.validation()) == pytest.approx(found["losses"][words], abs=1e-4)
+        assert mean_loss_of("shakespeare", shorter) == pytest.approx(found["losses"][words], abs=1e-4)
     assert found["losses"]["64 characters"] > found["losses"][f"{config.context_length} characters"]
     assert found["losses"][f"{config.context_length} characters"] <= 1.45
 
@@ -146,9 +164,11 @@ def test_the_encoder_is_as_good_as_its_card_says():
     _, task, _ = made("masked")
     assert isinstance(task, MaskedToken)
     found, total, right, asked = card("masked"), 0.0, 0, 0
-    for inputs, targets in task.validation():  # all of it, in NumPy: the card was made with PyTorch
-        logits, n = model(**inputs), int((targets != NO_TARGET).sum())
-        total += n * float(cross_entropy(logits, targets))
+    for targets, logits, by_numpy in in_both_rooms("masked", task):
+        loss, n = float(cross_entropy(logits, targets)), int((targets != NO_TARGET).sum())
+        if by_numpy is not None:
+            assert float(cross_entropy(by_numpy, targets)) == pytest.approx(loss, abs=1e-5)
+        total += n * loss
         right += int((logits.argmax(-1) == targets).sum())
         asked += n
     assert asked == found["accuracy"]["asked"]
@@ -177,8 +197,8 @@ def answers(model, tokenizer, sources):
     return [tokenizer.decode(out[1:-1]) if out[-1] == ids["stop"] else None for out in found]
 
 
-@pytest.fixture(scope="module")
-def unseen():
+@pytest.fixture
+def unseen(as_readers_run_it):
     """Days that are kept for validation, and those to train on."""
     pairs = date_pairs()
     _, task, _ = made("dates")
@@ -325,6 +345,7 @@ TINY = ["model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=8"
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("as_readers_run_it")
 def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, name):
     arguments = [name, *(part for change in SMALL[name] + TINY for part in ("--set", change))]
     page = command.PAGE.read_bytes()
