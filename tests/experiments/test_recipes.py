@@ -79,7 +79,7 @@ def test_made_anew_in_the_same_time_it_makes_as_many_steps_fewer_as_they_are_dea
     monkeypatch.setattr(recipes, "time_of_a_step", lambda recipe, changes: 1.6)
     found = experiment("recipes").measure_shortly(part="the same time", seed=0)
     assert found["time_of_a_step"] == 1.6
-    assert found["characters"] == 12 * 64 * 75  # of 120 steps
+    assert found["characters"] == 6 * 32 * 75  # of 120 steps
 
 
 def test_the_time_of_a_step_is_in_steps_of_the_first_recipe(monkeypatch):

@@ -86,5 +86,5 @@ EXPERIMENT = Experiment(
         *({"n_layers": n_layers, "seed": seed} for seed in SEEDS for n_layers in SHAPES),
         *({"n_layers": n_layers, "seed": 0, "learning_rate": rate} for rate in RATES for n_layers in SHAPES),
     ),
-    short={"steps": 120, "changes": ["data.validation=0.02"]},
+    short={"steps": 100, "changes": ["data.length=32", "data.validation=0.005"]},
 )

@@ -69,5 +69,8 @@ EXPERIMENT = Experiment(
         for seed in SEEDS
         for n_layers, positions in ((1, "none"), (2, "none"), (4, "none"), (2, "learned"))
     ),
-    short={"steps": 200, "changes": ("data.validation=0.02",)},
+    short={
+        "steps": 150,
+        "changes": ("model.d_model=32", "model.n_heads=2", "model.d_ff=64", "data.validation=0.005"),
+    },
 )

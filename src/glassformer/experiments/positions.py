@@ -190,8 +190,14 @@ EXPERIMENT = Experiment(
     runs=tuple({**contestant, "seed": seed} for seed in SEEDS for contestant in CONTESTANTS),
     short={
         "steps": 120,
-        "more_steps": [30],
-        "every": 3,
-        "changes": ["model.n_layers=2", "data.validation=0.01"],
+        "more_steps": [15],
+        "every": 6,
+        "changes": [
+            "model.n_layers=1",
+            "model.d_model=48",
+            "model.n_heads=2",
+            "model.d_ff=96",
+            "data.validation=0.01",
+        ],
     },
 )

@@ -124,6 +124,14 @@ EXPERIMENT = Experiment(
     ),
     short={
         "steps": 120,
-        "changes": ["model.n_layers=2", "training.evaluate_every=0", "data.validation=0.02"],
+        "changes": [
+            "model.n_layers=1",
+            "model.d_model=48",
+            "model.d_ff=96",
+            "data.length=32",
+            "data.validation=0.005",
+            "training.batch_size=6",
+            "training.evaluate_every=0",
+        ],
     },
 )
