@@ -144,5 +144,5 @@ EXPERIMENT = Experiment(
     question="When does a model learn to go on as the last time, and how many blocks does that take?",
     measure=measure,
     runs=tuple({"n_layers": n_layers, "seed": seed} for n_layers in (1, 2) for seed in SEEDS),
-    short={"steps": 300, "every": 300},
+    short={"steps": 200, "every": 200},
 )

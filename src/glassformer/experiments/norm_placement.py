@@ -132,5 +132,5 @@ EXPERIMENT = Experiment(
             for warmup in (0, LONGER * WARMUP)
         ),
     ),
-    short={"steps": 100, "characters": 60_000},
+    short={"steps": 60, "characters": 20_000},
 )

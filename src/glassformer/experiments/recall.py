@@ -149,5 +149,9 @@ EXPERIMENT = Experiment(
     question="Asked for a mark that stands far back, farther than in training, which models still find it?",
     measure=measure,
     runs=tuple({**contestant, "seed": seed} for seed in SEEDS for contestant in CONTESTANTS),
-    short={"steps": 200, "every": 12, "changes": ("model.n_layers=2",)},
+    short={
+        "steps": 120,
+        "every": 40,
+        "changes": ("model.n_layers=2", "model.d_model=32", "model.n_heads=2", "model.d_ff=64"),
+    },
 )

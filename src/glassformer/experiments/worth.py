@@ -93,5 +93,9 @@ EXPERIMENT = Experiment(
         {"model": "the book's", "n_targets": 2 * N_TARGETS},
         *({"model": "small", "seed": seed} for seed in SEEDS),
     ),
-    short={"steps": 120, "n_targets": 512, "changes": ["model.n_layers=2", "data.validation=0.02"]},
+    short={
+        "steps": 60,
+        "n_targets": 256,
+        "changes": ["model.n_layers=2", "model.n_heads=2", "data.validation=0.005"],
+    },
 )
