@@ -10,6 +10,9 @@ from glassformer.experiments import experiment, stored
 from glassformer.experiments.inside import DIRECTIONS, DRAWS, PARTS, sample, with_listeners
 from glassformer.text import corpus
 
+# What looks into the model is held to its annotations by the tests of `inside`.
+pytestmark = pytest.mark.usefixtures("as_readers_run_it")
+
 short = cache(experiment("inside").measure_shortly)
 
 

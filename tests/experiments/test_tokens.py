@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from glassformer import nn
-from glassformer.experiments import experiment, spread, stored
+from glassformer.experiments import experiment, spread, stored, tokens
 from glassformer.experiments.tokens import (
     BATCH,
     HELD_OUT,
@@ -74,8 +74,9 @@ def test_the_work_is_what_torch_counts_and_the_embedding_costs_nothing():
         assert counter.get_total_flops() == pytest.approx(T * work_of_a_token(model.config), rel=1e-3)
 
 
-def test_neither_tokenizer_sees_what_is_held_out():
-    text = corpus()
+def test_neither_tokenizer_sees_what_is_held_out(monkeypatch):
+    text = corpus()[:100_000]
+    monkeypatch.setattr(tokens, "corpus", lambda: text)
     read = text[: int(len(text) * (1 - HELD_OUT))]
     marked = measure(512, 0, steps=1, every=400, changes=["model.n_layers=1"])
     assert marked["characters_per_token"] == len(read) / len(tokenizer_of(read, 512).encode(read))
@@ -135,7 +136,10 @@ def test_at_equal_text_characters_are_better_at_every_seed():
 # Made anew
 
 
-def test_made_anew_and_shortly_byte_pairs_are_better():
+def test_made_anew_and_shortly_byte_pairs_are_better(monkeypatch):
+    """On a part of the text, whose tokens are soon learned and encoded."""
+    text = corpus()[:200_000]
+    monkeypatch.setattr(tokens, "corpus", lambda: text)
     one = experiment("tokens")
     characters, pairs = (one.measure_shortly(vocab_size=size, seed=0) for size in (None, 1024))
     assert pairs["bits_per_byte"] < characters["bits_per_byte"] < math.log2(65)

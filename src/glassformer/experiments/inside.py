@@ -314,5 +314,5 @@ EXPERIMENT = Experiment(
         for part in PARTS
         for draw in (DRAWS if part == "random memories" else DRAWS[:1])
     ),
-    short={"n_targets": 1024, "n_read": 20_000, "n_tried": 4},
+    short={"n_targets": 1024, "n_read": 20_000, "n_tried": 1},
 )

@@ -294,5 +294,5 @@ EXPERIMENT = Experiment(
         for seed in SEEDS
         for name, model in (*((RIGHT, model) for model in MODELS), *CANDIDATES.items(), *ALSO)
     ),
-    short={"steps": 100, "characters": 60_000, "n_texts": 4},
+    short={"steps": 50, "characters": 30_000, "n_texts": 2},
 )
