@@ -1,5 +1,7 @@
 """The position tournament: how it measures, what it found, and whether a short one still says so."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -275,18 +277,16 @@ def test_further_training_brings_the_interpolated_model_nearly_back():
 # A short one, made now
 
 
-@pytest.fixture(scope="module")
-def short():
-    """A seed that was not kept: for each method of three, the quarters in each way, before and after more training."""
-    return {
-        method: {
-            when: {way: quarters(losses) for way, losses in ways.items()}
-            for when, ways in experiment("positions")
-            .measure_shortly(positions=method, length=T, seed=3)
-            .items()
-        }
-        for method in ("sinusoidal", "alibi", "rope")
-    }
+@cache
+def quarters_of(method):
+    """A seed that was not kept: the quarters in each way, before and after more training."""
+    found = experiment("positions").measure_shortly(positions=method, length=T, seed=3)
+    return {when: {way: quarters(losses) for way, losses in ways.items()} for when, ways in found.items()}
+
+
+@pytest.fixture
+def short(as_readers_run_it):
+    return {method: quarters_of(method) for method in ("sinusoidal", "alibi", "rope")}
 
 
 def test_in_short_too_rope_leads_sinusoids_fail_at_once_and_alibi_stays_level(short):
