@@ -1,6 +1,5 @@
 import pytest
 import torch
-from first_steps import only_the_first_are_held_to_annotations
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -10,9 +9,3 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(autouse=True, scope="package")
-def first_steps_are_held_to_annotations():
-    with only_the_first_are_held_to_annotations():
-        yield

@@ -28,7 +28,7 @@ def test_all_have_equally_many_parameters_but_for_a_rounding():
     assert max(sizes.values()) / min(sizes.values()) < 1.002
 
 
-def test_bad_settings_are_refused(as_readers_run_it):
+def test_bad_settings_are_refused():
     with pytest.raises(
         ValueError, match="feedforward='tanh' is not one of 'no network', 'none', 'relu', 'gelu', 'swiglu'"
     ):

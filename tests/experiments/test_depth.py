@@ -38,7 +38,7 @@ def test_they_differ_in_their_shape_and_in_nothing_else():
     assert made[0].training.seed == 1
 
 
-def test_a_depth_that_is_not_planned_is_refused(as_readers_run_it):
+def test_a_depth_that_is_not_planned_is_refused():
     with pytest.raises(ValueError, match="n_layers=3 is not one of 1, 2, 4, 8"):
         measure(n_layers=3, seed=0)
 
@@ -75,6 +75,6 @@ def test_at_half_and_twice_the_rate_too_one_block_is_the_worst(rate):
         assert losses(n_layers, rate).item() < one
 
 
-def test_in_short_too_one_block_is_behind_four(as_readers_run_it):
+def test_in_short_too_one_block_is_behind_four():
     one, four = (experiment("depth").measure_shortly(n_layers=n, seed=5)["loss"] for n in (1, 4))
     assert four < one

@@ -29,7 +29,7 @@ def test_two_blocks_go_on_as_the_last_time():
         assert max(found["previous"][0]) > 0.35
 
 
-def test_one_block_only_learns_which_tokens_there_are(as_readers_run_it):
+def test_one_block_only_learns_which_tokens_there_are():
     for found in [*of(1), short(n_layers=1, seed=0)]:
         assert 2 < final(found, "again") < 3.2
         assert final(found, "first") > 3.4
@@ -60,7 +60,7 @@ def test_without_the_head_that_looks_back_one_token_nothing_is_found():
         assert without["nothing"] == pytest.approx(final(found, "again"), abs=1e-4)
 
 
-def test_in_short_too_two_heads_find_it_together(as_readers_run_it):
+def test_in_short_too_two_heads_find_it_together():
     """After a third of the steps the same in kind: the loss on the repetition falls on, and was ln 32 = 3.47."""
     found, one_block = (short(n_layers=n, seed=0) for n in (2, 1))
     assert final(found, "again") < 1 < 2 < final(one_block, "again") < 3.4 < final(found, "first")

@@ -11,8 +11,6 @@ from glassformer.experiments.inside import DIRECTIONS, DRAWS, PARTS, sample, wit
 from glassformer.text import corpus
 
 # What looks into the model is held to its annotations by the tests of `inside`.
-pytestmark = pytest.mark.usefixtures("as_readers_run_it")
-
 short = cache(experiment("inside").measure_shortly)
 
 
@@ -171,7 +169,7 @@ def test_the_sample_is_from_all_of_the_text():
     assert [len(targets) for _, targets in sample(ids, T=10, n_targets=5)] == [1]
 
 
-def test_an_unknown_part_is_refused(as_readers_run_it):
+def test_an_unknown_part_is_refused():
     with pytest.raises(ValueError, match="part='lense' is not one of 'lens'"):
         experiment("inside").measure(part="lense")
     assert list(dict.fromkeys(run["part"] for run in experiment("inside").runs)) == list(PARTS)

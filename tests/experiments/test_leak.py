@@ -50,7 +50,7 @@ def test_cosines_of_rows():
     np.testing.assert_allclose(cosines(given), [[1, 0, half], [0, 1, half], [half, half, 1]], atol=1e-12)
 
 
-def test_bad_settings_are_refused(as_readers_run_it):
+def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="positions='rotary'"):
         measure(n_layers=1, positions="rotary", seed=0)
 

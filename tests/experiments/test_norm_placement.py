@@ -129,13 +129,13 @@ def shortly(placement, n_layers, rate, warmup, **others):
     return found["validation_loss"] - found["unigram"]
 
 
-def test_a_short_version_says_the_same_of_deep_models(as_readers_run_it):
+def test_a_short_version_says_the_same_of_deep_models():
     """Less than the unigram loss is what was learned from context."""
     assert shortly("pre", DEEP, USUAL, 0) < -0.06
     assert shortly("post", DEEP, USUAL, 0) > -0.03
 
 
-def test_a_short_version_says_the_same_of_shallow_ones(as_readers_run_it):
+def test_a_short_version_says_the_same_of_shallow_ones():
     assert shortly("post", SHALLOW, HIGH, 0, steps=120) > -0.05
     assert shortly("post", SHALLOW, HIGH, 30, steps=120) < -0.12
 

@@ -271,7 +271,6 @@ def shortly(bug):
     return EXPERIMENT.measure_shortly(bug=bug, model=CANDIDATES.get(bug, "rope"), seed=SEEDS[0])
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_shortly_the_right_model_learns():
     assert shortly(RIGHT)["reported"] < 2.6
     assert shortly(RIGHT)["reported"] == shortly(RIGHT)["validation"]
@@ -279,7 +278,6 @@ def test_shortly_the_right_model_learns():
 
 
 @pytest.mark.parametrize("bug", ["mask-one-ahead", "labels-shifted-twice"])
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_shortly_it_looks_the_same(bug):
     wrong, right = of(bug, SEEDS[0])
     assert looks(shortly(bug), shortly(RIGHT)) == looks(wrong, right)
@@ -287,7 +285,6 @@ def test_shortly_it_looks_the_same(bug):
     assert shortly(bug)["validation"] > shortly(RIGHT)["validation"] + 0.8
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_shortly_unclipped_gradients_begin_long():
     gradient = shortly("gradients-unclipped")["gradient"]
     assert gradient[0] > 10

@@ -158,7 +158,7 @@ def test_further_training_goes_on_from_the_weights_that_are_there():
     assert further.decoder.blocks[0].attention.W_o.weight.mean() > 0.9
 
 
-def test_bad_settings_are_refused(as_readers_run_it):
+def test_bad_settings_are_refused():
     with pytest.raises(ValueError, match="positions='rotary'"):
         measure(positions="rotary", length=T, seed=0)
     with pytest.raises(ValueError, match="length=100"):
@@ -285,7 +285,7 @@ def quarters_of(method):
 
 
 @pytest.fixture
-def short(as_readers_run_it):
+def short():
     return {method: quarters_of(method) for method in ("sinusoidal", "alibi", "rope")}
 
 

@@ -23,7 +23,7 @@ def test_all_runs_are_kept():
     assert len(stored("residual")) == len(DEPTHS) * len(RATES) * len(SEEDS) * 2 == 24
 
 
-def test_bad_settings_are_refused(as_readers_run_it):
+def test_bad_settings_are_refused():
     with pytest.raises(TypeError, match=r"adds=0\.5"):
         measure(adds=0.5, n_layers=2, learning_rate=1e-3, seed=0)
 

@@ -33,7 +33,7 @@ def test_all_runs_are_kept():
     assert len(stored("scale")) == len(D_HEADS) * 2 * len(RATES) * len(SEEDS) == 48
 
 
-def test_bad_settings_are_refused(as_readers_run_it):
+def test_bad_settings_are_refused():
     with pytest.raises(TypeError, match=r"scaled=0\.5"):
         measure(d_head=4, scaled=0.5, learning_rate=1e-3, seed=0)
 

@@ -104,7 +104,7 @@ def test_trained_for_50_steps_it_is_the_other_way_round_at_equal_parameters():
 # Made anew
 
 
-def test_made_anew_and_shortly_the_wider_tied_one_is_ahead(as_readers_run_it):
+def test_made_anew_and_shortly_the_wider_tied_one_is_ahead():
     one = experiment("tying")
     tied, untied = (
         one.measure_shortly(vocab_size=1024, arm=arm, steps=40, seed=0)

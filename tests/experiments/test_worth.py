@@ -31,7 +31,7 @@ def test_all_runs_are_kept():
     assert len(found()) == 1 + len(SEEDS) == 4
 
 
-def test_an_unknown_model_is_refused(as_readers_run_it):
+def test_an_unknown_model_is_refused():
     with pytest.raises(ValueError, match="model='large' is not one of"):
         measure(model="large")
 

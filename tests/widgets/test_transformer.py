@@ -17,8 +17,6 @@ from glassformer.trace import trace
 from glassformer.widgets.model import LINE, source_of
 from glassformer.widgets.modules import needed, read
 
-pytestmark = pytest.mark.usefixtures("as_readers_run_it")  # NumPy's side of a hundred readings
-
 # What the tests ask of the engine. Arrays go to Python as the bytes of their numbers, all of a reading in one text.
 PAGE = """async ([modules, loader]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
