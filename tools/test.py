@@ -69,6 +69,7 @@ def main() -> int:
             "2",
             "--dist",
             "loadfile",
+            "--no-loadscope-reorder",  # files of few tests are not the short ones
             "--nbval",
             *chosen,
             *others,
