@@ -439,6 +439,34 @@ def own(shell, tmp_path_factory):  # noqa: F811
     return path
 
 
+def small_gpt(**sizes):
+    """GPT-2's kind of model; no bias is 0 and no gain 1."""
+    config = published("gpt2").config.replace(
+        vocab_size=65, attention_bias="none", feedforward="gelu", **sizes
+    )
+    rng = np.random.default_rng(0)
+    model = scratch.Transformer(config, generator=rng, dtype=np.float64)
+    for weight in model.named_parameters().values():
+        weight += rng.normal(size=weight.shape) * 0.1
+    return model
+
+
+ALONE = """
+import sys
+assert "glassformer" not in sys.modules
+"""
+
+
+def elsewhere(own, folder, program):
+    """What a program prints in another Python, which finds the reader's file and has not heard of this book."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program) + ALONE],
+        cwd=folder, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
 def test_it_stands_alone_and_has_all_parts(own):
     text = own.read_text(encoding="utf-8")
     kept = re.findall(r"^def (\w+)", text, re.MULTILINE)
@@ -451,22 +479,12 @@ def test_it_stands_alone_and_has_all_parts(own):
 
 def test_it_trains_itself_as_the_package_does_and_goes_on_in_pytorch(own, tmp_path):
     """In a Python without the package: 20 steps on Shakespeare, the same gradient from PyTorch, and a step there."""
-    config = published("gpt2").config.replace(
-        vocab_size=65,
-        context_length=16,
-        d_model=12,
-        n_layers=1,
-        n_heads=3,
-        attention_bias="none",
-        feedforward="gelu",
-    )
-    model = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
+    model = small_gpt(context_length=16, d_model=12, n_layers=1, n_heads=3)
     task = NextToken(shipped.load()[1].encode(corpus()[:20_000]), 16, batch_size=4, seed=0)
     learned = [task.batch(step) for step in range(20)]
     np.savez(tmp_path / "weights.npz", **model.named_parameters())
     np.save(tmp_path / "batches.npy", np.array([[inputs["ids"], targets] for inputs, targets in learned]))
     program = """
-        import sys
         import numpy as np
         import torch
         from my_transformer import batches, gpt_gradients, gpt_torch, train
@@ -487,13 +505,9 @@ def test_it_trains_itself_as_the_package_does_and_goes_on_in_pytorch(own, tmp_pa
             if i == 0:
                 off = max(abs(tensors[name].grad.numpy() - g).max() for name, g in grads.items())
             optimizer.step()
-        print("glassformer" in sys.modules, off < 1e-12, (loss[1] < loss[0]).item())
+        print(off < 1e-12, (loss[1] < loss[0]).item())
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("False True True\n", "")
+    assert elsewhere(own, tmp_path, program) == "True True"
     plan = TrainingConfig(
         steps=20,
         batch_size=4,
@@ -510,71 +524,39 @@ def test_it_trains_itself_as_the_package_does_and_goes_on_in_pytorch(own, tmp_pa
 
 def test_another_python_runs_it_and_gets_the_packages_numbers(own, tmp_path):
     """A kernel that has not seen this book: weights of `scratch` go in, and its logits come out."""
-    config = published("gpt2").config.replace(
-        vocab_size=65,
-        context_length=48,
-        d_model=24,
-        n_layers=3,
-        n_heads=4,
-        attention_bias="none",
-        feedforward="gelu",
-    )
-    random = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
-    for name, weight in random.named_parameters().items():  # no bias at 0, no gain at 1
-        weight += np.random.default_rng(len(name)).normal(size=weight.shape) * 0.1
+    random = small_gpt(context_length=48, d_model=24, n_layers=3, n_heads=4)
     model, tokenizer = shipped.load()
     ids = tokenizer.encode(LINE)
     np.savez(tmp_path / "random.npz", **random.named_parameters())
     np.savez(tmp_path / "shipped.npz", **model.named_parameters())
     program = f"""
-        import sys
         import numpy as np
         from my_transformer import check_ids, encode, gpt, shakespeare
 
         ids = check_ids(encode({LINE!r}, {tokenizer.characters!r}), 65, 48)
         np.save("random.npy", gpt(ids, dict(np.load("random.npz")), 4))
         np.save("shipped.npy", shakespeare(ids, dict(np.load("shipped.npz")), 4, {model.config.attention_scale}))
-        print("glassformer" in sys.modules)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert elsewhere(own, tmp_path, program) == ""
     np.testing.assert_allclose(np.load(tmp_path / "random.npy"), random(ids), rtol=0, atol=1e-10)
     np.testing.assert_allclose(np.load(tmp_path / "shipped.npy"), model(ids), rtol=0, atol=1e-4)
 
 
 def test_its_gradients_are_the_packages(own, tmp_path):
     """In a Python without the package: every weight of a small GPT, and the loss."""
-    config = published("gpt2").config.replace(
-        vocab_size=65,
-        context_length=48,
-        d_model=12,
-        n_layers=2,
-        n_heads=3,
-        attention_bias="none",
-        feedforward="gelu",
-    )
-    model = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
+    model = small_gpt(context_length=48, d_model=12, n_layers=2, n_heads=3)
     ids = shipped.load()[1].encode(LINE)
     np.savez(tmp_path / "weights.npz", **model.named_parameters())
     np.save(tmp_path / "ids.npy", ids)
     program = """
-        import sys
         import numpy as np
         from my_transformer import gpt_gradients
 
         ids = np.load("ids.npy")
         loss, grads = gpt_gradients(ids[:-1], ids[1:], dict(np.load("weights.npz")), 3)
         np.savez("found.npz", loss=loss, **grads)
-        print("glassformer" in sys.modules)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert elsewhere(own, tmp_path, program) == ""
     kept = []
     logits = model(ids[:-1], kept=kept)
     model.backward(scratch.cross_entropy_backward(logits, ids[1:]), kept)
@@ -588,16 +570,10 @@ def test_its_gradients_are_the_packages(own, tmp_path):
 
 def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
     """Greedy and drawn: the reader's text, with and without a cache, is the package's."""
-    config = published("gpt2").config.replace(
-        vocab_size=65, context_length=24, d_model=16, n_layers=2, n_heads=2, attention_bias="none", feedforward="gelu"
-    )  # fmt: skip
-    random = scratch.Transformer(config, generator=np.random.default_rng(3), dtype=np.float64)
-    for name, weight in random.named_parameters().items():
-        weight += np.random.default_rng(len(name)).normal(size=weight.shape) * 0.3
+    random = small_gpt(context_length=24, d_model=16, n_layers=2, n_heads=2)
     ids = np.arange(5)
     np.savez(tmp_path / "random.npz", **random.named_parameters())
     program = """
-        import sys
         import numpy as np
         from my_transformer import generate, generate_cached
 
@@ -607,13 +583,8 @@ def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
                 rng = np.random.default_rng(0)
                 text = write(np.arange(5), weights, 2, 16, generator=rng, **options)
                 np.save(f"{name} {write.__name__}.npy", text)
-        print("glassformer" in sys.modules)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        cwd=tmp_path, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("False\n", "")
+    assert elsewhere(own, tmp_path, program) == ""
     for name, options in {
         "greedy": {"temperature": 0},
         "drawn": {"temperature": 1.5, "top_k": 40, "top_p": 0.9},
