@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Bool, Enum, List, TraitError, default, validate
+from traitlets import Bool, Enum, List, default, validate
 
 from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention, softmax
 
-from .tables import table
+from .tables import cell, table
 from .view import View
 
 WORDS = ("my", "kingdom", "for", "a", "horse")
@@ -92,10 +92,4 @@ class AttentionCalculator(
 
     @validate("cell")
     def _validate_cell(self, proposal: dict) -> list:
-        cell = proposal["value"]
-        known = len(cell) == 3 and cell[0] in KINDS
-        if not known or cell[1] not in range(len(WORDS)) or cell[2] not in range(KINDS[cell[0]]):
-            raise TraitError(
-                f"cell={cell!r} must be one of {', '.join(KINDS)}, then a row and a column of it"
-            )
-        return cell
+        return cell(proposal["value"], len(WORDS), KINDS)

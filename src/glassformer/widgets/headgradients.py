@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Bool, Enum, List, TraitError, default, validate
+from traitlets import Bool, Enum, List, default, validate
 
 from glassformer.scratch.attention import (
     causal_mask,
@@ -13,7 +13,7 @@ from glassformer.scratch.attention import (
     scaled_dot_product_attention_backward,
 )
 
-from .tables import table
+from .tables import cell, table
 from .view import View
 
 WORDS = ("for", "a", "horse", "!")
@@ -103,10 +103,4 @@ class HeadGradients(
 
     @validate("cell")
     def _validate_cell(self, proposal: dict) -> list:
-        cell = proposal["value"]
-        known = len(cell) == 3 and cell[0] in KINDS
-        if not known or cell[1] not in range(T) or cell[2] not in range(KINDS[cell[0]]):
-            raise TraitError(
-                f"cell={cell!r} must be one of {', '.join(KINDS)}, then a row and a column of it"
-            )
-        return cell
+        return cell(proposal["value"], T, KINDS)
