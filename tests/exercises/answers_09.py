@@ -42,6 +42,14 @@ def surprises_of_all_positions(logits, targets):
     return -torch.log_softmax(torch.tensor(logits), -1).numpy()[np.arange(len(targets)), targets]
 
 
+@wrong("back.cross_entropy", "one largest logit for all rows")
+def surprise_with_one_largest_logit(logits, targets):
+    with np.errstate(all="ignore"):
+        top = logits.max()
+        total = top + np.log(np.exp(logits - top).sum(axis=1))
+        return np.mean(total - logits[np.arange(len(targets)), targets])
+
+
 # 2 · back.cross_entropy_backward
 
 
@@ -74,6 +82,31 @@ def gradcheck_by_unit_vectors(f, x, grad):
 @wrong("back.gradcheck", "should be True")
 def gradcheck_that_refuses_all(f, x, grad):
     return False
+
+
+def nudged(f, x):
+    slopes = np.zeros(x.shape)
+    for place in np.ndindex(x.shape):
+        unit = np.zeros(x.shape)
+        unit[place] = 1e-5
+        slopes[place] = (f(x + unit) - f(x - unit)) / 2e-5
+    return slopes
+
+
+@wrong("back.gradcheck", "compare with the longest")
+def gradcheck_by_elements(f, x, grad):
+    slopes = nudged(f, x)
+    return grad.shape == x.shape and bool(np.all(abs(slopes - grad) / (abs(slopes) + 1e-30) < 1e-5))
+
+
+@wrong("back.gradcheck", "in part at least")
+def gradcheck_by_allclose(f, x, grad):
+    return grad.shape == x.shape and bool(np.allclose(nudged(f, x), grad, rtol=1e-5))
+
+
+@wrong("back.gradcheck", "in part at least")
+def gradcheck_of_the_page(f, x, grad):
+    return grad.shape == x.shape and bool(abs(nudged(f, x) - grad).max() < 1e-7)
 
 
 # 4 · back.linear_backward
@@ -119,6 +152,16 @@ def norm_by_its_jacobian(grad, x, weight, bias, eps=1e-5):
 @wrong("back.layer_norm_backward", "grad_x of layer_norm_backward(…)")
 def norm_with_another_variance(grad, x, weight, bias, eps=1e-5):
     return norm_by_autograd(grad, x * 2, weight, bias, eps)
+
+
+@wrong("back.layer_norm_backward", "a little of that part stays")
+def norm_by_two_projections(grad, x, weight, bias, eps=1e-5):
+    centred = x - x.mean(-1, keepdims=True)
+    size = np.sqrt(x.var(-1, keepdims=True) + eps)
+    g = grad * weight
+    g = g - g.mean(-1, keepdims=True)
+    g = g - centred * (g * centred).sum(-1, keepdims=True) / (centred**2).sum(-1, keepdims=True)
+    return g / size, (grad * centred / size).sum(0), grad.sum(0)
 
 
 # 6 · back.gelu_slope
@@ -200,6 +243,15 @@ def attention_back_turned(grad, q, k, v, *, mask=None):
     return tuple(one.mT for one in attention_by_autograd(grad, q, k, v, mask=mask))
 
 
+@wrong("back.attention_backward", "For grad_k the scores' gradient is turned")
+def attention_back_with_keys_not_turned(grad, q, k, v, *, mask=None):
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    w = torch.softmax(torch.tensor(scores if mask is None else np.where(mask, scores, -np.inf)), -1).numpy()
+    of_w = grad @ v.swapaxes(-1, -2)
+    of_scores = w * (of_w - (of_w * w).sum(-1, keepdims=True)) / math.sqrt(q.shape[-1])
+    return of_scores @ k, of_scores @ q, w.swapaxes(-1, -2) @ grad
+
+
 # 10 · back.multi_head_backward
 
 
@@ -258,6 +310,12 @@ def block_back_as_a_list(grad, x, weights, n_heads):
 def block_back_and_more(grad, x, weights, n_heads):
     grad_x, own = block_by_autograd(grad, x, weights, n_heads)
     return grad_x, own | {"more": grad_x}
+
+
+@wrong("back.block_backward", "with nothing in front of it")
+def block_back_under_full_names(grad, x, weights, n_heads):
+    grad_x, own = block_by_autograd(grad, x, weights, n_heads)
+    return grad_x, {f"blocks.0.{name}": g for name, g in own.items()}
 
 
 # 12 · back.gpt_gradients

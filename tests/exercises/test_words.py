@@ -94,7 +94,10 @@ def test_one_row_of_an_array():
             expect_row(odd, 1, [3.0, 4.0], "it")
 
 
-REMARK = "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded)."
+REMARK = (
+    "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded, "
+    "or a slope nudged)."
+)
 
 
 def told(got, want):

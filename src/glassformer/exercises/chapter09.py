@@ -76,7 +76,7 @@ def _expect_all(got: Any, want: Weights, what: str) -> None:
         if name not in got:
             raise Wrong(f"{what}: there is no gradient under {name!r}.", what=f"{what}, {name}", got=len(got))
     for name in want:
-        expect(got[name], want[name], f"{what}, {name!r},")
+        expect(got[name], want[name], f"{what} under {name!r}")
     odd = [name for name in got if name not in want]
     if odd:
         raise Wrong(f"{what}: {odd[0]!r} is no weight's name.", what=f"{what}, more", got=len(odd))
@@ -119,6 +119,7 @@ surprise.case(
     want=(800 + math.log(2)) / 2,
 )  # fmt: skip
 surprise.also(np.array([[-900.0, -900.0]]), np.array([0]), want=math.log(2))
+surprise.also(np.array([[0.0, 800.0], [0.0, 0.0]]), np.array([1, 0]), want=math.log(2) / 2)
 
 
 def _p(logits):
@@ -138,6 +139,9 @@ surprise.mistake("logit alone", lambda z, t: -_picked(z, t).mean())
 surprise.mistake("log of the mean", lambda z, t: -math.log(_picked(_p(z), t).mean()))
 surprise.mistake("of all entries", lambda z, t: cross_entropy(z, t) / z.shape[1])
 surprise.mistake("its own guess", lambda z, t: cross_entropy(z, z.argmax(axis=-1)))
+surprise.mistake(
+    "whole columns", lambda z, t: (np.log(np.exp(z - 700).sum(axis=-1)) + 700 - z[:, t]).mean()
+)
 surprise.mistake("shifted again", lambda z, t: cross_entropy(z[:-1], t[1:]) if len(t) > 1 else np.float64(0))
 
 
@@ -151,6 +155,12 @@ def _(z, t):
 def _(z, t):
     with np.errstate(all="ignore"):
         return -np.log(_picked(_p(z), t)).mean()
+
+
+@surprise.mistake("one largest")
+def _(z, t):
+    with np.errstate(all="ignore"):
+        return (z.max() + np.log(np.exp(z - z.max()).sum(axis=-1)) - _picked(z, t)).mean()
 
 
 # 2 · Back through the loss
@@ -256,6 +266,18 @@ def _faint(x):
     return 1e-5 * _curve(x)
 
 
+_first = np.array([[True] * 3, [True, True, False]])
+
+
+def _lopsided(x):
+    """The last number's slope is next to nothing."""
+    return _curve(np.where(_first, x, 0)) + 1e-10 * float(x[1, 2])
+
+
+def _square_of_sum(x):
+    return float(x.sum() ** 2)
+
+
 _x = _numbers(2, 3, seed=3)
 _right = _curve_slope(_x)
 gradient_check.case("a gradient that is right", _curve, _x, _right, want=True)
@@ -276,6 +298,28 @@ gradient_check.case(
 gradient_check.case(
     "x in single precision: nudge a copy in float64", _curve, _x.astype(np.float32),
     _curve_slope(_x.astype(np.float32).astype(np.float64)), want=True,
+)  # fmt: skip
+gradient_check.case(
+    "slopes smaller still: wrong by half", lambda x: 1e-10 * _curve(x), _x, 0.5e-10 * _right, want=False,
+    what="gradcheck(f, x, grad)",
+)  # fmt: skip
+gradient_check.case(
+    "slopes that are large: right", lambda x: 1e5 * _curve(x), _x, 1e5 * _right, want=True,
+    what="gradcheck(f, x, grad)",
+)  # fmt: skip
+gradient_check.case(
+    "one slope is nearly 0 beside the others: right", _lopsided, _x, np.where(_first, _right, 1e-10), want=True
+)
+_other = _right.copy()
+_other[0, 1] += 5e-5 * abs(_right).max()
+gradient_check.case("wrong in the fifth digit of the longest slope", _curve, _x, _other, want=False)
+_other = _right.copy()
+_other[1, 0] = np.nan
+gradient_check.case("a slope that is not a number", _curve, _x, _other, want=False)
+_ten = _numbers(10, 10, seed=4) + 0.1
+gradient_check.case(
+    "a hundred numbers that depend on each other: right", _square_of_sum, _ten,
+    np.full((10, 10), 2 * _ten.sum()), want=True,
 )  # fmt: skip
 
 
@@ -308,6 +352,40 @@ gradient_check.mistake(
 gradient_check.mistake(
     "absolute", lambda f, x, g: bool(np.shape(g) == np.shape(x) and abs(_measured(f, x) - g).max() < 1e-4)
 )
+gradient_check.mistake(
+    "absolute",
+    lambda f, x, g: bool(np.shape(g) == np.shape(x) and np.allclose(_measured(f, x), g, rtol=1e-5)),
+)
+gradient_check.mistake(
+    "absolute", lambda f, x, g: bool(np.shape(g) == np.shape(x) and abs(_measured(f, x) - g).max() < 1e-7)
+)
+gradient_check.mistake(
+    "each by itself",
+    lambda f, x, g: bool(
+        np.shape(g) == np.shape(x) and (abs(_measured(f, x) - g) <= 1e-5 * abs(_measured(f, x))).all()
+    ),
+)
+gradient_check.mistake("loose", lambda f, x, g: _near(_measured(f, x), g, 3e-4))
+gradient_check.mistake(
+    "nan",
+    lambda f, x, g: bool(
+        np.shape(g) == np.shape(x)
+        and not abs(_measured(f, x) - g).max() > 1e-5 * abs(_measured(f, x)).max()
+    ),
+)
+
+
+@gradient_check.mistake("not restored")
+def _(f, x, g):
+    moved, found = np.array(x, dtype=np.float64), np.zeros(np.shape(x))
+    for place in np.ndindex(moved.shape):
+        moved[place] += 1e-5
+        up = f(moved)
+        moved[place] -= 2e-5
+        found[place] = (up - f(moved)) / 2e-5
+    return _near(found, g)
+
+
 gradient_check.mistake(
     "broadcast",
     lambda f, x, g: bool(abs(_measured(f, x) - g).max() <= 1e-5 * abs(_measured(f, x)).max()),
@@ -420,7 +498,7 @@ def _(learner):
 
 
 def _norm_wrong(
-    mean=True, along=True, gain=True, divide=True, inside=True, over=np.sum, gain_of=None, pair=None
+    mean=True, along=True, gain=True, divide=True, over=np.sum, gain_of=None, pair=None
 ):
     """A wrong answer: one thing left out or changed."""
 
@@ -431,7 +509,7 @@ def _norm_wrong(
         y, g = centred / size, grad * (weight if gain else 1)
         back = g - (g.mean(axis=-1, keepdims=True) if mean else 0)
         back = back - (y * (g * y).mean(axis=-1, keepdims=True) if along else 0)
-        back = back / (size if inside else np.sqrt(variance)) if divide else back
+        back = back / size if divide else back
         of_gain = over(grad * (y if gain_of is None else gain_of(x, centred)), axis=0)
         found = back, of_gain, over(grad, axis=0)
         return found if pair is None else pair(found)
@@ -450,6 +528,39 @@ norm_back.mistake("gain from the centred", _norm_wrong(gain_of=lambda x, centred
 norm_back.mistake("not summed", _norm_wrong(over=lambda a, axis: a))
 norm_back.mistake("eps forgotten", lambda grad, x, w, b, eps=1e-5: layer_norm_backward(grad, x, w, b))
 norm_back.mistake("gain and bias swapped", _norm_wrong(pair=lambda found: (found[0], found[2], found[1])))
+norm_back.mistake("gain twice", lambda grad, x, w, b, eps=1e-5: (
+    layer_norm_backward(grad, x, w, b, eps)[0], *layer_norm_backward(grad * w, x, w, b, eps)[1:]
+))  # fmt: skip
+norm_back.mistake("gain twice", lambda grad, x, w, b, eps=1e-5: (
+    *layer_norm_backward(grad, x, w, b, eps)[:2], (grad * w).sum(axis=0)
+))  # fmt: skip
+norm_back.mistake(
+    "eps forgotten", lambda grad, x, w, b, eps=1e-5: layer_norm_backward(grad, x, w, b, 0 * eps)
+)
+
+
+def _norm_otherwise(back):
+    """A wrong grad_x, of y, the centred vector and its size; the rest is right."""
+
+    def wrong(grad, x, weight, bias, eps=1e-5):
+        centred = x - x.mean(axis=-1, keepdims=True)
+        size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+        found = back(grad * weight, centred / size, centred) / size
+        return found, *layer_norm_backward(grad, x, weight, bias, eps)[1:]
+
+    return wrong
+
+
+def _mean(a):
+    return a.mean(axis=-1, keepdims=True)
+
+
+norm_back.mistake("centred for y", _norm_otherwise(lambda g, y, c: g - _mean(g) - c * _mean(g * c)))
+norm_back.mistake("centred for y", _norm_otherwise(lambda g, y, c: g - _mean(g) - c * _mean(g * y)))
+norm_back.mistake(
+    "sums for means", _norm_otherwise(lambda g, y, c: g - (_mean(g) + y * _mean(g * y)) * g.shape[-1])
+)
+norm_back.mistake("projection", _norm_otherwise(lambda g, y, c: g - _mean(g) - c * _mean(g * c) / _mean(c * c)))
 
 
 # 6 · The slope of GELU
@@ -498,6 +609,7 @@ bend.mistake("no root", lambda x: _below(x) + x * np.exp(-(x**2) / 2))
 bend.mistake("not halved", lambda x: _below(x) + x * np.exp(-np.minimum(x**2, 700)) / math.sqrt(2 * math.pi))
 bend.mistake("tanh", _tanh_slope)
 bend.mistake("step", lambda x: (x > 0) * 1.0)
+bend.mistake("erf of x", lambda x: (1 + np.vectorize(math.erf, otypes=[float])(x)) / 2 + x * _bell(x))
 
 
 # 7 · Back through the feed-forward network
@@ -631,6 +743,8 @@ soft_back.mistake("plain mean", lambda g, w: w * (g - g.mean(axis=-1, keepdims=T
 soft_back.mistake("sum without weights", lambda g, w: w * (g - g.sum(axis=-1, keepdims=True)))
 soft_back.mistake("weights forgotten", lambda g, w: g - (g * w).sum(axis=-1, keepdims=True))
 soft_back.mistake("no mean", lambda g, w: g * w)
+soft_back.mistake("no keepdims", lambda g, w: w * (g - (g * w).sum(axis=-1)))
+soft_back.mistake("mean of products", lambda g, w: w * (g - (g * w).mean(axis=-1, keepdims=True)))
 soft_back.mistake("sign", lambda g, w: -softmax_backward(g, w))
 soft_back.mistake("all rows", lambda g, w: w * (g - (g * w).sum()))
 soft_back.mistake("columns", lambda g, w: w * (g - (g * w).sum(axis=0, keepdims=True)))
@@ -701,20 +815,32 @@ _torch_case(
 
 
 def _head_wrong(
-    through=softmax_backward, scale=lambda K: 1 / math.sqrt(K), see=True, turn=True, order=None, late=False
+    through=softmax_backward,
+    scale=lambda K: 1 / math.sqrt(K),
+    see=True,
+    turn=True,
+    order=None,
+    late=False,
+    keys=lambda a, q: a.swapaxes(-1, -2) @ q,
+    hidden=None,
+    inverted=False,
 ):
     """A wrong answer: one thing left out or changed."""
 
     def wrong(grad, q, k, v, *, mask=None):
         scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
         if mask is not None and see and not late:
-            scores = np.where(mask, scores, -np.inf)
-        weights = _p(scores)
+            scores = np.where(mask ^ inverted, scores, -np.inf)
+        with np.errstate(invalid="ignore"):
+            weights = _p(scores)
         if mask is not None and late:
             weights = weights * mask
         of_scores = through(grad @ v.swapaxes(-1, -2), weights) * scale(q.shape[-1])
+        if mask is not None and hidden is not None:
+            of_scores = np.where(mask, of_scores, hidden)
         of_v = (weights.swapaxes(-1, -2) if turn else weights) @ grad
-        found = of_scores @ k, of_scores.swapaxes(-1, -2) @ q, of_v
+        with np.errstate(invalid="ignore"):
+            found = of_scores @ k, keys(of_scores, q), of_v
         return found if order is None else order(*found)
 
     return wrong
@@ -730,6 +856,12 @@ head_back.mistake("queries for keys", _head_wrong(order=lambda a, b, c: (b, a, c
 head_back.mistake("values first", _head_wrong(order=lambda a, b, c: (c, a, b)))
 head_back.mistake("mask forgotten", _head_wrong(see=False))
 head_back.mistake("zero after", _head_wrong(late=True))
+head_back.mistake("keys not turned", _head_wrong(keys=lambda a, q: a @ q))
+head_back.mistake(
+    "root for queries alone", _head_wrong(keys=lambda a, q: a.swapaxes(-1, -2) @ q * math.sqrt(q.shape[-1]))
+)
+head_back.mistake("mask upside down", _head_wrong(inverted=True))
+head_back.mistake("slopes of minus infinity", _head_wrong(hidden=-np.inf))
 
 
 # 10 · Back through all heads
@@ -790,7 +922,9 @@ _heads_case("two heads", 5, 6, 2, 46)
 _heads_case("as many heads as features", 4, 4, 4, 49)
 
 
-def _heads_wrong(uses=(0, 1, 2), mask=True, through_o=True, merged=None, n=None, order=None):
+def _heads_wrong(
+    uses=(0, 1, 2), mask=True, through_o=True, merged=None, n=None, order=None, share=1, of_o=None
+):
     """A wrong answer: one thing left out or changed."""
 
     def wrong(grad, x, W_q, W_k, W_v, W_o, n_heads):
@@ -810,7 +944,8 @@ def _heads_wrong(uses=(0, 1, 2), mask=True, through_o=True, merged=None, n=None,
         back = grad @ W_o.T if through_o else grad
         found = scaled_dot_product_attention_backward(split(back), q, k, v, mask=see)
         found = [(merged or merge)(one) for one in found]
-        grad_x = sum(found[i] @ (W_q, W_k, W_v)[i].T for i in uses)
+        grad_x = sum(found[i] @ (W_q, W_k, W_v)[i].T for i in uses) / share
+        grad_o = grad_o if of_o is None else of_o(x, grad, grad_o)
         result = grad_x, *(x.T @ one for one in found), grad_o
         return result if order is None else order(result)
 
@@ -825,6 +960,9 @@ heads_back.mistake("not through W_o", _heads_wrong(through_o=False))
 heads_back.mistake("one head", _heads_wrong(n=1))
 heads_back.mistake("reshaped", _heads_wrong(merged=lambda one: one.reshape(one.shape[1], -1)))
 heads_back.mistake("order", _heads_wrong(order=lambda f: (f[0], f[4], f[1], f[2], f[3])))
+heads_back.mistake("mean of three", _heads_wrong(share=3))
+heads_back.mistake("W_o from x", _heads_wrong(of_o=lambda x, grad, right: x.T @ grad))
+heads_back.mistake("W_o turned", _heads_wrong(of_o=lambda x, grad, right: right.T))
 
 
 # 11 · Back through the block
@@ -915,7 +1053,15 @@ def _(learner):
 
 
 def _block_wrong(
-    around=(True, True), through=(True, True), at_x=False, swapped=False, tail=None, backwards=True
+    around=(True, True),
+    through=(True, True),
+    at_x=False,
+    swapped=False,
+    tail=None,
+    backwards=True,
+    at_output=False,
+    early=False,
+    plain=False,
 ):
     """A wrong answer: one thing left out or changed."""
 
@@ -926,20 +1072,24 @@ def _block_wrong(
         maps = [weights[f"feedforward.W_{n}"] for n in ("up.weight", "up.bias", "down.weight", "down.bias")]
         normed = layer_norm(x, *gains[0])
         middle = x if at_x else x + multi_head(normed, *matrices, n_heads=n_heads)
-        own = {}
+        own, arrived = {}, grad
 
         def feed(grad):
-            back, *found = feed_forward_backward(grad, layer_norm(middle, *gains[1]), *maps)
+            read = middle if plain else layer_norm(middle, *gains[1])
+            back, *found = feed_forward_backward(grad, read, *maps)
             for n, g in zip(("up.weight", "up.bias", "down.weight", "down.bias"), found, strict=True):
                 own[f"feedforward.W_{n}"] = g
-            normal, *of = layer_norm_backward(back, middle, *gains[1])
+            read = layer_norm(middle, *gains[1]) if at_output else middle
+            normal, *of = layer_norm_backward(back, read, *gains[1])
             own.update(zip((f"{names[1]}.weight", f"{names[1]}.bias"), of, strict=True))
             return (normal if through[1] else back) + (grad if around[1] else 0)
 
         def attend(grad):
-            back, *found = multi_head_backward(grad, normed, *matrices, n_heads=n_heads)
+            back, *found = multi_head_backward(
+                arrived if early else grad, x if plain else normed, *matrices, n_heads=n_heads
+            )
             own.update(zip((f"attention.W_{n}.weight" for n in "qkvo"), found, strict=True))
-            normal, *of = layer_norm_backward(back, x, *gains[0])
+            normal, *of = layer_norm_backward(back, normed if at_output else x, *gains[0])
             own.update(zip((f"{names[0]}.weight", f"{names[0]}.bias"), of, strict=True))
             return (normal if through[0] else back) + (grad if around[0] else 0)
 
@@ -953,6 +1103,11 @@ block_back.mistake("no way around", _block_wrong(around=(False, False)))
 block_back.mistake("one way around", _block_wrong(around=(True, False)))
 block_back.mistake("one way around", _block_wrong(around=(False, True)))
 block_back.mistake("not through the norms", _block_wrong(through=(False, False)))
+block_back.mistake("not through the norms", _block_wrong(through=(True, False)))
+block_back.mistake("not through the norms", _block_wrong(through=(False, True)))
+block_back.mistake("what the norm gave", _block_wrong(at_output=True))
+block_back.mistake("old gradient", _block_wrong(early=True))
+block_back.mistake("not normed", _block_wrong(plain=True))
 block_back.mistake("norm at the door", _block_wrong(at_x=True))
 block_back.mistake("norms swapped", _block_wrong(swapped=True))
 block_back.mistake("forwards", _block_wrong(backwards=False))
@@ -962,6 +1117,9 @@ block_back.mistake(
 block_back.mistake(
     "short names",
     _block_wrong(tail=lambda own: {n.removesuffix(".weight"): g for n, g in own.items()}),
+)
+block_back.mistake(
+    "short names", _block_wrong(tail=lambda own: {f"blocks.0.{n}": g for n, g in own.items()})
 )
 
 
@@ -1050,7 +1208,7 @@ for _title, _sizes in {
 
 
 def _gpt_wrong(
-    lookup="add", head=True, order=reversed, final=True, mean=True, entry=None, tail=None, summed=False
+    lookup="add", head=True, order=reversed, final=True, mean=True, entry=None, tail=None, summed=False, on=0
 ):
     """A wrong answer: one thing left out or changed."""
 
@@ -1075,7 +1233,7 @@ def _gpt_wrong(
         grad = back if final else grad
         grads |= dict(zip(("decoder.norm.weight", "decoder.norm.bias"), of_last, strict=True))
         for i in order(range(n_layers)):
-            grad, own = block_backward(grad, stream[0 if entry else i], of_block(i), n_heads)
+            grad, own = block_backward(grad, stream[0 if entry else i + on], of_block(i), n_heads)
             grads |= {f"decoder.blocks.{i}.{name}": g for name, g in own.items()}
         grads["decoder.positions.weight"] = np.zeros_like(places)
         grads["decoder.positions.weight"][: len(ids)] = grad
@@ -1107,6 +1265,7 @@ whole.mistake("sum of surprises", _gpt_wrong(summed=True))
 whole.mistake("no final norm", _gpt_wrong(final=False))
 whole.mistake("forwards", _gpt_wrong(order=lambda r: r))
 whole.mistake("first stream again", _gpt_wrong(entry=True))
+whole.mistake("what the block wrote", _gpt_wrong(on=1))
 whole.mistake("short table", _gpt_wrong(tail=_short_table))
 whole.mistake("no positions", _gpt_wrong(tail=_without_positions))
 

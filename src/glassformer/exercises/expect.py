@@ -111,7 +111,8 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
         raise Wrong(_difference(got, want, what, being, axes), advice=advice, what=what, got=got)
     if off > DOUBLE:
         remark(
-            "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded)."
+            "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded, "
+            "or a slope nudged)."
         )
     if want.dtype.kind in "iu" and got.dtype.kind == "f":
         right = f"numbers, but {got.dtype}. Add `.astype(int)`."
