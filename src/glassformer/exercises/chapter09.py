@@ -139,9 +139,7 @@ surprise.mistake("logit alone", lambda z, t: -_picked(z, t).mean())
 surprise.mistake("log of the mean", lambda z, t: -math.log(_picked(_p(z), t).mean()))
 surprise.mistake("of all entries", lambda z, t: cross_entropy(z, t) / z.shape[1])
 surprise.mistake("its own guess", lambda z, t: cross_entropy(z, z.argmax(axis=-1)))
-surprise.mistake(
-    "whole columns", lambda z, t: (np.log(np.exp(z - 700).sum(axis=-1)) + 700 - z[:, t]).mean()
-)
+surprise.mistake("whole columns", lambda z, t: (np.log(np.exp(z - 700).sum(axis=-1)) + 700 - z[:, t]).mean())
 surprise.mistake("shifted again", lambda z, t: cross_entropy(z[:-1], t[1:]) if len(t) > 1 else np.float64(0))
 
 
@@ -308,7 +306,11 @@ gradient_check.case(
     what="gradcheck(f, x, grad)",
 )  # fmt: skip
 gradient_check.case(
-    "one slope is nearly 0 beside the others: right", _lopsided, _x, np.where(_first, _right, 1e-10), want=True
+    "one slope is nearly 0 beside the others: right",
+    _lopsided,
+    _x,
+    np.where(_first, _right, 1e-10),
+    want=True,
 )
 _other = _right.copy()
 _other[0, 1] += 5e-5 * abs(_right).max()
@@ -369,8 +371,7 @@ gradient_check.mistake("loose", lambda f, x, g: _near(_measured(f, x), g, 3e-4))
 gradient_check.mistake(
     "nan",
     lambda f, x, g: bool(
-        np.shape(g) == np.shape(x)
-        and not abs(_measured(f, x) - g).max() > 1e-5 * abs(_measured(f, x)).max()
+        np.shape(g) == np.shape(x) and not abs(_measured(f, x) - g).max() > 1e-5 * abs(_measured(f, x)).max()
     ),
 )
 
@@ -497,9 +498,7 @@ def _(learner):
     expect(np.asarray(got).sum(axis=-1), np.zeros(3), "the sums of grad_x over the features", axes="T")
 
 
-def _norm_wrong(
-    mean=True, along=True, gain=True, divide=True, over=np.sum, gain_of=None, pair=None
-):
+def _norm_wrong(mean=True, along=True, gain=True, divide=True, over=np.sum, gain_of=None, pair=None):
     """A wrong answer: one thing left out or changed."""
 
     def wrong(grad, x, weight, bias, eps=1e-5):
@@ -560,7 +559,9 @@ norm_back.mistake("centred for y", _norm_otherwise(lambda g, y, c: g - _mean(g) 
 norm_back.mistake(
     "sums for means", _norm_otherwise(lambda g, y, c: g - (_mean(g) + y * _mean(g * y)) * g.shape[-1])
 )
-norm_back.mistake("projection", _norm_otherwise(lambda g, y, c: g - _mean(g) - c * _mean(g * c) / _mean(c * c)))
+norm_back.mistake(
+    "projection", _norm_otherwise(lambda g, y, c: g - _mean(g) - c * _mean(g * c) / _mean(c * c))
+)
 
 
 # 6 · The slope of GELU
@@ -1118,9 +1119,7 @@ block_back.mistake(
     "short names",
     _block_wrong(tail=lambda own: {n.removesuffix(".weight"): g for n, g in own.items()}),
 )
-block_back.mistake(
-    "short names", _block_wrong(tail=lambda own: {f"blocks.0.{n}": g for n, g in own.items()})
-)
+block_back.mistake("short names", _block_wrong(tail=lambda own: {f"blocks.0.{n}": g for n, g in own.items()}))
 
 
 # 12 · The gradient of a GPT
