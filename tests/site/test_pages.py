@@ -39,7 +39,7 @@ PAGES = pages()
 # What is wider than its box: cut off, or to be scrolled without a shadow to say so. (A field scrolls as one types.)
 UNSEEN = """() => {
   const style = (element) => getComputedStyle(element);
-  const wide = [...document.querySelectorAll("main *:not(span.math, mjx-assistive-mml, input)")].filter(
+  const wide = [...document.querySelectorAll("main *:not(span.math, mjx-container *, input)")].filter(
     (box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1 && style(box).overflowX !== "visible",
   );
   const silent = wide.filter((box) => !style(box).backgroundImage.includes("gradient"));
@@ -94,6 +94,7 @@ def read(opened, request):
     }
 
     page.set_viewport_size({"width": 360, "height": 900})
+    arrived.settle()
     page.evaluate("() => document.querySelectorAll('article details').forEach((d) => (d.open = false))")
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     too_wide = [page.evaluate(wide)]
@@ -107,6 +108,7 @@ def read(opened, request):
     page.evaluate(ONE_OF_EACH_TOKEN)
     inaccessible = {"on a phone": axe_violations(page)}
     page.set_viewport_size({"width": 1280, "height": 900})
+    arrived.settle()
     inaccessible["on a screen"] = axe_violations(page)
     inaccessible["outside all landmarks"] = axe_violations(page, ["region"])  # the logo is not, either
     for theme in ("light", "dark"):
