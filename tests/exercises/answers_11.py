@@ -84,7 +84,7 @@ def top_p_one_by_one(logits, p):
 def top_p_as_often_in_torch(logits, p):
     logits = torch.as_tensor(logits)
     best, order = logits.sort(dim=-1, descending=True)
-    cut = best.softmax(-1).cumsum(-1) > p
+    cut = best.softmax(-1).cumsum(-1) >= p
     cut = torch.cat([torch.zeros_like(cut[..., :1]), cut[..., :-1]], dim=-1)
     return logits.masked_fill(cut.scatter(-1, order, cut), -math.inf)
 
@@ -113,6 +113,11 @@ def draw_along_the_line(probabilities, uniform):
 def draw_by_counting(probabilities, uniform):
     ends = np.cumsum(probabilities)
     return int((ends / ends[-1] <= uniform).sum())
+
+
+@wrong("generating.draw", "it does not use the number")
+def draw_of_its_own(probabilities, uniform):
+    return np.random.default_rng().choice(len(probabilities), p=probabilities)
 
 
 @wrong("generating.draw", "should be 1; yours is 2")
@@ -177,7 +182,22 @@ def beam_by_argsort(next_log_p, n_new, width):
     return np.array(beams[0]), totals[0]
 
 
-@wrong("generating.beam", "should have shape (T) = (1,); yours has shape ()")
+@wrong("generating.beam", "the other way round")
+def beam_turned(next_log_p, n_new, width):
+    ids, total = beam_by_argsort(next_log_p, n_new, width)
+    return total, ids
+
+
+@wrong("generating.beam", "all of the texts")
+def beam_gives_all(next_log_p, n_new, width):
+    texts = [((), 0.0)]
+    for _ in range(n_new):
+        grown = [((*ids, i), total + x) for ids, total in texts for i, x in enumerate(next_log_p(ids))]
+        texts = sorted(grown, key=lambda text: -text[1])[:width]
+    return texts
+
+
+@wrong("generating.beam", "should return 2 things")
 def beam_in_one_list(next_log_p, n_new, width):
     return [*beam_by_argsort(next_log_p, n_new, width)[0].tolist(), 0]
 
@@ -246,11 +266,9 @@ def bytes_with_a_query(n_layers, n_kv_heads, d_head, length, *, bytes_per_number
 # 10 · generating.step
 
 
-@right("generating.step")
-def step_reads_all_again(id, weights, n_heads, cache):
-    """No keys are kept, but the ids: right, and slow."""
-    cache.setdefault("ids", []).append(id)
-    return gpt(np.array(cache["ids"]), weights, n_heads)[-1]
+@wrong("generating.step", "Keep in it, and nowhere else")
+def step_remembers_outside(id, weights, n_heads, cache, own={}):  # noqa: B006 - what it remembers
+    return step_in_torch(id, weights, n_heads, own if len(own.get((0, "k"), ())) < 8 else {})
 
 
 @right("generating.step")

@@ -640,6 +640,9 @@ def test_mine_is_the_readers_own_or_the_books(cell, file, own, shown):
     assert mine("positions.layout") is find("positions.layout").reference
     file("rotary = 3\n")
     assert mine("positions.rotary") is book
+    file(f"from {book.__module__} import rotary\n")  # as it comes with what uses it
+    assert mine("positions.rotary").__name__ == "rotary"
+    assert told(shown) == "rotary: the book's, until you keep yours in my_transformer.py"
     for broken, says in (
         ("def (", "SyntaxError"),
         ("import nowhere_at_all\n", "No module named"),

@@ -21,7 +21,7 @@ from .chapter05 import layer_norm
 from .chapter06 import feed_forward
 from .chapter08 import gpt
 from .exercise import Exercise
-from .expect import Wrong, as_numbers, expect, expect_shape
+from .expect import Wrong, as_numbers, expect, expect_parts, expect_shape
 
 Weights = Mapping[str, np.ndarray]
 NO = -math.inf
@@ -78,7 +78,7 @@ _left(
 _p = np.stack([_log(0.2, 0.8), _log(0.5, 0.5)])
 _left(
     warm, "a batch: each row by itself", _p, 0.5,
-    want=[[1 / 17, 16 / 17], [0.5, 0.5]], said="temper of two rows, at 0.5,",
+    want=[[1 / 17, 16 / 17], [0.5, 0.5]], said="temper of two rows at 0.5",
 )  # fmt: skip
 _left(
     warm, "at 0 the likeliest has everything, and of two alike the first", np.array([1.0, 3.0, 3.0]), 0,
@@ -86,7 +86,7 @@ _left(
 )  # fmt: skip
 _left(
     warm, "", np.array([[-4.0, -2.0], [5.0, 1.0]]), 0,
-    want=[[0.0, 1.0], [1.0, 0.0]], said="temper of two rows, at 0,", also=True,
+    want=[[0.0, 1.0], [1.0, 0.0]], said="temper of two rows at 0", also=True,
 )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ _left(
 _left(few, "", _five, 50, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits of 5 ids, 50)", also=True)
 _left(
     few, "a batch: each row has its own", np.stack([_five, _five[::-1] - 2]), 2,
-    want=[[0, 4 / 7, 0, 3 / 7, 0], [0, 3 / 7, 0, 4 / 7, 0]], said="top_k of two rows, 2,",
+    want=[[0, 4 / 7, 0, 3 / 7, 0], [0, 3 / 7, 0, 4 / 7, 0]], said="top_k of two rows with k = 2",
 )  # fmt: skip
 
 
@@ -156,6 +156,18 @@ def _(logits, k):
 
 
 few.mistake("one more", lambda logits, k: top_k(logits, k + 1))
+
+
+@few.mistake("one fewer")
+def _(logits, k):
+    smallest = np.sort(logits, axis=-1)[..., -min(k, logits.shape[-1]), None]
+    return np.where(logits <= smallest, NO, logits)
+
+
+@few.mistake("one row alone")
+def _(z, k):
+    smallest = np.sort(z)[-k]
+    return np.where(z < smallest, NO, z)
 
 
 @few.mistake("smallest")
@@ -207,7 +219,7 @@ _left(
 _left(nucleus, "the likeliest always stays", _five, 0.01, want=[0.0, 1, 0, 0, 0], said="top_p(logits, 0.01)")
 _left(
     nucleus, "a sure model keeps one, an unsure one many", np.stack([_log(0.9, 0.04, 0.03, 0.02, 0.01), _five]), 0.87,
-    want=[[1, 0, 0, 0, 0], np.array([0.1, 0.4, 0, 0.3, 0.15]) / 0.95], said="top_p of two rows, 0.87,",
+    want=[[1, 0, 0, 0, 0], np.array([0.1, 0.4, 0, 0.3, 0.15]) / 0.95], said="top_p of two rows with p = 0.87",
 )  # fmt: skip
 _left(
     nucleus, "logits far from 0 mean the same", _five * 1 - 7, 0.6,
@@ -217,6 +229,13 @@ _left(
     nucleus, "at 1 everything stays", _five, 1.0,
     want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_p(logits, 1)",
 )  # fmt: skip
+
+
+@nucleus.check("no more than it takes: of four alike, two have one half")
+def _(learner):
+    logits = as_numbers(learner(np.zeros(4), 0.5), "top_p([0, 0, 0, 0], 0.5)")
+    kept = np.array(int((softmax(logits) > 0).sum()))
+    expect(kept, np.array(2), "how many top_p([0, 0, 0, 0], 0.5) keeps")
 
 
 def _nucleus(out, key=lambda x: -x):
@@ -232,6 +251,11 @@ def _nucleus(out, key=lambda x: -x):
     return wrong
 
 
+def _sums_of_logits(logits):
+    best = -np.sort(-logits, axis=-1)
+    return np.cumsum(best, axis=-1) - best
+
+
 def _first_stays(cut):
     cut[..., 0] = False
     return cut
@@ -243,8 +267,10 @@ nucleus.mistake(
 nucleus.mistake("crossing one dropped", _nucleus(lambda s, p: np.cumsum(s, -1) > p + 1e-12))
 nucleus.mistake("threshold", _nucleus(lambda s, p: s < p * s.max(-1, keepdims=True)))
 nucleus.mistake("threshold", _nucleus(lambda s, p: s < 1 - p))
+nucleus.mistake("sum of logits", lambda logits, p: _nucleus(lambda s, p: _sums_of_logits(logits) >= p)(logits, p))
 nucleus.mistake("from the unlikeliest", _nucleus(lambda s, p: np.cumsum(s, -1) - s >= p, key=lambda x: x))
 nucleus.mistake("unsorted", _nucleus(lambda s, p: np.cumsum(s, -1) - s >= p, key=lambda x: 0 * x))
+nucleus.mistake("one too many", _nucleus(lambda s, p: np.cumsum(s, -1) - s > p))
 nucleus.mistake("one too many", _nucleus(lambda s, p: np.cumsum(s, -1) - s - np.roll(s, 1, -1) >= p))
 
 
@@ -252,6 +278,31 @@ nucleus.mistake("one too many", _nucleus(lambda s, p: np.cumsum(s, -1) - s - np.
 def _(logits, p):
     shares = -np.sort(-softmax(logits), axis=-1)
     return np.where(np.cumsum(shares, axis=-1) - shares >= p, -1e9, logits)
+
+
+@nucleus.mistake("left sorted")
+def _(logits, p):
+    best = -np.sort(-logits, axis=-1)
+    shares = softmax(best)
+    return np.where(np.cumsum(shares, axis=-1) - shares >= p, -1e9, best)
+
+
+@nucleus.mistake("probabilities")
+def _(logits, p):
+    return np.where(np.isneginf(top_p(logits, p)), 0.0, softmax(logits))
+
+
+nucleus.mistake("probabilities", lambda logits, p: softmax(top_p(logits, p)))
+
+
+@nucleus.mistake("one row alone")
+def _(z, p):
+    order = np.argsort(-z)
+    shares = softmax(z)[order]
+    out = order[np.cumsum(shares) - shares >= p]
+    z = z.copy()
+    z[out] = NO
+    return z
 
 
 # 4 · A draw from one number
@@ -266,6 +317,15 @@ def draw(probabilities: Float[np.ndarray, " V"], uniform: float) -> int:
 one_of = exercise("generating.draw", draw)
 
 _three = np.array([0.2, 0.5, 0.3])
+
+
+@one_of.check("the same number gives the same id")
+def _(learner):
+    found = [as_numbers(learner(np.full(8, 0.125), 0.6), "draw from eight alike").tolist() for _ in range(8)]
+    if any(one != found[0] for one in found):
+        raise Wrong(f"with the same number yours gave {', '.join(map(str, found))}: it does not use the number.")
+
+
 one_of.case("a number on the first stretch", _three, 0.1, want=0)
 one_of.case("on the second, which begins where the first ends", _three, 0.25, want=1)
 one_of.also(_three, 0.69, want=1)
@@ -277,7 +337,11 @@ one_of.case(
 one_of.case("nor behind all others", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
 one_of.case(
     "the stretches may end a rounding error before 1: there is no id 10", np.full(10, 0.1), np.nextafter(1, 0),
-    want=9, what="draw from ten alike, with the largest number below 1,",
+    want=9, what="draw from ten alike with the largest number below 1",
+)  # fmt: skip
+one_of.also(
+    np.append(np.full(10, 0.1), 0.0), np.nextafter(1, 0), want=9,
+    what="draw from ten alike and one that is impossible, with the largest number below 1",
 )  # fmt: skip
 
 
@@ -291,11 +355,14 @@ def _within(place, p):
 
 one_of.mistake("always the likeliest", _drawn(lambda p, u: np.argmax(p)))
 one_of.mistake("from the left", _drawn(lambda p, u: _within(np.searchsorted(np.cumsum(p), u, "left"), p)))
+one_of.mistake("back to 0", _drawn(lambda p, u: np.argmax(np.cumsum(p) > u)))
+one_of.mistake("clipped", _drawn(lambda p, u: _within(np.searchsorted(np.cumsum(p), u, "right"), p)))
 one_of.mistake("falls off", _drawn(lambda p, u: np.searchsorted(np.cumsum(p), u, "right")))
 one_of.mistake("one less", _drawn(lambda p, u: max(0, np.searchsorted(np.cumsum(p), u, "right") - 1)))
 one_of.mistake("all alike", _drawn(lambda p, u: u * len(p)))
 one_of.mistake("no sums", _drawn(lambda p, u: np.argmax(p > u) if (p > u).any() else len(p) - 1))
-one_of.mistake("own numbers", _drawn(lambda p, u: np.random.default_rng(8).choice(len(p), p=p)))
+for _seed in (0, 8, 42):
+    one_of.mistake("own numbers", _drawn(lambda p, u, s=_seed: np.random.default_rng(s).choice(len(p), p=p)))
 
 
 # 5 · The loop
@@ -382,7 +449,7 @@ def _text(
 
 def _text_case(one: Exercise, title: str, T: int, n_new: int, also: bool = False, **asked: Any) -> None:
     words = ", ".join(f"{name} {value}" for name, value in asked.items())
-    said = f"{one.reference.__name__} of {T} ids and {n_new} more{words and ', '}{words},"
+    said = f"{one.reference.__name__} of {T} ids and {n_new} more{words and f' ({words})'}"
 
     def step(learner: Callable[..., Any]) -> None:
         ids, options, text = _text(T, n_new, **asked)
@@ -448,10 +515,21 @@ def _after_softmax(logits, temperature, k, p, generator):
     return _next(softmax(logits), temperature, k, p, generator)
 
 
+def _always(logits, temperature, k, p, generator):
+    uniform = generator.random()
+    return _next(logits, 0, k, p, generator) if temperature == 0 else draw(softmax(logits), uniform)
+
+
+def _without_softmax(logits, temperature, k, p, generator):
+    return _next(logits, 0, k, p, generator) if temperature == 0 else draw(logits, generator.random())
+
+
 def _text_mistakes(one: Exercise, made: Callable[..., Any]) -> None:
     one.mistake("new ids alone", made(gives=lambda ids, T: ids[T:]))
     one.mistake("one too few", made(shifted=-1))
     one.mistake("greedy", made(next_=lambda logits, T, k, p, g: int(logits.argmax())))
+    one.mistake("always a number", made(next_=_always))
+    one.mistake("no softmax", made(next_=_without_softmax))
     one.mistake("temperature last", made(next_=_ordered("k", "p", "temper")))
     one.mistake("no temperature", made(next_=_ordered("k", "p")))
     one.mistake("nucleus first", made(next_=_ordered("temper", "p", "k")))
@@ -463,6 +541,7 @@ def _text_mistakes(one: Exercise, made: Callable[..., Any]) -> None:
 
 loop.mistake("last id alone", _looped(read=lambda ids, context: ids[-1:]))
 loop.mistake("first position", _looped(at=lambda logits: logits[0]))
+loop.mistake("no window", _looped(read=lambda ids, context: ids))
 loop.mistake("first ids", _looped(read=lambda ids, context: ids[:context]))
 _text_mistakes(loop, _looped)
 
@@ -516,6 +595,17 @@ def _found(
     add(_after(tables), n_new, width, want=(ids, math.log(p)), what=what)
 
 
+
+
+@tree.check("a pair: the ids, then their log-probability")
+def _(learner):
+    got = learner(_after(_TREE), 2, 1)
+    if isinstance(got, list | tuple) and len(got) == 1:
+        raise Wrong("you gave back all of the texts. Give back the first: its ids, and its log-probability.")
+    if [np.ndim(one) for one in expect_parts(got, tree.parts)] == [0, 1]:
+        raise Wrong("your pair is the other way round: the ids come first.")
+
+
 _found("one step: the likeliest id", _TREE, 1, 2, [0], 0.5)
 _found("a width of 1 is greedy: 0.5 · 0.4", _TREE, 2, 1, [0, 0], 0.2)
 _found("two texts find what greedy misses: 0.4 · 0.9", _TREE, 2, 2, [1, 1], 0.36)
@@ -552,12 +642,17 @@ def _best_of_each(grown, width):
     return [max(own, key=lambda text: text[1]) for own in grown]
 
 
+def _unlikeliest(grown, width):
+    return sorted((text for own in grown for text in own), key=lambda text: text[1])[:width]
+
+
 tree.mistake("greedy", lambda f, n, width: beam(f, n, 1))
 tree.mistake("everything", lambda f, n, width: beam(f, n, 10**6))
 tree.mistake("one child each", _searched(keep=_best_of_each))
 tree.mistake("last step alone", _searched(score=lambda total, log_p: log_p))
 tree.mistake("probabilities added", _searched(score=lambda total, log_p: total + math.exp(log_p)))
 tree.mistake("a probability", _searched(gives=math.exp))
+tree.mistake("unlikeliest kept", _searched(keep=_unlikeliest))
 tree.mistake("worst of them", _searched(last=lambda texts: texts[-1]))
 tree.mistake("per id", lambda f, n, width: (lambda ids, total: (ids, total / n))(*beam(f, n, width)))
 
@@ -764,6 +859,32 @@ class _Kept(dict):
         return self
 
 
+class _Rows(np.ndarray):
+    """A table that counts how many of its rows are looked up; what is made of it does not count."""
+
+    looked_up, counts = 0, False
+
+    def __array_finalize__(self, made_of: Any) -> None:
+        self.counts = False
+
+    def __getitem__(self, place: Any) -> Any:
+        found = np.asarray(self)[place]
+        if self.counts:
+            _Rows.looked_up += found.size // self.shape[1]
+        return found
+
+    def __deepcopy__(self, memo: dict) -> "_Rows":
+        return self
+
+
+def _counted(name: str, n_layers: int) -> dict[str, np.ndarray]:
+    """The weights, of which one table counts its look-ups, from 0."""
+    weights = _weights(n_layers)
+    weights[name] = table = weights[name].view(_Rows)
+    table.counts, _Rows.looked_up = True, 0
+    return weights
+
+
 def _stepped(learner: Callable[..., Any], ids: Sequence[int], kept: _Kept) -> list[Any]:
     return [learner(int(one), _weights(), 2, kept) for one in ids]
 
@@ -778,7 +899,17 @@ def _read_case(title: str, ids: list[int], at: Sequence[int]) -> None:
 
 
 _read_case("the first id, which sees itself alone", [3], [0])
-_read_case("the second sees the first: its key and value were kept", [3, 5], [1])
+
+
+@remembered.check("what is needed later is kept in the cache")
+def _(learner):
+    _stepped(learner, [3], kept := _Kept())
+    if not kept:
+        said = "after an id the cache is as empty as before. Keep in it, and nowhere else, what later ids need."
+        raise Wrong(said, what="the cache", got=0)
+
+
+_read_case("the second id sees the first", [3, 5], [1])
 _read_case("the same id again stands at another position", [4, 4, 4, 4], [1, 2, 3])
 _read_case("a whole context, at every step", [1, 7, 0, 2, 8, 3, 3, 5, 6, 4, 1, 0], range(CONTEXT))
 
@@ -793,6 +924,16 @@ def _(learner):
     ]
     for place, text in enumerate((one, two)):
         expect(got[2][place], _model()(np.array(text))[-1], f"the logits of text {place}", axes="V")
+
+
+@remembered.check("each id is read once: keys and values are kept, not ids")
+def _(learner):
+    weights, kept = _counted("token_embedding.weight", 2), _Kept()
+    for one in (3, 1, 4, 1):
+        learner(one, weights, 2, kept)
+    if _Rows.looked_up > 4:
+        said = f"your function looked up {_Rows.looked_up} token vectors to read 4 ids."
+        raise Wrong(said, what="token vectors looked up", got=np.array(float(_Rows.looked_up)))
 
 
 def _varied_step(
@@ -830,7 +971,15 @@ def _varied_step(
     return wrong
 
 
+@remembered.mistake("reads again")
+def _(id, weights, n_heads, cache):
+    cache.setdefault("ids", []).append(id)
+    return gpt(np.array(cache["ids"]), weights, n_heads)[-1]
+
+
+remembered.mistake("nothing kept", lambda id, weights, n_heads, cache: gpt(np.array([id]), weights, n_heads)[-1])
 remembered.mistake("off by one", _varied_step(place=lambda position: position + 1))
+remembered.mistake("one too low", _varied_step(place=lambda position: max(position - 1, 0)))
 remembered.mistake("always position 0", _varied_step(place=lambda position: 0))
 remembered.mistake("forgets", _varied_step(keeps=lambda past, k, v: (k, v)))
 remembered.mistake("last one alone", _varied_step(keeps=lambda past, k, v: tuple(
@@ -843,6 +992,13 @@ remembered.mistake("newest first", _varied_step(keeps=lambda past, k, v: (
 remembered.mistake("without itself", _varied_step(keeps=lambda past, k, v: past))
 remembered.mistake("no final norm", _varied_step(final=False))
 remembered.mistake("no root", _varied_step(scale=lambda K: 1.0))
+remembered.mistake("root of the whole width", _varied_step(scale=lambda K: math.sqrt(2 * K)))
+remembered.mistake("values not kept", _varied_step(keeps=lambda past, k, v: (
+    np.concatenate([past[0], k], axis=1), v
+)))  # fmt: skip
+remembered.mistake("along the heads", _varied_step(keeps=lambda past, k, v: (
+    np.concatenate([past[0], k], axis=0), np.concatenate([past[1], v], axis=0)
+)))  # fmt: skip
 remembered.mistake("not added", _varied_step(add=0))
 
 
@@ -881,28 +1037,12 @@ quick = exercise(
 _text_cases(quick)
 
 
-class _Rows(np.ndarray):
-    """A table that counts how many of its rows are looked up."""
-
-    looked_up = 0
-
-    def __getitem__(self, place: Any) -> Any:
-        found = super().__getitem__(place)
-        _Rows.looked_up += found.size // self.shape[1]
-        return np.asarray(found)
-
-    def __deepcopy__(self, memo: dict) -> "_Rows":
-        return self
-
-
 @quick.check("each id is read once: a text of 12 ids looks up 12 positions at the most")
 def _(learner):
     ids, options, text = _text(4, 8, temperature=0)
-    weights = _weights(1)
-    weights["decoder.positions.weight"] = weights["decoder.positions.weight"].view(_Rows)
-    _Rows.looked_up = 0
+    weights = _counted("decoder.positions.weight", 1)
     got = learner(ids, weights, 2, 8, **options)
-    expect(got, text, "generate_cached of 4 ids and 8 more,", axes="T")
+    expect(got, text, "generate_cached of 4 ids and 8 more", axes="T")
     if _Rows.looked_up > len(text):
         said = f"your function looked up {_Rows.looked_up} rows of positions for a text of {len(text)} ids."
         raise Wrong(said, what="rows looked up", got=np.array(float(_Rows.looked_up)))
@@ -925,6 +1065,14 @@ def _with_cache(
         return np.array(gives(ids, T))
 
     return wrong
+
+
+@quick.mistake("forgets")
+def _(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
+    ids = list(ids)
+    for _ in range(n_new):
+        ids.append(_next(step(int(ids[-1]), weights, n_heads, {}), temperature, k, p, generator))
+    return np.array(ids)
 
 
 quick.mistake("no memory", generate)
@@ -984,20 +1132,31 @@ def _patient(title: str, read: Any, write: Any, want: str, also: bool = False) -
 
 _patient("nothing is wrong: it counts on, and writes what it reads", _reads(), _reads(), "fine")
 _patient("targets not shifted: it says what it has just read", _reads(says=0), _reads(says=0), "targets")
-_patient("a cache one position off: it writes otherwise than it reads", _reads(), _reads(place=1), "cache")
+_patient("a cache: it writes otherwise than it reads", _reads(), _reads(place=1), "cache")
+_patient(
+    "a cache that changes no argmax", _reads(), lambda ids: _reads()(ids) + 0.01 * np.eye(_V)[0], "cache", also=True
+)  # fmt: skip
+_patient(
+    "a cache that is right again in the end", _reads(),
+    lambda ids: np.concatenate([_reads(place=1)(ids)[:-1], _reads()(ids)[-1:]]), "cache", also=True,
+)  # fmt: skip
 _patient("a leak: the last token moves what stands before it", _reads(ahead=1), _reads(), "leak")
 _patient("a leak of a whole text", _reads(ahead=50), _reads(), "leak")
+clinic.also(_reads(ahead=1), _reads(), (_ROUND + 4) % _V, want="leak", what="diagnose (a leak, a text that ends in 0)")
 
 
-def _answers(leak=True, cache_=True, targets=True, order="lc", copied=lambda logits, ids: None):
+def _answers(
+    leak=True, cache_=True, targets=True, order="lc",
+    differs=lambda a, b: abs(a - b).max() > 1e-6, another=lambda token: (token + 1) % _V,
+):  # fmt: skip
     def wrong(read, write, ids):
         found = []
         other = np.array(ids)
-        other[-1] = (ids[-1] + 1) % _V
+        other[-1] = another(ids[-1])
         logits = read(ids)
         if leak and abs(logits[:-1] - read(other)[:-1]).max() > 1e-6:
             found.append("leak")
-        if cache_ and abs(logits - write(ids)).max() > 1e-6:
+        if cache_ and differs(logits, write(ids)):
             found.append("cache")
         if order == "cl":
             found.sort()
@@ -1011,6 +1170,9 @@ def _answers(leak=True, cache_=True, targets=True, order="lc", copied=lambda log
 clinic.mistake("cache first", _answers(order="cl"))
 clinic.mistake("no cache", _answers(cache_=False))
 clinic.mistake("no targets", _answers(targets=False))
+clinic.mistake("no cache", _answers(differs=lambda a, b: (a.argmax(-1) != b.argmax(-1)).any()))
+clinic.mistake("one row alone", _answers(differs=lambda a, b: abs(a[-1] - b[-1]).max() > 1e-6))
+clinic.mistake("the same token", _answers(another=lambda token: 0))
 clinic.mistake("fine", lambda read, write, ids: "fine")
 
 
