@@ -541,6 +541,7 @@ def _text_mistakes(one: Exercise, made: Callable[..., Any]) -> None:
 
 loop.mistake("last id alone", _looped(read=lambda ids, context: ids[-1:]))
 loop.mistake("first position", _looped(at=lambda logits: logits[0]))
+loop.mistake("all rows", _looped(at=lambda logits: logits, next_=lambda x, *_: int(x.argmax())))
 loop.mistake("no window", _looped(read=lambda ids, context: ids))
 loop.mistake("first ids", _looped(read=lambda ids, context: ids[:context]))
 _text_mistakes(loop, _looped)
@@ -653,6 +654,7 @@ tree.mistake("last step alone", _searched(score=lambda total, log_p: log_p))
 tree.mistake("probabilities added", _searched(score=lambda total, log_p: total + math.exp(log_p)))
 tree.mistake("a probability", _searched(gives=math.exp))
 tree.mistake("unlikeliest kept", _searched(keep=_unlikeliest))
+tree.mistake("unlikeliest kept", _searched(keep=_unlikeliest, last=lambda texts: texts[-1]))
 tree.mistake("worst of them", _searched(last=lambda texts: texts[-1]))
 tree.mistake("per id", lambda f, n, width: (lambda ids, total: (ids, total / n))(*beam(f, n, width)))
 
@@ -1067,15 +1069,24 @@ def _with_cache(
     return wrong
 
 
-@quick.mistake("forgets")
-def _(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
-    ids = list(ids)
-    for _ in range(n_new):
-        ids.append(_next(step(int(ids[-1]), weights, n_heads, {}), temperature, k, p, generator))
-    return np.array(ids)
+def _with_fresh(read, last=False):
+    """A wrong answer: a fresh cache for each new id, which reads the prompt, and from then on `read`."""
+
+    def wrong(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
+        ids, T = list(ids), len(ids)
+        for n in range(n_new + last):
+            cache = {}
+            for one in read(ids) if n else ids:
+                logits = step(int(one), weights, n_heads, cache)
+            ids.append(_next(logits, temperature, k, p, generator) if n < n_new else 0)
+        return np.array(ids[: T + n_new])
+
+    return wrong
 
 
+quick.mistake("forgets", _with_fresh(lambda ids: ids[-1:]))
 quick.mistake("no memory", generate)
+quick.mistake("no memory", _with_fresh(lambda ids: ids, last=True))  # the last id is read, too
 quick.mistake("prompt forgotten", _with_cache(prompt=lambda ids: ids[-1:]))
 quick.mistake("last of the prompt twice", _with_cache(prompt=lambda ids: [*ids[:-1], ids[-1], ids[-1]][-10:]))
 quick.mistake("one behind", _with_cache(read=lambda ids: ids[-2]))
@@ -1142,6 +1153,7 @@ _patient(
 )  # fmt: skip
 _patient("a leak: the last token moves what stands before it", _reads(ahead=1), _reads(), "leak")
 _patient("a leak of a whole text", _reads(ahead=50), _reads(), "leak")
+clinic.also(_reads(ahead=1), _reads(says=2), _ROUND, want="leak", what="diagnose (a leak, and it writes something else)")
 clinic.also(_reads(ahead=1), _reads(), (_ROUND + 4) % _V, want="leak", what="diagnose (a leak, a text that ends in 0)")
 
 
