@@ -267,7 +267,9 @@ nucleus.mistake(
 nucleus.mistake("crossing one dropped", _nucleus(lambda s, p: np.cumsum(s, -1) > p + 1e-12))
 nucleus.mistake("threshold", _nucleus(lambda s, p: s < p * s.max(-1, keepdims=True)))
 nucleus.mistake("threshold", _nucleus(lambda s, p: s < 1 - p))
-nucleus.mistake("sum of logits", lambda logits, p: _nucleus(lambda s, p: _sums_of_logits(logits) >= p)(logits, p))
+nucleus.mistake(
+    "sum of logits", lambda logits, p: _nucleus(lambda s, p: _sums_of_logits(logits) >= p)(logits, p)
+)
 nucleus.mistake("from the unlikeliest", _nucleus(lambda s, p: np.cumsum(s, -1) - s >= p, key=lambda x: x))
 nucleus.mistake("unsorted", _nucleus(lambda s, p: np.cumsum(s, -1) - s >= p, key=lambda x: 0 * x))
 nucleus.mistake("one too many", _nucleus(lambda s, p: np.cumsum(s, -1) - s > p))
@@ -323,7 +325,9 @@ _three = np.array([0.2, 0.5, 0.3])
 def _(learner):
     found = [as_numbers(learner(np.full(8, 0.125), 0.6), "draw from eight alike").tolist() for _ in range(8)]
     if any(one != found[0] for one in found):
-        raise Wrong(f"with the same number yours gave {', '.join(map(str, found))}: it does not use the number.")
+        raise Wrong(
+            f"with the same number yours gave {', '.join(map(str, found))}: it does not use the number."
+        )
 
 
 one_of.case("a number on the first stretch", _three, 0.1, want=0)
@@ -392,11 +396,11 @@ def generate(
 ) -> Integer[np.ndarray, " _"]:
     """Read all that fits, choose, append, and again."""
     context = len(weights["decoder.positions.weight"])
-    ids = list(ids)
+    text = list(ids)
     for _ in range(n_new):
-        logits = gpt(np.array(ids[-context:]), weights, n_heads)[-1]
-        ids.append(_next(logits, temperature, k, p, generator))
-    return np.array(ids)
+        logits = gpt(np.array(text[-context:]), weights, n_heads)[-1]
+        text.append(_next(logits, temperature, k, p, generator))
+    return np.array(text)
 
 
 loop = exercise("generating.generate", generate, built_on=(_next, temper, top_k, top_p, draw, softmax))
@@ -554,7 +558,7 @@ def beam(
     next_log_p: Callable[[tuple[int, ...]], Float[np.ndarray, " V"]], n_new: int, width: int
 ) -> tuple[list[int], float]:
     """At every step the `width` likeliest texts go on; the likeliest in the end, and its log-probability."""
-    texts: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    texts: list[Any] = [((), 0.0)]
     for _ in range(n_new):
         grown = [
             ((*ids, token), total + float(log_p))
@@ -568,18 +572,19 @@ def beam(
 
 tree = exercise("generating.beam", beam, parts=("ids", "log-probability"), axes=("T", ""))
 
-_TREE = {
+Tables = Mapping[tuple[int, ...], Sequence[float]]
+_TREE: Tables = {
     (): (0.5, 0.4, 0.1), (0,): (0.4, 0.35, 0.25), (1,): (0.05, 0.9, 0.05), (2,): (0.3, 0.3, 0.4),
 }  # fmt: skip
-_LONG = {
+_LONG: Tables = {
     (): (0.45, 0.35, 0.2), (0,): (0.5, 0.3, 0.2), (1,): (0.55, 0.25, 0.2), (2,): (0.94, 0.04, 0.02),
     (0, 0): (0.4, 0.3, 0.3), (1, 0): (0.6, 0.2, 0.2), (2, 0): (0.97, 0.02, 0.01), (0, 1): (0.9, 0.06, 0.04),
 }  # fmt: skip
 
-_TWINS = {(): (0.6, 0.3, 0.1), (0,): (0.5, 0.45, 0.05), (0, 1): (0.9, 0.06, 0.04)}
+_TWINS: Tables = {(): (0.6, 0.3, 0.1), (0,): (0.5, 0.45, 0.05), (0, 1): (0.9, 0.06, 0.04)}
 
 
-def _after(tables: Mapping[tuple[int, ...], Sequence[float]]) -> Callable[[Any], np.ndarray]:
+def _after(tables: Tables) -> Callable[[Any], np.ndarray]:
     """What may follow, as log-probabilities; after a beginning without a table, all alike."""
 
     def next_log_p(ids: Any) -> np.ndarray:
@@ -594,8 +599,6 @@ def _found(
     what = f"beam with {n_new} new ids and a width of {width}"
     add = tree.also if also else lambda *args, **case: tree.case(title, *args, **case)
     add(_after(tables), n_new, width, want=(ids, math.log(p)), what=what)
-
-
 
 
 @tree.check("a pair: the ids, then their log-probability")
@@ -875,7 +878,7 @@ class _Rows(np.ndarray):
             _Rows.looked_up += found.size // self.shape[1]
         return found
 
-    def __deepcopy__(self, memo: dict) -> "_Rows":
+    def __deepcopy__(self, memo: Any, /) -> "_Rows":
         return self
 
 
@@ -907,7 +910,9 @@ _read_case("the first id, which sees itself alone", [3], [0])
 def _(learner):
     _stepped(learner, [3], kept := _Kept())
     if not kept:
-        said = "after an id the cache is as empty as before. Keep in it, and nowhere else, what later ids need."
+        said = (
+            "after an id the cache is as empty as before. Keep in it, and nowhere else, what later ids need."
+        )
         raise Wrong(said, what="the cache", got=0)
 
 
@@ -979,7 +984,9 @@ def _(id, weights, n_heads, cache):
     return gpt(np.array(cache["ids"]), weights, n_heads)[-1]
 
 
-remembered.mistake("nothing kept", lambda id, weights, n_heads, cache: gpt(np.array([id]), weights, n_heads)[-1])
+remembered.mistake(
+    "nothing kept", lambda id, weights, n_heads, cache: gpt(np.array([id]), weights, n_heads)[-1]
+)
 remembered.mistake("off by one", _varied_step(place=lambda position: position + 1))
 remembered.mistake("one too low", _varied_step(place=lambda position: max(position - 1, 0)))
 remembered.mistake("always position 0", _varied_step(place=lambda position: 0))
@@ -1020,14 +1027,13 @@ def generate_cached(
 ) -> Integer[np.ndarray, " _"]:
     """The same text as `generate`, each id read once."""
     cache: dict[Any, Any] = {}
-    for one in ids:
-        logits = step(int(one), weights, n_heads, cache)
-    ids = list(ids)
+    text = list(ids)
+    logits = [step(int(one), weights, n_heads, cache) for one in text][-1]
     for n in range(n_new):
-        ids.append(_next(logits, temperature, k, p, generator))
+        text.append(_next(logits, temperature, k, p, generator))
         if n + 1 < n_new:  # nothing follows the last, so nobody reads it
-            logits = step(ids[-1], weights, n_heads, cache)
-    return np.array(ids)
+            logits = step(text[-1], weights, n_heads, cache)
+    return np.array(text)
 
 
 quick = exercise(
@@ -1057,8 +1063,7 @@ def _with_cache(
 
     def wrong(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
         cache, T = {}, len(ids)
-        for one in prompt(ids):
-            logits = step(int(one), weights, n_heads, cache)
+        logits = [step(int(one), weights, n_heads, cache) for one in prompt(ids)][-1]
         ids = list(ids)
         for n in range(n_new + shifted):
             ids.append(next_(logits, temperature, k, p, generator))
@@ -1076,8 +1081,7 @@ def _with_fresh(read, last=False):
         ids, T = list(ids), len(ids)
         for n in range(n_new + last):
             cache = {}
-            for one in read(ids) if n else ids:
-                logits = step(int(one), weights, n_heads, cache)
+            logits = [step(int(one), weights, n_heads, cache) for one in (read(ids) if n else ids)][-1]
             ids.append(_next(logits, temperature, k, p, generator) if n < n_new else 0)
         return np.array(ids[: T + n_new])
 
@@ -1153,8 +1157,16 @@ _patient(
 )  # fmt: skip
 _patient("a leak: the last token moves what stands before it", _reads(ahead=1), _reads(), "leak")
 _patient("a leak of a whole text", _reads(ahead=50), _reads(), "leak")
-clinic.also(_reads(ahead=1), _reads(says=2), _ROUND, want="leak", what="diagnose (a leak, and it writes something else)")
-clinic.also(_reads(ahead=1), _reads(), (_ROUND + 4) % _V, want="leak", what="diagnose (a leak, a text that ends in 0)")
+clinic.also(
+    _reads(ahead=1),
+    _reads(says=2),
+    _ROUND,
+    want="leak",
+    what="diagnose (a leak, and it writes something else)",
+)
+clinic.also(
+    _reads(ahead=1), _reads(), (_ROUND + 4) % _V, want="leak", what="diagnose (a leak, a text that ends in 0)"
+)
 
 
 def _answers(
