@@ -597,7 +597,7 @@ def _found(
     title: str, tables: Any, n_new: int, width: int, ids: list[int], p: float, also: bool = False
 ) -> None:
     what = f"beam with {n_new} new ids and a width of {width}"
-    add = tree.also if also else lambda *args, **case: tree.case(title, *args, **case)
+    add: Any = tree.also if also else lambda *args, **case: tree.case(title, *args, **case)
     add(_after(tables), n_new, width, want=(ids, math.log(p)), what=what)
 
 
