@@ -110,7 +110,7 @@ def measure(
     }
 
 
-def strategy_of(writer: str, setting: float | int | None) -> dict[str, Any]:
+def strategy_of(writer: str, setting: Any) -> dict[str, Any]:
     """The options of `distribution`; for what is not drawn at all, none."""
     if writer == "greedy":
         return {"temperature": 0}
@@ -122,7 +122,7 @@ def written(
     prompts: Any,
     n_new: int,
     writer: str,
-    setting: float | int | None,
+    setting: Any,
     length_penalty: float | None = None,
     **options: Any,
 ) -> list[Int64[np.ndarray, " _"]]:
