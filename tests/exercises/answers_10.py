@@ -39,6 +39,14 @@ def batches_returned(ids, size, length, generator):
     return windows[:, :-1], windows[:, 1:]
 
 
+@wrong("training.batches", "Does a window run past the end of the text?")
+def batches_past_the_end(ids, size, length, generator):
+    while True:
+        starts = generator.integers(0, len(ids) - length + 1, size=size)
+        windows = np.stack([ids[start : start + length + 1] for start in starts])
+        yield windows[:, :-1], windows[:, 1:]
+
+
 @wrong("training.batches", "inputs of a batch of 3 windows of 5 should have shape (B, T) = (3, 5)")
 def batches_with_targets_inside(ids, size, length, generator):
     while True:
@@ -174,6 +182,26 @@ def train_array_by_array(weights, n_heads, batches, steps, *, peak=1e-2, warmup=
         yield loss
 
 
+@right("training.train")
+def train_clipped_exactly(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
+    from glassformer.exercises.chapter09 import gpt_gradients
+    from glassformer.exercises.chapter10 import adamw, rate_at
+
+    memory = {name: (0.0, 0.0) for name in weights}
+    for step, (inputs, targets) in zip(range(steps), batches, strict=False):
+        found = [gpt_gradients(x, y, weights, n_heads) for x, y in zip(inputs, targets, strict=True)]
+        mean = {name: sum(g[name] for _, g in found) / len(found) for name in weights}
+        mean, _ = clip_only_if_long(mean, max_norm)
+        rate = rate_at(step, peak, warmup, steps)
+        for name, grad in mean.items():
+            grad = np.asarray(grad)
+            decay = 0.1 * (grad.ndim == 2)
+            weights[name], *memory[name] = adamw(
+                weights[name], grad, *memory[name], step + 1, rate, decay=decay
+            )
+        yield sum(loss for loss, _ in found) / len(found)
+
+
 @wrong("training.train", "should be a generator")
 def train_says_the_end(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
     return 3.0
@@ -271,6 +299,25 @@ def orthogonal_from_the_other_side(G, iterations=4):
     for _ in range(iterations):
         Z = X.T @ X
         X = X @ (3.4445 * np.eye(len(Z)) - 4.7750 * Z + 2.0315 * np.linalg.matrix_power(Z, 2))
+    return X
+
+
+@right("training.orthogonal")
+def orthogonal_in_torch(G, iterations=4):
+    X = torch.tensor(G) / np.linalg.norm(G)
+    for _ in range(iterations):
+        Z = X @ X.T
+        X = 3.4445 * X + (-4.7750 * Z + 2.0315 * Z @ Z) @ X
+    return X
+
+
+@right("training.orthogonal")
+def orthogonal_in_single_precision(G, iterations=4):
+    X = torch.tensor(G, dtype=torch.float32)
+    X = X / X.norm()
+    for _ in range(iterations):
+        Z = X @ X.T
+        X = 3.4445 * X + (-4.7750 * Z + 2.0315 * Z @ Z) @ X
     return X
 
 

@@ -54,9 +54,19 @@ def _drawn(learner: Callable, n: int, *args: Any, seed: int = 0) -> list[tuple[n
             "batches(…) should be a generator: `yield` the pair of inputs and targets, again and again."
         )
     drawn = []
-    for pair in islice(found, n):
-        inputs, targets = expect_parts(pair, ("inputs", "targets"))
-        drawn.append((np.asarray(inputs), np.asarray(targets)))
+    try:
+        for pair in islice(found, n):
+            inputs, targets = expect_parts(pair, ("inputs", "targets"))
+            drawn.append((np.asarray(inputs), np.asarray(targets)))
+    except (
+        IndexError,
+        ValueError,
+    ) as error:  # a window that is shorter than the others, or ids that are not there
+        said = (
+            f"batches(…) raised {type(error).__name__}: {error}. Does a window run past the end of the text? "
+            "It needs length + 1 ids."
+        )
+        raise Wrong(said, what=type(error).__name__, got=0) from error
     if len(drawn) < n:
         said = f"batches(…) ended after {len(drawn)} batches; it should go on for as long as it is asked."
         raise Wrong(said, what="how many batches come", got=len(drawn))
@@ -91,11 +101,22 @@ def _(batches):
     _drawn(batches, 12, _COUNTED, 2, 3)
 
 
+def _starts(batches: Callable) -> list[int]:
+    """Where 600 windows of 6 begin in a text of 9 ids."""
+    return [int(start) for inputs, _ in _drawn(batches, 150, np.arange(9), 4, 6) for start in inputs[:, 0]]
+
+
 @batched.check("every place can be a start, the first and the last, too")
 def _(batches):
-    starts = {int(start) for inputs, _ in _drawn(batches, 80, np.arange(9), 4, 6) for start in inputs[:, 0]}
-    what = "where windows of 6 begin in a text of 9 ids, in 80 batches,"
-    expect(sorted(starts), [0, 1, 2], what)
+    starts = _starts(batches)
+    expect(sorted(set(starts)), [0, 1, 2], "where windows of 6 begin in a text of 9 ids, in 150 batches,")
+
+
+@batched.check("and all places equally often")
+def _(batches):
+    counts = np.bincount(_starts(batches), minlength=3)
+    what = "whether 600 windows of 6 in a text of 9 ids begin about 200 times at each of its three places"
+    expect(bool((abs(counts - 200) < 60).all()), True, what)  # five standard deviations
 
 
 @batched.check("the windows of a batch begin at places of their own")
@@ -138,6 +159,9 @@ batched.mistake("shifted back", _batching(shift=-1))
 batched.mistake("one batch", _batching(once=True))
 batched.mistake("turned", _batching(turned=True))
 batched.mistake("last start", _batching(spread=-1))
+batched.mistake(
+    "crowd at the end", _batching(starts=lambda g, n, size: np.minimum(g.integers(n + 6, size=size), n - 1))
+)
 batched.mistake("one window", _batching(starts=lambda g, n, size: np.full(size, g.integers(n))))
 batched.mistake(
     "own seed", _batching(starts=lambda g, n, size: np.random.default_rng(0).integers(n, size=size))
@@ -297,6 +321,7 @@ rated.mistake("from zero", _course(up=lambda s, w: s / (w + 1)))
 rated.mistake("peak early", _course(up=lambda s, w: (s + 1) / w))
 rated.mistake("from the start", _course(p=lambda s, w, n: s / n))
 rated.mistake("from the start", _course(p=lambda s, w, n: (s - w) / n))
+rated.mistake("end early", _course(p=lambda s, w, n: (s - w) / (n - w - 1)))
 rated.mistake("line", _course(fall=lambda p: 1 - p))
 rated.mistake("whole wave", _course(fall=lambda p: (1 + math.cos(2 * math.pi * p)) / 2))
 rated.mistake("degrees", _course(fall=lambda p: (1 + math.cos(180 * p)) / 2))
@@ -304,6 +329,14 @@ rated.mistake("quarter wave", _course(fall=lambda p: math.cos(math.pi * p / 2)))
 rated.mistake("to zero", _course(share=0.0))
 rated.mistake("upwards", _course(fall=lambda p: (1 - math.cos(math.pi * p)) / 2))
 rated.mistake("no warm-up", _course(up=lambda s, w: 1.0))
+
+
+@rated.mistake("cut off")
+def _(step, peak, warmup, steps, final_share=0.1):
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    p = (step - warmup) / (steps - warmup)
+    return peak * max(final_share, (1 + math.cos(math.pi * p)) / 2)
 
 
 @rated.mistake("share added")
@@ -404,15 +437,19 @@ def _adam(
     sign=1,
     keeps=lambda m, v, mean, square: (m, v),
     order=lambda betas: betas,
+    corrects=lambda betas: betas,
+    late=False,
 ):
     """A wrong answer: one line changed."""
 
     def wrong(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1):
         betas, grad = order(betas), sees(grad, weight, decay)
         m, v = means(m, grad, betas[0]), squares(v, grad, betas[1])
-        mean, square = correct(m, betas[0], step), correct(v, betas[1], step)
-        weight = shrink(weight, rate, decay)
-        return weight - sign * rate * move(mean, square, eps), *keeps(m, v, mean, square)
+        one, other = corrects(betas)
+        mean, square = correct(m, one, step), correct(v, other, step)
+        moved = sign * rate * move(mean, square, eps)
+        weight = shrink(weight - moved, rate, decay) if late else shrink(weight, rate, decay) - moved
+        return weight, *keeps(m, v, mean, square)
 
     return wrong
 
@@ -423,6 +460,9 @@ stepped.mistake("decay in the gradient", _adam(sees=lambda g, w, d: g + d * w, s
 stepped.mistake("decay without the rate", _adam(shrink=lambda w, rate, d: w - d * w))
 stepped.mistake("no decay", _adam(shrink=lambda w, rate, d: w))
 stepped.mistake("decay adds", _adam(shrink=lambda w, rate, d: w + rate * d * w))
+stepped.mistake("decay last", _adam(late=True))
+stepped.mistake("corrections swapped", _adam(corrects=lambda betas: betas[::-1]))
+stepped.mistake("times the step", _adam(correct=lambda one, b, t: one / (1 - b * t)))
 stepped.mistake("eps inside", _adam(move=lambda mean, square, eps: mean / np.sqrt(square + eps)))
 stepped.mistake("no root", _adam(move=lambda mean, square, eps: mean / (square + eps)))
 stepped.mistake("no squares", _adam(move=lambda mean, square, eps: mean))
@@ -529,9 +569,12 @@ def _some_batches(n: int, size: int) -> list[Batch]:
 
 @cache
 def _trained_by_torch(
-    n: int, size: int, n_layers: int, n_heads: int, peak: float, warmup: int, max_norm: float
-) -> tuple[list[float], Weights]:
-    """The losses and the weights in the end: PyTorch's functions, gradients, clipping and AdamW."""
+    n: int, size: int, n_layers: int, n_heads: int, peak: float, warmup: int, max_norm: float, exactly: bool
+) -> tuple[list[float], list[Weights]]:
+    """The losses, and the weights after each step: PyTorch's functions, gradients, clipping and AdamW.
+
+    `exactly`: clipped without the 1e-6 that PyTorch adds to the length.
+    """
     import torch
     from torch.nn import functional
 
@@ -541,25 +584,48 @@ def _trained_by_torch(
         for matrix in (True, False)
     ]
     optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95))
-    losses = []
+    losses, after = [], []
     for step, (inputs, targets) in enumerate(_some_batches(n, size)):
         logits = torch.stack([gpt_torch(torch.tensor(ids), weights, n_heads) for ids in inputs])
         loss = functional.cross_entropy(logits.flatten(0, 1), torch.tensor(targets).flatten())
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(list(weights.values()), max_norm)
+        long = torch.nn.utils.clip_grad_norm_(list(weights.values()), max_norm).item()
+        if exactly and long > max_norm:
+            for w in weights.values():
+                w.grad *= (long + 1e-6) / long
         up = (step + 1) / (warmup + 1) if step < warmup else None
         down = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (n - warmup)))
         for group in optimizer.param_groups:
             group["lr"] = peak * (down if up is None else up)
         optimizer.step()
         losses.append(loss.item())
-    return losses, {name: w.detach().numpy() for name, w in weights.items()}
+        after.append({name: w.detach().numpy().copy() for name, w in weights.items()})
+    return losses, after
 
 
 @cache
 def _start(n_layers: int) -> Weights:
     return _weights(_V, _D, n_layers, seed=n_layers)
+
+
+_LOOKED_AT = ("decoder.norm.weight", "token_embedding.weight", "decoder.norm.bias")
+
+
+def _apart(losses: list[float], seen: list[Weights], want: list[float], after: list[Weights]) -> float:
+    """How far a run is from another: clipping with and without 1e-6 are both right, and close."""
+    if len(losses) != len(want) or any(
+        one[name].shape != other[name].shape
+        for one, other in zip(seen, after, strict=True)
+        for name in _LOOKED_AT
+    ):
+        return math.inf
+    weights = [
+        abs(one[name] - other[name]).max()
+        for one, other in zip(seen, after, strict=True)
+        for name in _LOOKED_AT
+    ]
+    return float(max(*weights, *abs(np.subtract(losses, want))))
 
 
 def _train_case(
@@ -575,18 +641,24 @@ def _train_case(
         found = train(weights, n_heads, more, n, **given)
         if isinstance(found, np.ndarray) or not isinstance(found, Iterable):
             raise Wrong("train(…) should be a generator: `yield` the loss of each step.")
-        losses, want = _trained_by_torch(n, size, n_layers, n_heads, peak, warmup, max_norm)
-        expect(
-            np.array([float(np.asarray(loss)) for loss in islice(found, n + 2)]),
-            losses,
-            f"the losses of train ({said})",
-        )
-        for name in ("decoder.norm.weight", "token_embedding.weight", "decoder.norm.bias"):
-            expect(weights.get(name), want[name], f"{name} after train ({said})")
+        losses, seen = [], []
+        for loss in islice(found, n + 2):
+            losses.append(float(np.asarray(loss)))
+            seen.append({name: np.array(weights.get(name)) for name in _LOOKED_AT})
+        ways = [
+            _trained_by_torch(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
+            for exactly in (False, True)
+        ]
+        want, after = min(ways, key=lambda way: _apart(losses, seen, *way))
+        expect(np.array(losses), want, f"the losses of train ({said})")
+        for name in _LOOKED_AT:
+            expect(weights.get(name), after[-1][name], f"{name} after train ({said})")
+            expect(seen[0][name], after[0][name], f"{name} after the first step of train ({said})")
 
 
 _train_case("one step: the mean loss of the batch, and the weights are in the dictionary", 1, 2, 1, warmup=0)
 _train_case("four steps: rate, clipping and memory", 4, 2, 1)
+_train_case("four steps whose mean gradients are short enough", 4, 2, 1, max_norm=4.5)
 _train_case("two blocks, and gradients that are clipped hard", 3, 2, 2, max_norm=0.05, warmup=0)
 
 
@@ -603,6 +675,9 @@ def _loop(
     keep=True,
     later=False,
     piles=False,
+    divide=True,
+    longer=0,
+    clips_each=False,
 ):
     """A wrong answer: one choice changed."""
 
@@ -612,13 +687,16 @@ def _loop(
         memory: dict[str, tuple[Any, Any]] = {name: (0.0, 0.0) for name in weights}
         pile = {name: 0.0 for name in weights}
         first = None
-        for step, batch in zip(range(steps), batches, strict=False):
+        for step, batch in zip(range(steps + longer), batches, strict=False):
             first = first or batch
             inputs, targets = first if again else batch
             found = texts(
                 [gpt_gradients(*one, weights, n_heads) for one in zip(inputs, targets, strict=True)]
             )
-            mean = {name: sum(g[name] for _, g in found) / len(found) for name in weights}
+            if clips_each:
+                found = [(loss, clip(g, max_norm)[0]) for loss, g in found]
+            share = 1 / len(found) if divide else 1
+            mean = {name: share * sum(g[name] for _, g in found) for name in weights}
             if piles:
                 pile = {name: pile[name] + mean[name] for name in mean}
                 mean = pile
@@ -652,7 +730,17 @@ looped.mistake("count stands", _loop(counts=lambda step: 1))
 looped.mistake("decay everywhere", _loop(decays=lambda grad: 0.1))
 looped.mistake("no decay", _loop(decays=lambda grad: 0.0))
 looped.mistake("gradients pile up", _loop(piles=True))
+looped.mistake("sum for the mean", _loop(divide=False))
+looped.mistake("each text clipped", _loop(clips_each=True))
+looped.mistake("too long", _loop(longer=1))
 looped.mistake("plain descent", _loop(rule=lambda weight, grad, rate: weight - rate * grad))
+
+
+@looped.mistake("step for step")
+def _(weights, n_heads, batches, steps, **given: Any):
+    own = dict(weights)
+    yield from train(own, n_heads, batches, steps, **given)
+    weights.update(own)
 
 
 # 7 · What is wrong with this run?
@@ -691,8 +779,19 @@ judged.case("too good to be true", 4.2, 0.01, 0.03, 0.02, 65, 3.35, want=LEAK)
 judged.case("good on its own text, bad on another", 4.2, 0.02, 0.92, 3.7, 65, 3.35, want=OVERFIT)
 judged.also(4.2, 0.02, 0.03, 4.9, 65, 3.35, want=OVERFIT)
 judged.also(4.2, 0.02, 1.5, 1.75, 65, 3.35, want=FINE)
+judged.also(4.2, 0.02, 2.0, 2.35, 65, 3.35, want=OVERFIT)
+judged.also(4.2, 0.02, 0.6, 0.85, 65, 3.35, want=FINE)
+judged.case("a first loss below ln V is no fault", 3.0, 0.02, 1.9, 1.95, 65, 3.35, want=FINE)
+judged.case("the limits are those of the list", 4.2, 0.3, 1.9, 1.95, 65, 3.35, want=BROKEN)
+judged.also(4.2, 0.02, 3.32, 3.33, 65, 3.35, want=TARGETS)
+judged.also(4.2, 0.02, 3.27, 3.3, 65, 3.35, want=FINE)
+judged.also(4.2, 0.02, 1.0, 0.7, 65, 3.35, want=FINE)
+judged.also(4.2, 0.02, 0.6, 0.45, 65, 3.35, want=LEAK)
 judged.case("of several, the first in the list", 9.7, 2.0, 3.4, 3.4, 65, 3.35, want=START)
 judged.also(4.2, 2.0, 3.4, 3.4, 65, 3.35, want=BROKEN)
+judged.also(4.2, 0.02, 3.4, 4.0, 65, 3.35, want=TARGETS)
+judged.also(4.2, 0.02, 3.4, 0.3, 65, 3.35, want=TARGETS)
+judged.also(4.2, 0.02, 0.05, 0.45, 65, 3.35, want=LEAK)
 
 
 def _judging(
@@ -701,13 +800,14 @@ def _judging(
     good=lambda training, validation: validation < 0.5,
     apart=lambda training, validation: validation > training + 0.3,
     order=(START, BROKEN, TARGETS, LEAK, OVERFIT),
+    by_heart=lambda one_batch: one_batch > 0.1,
 ):
     """A wrong answer: one rule changed."""
 
     def wrong(first, one_batch, training, validation, vocab_size, unigram):
         says = {
             START: begins(first, vocab_size),
-            BROKEN: one_batch > 0.1,
+            BROKEN: by_heart(one_batch),
             TARGETS: stuck(training, unigram),
             LEAK: good(training, validation),
             OVERFIT: apart(training, validation),
@@ -725,6 +825,13 @@ judged.mistake("training leak", _judging(good=lambda training, validation: train
 judged.mistake("any gap", _judging(apart=lambda training, validation: validation > training))
 judged.mistake("order", _judging(order=(OVERFIT, LEAK, TARGETS, BROKEN, START)))
 judged.mistake("order", _judging(order=(BROKEN, START, TARGETS, LEAK, OVERFIT)))
+judged.mistake("order", _judging(order=(START, BROKEN, OVERFIT, TARGETS, LEAK)))
+judged.mistake("order", _judging(order=(START, BROKEN, LEAK, TARGETS, OVERFIT)))
+judged.mistake("order", _judging(order=(START, BROKEN, TARGETS, OVERFIT, LEAK)))
+judged.mistake("both sides", _judging(begins=lambda first, V: abs(first - math.log(V)) > 0.5))
+judged.mistake("lenient", _judging(by_heart=lambda one_batch: one_batch > 1))
+judged.mistake("a share", _judging(apart=lambda training, validation: validation > 1.3 * training))
+judged.mistake("above the line", _judging(stuck=lambda training, unigram: training > unigram + 0.05))
 judged.mistake("gap turned", _judging(apart=lambda training, validation: training > validation + 0.3))
 
 
@@ -772,7 +879,7 @@ def _restore_case(title: str, names: Sequence[str], step: int) -> None:
 
 
 _restore_case("one weight", ("W",), 3)
-_restore_case("names with dots and slashes of their own", ("decoder.norm.weight", "a/b", "m/W"), 12)
+_restore_case("names with dots and slashes of their own", ("decoder.norm.weight", "a/b", "m/W", "mm"), 12)
 _restore_case("before the first step", ("W", "weights/W"), 0)
 
 
@@ -781,11 +888,11 @@ def _(restore):
     arrays = _kept(("W",), 3)
     given = _Given(arrays)
     found = restore(given)
-    with suppress(TypeError):  # a list has no numbers that others look at
-        found[0]["W"][...] = 99.0
-    expect(
-        bool((arrays["weights/W"] == 99.0).any()), False, "whether training on changes the arrays of the file"
-    )
+    for part in found[:3]:
+        with suppress(TypeError):  # a list has no numbers that others look at
+            part["W"][...] = 99.0
+    changed = any(bool((arrays[f"{part}/W"] == 99.0).any()) for part in ("weights", "m", "v"))
+    expect(changed, False, "whether training on changes the arrays of the file")
 
 
 def _restoring(
@@ -803,10 +910,17 @@ def _restoring(
 restored.mistake("m and v", _restoring(parts=("weights/", "v/", "m/")))
 restored.mistake("names uncut", _restoring(cut=lambda name, start: name))
 restored.mistake("last part of the name", _restoring(cut=lambda name, start: name.rsplit("/", 1)[-1]))
+restored.mistake("letters", _restoring(cut=lambda name, start: name.lstrip(start)))
 restored.mistake("every prefix", _restoring(cut=lambda name, start: name.replace(start, "")))
 restored.mistake("one more", _restoring(step=lambda step: int(step) + 1))
 restored.mistake("one less", _restoring(step=lambda step: int(step) - 1))
 restored.mistake("views", _restoring(of=lambda a: a))
+
+
+@restored.mistake("views")
+def _(arrays):
+    weights, m, v, step = restore(arrays)
+    return weights, {name: arrays[f"m/{name}"] for name in m}, {name: arrays[f"v/{name}"] for name in v}, step
 
 
 @restored.mistake("memory lost")
@@ -980,7 +1094,7 @@ in_torch.mistake("merged by reshape", _gpt_of_torch(merged=lambda y: y.reshape(y
 
 
 def orthogonal(G: Float[np.ndarray, "N M"], iterations: int = 4) -> Float[np.ndarray, "N M"]:
-    """The directions of G, all about equally long: so many rounds of Newton and Schulz."""
+    """The directions of G, all about equally long: so many rounds of a polynomial in X and X Xᵀ."""
     a, b, c = 3.4445, -4.7750, 2.0315
     X = G / np.linalg.norm(G)
     for _ in range(iterations):
@@ -1001,7 +1115,7 @@ def _by_singular_values(G: np.ndarray, iterations: int) -> np.ndarray:
     return U * S @ Vt
 
 
-squared.case("one number: it goes to about 1", np.array([[5.0]]), 1, want=[[0.701]])
+squared.case("one number: 3.4445 − 4.7750 + 2.0315", np.array([[5.0]]), 1, want=[[0.701]])
 squared.case(
     "no rounds: divided by the length of the whole matrix",
     np.array([[3.0, 0.0], [0.0, 4.0]]),
@@ -1010,14 +1124,14 @@ squared.case(
 )
 _G = np.array([[3.0, 0.0], [0.0, -4.0]])
 squared.case("a diagonal, one round", _G, 1, want=_by_singular_values(_G, 1))
-for _title, _shape, _rounds in (
-    ("a wide matrix, two rounds", (3, 5), 2),
-    ("a tall one, four", (6, 2), 4),
-    ("a square one, five", (4, 4), 5),
+for _title, _shape, _rounds, _seed in (  # where float32 loses less than the seventh digit
+    ("a wide matrix, two rounds", (3, 5), 2, 2),
+    ("a tall one, four", (6, 2), 4, 19),
+    ("a square one, five", (4, 4), 5, 23),
 ):
-    _G = _numbers(*_shape, seed=_rounds)
+    _G = _numbers(*_shape, seed=_seed)
     squared.case(_title, _G, _rounds, want=_by_singular_values(_G, _rounds))
-_G = _numbers(4, 6) * 1e3
+_G = _numbers(4, 6, seed=9) * 1e3
 squared.case("how long the gradient is makes no difference", _G, want=_by_singular_values(_G, 4))
 
 
@@ -1050,7 +1164,22 @@ squared.mistake("divided again", _rounds_of(between=lambda X: X / np.linalg.norm
 squared.mistake("coefficients swapped", _rounds_of(coefficients=(3.4445, 2.0315, -4.7750)))
 squared.mistake("no fifth power", _rounds_of(coefficients=(3.4445, -4.7750, 0.0)))
 squared.mistake("first term", _rounds_of(step=lambda X, a, b, c: (b * X @ X.T + c * X @ X.T @ X @ X.T) @ X))
+squared.mistake(
+    "squared number by number",
+    _rounds_of(step=lambda X, a, b, c: a * X + (b * X @ X.T + c * (X @ X.T) ** 2) @ X),
+)
 squared.mistake("number by number", _rounds_of(step=lambda X, a, b, c: a * X + b * X**3 + c * X**5))
+
+
+@squared.mistake("square kept")
+def _(G, iterations=4):
+    X = G / np.linalg.norm(G)
+    Z = X @ X.T
+    for _ in range(iterations):
+        X = 3.4445 * X + (-4.7750 * Z + 2.0315 * Z @ Z) @ X
+    return X
+
+
 squared.mistake(
     "exactly", lambda G, iterations=4: (lambda U, S, Vt: U @ Vt)(*np.linalg.svd(G, full_matrices=False))
 )

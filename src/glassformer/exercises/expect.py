@@ -332,7 +332,7 @@ def place(index: tuple[int, ...], axes: str = "") -> str:
 def _difference(got: np.ndarray, want: np.ndarray, what: str, being: str, axes: str) -> str:
     if got.size <= SHOW_UP_TO:
         return f"{what} should be {being + ', ' if being else ''}{_pair(want, got)}."
-    subject = f"{what} should be {being}" if being else what
+    subject = f"{what} should be {being}" if being else what.removesuffix(",")
     differs = _distance(got, want) > SINGLE * _scale(want)
     first = tuple(int(i) for i in np.argwhere(differs)[0])
     if not got.any():

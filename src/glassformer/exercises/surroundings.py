@@ -35,10 +35,14 @@ def as_it_was() -> Iterator[list[str]]:
             yield changed
         finally:
             changed += put_functions(functions)
+            loads = any(name.partition(".")[0] == "torch" for name in sys.modules.keys() - modules)
             sys.modules.update(modules)
             for state, was in states:
                 if not _same(was, _seen(state)):
-                    changed.append(state.name)
+                    if not (
+                        loads and state.name == "`os.environ`"
+                    ):  # PyTorch sets variables as it is imported
+                        changed.append(state.name)
                     with contextlib.suppress(Exception):
                         state.put(was)
 
@@ -49,7 +53,10 @@ def functions_now() -> dict[str, dict[str, Any]]:
 
 
 def put_functions(was: dict[str, dict[str, Any]]) -> list[str]:
-    """Puts all of them back as they were, and names those that were not."""
+    """Puts all of them back as they were, and names those that were not.
+
+    What PyTorch put there itself, which it does as parts of it are imported, is not named.
+    """
     kept = [(sys.modules[name], functions) for name, functions in was.items() if name in sys.modules]
     return [one for module, functions in kept for one in _put_functions(module, functions)]
 
@@ -123,8 +130,13 @@ def _same(was: Any, now: Any) -> bool:
 def _put_functions(module: ModuleType, was: dict[str, Any]) -> list[str]:
     """Everything in a module that was there before is there again; what is new in it may stay."""
     changed = _changed(module, was)
+    others = [name for name in changed if not _by_torch(vars(module).get(name))]
     vars(module).update({name: was[name] for name in changed})
-    return [_called(module, name) for name in changed]
+    return [_called(module, name) for name in others]
+
+
+def _by_torch(function: Any) -> bool:
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == "torch"
 
 
 def _changed(module: ModuleType, was: dict[str, Any]) -> list[str]:

@@ -45,14 +45,21 @@ def train_in_numpy(
     return _losses(model, task, config, config.steps if steps is None else min(steps, config.steps))
 
 
-def _losses(model: Transformer, task: Any, config: TrainingConfig, steps: int) -> Iterator[float]:
+def _losses(
+    model: Transformer,
+    task: Any,
+    config: TrainingConfig,
+    steps: int,
+) -> Iterator[float]:
     weights = model.named_parameters()
     optimizer = AdamW(
         model,
         betas=config.betas,
         eps=config.eps,
         weight_decay=config.weight_decay,
-        no_decay=[name for name, weight in weights.items() if weight.ndim < 2],  # gains and biases
+        no_decay=[  # gains and biases
+            name for name, weight in weights.items() if weight.ndim < 2
+        ],
     )
     model.train()
     for step in range(steps):
