@@ -462,7 +462,14 @@ stepped.mistake("no decay", _adam(shrink=lambda w, rate, d: w))
 stepped.mistake("decay adds", _adam(shrink=lambda w, rate, d: w + rate * d * w))
 stepped.mistake("decay last", _adam(late=True))
 stepped.mistake("corrections swapped", _adam(corrects=lambda betas: betas[::-1]))
-stepped.mistake("times the step", _adam(correct=lambda one, b, t: one / (1 - b * t)))
+
+
+@stepped.mistake("times the step")
+def _(*args: Any, **given: Any):
+    with np.errstate(invalid="ignore"):
+        return _adam(correct=lambda one, b, t: one / (1 - b * t))(*args, **given)
+
+
 stepped.mistake("eps inside", _adam(move=lambda mean, square, eps: mean / np.sqrt(square + eps)))
 stepped.mistake("no root", _adam(move=lambda mean, square, eps: mean / (square + eps)))
 stepped.mistake("no squares", _adam(move=lambda mean, square, eps: mean))

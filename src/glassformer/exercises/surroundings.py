@@ -130,13 +130,15 @@ def _same(was: Any, now: Any) -> bool:
 def _put_functions(module: ModuleType, was: dict[str, Any]) -> list[str]:
     """Everything in a module that was there before is there again; what is new in it may stay."""
     changed = _changed(module, was)
-    others = [name for name in changed if not _by_torch(vars(module).get(name))]
+    others = [name for name in changed if not _by_torch(name, vars(module).get(name))]
     vars(module).update({name: was[name] for name in changed})
     return [_called(module, name) for name in others]
 
 
-def _by_torch(function: Any) -> bool:
-    return (getattr(function, "__module__", None) or "").partition(".")[0] == "torch"
+def _by_torch(name: str, function: Any) -> bool:
+    """Whether it is PyTorch's own of this name, as its compiler wraps some."""
+    where = getattr(function, "__module__", None) or ""
+    return where.partition(".")[0] == "torch" and getattr(function, "__name__", "") == name
 
 
 def _changed(module: ModuleType, was: dict[str, Any]) -> list[str]:
