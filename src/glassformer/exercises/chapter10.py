@@ -600,7 +600,8 @@ def _trained_by_torch(
         long = torch.nn.utils.clip_grad_norm_(list(weights.values()), max_norm).item()
         if exactly and long > max_norm:
             for w in weights.values():
-                w.grad *= (long + 1e-6) / long
+                assert w.grad is not None
+                w.grad.mul_((long + 1e-6) / long)
         up = (step + 1) / (warmup + 1) if step < warmup else None
         down = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (n - warmup)))
         for group in optimizer.param_groups:
