@@ -352,7 +352,6 @@ def test_the_entries():
         ),
     ],
 )
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_the_message_names_argument_value_and_rule(call, error, message):
     with pytest.raises(error) as caught:
         call()

@@ -14,8 +14,6 @@ from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.published import PUBLISHED, published
 
-pytestmark = pytest.mark.usefixtures("as_readers_run_it")
-
 
 def run(*arguments):
     """What is printed, and the exit status; an error in our own code is no answer."""

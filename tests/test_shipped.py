@@ -59,7 +59,6 @@ def test_it_is_small_and_described(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.usefixtures("as_readers_run_it")  # the 73,049 pairs of dates are made, one by one
 def test_it_was_made_by_its_recipe_as_it_is_now(name):
     """A recipe that was changed since would make another model: make models."""
     recipe, found = recipe_of(name), card(name)
@@ -198,7 +197,7 @@ def answers(model, tokenizer, sources):
 
 
 @pytest.fixture
-def unseen(as_readers_run_it):
+def unseen():
     """Days that are kept for validation, and those to train on."""
     pairs = date_pairs()
     _, task, _ = made("dates")
@@ -291,7 +290,6 @@ def test_a_card_that_was_edited_is_refused(copy):
             call("dates")
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_bad_input():
     for call in (load, card):
         with pytest.raises(ValueError, match="name='hamlet' is not one of 'shakespeare', 'masked', 'dates'"):
@@ -345,7 +343,6 @@ TINY = ["model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=8"
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, name):
     arguments = [name, *(part for change in SMALL[name] + TINY for part in ("--set", change))]
     page = command.PAGE.read_bytes()

@@ -89,6 +89,12 @@
     fit();
     follow();
     addEventListener("resize", fit);
+    // The bars beside the text slide in and out when the window has its new size already.
+    let room = null;
+    new ResizeObserver(([{ contentRect }]) => {
+      if (contentRect.width !== room) requestAnimationFrame(fit);
+      room = contentRect.width;
+    }).observe(document.querySelector("article") ?? document.body);
     addEventListener("hashchange", follow);
     addEventListener("click", ({ target }) => target.closest("a[href*='#']") && requestAnimationFrame(follow));
     addEventListener("beforeprint", toPaper);

@@ -329,7 +329,7 @@ def rotary_up_to_512(x, base=10_000.0):
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
-@wrong("positions.rotary", "a head of 20 dimensions, rotated,")
+@wrong("positions.rotary", "a head of 20 dimensions, rotated: ")
 def rotary_of_sixteen_dimensions(x, base=10_000.0):
     T, K = x.shape[-2:]
     frequencies = base ** (-np.arange(0, K, 2) / K)

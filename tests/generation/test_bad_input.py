@@ -22,8 +22,6 @@ from glassformer.scratch import Transformer
 
 from .models import Arithmetic, Fixed
 
-pytestmark = pytest.mark.usefixtures("as_readers_run_it")
-
 LOGITS = np.zeros((2, 5))
 NAN, INF = float("nan"), float("inf")
 

@@ -13,8 +13,6 @@ from glassformer.generate import beam_search, generate, stream
 from glassformer.generate.reader import CHUNK, Reader
 
 # Annotations are enforced in the files beside this one; here they would take most of the time.
-pytestmark = pytest.mark.usefixtures("as_readers_run_it")
-
 N_NEW = 14
 
 FAMILIES = ("decoder", "encoder-decoder")

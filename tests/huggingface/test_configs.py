@@ -320,7 +320,6 @@ def test_what_no_family_has(changes, message):
         config_to_hf(ModelConfig(**SMALL | changes))
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_not_a_config():
     with pytest.raises(TypeError, match="must be a ModelConfig"):
         config_to_hf({"model_type": "gpt2"})

@@ -19,8 +19,6 @@ SIZES = {"gpt2-untied": {"bias": 0.05, "": 0.35}, "llama": {"": 0.35}, "t5": T5_
 SUMS_IN_FLOAT32 = f"{TRANSFORMERS} (GPT-2, LLaMA, T5; scores summed in float32)"
 LENGTHS = {"one": [7], "batch": [5, 1, 12, 9]}
 # Types are held in the other tests: checking them at each of a hundred steps takes longer than the steps.
-pytestmark = pytest.mark.usefixtures("as_readers_run_it")
-
 lengths_of_texts = pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 
 

@@ -193,12 +193,12 @@ def test_the_mean_loss_counts_every_target_once():
         ((0, "attention", [True, False]), TypeError, "which must be an array of integers"),
     ],
 )
-def test_what_is_not_there_is_refused(as_readers_run_it, place, error, words):
+def test_what_is_not_there_is_refused(place, error, words):
     with pytest.raises(error, match=words), ablated(build(GPT2), *place):
         pass
 
 
-def test_only_decoders_of_this_room(as_readers_run_it):
+def test_only_decoders_of_this_room():
     with pytest.raises(ValueError, match="'encoder' is not one of 'decoder'"):
         ablations(build(GPT2.replace(family="encoder")), [])
     with (

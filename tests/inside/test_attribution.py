@@ -114,7 +114,7 @@ def test_a_norm_frozen_where_all_features_are_equal_gives_zeros():
     assert not frozen(LayerNorm(4), np.full((1, 4), 2.0))(np.arange(4.0)[None]).any()
 
 
-def test_what_is_no_sum_is_refused(as_readers_run_it):
+def test_what_is_no_sum_is_refused():
     ids = some_ids(GPT2)
     with pytest.raises(ValueError, match="norm_placement='post' is not one of 'pre'"):
         logit_attribution(build(POST), ids, 0)
@@ -124,7 +124,7 @@ def test_what_is_no_sum_is_refused(as_readers_run_it):
         writes(build(MODERN.replace(family="encoder")), ids)
 
 
-def test_tokens_outside_the_vocabulary_or_of_another_shape_are_refused(as_readers_run_it):
+def test_tokens_outside_the_vocabulary_or_of_another_shape_are_refused():
     model, ids = build(GPT2), some_ids(GPT2)
     with pytest.raises(ValueError, match=r"tokens\[\]=11 is outside 0\.\.10"):
         logit_attribution(model, ids, 11)

@@ -85,7 +85,7 @@ def test_the_loss_on_a_text_its_repetition_and_after_another(name):
     assert found.after_another == pytest.approx(loss(one_before), abs=1e-12)
 
 
-def test_bad_input_is_refused(as_readers_run_it):
+def test_bad_input_is_refused():
     model = build(GPT2)
     for measure in (induction_scores, repetition):
         with pytest.raises(ValueError, match=r"text\.shape\[-1\]=1 must be at least 2"):

@@ -38,7 +38,7 @@ def test_a_single_text_needs_no_batch():
     np.testing.assert_allclose(logit_lens(model, ids[0]), logit_lens(model, ids)[:, 0], rtol=0, atol=1e-12)
 
 
-def test_what_no_lens_can_read_is_refused(as_readers_run_it):
+def test_what_no_lens_can_read_is_refused():
     ids = some_ids(GPT2)
     with pytest.raises(ValueError, match="family='encoder' is not one of 'decoder'"):
         logit_lens(build(GPT2.replace(family="encoder")), ids)

@@ -106,7 +106,7 @@ def test_a_neuron_promotes_its_row_as_norm_and_head_read_it(name):
     np.testing.assert_allclose(promoted_logits(model, last)[2], expected, rtol=0, atol=1e-12)
 
 
-def test_bad_input_is_refused(as_readers_run_it):
+def test_bad_input_is_refused():
     model, ids = build(GPT2), some_ids(GPT2, (60,))
     with pytest.raises(ValueError, match="whole windows in ids=0 must be at least 1"):
         memories(model, ids[:12])
