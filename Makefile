@@ -9,7 +9,7 @@ lab: environment  ## read, run and practise, in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
 	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
 
-check: environment  ## style, types, contracts, freshness, unit tests: a minute and a half
+check: environment  ## style, types, contracts, freshness, unit tests: three minutes
 	@$(VENV)/bin/python tools/check.py
 
 test: environment  ## everything that CI runs; CHAPTER=07 for what belongs to one chapter
