@@ -196,7 +196,7 @@ def answers(model, tokenizer, sources):
     return [tokenizer.decode(out[1:-1]) if out[-1] == ids["stop"] else None for out in found]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def unseen():
     """Days that are kept for validation, and those to train on."""
     pairs = date_pairs()

@@ -39,9 +39,8 @@ def as_it_was() -> Iterator[list[str]]:
             sys.modules.update(modules)
             for state, was in states:
                 if not _same(was, _seen(state)):
-                    if not (
-                        loads and state.name == "`os.environ`"
-                    ):  # PyTorch sets variables as it is imported
+                    # PyTorch sets variables of its own as it is imported.
+                    if not (loads and state.name == "`os.environ`"):
                         changed.append(state.name)
                     with contextlib.suppress(Exception):
                         state.put(was)
