@@ -70,7 +70,9 @@ def main() -> int:
             "--dist",
             "loadfile",
             "--no-loadscope-reorder",  # files of few tests are not the short ones
+            "--max-worker-restart=0",  # a test that hangs ends its process; a new one would begin it again
             "--nbval",
+            "--durations=25",  # minutes are everybody's
             *chosen,
             *others,
         ]

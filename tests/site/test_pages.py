@@ -183,8 +183,10 @@ def test_the_colours_can_be_chosen_and_are_remembered(visit):
             )
         )
     assert sorted(seen) == [("auto", "light"), ("dark", "dark"), ("light", "light")]
-    while arrived.page.locator("html").get_attribute("data-mode") != "dark":
+    for mode, _ in seen:  # round once more, as far as to dark
         switch.press("Enter")
+        if mode == "dark":
+            break
     arrived.page.reload()
     assert arrived.page.locator("html").get_attribute("data-theme") == "dark"
 
