@@ -25,6 +25,7 @@ from glassformer.config import (
     ModelConfig,
 )
 from glassformer.huggingface import configs, folders
+from glassformer.published import published
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken, Pairs
 from glassformer.train import recipe
 
@@ -187,3 +188,57 @@ def test_the_letters_of_formulas_stand_for_fields():
 
 def test_the_biases_that_can_be_drawn_are_positions():
     assert set(widgets.DistanceBias.class_traits()["method"].values) < set(POSITIONS)
+
+
+# The quick reference
+
+
+def row(part):
+    """What a row of the quick reference says of GPT-2, and of Llama 3 and Qwen3."""
+    page = (ROOT / "book" / "reference.md").read_text(encoding="utf-8")
+    [cells] = [line.split(" | ") for line in page.splitlines() if re.match(rf"\| \[?{part}\b", line)]
+    return cells[2:4]
+
+
+OF_CONFIG = {
+    "tokenizer": lambda c: f"{c.vocab_size:,}",
+    "embedding": lambda c: f"{c.d_model:,} wide",
+    "positions": lambda c: {"learned": f"table of {c.context_length:,}", "rope": f"{c.rope_base:,.0f}"}[
+        c.positions
+    ],
+    "norm": lambda c: {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}[c.norm],
+    "attention": lambda c: f"√{c.d_head}",
+    "heads": lambda c: f"{c.n_heads}, {'each' if c.n_heads == c.n_kv_heads else 'four to a head'}",
+    "feed-forward network": lambda c: f"{c.d_ff:,}",
+    "block": lambda c: f"{c.n_layers}",
+    "biases": lambda c: "everywhere" if c.feedforward_bias and c.attention_bias == "all" else "nowhere",
+    "head": lambda c: {"tied": "the embedding again", "untied": "a matrix of its own"}[c.head],
+    "KV cache": lambda c: f"{2 * c.n_layers * c.n_kv_heads * c.d_head:,}",
+}
+
+
+@pytest.mark.parametrize("part", OF_CONFIG)
+def test_the_quick_reference_says_what_the_configurations_say(part):
+    old, new = row(part)
+    for name, said in {"gpt2": old, "llama-3-8b": new, "qwen3-8b": new}.items():
+        assert OF_CONFIG[part](published(name).config) in said, name
+
+
+def test_the_quick_reference_counts_and_names_what_is_there():
+    old, new = row("whole model")
+    for name, said in {"gpt2": old, "llama-3-8b": new, "qwen3-8b": new}.items():
+        assert f"{published(name).n_parameters:,}" in said
+    assert "Qwen3 norms queries and keys" in row("attention")[1]
+    assert [published(name).config.qk_norm for name in ("gpt2", "llama-3-8b", "qwen3-8b")] == [
+        False,
+        False,
+        True,
+    ]
+    files = re.findall(
+        r"`(\w+(?:/\w+)*\.py)` \|$", (ROOT / "book" / "reference.md").read_text(), re.MULTILINE
+    )
+    assert len(files) > 15
+    for file in files:
+        assert (ROOT / "src" / "glassformer" / file).exists(), file
+        if file.startswith("scratch/") and file != "scratch/optimizer.py":
+            assert (ROOT / "src" / "glassformer" / file.replace("scratch", "nn")).exists(), file

@@ -41,7 +41,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
 
-from tools import bibliography, freshness  # noqa: E402
+from tools import bibliography, claims, freshness  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -268,15 +268,26 @@ def exactness(folder: Path) -> tuple[int, int]:
     return len(compared), len(cells)
 
 
-def renew_bibliography(root: Path, *, check: bool) -> bool:
-    """Write the page of the works that are cited, when it is not what book/references.bib says; whether it was not."""
-    page = root / "book" / "bibliography.md"
-    written = bibliography.page(page.with_name("references.bib"))
+MADE = {  # pages that are made, each of what
+    "bibliography.md": ("references.bib", lambda file, root: bibliography.page(file)),
+    "claims.md": ("claims.toml", lambda file, root: claims.page(file, root / "notebooks")),
+}
+
+
+def renew(name: str, root: Path, *, check: bool) -> bool:
+    """Write one of the pages in `MADE` when it is out of date; whether it still is."""
+    source, make = MADE[name]
+    page = root / "book" / name
+    try:
+        written = make(page.with_name(source), root)
+    except ValueError as error:
+        print(f"book/{name}: {error}", file=sys.stderr)
+        return True
     fresh = page.exists() and page.read_text(encoding="utf-8") == written
     if not (fresh or check):
         page.write_text(written, encoding="utf-8", newline="\n")
-    print(f"book/bibliography.md: {'fresh' if fresh else 'references.bib changed'}")
-    return not fresh
+    print(f"book/{name}: {'fresh' if fresh else f'{source} changed, or what it is about'}")
+    return check and not fresh
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -317,8 +328,10 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             except CellExecutionError as error:
                 failed = True
                 print(f"{name}: not stored, because a cell failed.\n{error}", file=sys.stderr)
-    if not options.only and (root / "book" / "references.bib").exists():
-        failed |= renew_bibliography(root, check=options.check) and options.check
+    if not options.only:
+        for name, (source, _) in MADE.items():
+            if (root / "book" / source).exists():
+                failed |= renew(name, root, check=options.check)
     return int(failed)
 
 

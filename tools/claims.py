@@ -1,0 +1,149 @@
+"""book/claims.md, the claims ledger: what is said of Transformers, and what came out where a chapter tried it.
+
+`book/claims.toml` has what was said, by whom, and what was found, in words. Which cell shows it is named by a piece
+of its code. The numbers are that cell's: each number of `found` must stand in what the cell prints, or in its code. So
+a ledger that says something else than its chapter is not written. `make notebooks` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from html import unescape
+from itertools import groupby
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.pages.anchors import slug
+
+VERDICTS = {
+    "holds": "Holds",
+    "in part": "Holds in part",
+    "not here": "Not seen here",
+    "fails": "Fails",
+}
+
+HEADING = """# Claims ledger
+
+Tutorials, papers and folklore say a lot about Transformers. This page lists what they say that a chapter of this book
+has tried: what is said, what came out, and the place that shows it. Each number below is one that the cell there
+prints.
+
+*Holds* and *fails* are about what was run here: small models, a small text, the seeds that the chapter names. A claim
+that fails here may hold at another size, and the other way round. *Not seen here* means that the effect, if there is
+one, is smaller than what one seed differs from another.
+"""
+
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is said, by whom (Markdown), what was found, and the notebook and the pieces of code that show it."""
+
+    said: str
+    by: str
+    verdict: str
+    found: str
+    notebook: str  # below notebooks/, without its ending
+    cells: tuple[str, ...]
+
+
+def claims(file: Path) -> list[Claim]:
+    """What a file of claims has, in its order.
+
+    Raises:
+        ValueError: an entry lacks something, has something more, or a verdict that is none of `VERDICTS`.
+    """
+    entries = tomllib.loads(file.read_text(encoding="utf-8"))["claim"]
+    wanted = set(Claim.__dataclass_fields__)
+    for entry in entries:
+        if set(entry) != wanted:
+            raise ValueError(f"a claim has {', '.join(sorted(wanted))}; this one is {entry}")
+        if entry["verdict"] not in VERDICTS:
+            raise ValueError(
+                f"verdict={entry['verdict']!r} must be one of {', '.join(VERDICTS)}: {entry['said']}"
+            )
+    return [Claim(**entry | {"cells": tuple(entry["cells"])}) for entry in entries]
+
+
+def printed(cell: NotebookNode) -> str:
+    """What a code cell prints and shows, as text."""
+    texts = []
+    for output in cell.outputs:
+        data = output.get("data", {})
+        texts += [output.get("text", ""), data.get("text/plain", ""), data.get("text/markdown", "")]
+        texts.append(unescape(re.sub(r"<[^>]+>", " ", data.get("text/html", ""))))
+    return "\n".join(texts)
+
+
+def place(claim: Claim, notebook: NotebookNode) -> tuple[str, str]:
+    """The heading under which a claim's first cell stands, and the code and the output of all its cells.
+
+    Raises:
+        ValueError: a piece of code is in no cell of the notebook, or in several.
+    """
+    first, texts = "", []
+    for piece in claim.cells:
+        found = [
+            i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and piece in cell.source
+        ]
+        if len(found) != 1:
+            raise ValueError(f"{claim.notebook}: {len(found)} cells have {piece!r}, and one should")
+        cell = notebook.cells[found[0]]
+        texts.append(f"{cell.source}\n{printed(cell)}")
+        first = first or heading_above(notebook, found[0])
+    return first, "\n".join(texts)
+
+
+def heading_above(notebook: NotebookNode, index: int) -> str:
+    """The nearest heading before a cell that is not folded away: of the third level or above."""
+    for cell in reversed(notebook.cells[:index]):
+        if cell.cell_type == "markdown" and (
+            found := re.findall(r"^#{1,3} (.+)$", cell.source, re.MULTILINE)
+        ):
+            return found[-1].strip()
+    raise ValueError(f"no heading stands above cell {index}")
+
+
+def unshown(claim: Claim, text: str) -> list[str]:
+    """The numbers that a claim's `found` has and its cells have not."""
+    there = set(NUMBER.findall(text))
+    return [number for number in NUMBER.findall(claim.found) if number not in there]
+
+
+def entry(claim: Claim, notebook: NotebookNode) -> str:
+    """One claim of a notebook, as Markdown.
+
+    Raises:
+        ValueError: its cells are not there, or do not show a number that it has.
+    """
+    heading, text = place(claim, notebook)
+    if missing := unshown(claim, text):
+        raise ValueError(f"{claim.notebook}: no cell named by {claim.said!r} shows {', '.join(missing)}")
+    link = f"../notebooks/{claim.notebook}.ipynb#{slug(heading)}"
+    return (
+        f"- **{VERDICTS[claim.verdict]}:** *{claim.said}* {claim.by}\n\n  {claim.found} [{heading}]({link})\n"
+    )
+
+
+def page(file: Path, notebooks: Path) -> str:
+    """The ledger of the claims in a file, chapter by chapter, with how many hold.
+
+    Raises:
+        ValueError: what `claims` and `entry` raise.
+    """
+    every = claims(file)
+    counts = Counter(claim.verdict for claim in every)
+    says = ", ".join(f"{words.lower()} {counts[verdict]}" for verdict, words in VERDICTS.items())
+    lines = [HEADING, f"Of {len(every)} claims: {says}.\n"]
+    for name, those in groupby(every, key=lambda claim: claim.notebook):
+        notebook = nbformat.read(notebooks / f"{name}.ipynb", as_version=4)
+        title = re.findall(r"^# (.+)$", notebook.cells[0].source, re.MULTILINE)[0]
+        lines.append(f"## {name[:2]} · {title}\n" if name[:2].isdigit() else f"## {title}\n")
+        lines += [entry(claim, notebook) for claim in those]
+    return "\n".join(lines)
