@@ -72,6 +72,7 @@ def main() -> int:
             "--no-loadscope-reorder",  # files of few tests are not the short ones
             "--max-worker-restart=0",  # a test that hangs ends its process; a new one would begin it again
             "--nbval",
+            "--instafail",  # a run that is cut short has said what failed
             "--durations=25",  # minutes are everybody's
             *chosen,
             *others,

@@ -63,6 +63,18 @@ def ended(threads):
     return False
 
 
+def run(program):
+    """Run a program in a Python of its own, which must end well, and soon."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=AMPLE,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 # What check returns
 
 
@@ -466,8 +478,28 @@ def test_an_import_is_not_cut_in_two_and_takes_none_of_the_time(tmp_path, monkey
     assert timelimit._stop(threads[0])  # for good
 
 
+def test_who_ends_before_what_was_sent_arrives_leaves_python_as_it_was():
+    """A thread in C ends without one more instruction of Python's; then a debugger's tracing begins."""
+    run(
+        """
+        import _thread, sys, time
+        from glassformer.exercises import timelimit
+
+        timelimit.GRACE = 0.1
+        over = _thread.allocate_lock()
+        over.acquire()
+        deaf = _thread.start_new_thread(over.acquire, ())
+        time.sleep(0.2)
+        assert not timelimit._stop(deaf)
+        over.release()
+        sys.settrace(lambda *event: None)
+        (lambda: None)()  # has not begun where Python still looks for the exception
+        """
+    )
+
+
 def test_a_limit_that_falls_into_the_import_of_torch_leaves_it_whole():
-    program = textwrap.dedent(
+    run(
         """
         import sys
         import glassformer.exercises as ours
@@ -484,8 +516,6 @@ def test_a_limit_that_falls_into_the_import_of_torch_leaves_it_whole():
         assert torch.zeros(1).item() == 0
         """
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_where_there_are_no_threads_it_runs_all_the_same(monkeypatch):
@@ -828,7 +858,7 @@ def test_a_function_of_numpy_that_the_notebook_replaced_is_told(monkeypatch, sho
 
 
 def test_the_first_to_import_torch_leaves_its_default_dtype():
-    program = textwrap.dedent(
+    run(
         """
         import sys
         from glassformer.exercises.surroundings import as_it_was
@@ -839,8 +869,6 @@ def test_the_first_to_import_torch_leaves_its_default_dtype():
         assert changed == ["the default dtype of torch"]
         """
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
 
 
 def test_what_the_learner_prints_is_left(capsys):

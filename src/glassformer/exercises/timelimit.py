@@ -4,6 +4,7 @@ import _thread
 import contextlib
 import ctypes
 import functools
+import importlib
 import queue
 import sys
 import threading
@@ -100,26 +101,52 @@ def _stop(thread: int) -> bool:
     which Python cannot interrupt half-way, and the handler's first loop or call meets the next `Stop`,
     outside the `try`.
     """
-    prototype = ctypes.PYFUNCTYPE(None, ctypes.c_ulong, ctypes.py_object)
-    send = prototype(("PyThreadState_SetAsyncExc", ctypes.pythonapi))
     again: Any = type("Stop", (Stop,), {})
-    again.__init__ = staticmethod(functools.partial(send, thread, again))
+    again.__init__ = staticmethod(functools.partial(_sender(None), thread, again))
+    send = _sender(ctypes.c_int)
     deadline = time.monotonic() + GRACE
-    while time.monotonic() < deadline:
-        if not _importing(thread):
-            send(thread, again)
-        if thread not in sys._current_frames():
-            return True
-        time.sleep(0.01)
-    return False
+    try:
+        while time.monotonic() < deadline:
+            if not _importing(thread) and not send(thread, again):
+                return True
+            time.sleep(0.01)
+        return False
+    finally:
+        _settle()
+
+
+def _sender(returns: type[ctypes.c_int] | None) -> Callable[[int, type[Stop]], int | None]:
+    """What raises an exception in the thread of a number; it may return how many threads that are, 0 or 1."""
+    prototype = ctypes.PYFUNCTYPE(returns, ctypes.c_ulong, ctypes.py_object)
+    return prototype(("PyThreadState_SetAsyncExc", ctypes.pythonapi))
+
+
+def _settle() -> None:
+    """Let Python forget an exception that was sent to a thread which did not live to meet it.
+
+    The last one often comes to a thread that is ending. Up to Python 3.12 the interpreter then looks for it
+    for ever: every call is slower, and a function that is traced, as by a debugger, does not even begin. It
+    stops looking when any thread meets one; so one is started to meet its own.
+    """
+
+    def meet() -> None:
+        _sender(None)(_thread.get_ident(), Stop)
+        while True:  # until it comes
+            pass
+
+    _start(meet)
 
 
 def _importing(thread: int) -> bool:
-    """Whether the thread is running a module for the first time; not whether it looks one up."""
-    frame = sys._current_frames().get(thread)
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "_load_unlocked" and code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
+    """Whether the thread is running a module for the first time; not whether it looks one up.
+
+    Asked of what the import system keeps of its locks. The thread's frames would tell it, too, but while it
+    runs they may end under the eyes of who reads them, and Python with them.
+    """
+    for name, reference in list(importlib._bootstrap._module_locks.items()):  # type: ignore[attr-defined]
+        lock = reference()
+        if lock is not None and lock.owner == thread:
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            if getattr(spec, "_initializing", False):
+                return True
     return False
