@@ -24,7 +24,7 @@ from glassformer.config import (
     ROPE_LAYOUTS,
     ModelConfig,
 )
-from glassformer.huggingface import configs, folders
+from glassformer.huggingface import configs, folders, weights
 from glassformer.published import published
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken, Pairs
 from glassformer.train import recipe
@@ -242,3 +242,47 @@ def test_the_quick_reference_counts_and_names_what_is_there():
         assert (ROOT / "src" / "glassformer" / file).exists(), file
         if file.startswith("scratch/") and file != "scratch/optimizer.py":
             assert (ROOT / "src" / "glassformer" / file.replace("scratch", "nn")).exists(), file
+
+
+# The names of weights
+
+
+def names_in_notation():
+    """What the notation's tables say: by our name and the head of the column, the name in that family's files."""
+    page = (
+        (ROOT / "book" / "notation.md").read_text(encoding="utf-8").split("## The same weights in files")[1]
+    )
+    said, heads = {}, []
+    for line in page.splitlines():
+        if line.startswith("| This book"):
+            heads = [cell.strip() for cell in line.strip("|").split("|")]
+        elif line.startswith("| `"):
+            ours, *theirs = [cell.strip() for cell in line.strip("|").split("|")]
+            said |= {
+                (ours.strip("`"), head): cell for head, cell in zip(heads[1:], theirs, strict=True) if cell
+            }
+    return said
+
+
+FAMILIES_OF_FILES = {
+    "GPT-2": (weights.GPT2, "decoder.", "transformer."),
+    "BERT": (weights.BERT, "encoder.", "bert."),
+    "LLaMA, Mistral, Qwen": (weights.LLAMA, "decoder.", "model."),
+    "T5's encoder": (weights.T5_GATED, "encoder.", "encoder."),
+    "T5's decoder": (weights.T5_GATED, "decoder.", "decoder."),
+}
+
+
+@pytest.mark.parametrize("head", FAMILIES_OF_FILES)
+def test_the_notation_has_the_names_that_files_are_read_by(head):
+    layout, stack, begins = FAMILIES_OF_FILES[head]
+    other = {"encoder.": "decoder.", "decoder.": "encoder."}[stack]
+    wanted = {}
+    for ours, place in layout.names.items():
+        if ours.startswith(other) or (head == "T5's encoder" and ours == "unembedding"):
+            continue
+        place = weights.Place(place) if isinstance(place, str) else place
+        lies = " ᵀ" if place.transposed else ""
+        part = "" if place.third is None else f", {['first', 'second', 'last'][place.third]} third"
+        wanted[ours.removeprefix(stack)] = f"`{place.name.removeprefix(begins)}`{lies}{part}"
+    assert {ours: cell for (ours, at), cell in names_in_notation().items() if at == head} == wanted
