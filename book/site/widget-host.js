@@ -13,7 +13,7 @@
  *
  * A view of a running model asks whoever is behind it for the weights, or for what is known of its neurons. Here it is this
  * page: each such file is a script beside this one, models/NAME.js or models/NAME-neurons.js, which is added when the first
- * view asks, because a page opened from disk may add scripts but fetch nothing.
+ * view asks, because a page opened from disk may add scripts but fetch nothing. A view may ask for another model's, too.
  *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
  * It runs while the page is read, because a place must be kept before the page is first seen.
@@ -26,9 +26,11 @@
 
   const here = document.currentScript.src;
   const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its script's name ends
+  const OTHER = /^weights of ([a-z]+)$/; // or, of another model
   const files = new Map(); // name of a script -> promise of a DataView of the file
-  function fileOf(model, what) {
-    const name = `${model}${FILES[what]}`;
+  function fileOf(own, what) {
+    const model = OTHER.exec(what)?.[1] ?? own;
+    const name = `${model}${FILES[what] ?? ""}`;
     if (!files.has(name)) {
       const coming = fromScript(model, name);
       coming.catch(() => files.delete(name)); // may be tried again
@@ -54,7 +56,7 @@
   }
 
   /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The messages that
-   *  are answered here are { ask: "weights" } and { ask: "neurons" }. */
+   *  are answered here are { ask: "weights" }, { ask: "neurons" } and { ask: "weights of NAME" }. */
   class Model {
     #state;
     #listeners = new Map(); // event name -> Set of callbacks
@@ -82,7 +84,7 @@
     save_changes = () => {};
     send = async (message) => {
       const what = message?.ask;
-      if (!Object.hasOwn(FILES, what)) return;
+      if (!Object.hasOwn(FILES, what) && !OTHER.test(what)) return;
       const answer = (more, buffers) => this.#tell("msg:custom", { answer: what, ...more }, buffers);
       await fileOf(this.#state.model, what).then(
         (file) => answer({}, [file]),

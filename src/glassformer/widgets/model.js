@@ -44,6 +44,10 @@ function once(view, what, make) {
 export const loadModel = (view) =>
   once(view, "weights", (file) => new Transformer(view.get("_config"), readTensors(file)));
 
+// Another of the book's models beside it, by its name: its configuration is a trait of the view.
+export const loadOther = (view, name, config) =>
+  once(view, `weights of ${name}`, (file) => new Transformer(config, readTensors(file)));
+
 // What is known of it besides, in JSON: `what` is "neurons".
 export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(new TextDecoder().decode(file)));
 
