@@ -300,6 +300,28 @@ def cache_movie(shown, state):
     assert [number(cell) for cell in shown.table()[step][4:6]] == work
 
 
+def fill_in(shown, state):
+    """Two models, which the page itself has: what both say of a line of the reader's own, one word of it covered."""
+    text, word = "My lord, the king and his horse", range(13, 17)
+    shown.root.get_by_role("button", name="Uncover all").press("Enter")
+    shown.root.locator("textarea").fill(text)
+    shown.root.locator(".gf-fill-letter").nth(word[0]).press(" ")
+    shown.root.get_by_role("button", name="Cover a word").press("Enter")
+    shown.root.locator(
+        ".gf-says", has_text=re.compile(r"Of 4 covered .*; the decoder, from the left")
+    ).wait_for()
+    shown.rest()
+    encoder, tokenizer = shipped.load("masked")
+    decoder, _ = shipped.load()
+    ids = tokenizer.encode(text)
+    covered = np.where(np.isin(np.arange(len(ids)), word), shipped.card("masked")["ids"]["mask"], ids)
+    both = scratch.softmax(encoder(covered).astype(np.float64))
+    left = scratch.softmax(decoder(tokenizer.encode("\n" + text)[:-1]).astype(np.float64))
+    for side, p in ((6, both), (11, left)):
+        expected = [-np.log(p[t, ids[t]]) for t in word]
+        np.testing.assert_allclose(column(shown.table(), side), expected, atol=2e-3)
+
+
 def sampling_lab(shown, state):
     model, tokenizer = shipped.load()
     shown.root.get_by_role("group", name="What is written; arrow keys choose a character").press("Home")
@@ -524,6 +546,7 @@ CHECKS = {
     "ClockHands": clock_hands,
     "DepthExplorer": depth_explorer,
     "DistanceBias": distance_bias,
+    "FillIn": fill_in,
     "GlassMachine": glass_machine,
     "HeadGradients": head_gradients,
     "LogitLens": logit_lens_view,

@@ -10,6 +10,7 @@ from .calculator import AttentionCalculator
 from .characters import CharacterMap
 from .clock import ClockHands
 from .explorer import AttentionExplorer
+from .fillin import FillIn
 from .glass import GlassMachine
 from .headgradients import HeadGradients
 from .heatmap import PositionHeatmap
@@ -40,6 +41,7 @@ __all__ = [
     "ClockHands",
     "DepthExplorer",
     "DistanceBias",
+    "FillIn",
     "GlassMachine",
     "HeadGradients",
     "LogitLens",
