@@ -534,6 +534,16 @@ def schedule_designer(shown, state):
     np.testing.assert_allclose(column(rows, 2), right, rtol=6e-4)
 
 
+def wiring_switcher(shown, state):
+    for family, label in (("encoder", "Encoder"), ("encoder-decoder", "Encoder–decoder")):
+        shown.press(label, "Space")
+        texts = {name: state[name] for name in ("text", "source", "prefix", "padding")}
+        masks = widgets.WiringSwitcher(family=family, **texts).masks()
+        table = shown.table()
+        assert column(table, 3).tolist() == [mask.sum() for mask in masks.values()]
+        assert column(table, 4).tolist() == [mask.size for mask in masks.values()]
+
+
 CHECKS = {
     "AblationBoard": ablation_board,
     "ActivationExplorer": activation_explorer,
@@ -563,6 +573,7 @@ CHECKS = {
     "ScheduleDesigner": schedule_designer,
     "ShapeTracer": shape_tracer,
     "ShuffleSentence": shuffle_sentence,
+    "WiringSwitcher": wiring_switcher,
 }
 
 

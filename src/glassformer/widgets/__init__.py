@@ -28,6 +28,7 @@ from .sampling import SamplingLab
 from .schedules import ScheduleDesigner
 from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
+from .wiring import WiringSwitcher
 
 __all__ = [
     "AblationBoard",
@@ -58,4 +59,5 @@ __all__ = [
     "ScheduleDesigner",
     "ShapeTracer",
     "ShuffleSentence",
+    "WiringSwitcher",
 ]
