@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from glassformer import _checks as checks
@@ -31,6 +31,127 @@ T5_ACTIVATIONS = (
     ACTIVATIONS | {f"gated-{name}": gated for name, gated in GATES.items()} | {"gated-gelu": "geglu_tanh"}
 )
 
+NEEDED = "needed"
+"""Where a field's default would stand: the file must have it."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """What can be said in a table of how a family writes its config.json; the rest is in its two functions.
+
+    `fields` has for each of ours theirs, and what is meant where the file is silent; `always` what the family
+    cannot choose; `must_be` the values of theirs that change what is computed, the only ones that these models
+    have, and why. `activation` is their field, its default, and their words for ours.
+    """
+
+    fields: Mapping[str, tuple[str, Any]]
+    always: Mapping[str, Any]
+    activation: tuple[str, str, Mapping[str, str]]
+    must_be: tuple[tuple[str, Any, str], ...] = ()
+
+
+GPT2 = Format(
+    fields={
+        "vocab_size": ("vocab_size", NEEDED),
+        "context_length": ("n_positions", NEEDED),
+        "d_model": ("n_embd", NEEDED),
+        "n_layers": ("n_layer", NEEDED),
+        "n_heads": ("n_head", NEEDED),
+        "d_ff": ("n_inner", None),
+        "norm_eps": ("layer_norm_epsilon", 1e-5),
+        "dropout": ("resid_pdrop", 0.1),
+    },
+    always={},
+    activation=("activation_function", "gelu_new", ACTIVATIONS),
+    must_be=(
+        ("scale_attn_by_inverse_layer_idx", False, "every layer scales its scores alike here"),
+        ("add_cross_attention", False, "a GPT-2 has no encoder to look at"),
+    ),
+)
+BERT = Format(
+    fields={
+        "vocab_size": ("vocab_size", NEEDED),
+        "context_length": ("max_position_embeddings", NEEDED),
+        "d_model": ("hidden_size", NEEDED),
+        "n_layers": ("num_hidden_layers", NEEDED),
+        "n_heads": ("num_attention_heads", NEEDED),
+        "d_ff": ("intermediate_size", NEEDED),
+        "n_segments": ("type_vocab_size", 2),
+        "norm_eps": ("layer_norm_eps", 1e-12),
+        "dropout": ("hidden_dropout_prob", 0.1),
+    },
+    always={"family": "encoder", "embedding_norm": True, "norm_placement": "post"},
+    activation=("hidden_act", "gelu", ACTIVATIONS),
+    must_be=(
+        ("is_decoder", False, "a BERT sees both ways here"),
+        ("add_cross_attention", False, "a BERT has no other encoder to look at"),
+        ("position_embedding_type", "absolute", "a BERT has one learned vector for each position"),
+        ("tie_word_embeddings", True, "a BERT predicts a token with its own embedding"),
+    ),
+)
+T5 = Format(
+    fields={
+        "vocab_size": ("vocab_size", NEEDED),
+        "context_length": ("n_positions", 512),  # what it was trained on: it has no longest input
+        "d_model": ("d_model", NEEDED),
+        "n_layers": ("num_layers", NEEDED),
+        "n_decoder_layers": ("num_decoder_layers", None),
+        "n_heads": ("num_heads", NEEDED),
+        "d_head": ("d_kv", NEEDED),
+        "d_ff": ("d_ff", NEEDED),
+        "t5_n_buckets": ("relative_attention_num_buckets", 32),
+        "t5_max_distance": ("relative_attention_max_distance", 128),
+        "norm_eps": ("layer_norm_epsilon", 1e-6),
+        "dropout": ("dropout_rate", 0.1),
+    },
+    always={
+        "family": "encoder-decoder",
+        "positions": "t5",
+        "norm": "rmsnorm",
+        "attention_bias": "none",
+        "attention_scale": 1.0,
+        "feedforward_bias": False,
+    },
+    activation=("feed_forward_proj", "relu", T5_ACTIVATIONS),
+    must_be=(("is_encoder_decoder", True, "a T5 has both stacks here"),),
+)
+LLAMA = Format(
+    fields={
+        "vocab_size": ("vocab_size", NEEDED),
+        "context_length": ("max_position_embeddings", NEEDED),
+        "d_model": ("hidden_size", NEEDED),
+        "n_layers": ("num_hidden_layers", NEEDED),
+        "n_heads": ("num_attention_heads", NEEDED),
+        "n_kv_heads": ("num_key_value_heads", None),
+        "d_head": ("head_dim", None),
+        "d_ff": ("intermediate_size", NEEDED),
+        "norm_eps": ("rms_norm_eps", 1e-6),
+    },
+    always={"positions": "rope", "norm": "rmsnorm"},
+    activation=("hidden_act", "silu", GATES),
+)
+FORMATS = {
+    "gpt2": GPT2,
+    "bert": BERT,
+    "t5": T5,
+    "llama": LLAMA,
+    "mistral": LLAMA,
+    "qwen2": LLAMA,
+    "qwen3": LLAMA,
+}
+
+# The names of architectures: those with a head first, the usual one first of all, that without one last
+ARCHITECTURES = {
+    "gpt2": ("GPT2LMHeadModel", "GPT2Model"),
+    "bert": ("BertModel", "BertForMaskedLM", "BertForPreTraining"),
+    "t5": ("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"),
+    **{
+        kind: (f"{name}ForCausalLM", f"{name}Model")
+        for kind, name in {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}.items()
+    },
+}
+WINDOW = 4096  # of a Mistral whose file is silent; "sliding_window": null is none
+
 
 def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
     """What a config.json, as a dictionary, says about the model.
@@ -48,7 +169,7 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
         raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")
-    settings = READERS[kind](given, () if state is None else state)
+    settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
     for f in fields(ModelConfig):
         if f.type is float and isinstance(settings.get(f.name), int):  # JSON may have 10000 for 10000.0
             settings[f.name] = float(settings[f.name])
@@ -85,21 +206,26 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     return given
 
 
+def _as_tables_say(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What `FORMATS` says of the file."""
+    form = FORMATS[given["model_type"]]
+    for field, value, why in form.must_be:
+        if given.get(field, value) != value:
+            raise _unsupported(given, field, why)
+    settings = dict(form.always)
+    for ours, (theirs, default) in form.fields.items():
+        settings[ours] = needed(given, theirs) if default == NEEDED else given.get(theirs, default)
+    field, default, words = form.activation
+    name = given.get(field, default)
+    if not isinstance(name, str) or name not in words:
+        raise _unsupported(given, field, f"known are {', '.join(words)}")
+    return settings | {"feedforward": words[name]}
+
+
 def _from_gpt2(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
-    _must_be(given, "scale_attn_by_inverse_layer_idx", False, "every layer scales its scores alike here")
-    _must_be(given, "add_cross_attention", False, "a GPT-2 has no encoder to look at")
     return {
-        "vocab_size": needed(given, "vocab_size"),
-        "context_length": needed(given, "n_positions"),
-        "d_model": needed(given, "n_embd"),
-        "n_layers": needed(given, "n_layer"),
-        "n_heads": needed(given, "n_head"),
-        "d_ff": given.get("n_inner"),
         "attention_scale": None if given.get("scale_attn_weights", True) else 1.0,
-        "feedforward": _activation(given, "activation_function", "gelu_new", ACTIVATIONS),
-        "norm_eps": given.get("layer_norm_epsilon", 1e-5),
-        "head": _head(given, "GPT2Model", "GPT2LMHeadModel", tied=True),
-        "dropout": given.get("resid_pdrop", 0.1),
+        "head": _head(given, tied=True),
     }
 
 
@@ -126,33 +252,16 @@ def _to_gpt2(config: ModelConfig) -> dict[str, Any]:
 
 
 def _from_bert(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
-    _must_be(given, "is_decoder", False, "a BERT sees both ways here")
-    _must_be(given, "add_cross_attention", False, "a BERT has no other encoder to look at")
-    _must_be(given, "position_embedding_type", "absolute", "a BERT has one learned vector for each position")
-    _must_be(given, "tie_word_embeddings", True, "a BERT predicts a token with its own embedding")
-    architecture = _architecture(given, "BertModel", "BertForMaskedLM", "BertForPreTraining")
+    architecture = _architecture(given)
     head, pooler = architecture != "BertModel", architecture != "BertForMaskedLM"
     if names:
         head = any(name.startswith("cls.predictions.") for name in names)
         pooler = any(re.match(r"(bert\.)?pooler\.", name) for name in names)
     return {
-        "family": "encoder",
-        "vocab_size": needed(given, "vocab_size"),
-        "context_length": needed(given, "max_position_embeddings"),
-        "d_model": needed(given, "hidden_size"),
-        "n_layers": needed(given, "num_hidden_layers"),
-        "n_heads": needed(given, "num_attention_heads"),
-        "d_ff": needed(given, "intermediate_size"),
-        "n_segments": given.get("type_vocab_size", 2),
-        "embedding_norm": True,
-        "norm_placement": "post",
-        "norm_eps": given.get("layer_norm_eps", 1e-12),
-        "feedforward": _activation(given, "hidden_act", "gelu", ACTIVATIONS),
         "head": "tied" if head else "none",
         "head_transform": head,
         "head_bias": head,
         "pooler": pooler,
-        "dropout": given.get("hidden_dropout_prob", 0.1),
     }
 
 
@@ -180,34 +289,14 @@ def _to_bert(config: ModelConfig) -> dict[str, Any]:
 
 
 def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
-    _must_be(given, "is_encoder_decoder", True, "a T5 has both stacks here")
-    checks.whole("d_model", needed(given, "d_model"))
-    head = _head(given, "T5Model", "T5ForConditionalGeneration", "T5WithLMHeadModel", tied=True)
+    checks.whole("d_model", given["d_model"])
+    head = _head(given, tied=True)
     # The first T5s tie their head and scale what enters it; version 1.1 does neither. Older files say the one,
     # newer ones the other.
     scaled = given.get("scale_decoder_outputs", given.get("tie_word_embeddings", True))
     return {
-        "family": "encoder-decoder",
-        "vocab_size": needed(given, "vocab_size"),
-        "context_length": given.get("n_positions", 512),  # what it was trained on: it has no longest input
-        "d_model": given["d_model"],
-        "n_layers": needed(given, "num_layers"),
-        "n_decoder_layers": given.get("num_decoder_layers"),
-        "n_heads": needed(given, "num_heads"),
-        "d_head": needed(given, "d_kv"),
-        "d_ff": needed(given, "d_ff"),
-        "positions": "t5",
-        "t5_n_buckets": given.get("relative_attention_num_buckets", 32),
-        "t5_max_distance": given.get("relative_attention_max_distance", 128),
-        "norm": "rmsnorm",
-        "norm_eps": given.get("layer_norm_epsilon", 1e-6),
-        "attention_bias": "none",
-        "attention_scale": 1.0,
-        "feedforward": _activation(given, "feed_forward_proj", "relu", T5_ACTIVATIONS),
-        "feedforward_bias": False,
         "head": head,
         "head_scale": given["d_model"] ** -0.5 if scaled and head != "none" else 1.0,
-        "dropout": given.get("dropout_rate", 0.1),
     }
 
 
@@ -240,30 +329,16 @@ def _to_t5(config: ModelConfig) -> dict[str, Any]:
 def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     """LLaMA, Mistral, Qwen2 and Qwen3: one layout, a few choices apart."""
     kind = given["model_type"]
-    kinds = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
-    context_length = needed(given, "max_position_embeddings")
-    _check_window(given, context_length)
+    _check_window(given)
     all_biased = kind in ("llama", "qwen3") and given.get("attention_bias", False)
     base, interpolation = _rope(given)
     return {
-        "vocab_size": needed(given, "vocab_size"),
-        "context_length": context_length,
-        "d_model": needed(given, "hidden_size"),
-        "n_layers": needed(given, "num_hidden_layers"),
-        "n_heads": needed(given, "num_attention_heads"),
-        "n_kv_heads": given.get("num_key_value_heads"),
-        "d_head": given.get("head_dim"),
-        "d_ff": needed(given, "intermediate_size"),
-        "positions": "rope",
         "rope_base": base,
         "rope_interpolation": interpolation,
-        "norm": "rmsnorm",
-        "norm_eps": given.get("rms_norm_eps", 1e-6),
         "attention_bias": "all" if all_biased else "qkv" if kind == "qwen2" else "none",
         "qk_norm": kind == "qwen3",
-        "feedforward": _activation(given, "hidden_act", "silu", GATES),
         "feedforward_bias": kind == "llama" and given.get("mlp_bias", False),
-        "head": _head(given, f"{kinds[kind]}Model", f"{kinds[kind]}ForCausalLM", tied=False),
+        "head": _head(given, tied=False),
     }
 
 
@@ -325,11 +400,16 @@ def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
     return base, rope.get("factor", 1.0) if kind == "linear" else 1.0
 
 
-def _check_window(given: Mapping[str, Any], context_length: int) -> None:
+def _check_window(given: Mapping[str, Any]) -> None:
     """Every position sees all before it: no window slides that is shorter than the context."""
+    context_length = given["max_position_embeddings"]
+    checks.whole("max_position_embeddings", context_length)
     slides = given["model_type"] == "mistral" or given.get("use_sliding_window", False)
-    window = given.get("sliding_window", 4096) if slides else None
-    if window is not None and window < context_length:
+    window = given.get("sliding_window", WINDOW) if slides else None
+    if window is None:
+        return
+    checks.whole("sliding_window", window)
+    if window < context_length:
         raise _unsupported(
             given,
             "sliding_window",
@@ -338,26 +418,20 @@ def _check_window(given: Mapping[str, Any], context_length: int) -> None:
         )
 
 
-def _head(given: Mapping[str, Any], without: str, *with_head: str, tied: bool) -> str:
+def _head(given: Mapping[str, Any], *, tied: bool) -> str:
     """Whether there is a head, by the architecture's name, and whether it is tied; `tied` where nothing says."""
-    if _architecture(given, *with_head, without) == without:
+    if _architecture(given) == ARCHITECTURES[given["model_type"]][-1]:
         return "none"
     return "tied" if given.get("tie_word_embeddings", tied) else "untied"
 
 
-def _architecture(given: Mapping[str, Any], *known: str) -> str:
-    """The one of `known` that the file names; the first where it names none."""
+def _architecture(given: Mapping[str, Any]) -> str:
+    """The one that the file names; the usual one where it names none."""
+    known = ARCHITECTURES[given["model_type"]]
     names = given.get("architectures") or [known[0]]
-    if names[0] not in known:
+    if not isinstance(names, list) or names[0] not in known:
         raise _unsupported(given, "architectures", f"for this model_type it can be {', '.join(known)}")
     return names[0]
-
-
-def _activation(given: Mapping[str, Any], field: str, default: str, ours: Mapping[str, str]) -> str:
-    name = given.get(field, default)
-    if not isinstance(name, str) or name not in ours:
-        raise _unsupported(given, field, f"known are {', '.join(ours)}")
-    return ours[name]
 
 
 def _word(ours: Mapping[str, str], feedforward: str) -> str:
@@ -370,11 +444,6 @@ def needed(given: Mapping[str, Any], field: str) -> Any:
     if given.get(field) is None:
         raise ValueError(f"{CONFIG} lacks {field}")
     return given[field]
-
-
-def _must_be(given: Mapping[str, Any], field: str, value: Any, why: str) -> None:
-    if given.get(field, value) != value:
-        raise _unsupported(given, field, why)
 
 
 def _unsupported(given: Mapping[str, Any], field: str, why: str) -> ValueError:

@@ -1,136 +1,12 @@
 // Where a model's parameters live: any configuration, counted to the digit, part by part. See parameters.py.
-import { fixed, frame, grouped, h, put, redrawing, uniqueId, write } from "./kit.js";
+import { blockOf, counted, evaluate, followed, formulaOf, lettered, percent, problem, resolved, sentence, signed, spell, sum, total } from "./counting.js";
+import { frame, grouped, h, put, redrawing, uniqueId, write } from "./kit.js";
+import { NAMES, onPart, partList, stack } from "./parts.js";
 
-// --- counting ---------------------------------------------------------------------------------------------------------
-
-const sum = (list) => list.reduce((a, b) => a + b, 0);
-
-const followed = {
-  n_decoder_layers: ({ family, n_layers }) => (family === "encoder-decoder" ? n_layers : null),
-  n_kv_heads: ({ n_heads }) => n_heads,
-  d_head: ({ d_model, n_heads }) => Math.floor(d_model / n_heads),
-  d_ff: ({ d_model }) => 4 * d_model,
-};
-
-// All sizes as numbers: those that follow from others, too.
-export const resolved = (fields) =>
-  Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value ?? followed[name]?.(fields) ?? null]));
-
-// Which rule of ModelConfig the fields break, in words; null if none.
-export function problem(fields, limits) {
-  const sizes = resolved(fields);
-  for (const [name, most] of Object.entries(limits)) {
-    const [given, value] = [fields[name], sizes[name]];
-    if (value === null && name === "n_decoder_layers") continue;
-    if (Number.isNaN(given)) return `${name}= must be a whole number`;
-    if (given !== null && !Number.isInteger(given)) return `${name}=${given} must be a whole number`;
-    if (given !== null && given < 1) return `${name}=${given} must be at least 1`;
-    if (given !== null && given > most) return `${name}=${given} must be at most ${most}`;
-  }
-  const { d_model, n_heads, n_kv_heads, d_head } = sizes;
-  if (n_heads % n_kv_heads) return `n_heads=${n_heads} is not divisible by n_kv_heads=${n_kv_heads}`;
-  if (fields.d_head === null && d_model % n_heads) return `d_model=${d_model} is not divisible by n_heads=${n_heads}`;
-  const pairs = "is odd: sines and cosines come in pairs of dimensions";
-  if (fields.positions === "sinusoidal" && d_model % 2) return `d_model=${d_model} ${pairs}`;
-  if (fields.positions === "rope" && d_head % 2) return `d_head=${d_head} ${pairs}`;
-  return null;
-}
-
-// The sizes behind the letters of the formulas.
-export const lettered = (fields, letters) => {
-  const sizes = resolved(fields);
-  return Object.fromEntries(Object.entries(letters).map(([letter, name]) => [letter, sizes[name]]));
-};
-
-export const evaluate = (terms, sizes) =>
-  sum(Object.entries(terms).map(([product, n]) => [...product].reduce((a, letter) => a * sizes[letter], n)));
-
-// A formula as it is written, letters or what `name` makes of them: longer products first.
-export function spell(terms, name = (letter) => letter) {
-  const products = Object.entries(terms).sort(([a], [b]) => b.length - a.length);
-  const spelled = products.map(([product, n]) => {
-    const factors = [...product].map(name).join("·").replace(`${name("D")}·${name("D")}`, `${name("D")}²`);
-    const times = name("D") === "D" ? n : `${n}·`;
-    return `${n > 1 ? times : ""}${factors}`;
-  });
-  return spelled.join(" + ") || "0";
-}
-
-// The parts that the configuration has: how often, by which formula, how many numbers.
-export function counted(fields, formulas, letters) {
-  const values = resolved(fields);
-  const sizes = lettered(fields, letters);
-  const { D, H, K, G } = sizes;
-  const relations = { queries: H * K === D ? "D" : "HK", keys: G === H ? "all" : G === 1 ? "one" : "some" };
-  const found = [];
-  for (const [name, { fields: names, entries }] of Object.entries(formulas)) {
-    const entry = entries[names.map((field) => String(relations[field] ?? values[field])).join(" ")];
-    if (!entry) continue;
-    const [all, block, crossing] = entry.times;
-    const times = all + block * values.n_layers + crossing * (values.n_decoder_layers ?? 0);
-    const each = evaluate(entry.terms, sizes);
-    found.push({ name, times, terms: entry.terms, each, count: times * each, note: entry.note ?? "" });
-  }
-  return found;
-}
-
-export const total = (parts) => sum(parts.map(({ count }) => count));
-
-// The formula of one block, of a decoder where there is one, with 4D in the place of F where d_ff is a multiple of D.
-export function blockOf(parts, sizes) {
-  const terms = {};
-  const add = (name, times) => {
-    for (const [product, n] of Object.entries(parts.find((part) => part.name === name)?.terms ?? {})) {
-      const fits = sizes.F % sizes.D === 0 && product.includes("F");
-      const written = fits ? product.replace("F", "D") : product;
-      terms[written] = (terms[written] ?? 0) + n * times * (fits ? sizes.F / sizes.D : 1);
-    }
-  };
-  const crossing = parts.some(({ name }) => name === "cross-attention");
-  add("attention", 1);
-  add("feed-forward", 1);
-  add("norms", crossing ? 3 : 2);
-  add("cross-attention", 1);
-  return terms;
-}
-
-// --- words ------------------------------------------------------------------------------------------------------------
-
-export const percent = (share) => `${fixed(100 * share, 1)} %`;
-const signed = (n) => (n === 0 ? "" : n > 0 ? `+${grouped(n)}` : `−${grouped(-n)}`);
-
-export const formulaOf = ({ times, terms, note }, name) => {
-  if (Object.keys(terms).length === 0) return note || "0";
-  const one = spell(terms, name);
-  if (times === 1) return one;
-  return Object.keys(terms).length > 1 ? `${grouped(times)} × (${one})` : `${grouped(times)} × ${one}`;
-};
-
-export function sentence(part, parts, sizes, base, preset) {
-  const all = total(parts);
-  const name = part.name[0].toUpperCase() + part.name.slice(1);
-  const was = base.find((other) => other.name === part.name)?.count ?? 0;
-  const change = part.count === was ? "" : ` ${preset} has ${grouped(was)} here: ${signed(part.count - was)}.`;
-  if (part.count === 0) return `${name}: ${part.note}. No parameters.${change}`;
-  const filled = formulaOf(part, (letter) => grouped(sizes[letter]));
-  return `${name}: ${formulaOf(part)} = ${filled} = ${grouped(part.count)}, ${percent(part.count / all)} of all.${change}`;
-}
+export { blockOf, counted, formulaOf, problem, spell } from "./counting.js";
 
 // --- view -------------------------------------------------------------------------------------------------------------
 
-const ROLES = {
-  "token embedding": "residual",
-  positions: "position",
-  segments: "position",
-  "embedding norm": "norm",
-  attention: "query",
-  "cross-attention": "key",
-  "feed-forward": "feedforward",
-  norms: "norm",
-  "final norm": "norm",
-  pooler: "value",
-  head: "prediction",
-};
 const SIZES = {
   vocab_size: "Vocabulary V",
   context_length: "Context T",
@@ -266,55 +142,25 @@ function render({ model, el }) {
 
   const bar = () => {
     const name = h("p", { class: "gf-bar-of" });
-    const segments = Object.entries(ROLES).map(([part, role]) =>
-      h("span", { "data-part": part, style: `--kind: var(--gf-${role})` }),
-    );
-    const all = h("div", { class: "gf-stack" }, segments);
-    return { name, segments, all, element: h("div", {}, name, all) };
+    const all = stack();
+    return { name, all, element: h("div", {}, name, all.element) };
   };
   const [now, before] = [bar(), bar()];
-  const names = Object.keys(ROLES);
   const choose = (part) => part !== model.get("part") && send({ part });
-  const rows = names.map((part) => {
-    const [formula, count, share, changed] = ["gf-formula-of", "gf-count-of", "gf-share-of", "gf-change-of"].map((style) => h("span", { class: style }));
-    const title = h("span", { class: "gf-part-name" }, h("i", { style: `--kind: var(--gf-${ROLES[part]})` }), part);
-    const element = h("button", { type: "button", class: "gf-part-row", "data-part": part }, title, formula, count, share, changed);
-    element.addEventListener("focus", () => choose(part));
-    element.addEventListener("click", () => choose(part));
-    return { part, element, formula, count, share, changed };
-  });
-  const sums = ["Total", "", "", ""].map((text) => h("span", {}, text));
+  const list = partList(choose);
   const facts = h("p", { class: "gf-hint gf-facts-of" });
-  const list = h("div", { class: "gf-parts", role: "group", "aria-label": "The parts; arrow keys choose one" }, rows.map(({ element }) => element));
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
   view.drawing.append(
     h("div", { class: "gf-stacks", "aria-hidden": "true" }, now.element, before.element),
-    list,
-    h("div", { class: "gf-part-row gf-sums" }, sums),
+    list.element,
     facts,
   );
-  view.drawing.addEventListener("pointerover", ({ target, pointerType }) => {
-    const part = target.closest("[data-part]")?.dataset.part;
-    if (part && pointerType !== "touch") choose(part);
-  });
-  list.addEventListener("keydown", (event) => {
-    const shown = rows.filter(({ element }) => !element.hidden);
-    const at = shown.findIndex(({ element }) => element === document.activeElement);
-    const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: shown.length - 1 }[event.key];
-    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    shown[to]?.element.focus();
-  });
+  onPart(view.drawing, choose);
 
-  function drawBar({ name, segments, all }, text, parts, longest) {
-    const sumOf = total(parts);
+  function drawBar({ name, all }, text, parts, longest) {
     write(name, text);
-    all.style.width = `${(100 * sumOf) / longest}%`;
-    segments.forEach((segment, i) => {
-      const count = parts.find((part) => part.name === names[i])?.count ?? 0;
-      segment.style.flexGrow = sumOf ? (count / sumOf).toFixed(6) : 0;
-      put(segment, { class: names[i] === model.get("part") ? "gf-chosen" : "" });
-    });
+    all.element.style.width = `${(100 * total(parts)) / longest}%`;
+    all.draw(parts, model.get("part"));
   }
 
   function drawControls(fields) {
@@ -356,18 +202,13 @@ function render({ model, el }) {
     drawBar(before, `${model.get("preset")}: ${grouped(allBefore)}`, was, longest);
 
     const chosen = parts.find(({ name }) => name === model.get("part")) ?? parts[0];
-    for (const { part, element, formula, count, share, changed: by } of rows) {
-      const found = parts.find(({ name }) => name === part);
-      const then = was.find(({ name }) => name === part)?.count ?? 0;
-      const difference = (found?.count ?? 0) - then;
-      element.hidden = !found && !then;
-      put(element, { class: `gf-part-row${part === chosen.name ? " gf-here" : ""}`, tabindex: part === chosen.name ? 0 : -1 });
-      write(formula, found ? formulaOf(found) : "not in this model");
-      write(count, grouped(found?.count ?? 0));
-      write(share, percent((found?.count ?? 0) / all));
-      write(by, signed(difference));
-    }
-    [grouped(all), percent(1), signed(all - allBefore)].forEach((text, i) => write(sums[i + 1], text));
+    const seen = NAMES.flatMap((name) => {
+      const [found, then] = [parts, was].map((list) => list.find((part) => part.name === name));
+      if (!found && !then?.count) return [];
+      const count = found?.count ?? 0;
+      return [{ name, cells: [found ? formulaOf(found) : "not in this model", grouped(count), percent(count / all), signed(count - (then?.count ?? 0))] }];
+    });
+    list.draw(seen, chosen.name, [grouped(all), percent(1), signed(all - allBefore)]);
 
     const block = blockOf(parts, sizes);
     const inBlocks = sum(parts.filter(({ name }) => ["attention", "cross-attention", "feed-forward", "norms"].includes(name)).map(({ count }) => count));
