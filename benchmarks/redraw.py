@@ -37,6 +37,7 @@ STATES = {
     "LossWatcher": [
         {"points": [[i, 2 + 2 * 0.99**i, 1.9, 4.1] for i in range(800)], "landmarks": {"unigram": 3.3}}
     ],
+    "ParameterBars": [{}, {"view": "size"}],
     "PositionHeatmap": [{"n_positions": 1024, "d_model": 128}, {}],
 }
 

@@ -28,6 +28,7 @@ from .sampling import SamplingLab
 from .schedules import ScheduleDesigner
 from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
+from .sizes import ParameterBars
 from .wiring import WiringSwitcher
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "NormComparer",
     "NormPlacementExplorer",
     "NudgeExplorer",
+    "ParameterBars",
     "ParameterExplorer",
     "PositionHeatmap",
     "Quiz",

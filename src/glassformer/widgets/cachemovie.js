@@ -1,10 +1,13 @@
 // Writing with and without a key–value cache, pass by pass: what is computed again, and what is remembered. See
 // cachemovie.py.
+import { cacheBytes, inBytes, kindOf, much } from "./counting.js";
 import { range } from "./maths.js";
 import {
   button, choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, textField, uniqueId, write,
 } from "./kit.js";
 import { line, words } from "./plot.js";
+
+export { cacheBytes, kindOf } from "./counting.js";
 
 const LONGEST = 24;
 const SHORTEST_LENGTH = 16;
@@ -26,9 +29,6 @@ export const passWork = (sizes, prompt, step, cached) =>
 // Of so many passes together.
 export const totalWork = (sizes, prompt, passes, cached) =>
   range(passes).reduce((sum, step) => sum + passWork(sizes, prompt, step, cached), 0);
-
-// Keys and values of so many positions, in all blocks.
-export const cacheBytes = ({ L, G, K }, positions, bytes) => 2 * L * G * K * positions * bytes;
 
 // What becomes of every row of q, k and v, and of every score, in a pass: "new"; "again", computed as in the pass before;
 // "kept", remembered from there; "masked", computed and then hidden; "gone", neither computed nor needed.
@@ -55,18 +55,6 @@ export const divisors = (n) => range(n).map((i) => i + 1).filter((i) => n % i ==
 const powers = (context) => range(32).map((i) => 2 ** i).filter((n) => n >= SHORTEST_LENGTH && n <= context);
 
 // --- words ----------------------------------------------------------------------------------------------------------
-
-const SCALES = ["", " thousand", " million", " billion", " trillion", " quadrillion", " quintillion"];
-const UNITS = [" B", " kB", " MB", " GB", " TB"];
-
-function scaled(x, units) {
-  const place = Math.min(Math.max(Math.floor((Math.floor(Math.log10(x)) || 0) / 3), 0), units.length - 1);
-  return `${grouped(Number((x / 1000 ** place).toPrecision(3)))}${units[place]}`;
-}
-const much = (x) => scaled(x, SCALES);
-const inBytes = (x) => scaled(x, UNITS);
-
-export const kindOf = (G, H) => (G === H ? "MHA" : G === 1 ? "MQA" : "GQA");
 
 const heads = (n) => `${n} ${n === 1 ? "head" : "heads"}`;
 const shown = (character) => (character === " " ? "␣" : character === "\n" ? "⏎" : character);

@@ -59,7 +59,7 @@ export function spell(terms, name = (letter) => letter) {
 }
 
 // A part that is there so many times, and how many numbers that are.
-export function part(name, times, terms, note, sizes) {
+export function partOf(name, times, terms, note, sizes) {
   const each = evaluate(terms, sizes);
   return { name, times, terms, each, count: times * each, note };
 }
@@ -76,7 +76,7 @@ export function counted(fields, formulas, letters) {
     if (!entry) continue;
     const [all, block, crossing] = entry.times;
     const times = all + block * values.n_layers + crossing * (values.n_decoder_layers ?? 0);
-    found.push(part(name, times, entry.terms, entry.note ?? "", sizes));
+    found.push(partOf(name, times, entry.terms, entry.note ?? "", sizes));
   }
   return found;
 }
@@ -106,26 +106,24 @@ export function blockOf(parts, sizes) {
 // Bytes of a number, as it is kept.
 export const KEPT = [["float32", 4], ["bfloat16", 2], ["int8", 1]];
 
-const UNITS = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB"];
-const SHORT = ["", " K", " M", " B", " T", " P", " E"];
+// Keys and values of so many positions, in all blocks.
+export const cacheBytes = ({ L, G, K }, positions, bytes) => 2 * L * G * K * positions * bytes;
 
-// Three digits, and of which thousand: 8030261248 is 8.03 of the third.
-function rounded(n) {
-  let [x, power] = [n, 0];
-  while (Number(x.toPrecision(3)) >= 1000) [x, power] = [x / 1000, power + 1];
-  return [power || n >= 100 ? x.toPrecision(3) : String(n), power];
+export const kindOf = (G, H) => (G === H ? "MHA" : G === 1 ? "MQA" : "GQA");
+
+// --- large numbers ----------------------------------------------------------------------------------------------------
+
+const SCALES = ["", " thousand", " million", " billion", " trillion", " quadrillion", " quintillion"];
+const UNITS = [" B", " kB", " MB", " GB", " TB"];
+
+function scaled(x, units) {
+  const place = Math.min(Math.max(Math.floor((Math.floor(Math.log10(x)) || 0) / 3), 0), units.length - 1);
+  return `${grouped(Number((x / 1000 ** place).toPrecision(3)))}${units[place]}`;
 }
 
-// 8030261248 as "8.03 GB", in powers of a thousand, and as "8.03 B", billions.
-export function inBytes(n) {
-  const [digits, power] = rounded(n);
-  return `${digits} ${UNITS[power]}`;
-}
-
-export function short(n) {
-  const [digits, power] = rounded(n);
-  return `${digits}${SHORT[power]}`;
-}
+// In three digits: 8030261248 is "8.03 billion", and as bytes "8.03 GB", in powers of a thousand.
+export const much = (x) => scaled(x, SCALES);
+export const inBytes = (x) => scaled(x, UNITS);
 
 // --- words ------------------------------------------------------------------------------------------------------------
 

@@ -203,7 +203,7 @@ function render({ model, el }) {
 
     const chosen = parts.find(({ name }) => name === model.get("part")) ?? parts[0];
     const seen = NAMES.flatMap((name) => {
-      const [found, then] = [parts, was].map((list) => list.find((part) => part.name === name));
+      const [found, then] = [parts, was].map((those) => those.find((part) => part.name === name));
       if (!found && !then?.count) return [];
       const count = found?.count ?? 0;
       return [{ name, cells: [found ? formulaOf(found) : "not in this model", grouped(count), percent(count / all), signed(count - (then?.count ?? 0))] }];

@@ -20,6 +20,10 @@ export const NAMES = Object.keys(ROLES);
 
 const coloured = (part) => `--kind: var(--gf-${ROLES[part]})`;
 
+// What the colours mean.
+export const legend = (names) =>
+  h("p", { class: "gf-part-legend" }, names.map((name) => h("span", { "data-part": name }, h("i", { style: coloured(name) }), name)));
+
 // A bar of all parts, each as long as its share. What is pointed at is in `data-part`.
 export function stack() {
   const segments = NAMES.map((part) => h("span", { "data-part": part, style: coloured(part) }));
@@ -76,7 +80,7 @@ export function partList(choose) {
   };
 }
 
-// One word more where a pointer is: act on the part of a drawing that it is over.
+// The part that a mouse points at, anywhere in a drawing.
 export function onPart(drawing, choose) {
   drawing.addEventListener("pointerover", ({ target, pointerType }) => {
     const part = target.closest("[data-part]")?.dataset.part;
