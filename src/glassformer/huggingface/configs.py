@@ -171,7 +171,7 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
         raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")
     settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
     for f in fields(ModelConfig):
-        if f.type is float and isinstance(settings.get(f.name), int):  # JSON may have 10000 for 10000.0
+        if f.type is float and type(settings.get(f.name)) is int:  # JSON may have 10000 for 10000.0
             settings[f.name] = float(settings[f.name])
     config = ModelConfig(**settings)
     if config.head == "tied" and state is not None and has_own_head(config, state):

@@ -9,6 +9,7 @@ from .cachemovie import CacheMovie
 from .calculator import AttentionCalculator
 from .characters import CharacterMap
 from .clock import ClockHands
+from .configreader import ConfigReader
 from .explorer import AttentionExplorer
 from .fillin import FillIn
 from .glass import GlassMachine
@@ -41,6 +42,7 @@ __all__ = [
     "CacheMovie",
     "CharacterMap",
     "ClockHands",
+    "ConfigReader",
     "DepthExplorer",
     "DistanceBias",
     "FillIn",
