@@ -30,6 +30,7 @@ from .schedules import ScheduleDesigner
 from .shapes import ShapeTracer
 from .shuffle import ShuffleSentence
 from .sizes import ParameterBars
+from .translator import DateTranslator
 from .wiring import WiringSwitcher
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "CharacterMap",
     "ClockHands",
     "ConfigReader",
+    "DateTranslator",
     "DepthExplorer",
     "DistanceBias",
     "FillIn",
