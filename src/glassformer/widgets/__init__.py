@@ -10,6 +10,7 @@ from .calculator import AttentionCalculator
 from .characters import CharacterMap
 from .clock import ClockHands
 from .configreader import ConfigReader
+from .diagnose import DiagnoseIt
 from .explorer import AttentionExplorer
 from .fillin import FillIn
 from .glass import GlassMachine
@@ -46,6 +47,7 @@ __all__ = [
     "ConfigReader",
     "DateTranslator",
     "DepthExplorer",
+    "DiagnoseIt",
     "DistanceBias",
     "FillIn",
     "GlassMachine",

@@ -53,7 +53,7 @@ function moveWithoutChoosing(event) {
   radios[(radios.indexOf(event.target) + step + radios.length) % radios.length].focus();
 }
 
-function questionElement(question, number, tried, choose) {
+export function questionElement(question, number, tried, choose) {
   const name = uniqueId();
   const inputs = question.options.map((_, i) =>
     h("input", {
