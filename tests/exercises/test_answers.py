@@ -28,6 +28,7 @@ from .answers_08 import ANSWERS as ANSWERS_08
 from .answers_09 import ANSWERS as ANSWERS_09
 from .answers_10 import ANSWERS as ANSWERS_10
 from .answers_11 import ANSWERS as ANSWERS_11
+from .answers_13 import ANSWERS as ANSWERS_13
 
 ALL = [
     ANSWERS_00,
@@ -42,6 +43,7 @@ ALL = [
     ANSWERS_09,
     ANSWERS_10,
     ANSWERS_11,
+    ANSWERS_13,
 ]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]

@@ -16,6 +16,7 @@ from glassformer.config import ModelConfig
 from glassformer.generate import beam_search
 from glassformer.inside import generation_work
 from glassformer.inside.lens import logit_lens
+from glassformer.published import published
 from glassformer.text import BytePairTokenizer
 from glassformer.trace import trace
 from glassformer.widgets.view import View
@@ -330,6 +331,26 @@ def sampling_lab(shown, state):
     np.testing.assert_allclose(column(shown.table(), 1), np.sort(p)[::-1], rtol=0, atol=1e-3)
 
 
+def parameter_bars(shown, state):
+    shown.root.get_by_label("sizes", exact=True).press("Space")
+    shown.rest()
+    small, large = (published(state[name]) for name in ("model", "scale"))
+    much = large.n_parameters / small.n_parameters
+    assert f"{state['model']}: {much:,.0f} of it would fill the frame." in shown.says
+    told = {row[0]: number(row[3]) for row in shown.table()}
+    assert told.pop("total") == small.n_parameters
+    assert told == {part.name: part.count for part in small.config.parameter_count().parts}
+
+
+def config_reader(shown, state):
+    shown.root.get_by_role("button", name="gpt2", exact=True).press("Enter")
+    shown.rest()
+    count = published("gpt2").config.parameter_count()
+    told = {row[0]: number(row[4]) for row in shown.table(1)}
+    assert told.pop("total") == count.total
+    assert told == {part.name: part.count for part in count.parts}
+
+
 def quiz(shown, state):
     for place, question in enumerate(state["questions"]):
         card = shown.root.locator("fieldset").nth(place)
@@ -554,6 +575,7 @@ CHECKS = {
     "CacheMovie": cache_movie,
     "CharacterMap": character_map,
     "ClockHands": clock_hands,
+    "ConfigReader": config_reader,
     "DepthExplorer": depth_explorer,
     "DistanceBias": distance_bias,
     "FillIn": fill_in,
@@ -565,6 +587,7 @@ CHECKS = {
     "NormComparer": norm_comparer,
     "NormPlacementExplorer": norm_placement_explorer,
     "NudgeExplorer": nudge_explorer,
+    "ParameterBars": parameter_bars,
     "ParameterExplorer": parameter_explorer,
     "PositionHeatmap": position_heatmap,
     "Quiz": quiz,
