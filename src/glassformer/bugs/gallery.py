@@ -34,13 +34,14 @@ class Bug:
     """A classic mistake: what a learner would call it, and what it does.
 
     The first of the `edits` is the mistake; the others make it wherever else it would have been made. `symptom`
-    says what the loss and the text show.
+    says what the loss and the text show, `chapter` which chapter builds what it breaks.
     """
 
     name: str
     title: str
     symptom: str
     edits: tuple[Edit, ...]
+    chapter: str = ""
 
     @property
     def what(self) -> tuple[str, str]:
@@ -66,6 +67,7 @@ def read(text: str) -> dict[str, Bug]:
             name=name,
             title=entry["title"],
             symptom=" ".join(entry["symptom"].split()),
+            chapter=entry.get("chapter", ""),
             edits=tuple(
                 edit for function, diff in entry["change"].items() for edit in _edits(function, diff)
             ),

@@ -33,6 +33,7 @@ NAMES = (
     "recipes",
     "pitfalls",
     "sampling",
+    "clinic",
 )
 """All experiments, in the order of the chapters that show them."""
 
