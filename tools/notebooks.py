@@ -271,7 +271,15 @@ def exactness(folder: Path) -> tuple[int, int]:
 MADE = {  # pages that are made, each of what
     "bibliography.md": ("references.bib", lambda file, root: bibliography.page(file)),
     "claims.md": ("claims.toml", lambda file, root: claims.page(file, root / "notebooks")),
+    "pitfalls.md": ("../src/glassformer/bugs/gallery.toml", lambda file, root: pitfalls(file)),
 }
+
+
+def pitfalls(gallery: Path) -> str:
+    """The page of the gallery. What it imports takes seconds, so no one else waits for it."""
+    from tools import pitfalls
+
+    return pitfalls.page(gallery)
 
 
 def renew(name: str, root: Path, *, check: bool) -> bool:
@@ -279,14 +287,14 @@ def renew(name: str, root: Path, *, check: bool) -> bool:
     source, make = MADE[name]
     page = root / "book" / name
     try:
-        written = make(page.with_name(source), root)
+        written = make(page.parent / source, root)
     except ValueError as error:
         print(f"book/{name}: {error}", file=sys.stderr)
         return True
     fresh = page.exists() and page.read_text(encoding="utf-8") == written
     if not (fresh or check):
         page.write_text(written, encoding="utf-8", newline="\n")
-    print(f"book/{name}: {'fresh' if fresh else f'{source} changed, or what it is about'}")
+    print(f"book/{name}: {'fresh' if fresh else f'{Path(source).name} changed, or what it is about'}")
     return check and not fresh
 
 

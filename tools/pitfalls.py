@@ -1,0 +1,115 @@
+"""book/pitfalls.md: every mistake of the gallery, what was seen of it, and the cheapest test that catches it.
+
+All of it comes from `bugs/gallery.toml` and from the stored runs of the experiments "pitfalls" and "clinic".
+`make notebooks` writes the page anew when it is not what these say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from glassformer.bugs.gallery import Bug, read
+from glassformer.chapters import chapter
+from glassformer.experiments import stored
+from glassformer.experiments.clinic import TESTS, caught
+from glassformer.experiments.pitfalls import CANDIDATES, NOT_APPLICABLE, RIGHT, looks, writes_badly
+
+HEADING = """# Pitfalls
+
+Mistakes that raise no error. Each is a change of a line or two to this book's code: `glassformer.bugs.put_in` makes it
+while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of them, and says
+what its ten tests ask.
+
+*Loss* and *text* are what runs of a small model showed after {steps} steps, with seeds {seeds}, beside a right model
+of the same seed: a loss is *too good* when it is lower by more than 0.5 [nats](glossary.md#nat) and *worse* when it
+is higher by more than 0.1; a text is *bad* when it surprises a judge that counts characters by 0.7 nats a character
+more than the right model's text does. *As ever* is about these runs: another size or a longer training may show more.
+The *cheapest test* is the first of the ten that catches the mistake at every one of the seeds tried.
+"""
+
+NONE = "none of the ten"
+
+
+def page(gallery: Path) -> str:
+    """The page of a gallery: a table of all, then each by itself, chapter by chapter."""
+    bugs = sorted(read(gallery.read_text(encoding="utf-8")).values(), key=lambda bug: bug.chapter)
+    some = [run.found for run in stored("pitfalls", bug=RIGHT)]
+    lines = [HEADING.format(seeds=_and(_seeds("rope")), steps=some[0]["steps"]), *_table(bugs)]
+    for number, those in groupby(bugs, key=lambda bug: bug.chapter):
+        lines += ["", f"## {number} · {chapter(number).title}"]
+        for bug in those:
+            lines += ["", *_entry(bug)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(bugs: list[Bug]) -> Iterator[str]:
+    yield "| Mistake | Loss | Text | Cheapest test | Chapter |"
+    yield "| --- | --- | --- | --- | --- |"
+    for bug in bugs:
+        tests = [f"`{test}`" for test in TESTS if bug.name in caught()[test]]
+        one = chapter(bug.chapter)
+        yield (
+            f"| {bug.title} | {' | '.join(_seen(bug.name))} | {(tests or [NONE])[0]}"
+            f" | [{one.number}](../notebooks/{one.name}.ipynb) |"
+        )
+
+
+def _entry(bug: Bug) -> Iterator[str]:
+    wrong, right = bug.what
+    yield f"### {bug.title}"
+    yield f"\n{bug.symptom}\n"
+    yield "```diff"
+    yield from (f"- {line}" for line in right.splitlines())
+    yield from (f"+ {line}" for line in wrong.splitlines())
+    yield "```\n"
+    yield f"- **measured**: {_measured(bug.name)}"
+    tests = [test for test in TESTS if bug.name in caught()[test]]
+    yield f"- **caught by**: {', '.join(f'`{test}`' for test in tests) or NONE}"
+    yield f"- **its name**: `{bug.name}`"
+
+
+def _and(things: Iterable[Any]) -> str:
+    return " and ".join(map(str, things))
+
+
+def _seeds(model: str) -> list[int]:
+    return [run.settings["seed"] for run in stored("pitfalls", bug=RIGHT, model=model)]
+
+
+def _pairs(name: str) -> list[tuple[dict, dict]]:
+    """What runs with the mistake found, each beside the right model's of its seed."""
+    model = CANDIDATES[name]
+    return [
+        (
+            stored("pitfalls", bug=name, model=model, seed=seed)[0].found,
+            stored("pitfalls", bug=RIGHT, model=model, seed=seed)[0].found,
+        )
+        for seed in _seeds(model)
+    ]
+
+
+def _seen(name: str) -> tuple[str, str]:
+    """What the loss looks like, and the text."""
+    if name in NOT_APPLICABLE:
+        return "–", "–"
+    losses = {looks(*pair) for pair in _pairs(name)}
+    texts = {"bad" if writes_badly(*pair) else "as ever" for pair in _pairs(name)}
+    return " or ".join(sorted(losses)), " or ".join(sorted(texts))
+
+
+def _measured(name: str) -> str:
+    if name in NOT_APPLICABLE:
+        return f"not trained with, since {NOT_APPLICABLE[name]}"
+    sick, right = zip(*_pairs(name), strict=True)
+
+    def both(runs: tuple[dict, ...], what: str, form: str = ".2f") -> str:
+        return _and(format(run[what], form) for run in runs)
+
+    return (
+        f"loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
+        f" {both(sick, 'validation')} (the right model: {both(right, 'reported')}); words that exist"
+        f" {both(sick, 'known_words', '.0%')} (the right model: {both(right, 'known_words', '.0%')})"
+    )
