@@ -29,6 +29,7 @@ from .answers_09 import ANSWERS as ANSWERS_09
 from .answers_10 import ANSWERS as ANSWERS_10
 from .answers_11 import ANSWERS as ANSWERS_11
 from .answers_13 import ANSWERS as ANSWERS_13
+from .answers_14 import ANSWERS as ANSWERS_14
 
 ALL = [
     ANSWERS_00,
@@ -44,6 +45,7 @@ ALL = [
     ANSWERS_10,
     ANSWERS_11,
     ANSWERS_13,
+    ANSWERS_14,
 ]
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]

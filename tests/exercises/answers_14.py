@@ -1,0 +1,265 @@
+"""Chapter 14: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from .answers import Answers
+
+ANSWERS = Answers()
+right, wrong = ANSWERS.right, ANSWERS.wrong
+
+
+# 1 · clinic.knows_nothing
+
+
+@right("clinic.knows_nothing")
+def knows_nothing_of_torch(logits, targets):
+    loss = functional.cross_entropy(
+        torch.as_tensor(logits).flatten(0, 1), torch.as_tensor(targets).flatten(), ignore_index=-100
+    )
+    return abs(loss - math.log(logits.shape[-1])) < 0.1
+
+
+@right("clinic.knows_nothing")
+def knows_nothing_by_loop(logits, targets):
+    losses = []
+    for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.ravel(), strict=True):
+        if target >= 0:
+            losses.append(math.log(sum(math.exp(x - row[target]) for x in row)))
+    return -0.1 < sum(losses) / len(losses) - math.log(logits.shape[-1]) < 0.1
+
+
+@right("clinic.knows_nothing")
+def knows_nothing_as_a_perplexity(logits, targets):
+    V, real = logits.shape[-1], targets != -100
+    p = np.exp(logits[real]) / np.exp(logits[real]).sum(axis=-1, keepdims=True)
+    perplexity = np.exp(-np.log(p[np.arange(len(p)), targets[real]]).mean())
+    return np.exp(-0.1) < perplexity / V < np.exp(0.1)
+
+
+@wrong("clinic.knows_nothing", "should be one True or False")
+def knows_nothing_as_a_loss(logits, targets):
+    return logits.mean(axis=(0, 1))
+
+
+# 2 · clinic.says_the_same
+
+
+@right("clinic.says_the_same")
+def says_the_same_of_allclose(model, ids):
+    return np.allclose(model(ids), model(ids), rtol=0, atol=1e-6)
+
+
+@right("clinic.says_the_same")
+def says_the_same_to_the_last_digit(model, ids):
+    first = model(ids)
+    return all((model(ids) == first).all() for _ in range(3))
+
+
+@wrong("clinic.says_the_same", "should be one True or False")
+def says_the_same_of_each_row(model, ids):
+    return np.isclose(model(ids), model(ids)).all(axis=-1)
+
+
+# 3 · clinic.order_matters
+
+
+@right("clinic.order_matters")
+def order_matters_sorted(model, ids):
+    """Up and down: a text whose past is not all one character differs from one of these."""
+    past = sorted(ids[:-1])
+    one, other = ([*past, ids[-1]], [*past[::-1], ids[-1]])
+    return not np.allclose(model(np.array(one))[-1], model(np.array(other))[-1], rtol=0, atol=1e-5)
+
+
+@right("clinic.order_matters")
+def order_matters_by_many_shuffles(model, ids):
+    rng = np.random.default_rng(0)
+    shuffles = [np.append(rng.permutation(ids[:-1]), ids[-1]) for _ in range(20)]
+    return max(np.abs(model(ids)[-1] - model(text)[-1]).max() for text in shuffles) > 1e-4
+
+
+@wrong("clinic.order_matters", "should be one True or False")
+def order_matters_by_how_much(model, ids):
+    return np.abs(model(ids) - model(np.roll(ids, 1))).max(axis=-1)
+
+
+# 4 · clinic.padding_is_unseen
+
+
+@right("clinic.padding_is_unseen")
+def padding_is_unseen_one_by_one(model, ids, pad):
+    alone = model(ids, np.full(len(ids), True))
+    for n in (1, 2, 5):
+        padded = model(np.append(ids, [pad] * n), np.array([True] * len(ids) + [False] * n))
+        if not np.allclose(padded[: len(ids)], alone, rtol=0, atol=1e-5):
+            return False
+    return True
+
+
+@right("clinic.padding_is_unseen")
+def padding_is_unseen_by_other_padding(model, ids, pad):
+    """What stands where nobody looks may be anything."""
+    real = np.append(np.ones(len(ids), bool), [False] * 2)
+    rows = [model(np.append(ids, [one] * 2), real)[: len(ids)] for one in range(5)]
+    alone = model(ids, real[:-2])
+    return bool(max(np.abs(row - alone).max() for row in rows) < 1e-4)
+
+
+@wrong("clinic.padding_is_unseen", "mask should be (T,)")
+def padding_is_unseen_with_a_short_mask(model, ids, pad):
+    T = len(ids)
+    return np.allclose(model(np.append(ids, [pad] * 3), np.ones(T, bool))[:T], model(ids, np.ones(T, bool)))
+
+
+# 5 · clinic.read_map
+
+
+@right("clinic.read_map")
+def read_map_by_loop(weights):
+    T = len(weights)
+    for row in weights:
+        if abs(sum(row) - 1) > 1e-3:
+            columns = [sum(weights[i][j] for i in range(T)) for j in range(T)]
+            return "axis" if all(abs(column - 1) < 1e-3 for column in columns) else "late"
+    ahead = [weights[i][j] for i in range(T) for j in range(i + 1, T)]
+    return "future" if max(ahead) > 1e-6 else "fine"
+
+
+@right("clinic.read_map")
+def read_map_of_torch(weights):
+    w = torch.as_tensor(np.asarray(weights, dtype=float))
+    one = torch.ones(len(w), dtype=w.dtype)
+    if torch.allclose(w.sum(1), one, atol=1e-4):
+        return "fine" if torch.equal(w, w.tril()) else "future"
+    return "axis" if torch.allclose(w.sum(0), one, atol=1e-4) else "late"
+
+
+@wrong("clinic.read_map", "yours should say 'fine'")
+def read_map_of_another_word(weights):
+    return "ok"
+
+
+@wrong("clinic.read_map", "yours")
+def read_map_in_numbers(weights):
+    return 0
+
+
+# 6 · clinic.first_difference
+
+
+@right("clinic.first_difference")
+def first_difference_of_allclose(mine, theirs):
+    same = [np.allclose(a, b, rtol=0, atol=1e-4) for a, b in zip(mine, theirs, strict=True)]
+    return same.index(False) if False in same else -1
+
+
+@right("clinic.first_difference")
+def first_difference_by_argmax(mine, theirs):
+    off = ~np.array([np.max(np.abs(a - b)) <= 1e-4 for a, b in zip(mine, theirs, strict=True)])
+    return off.argmax() if off.any() else -1
+
+
+@wrong("clinic.first_difference", "should be a single number")
+def first_difference_as_a_list(mine, theirs):
+    return [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if not np.allclose(a, b, atol=1e-4)]
+
+
+# 7 · clinic.attend
+
+
+@right("clinic.attend")
+def attend_of_torch(q, k, v):
+    q, k, v = map(torch.as_tensor, (q, k, v))
+    return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@right("clinic.attend")
+def attend_by_loop(q, k, v):
+    if q.ndim > 2:
+        return [attend_by_loop(*one) for one in zip(q, k, v, strict=True)]
+    rows = []
+    for t in range(len(q)):
+        scores = [float(q[t] @ k[s]) / math.sqrt(q.shape[1]) for s in range(t + 1)]
+        shares = [math.exp(score - max(scores)) for score in scores]
+        rows.append(sum(share * v[s] for s, share in enumerate(shares)) / sum(shares))
+    return rows
+
+
+@right("clinic.attend")
+def attend_with_a_large_negative_number(q, k, v):
+    T, K = q.shape[-2:]
+    scores = np.einsum("...tk,...sk->...ts", q, k) * K**-0.5 + np.triu(np.full((T, T), -1e30), 1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights @ v / weights.sum(-1, keepdims=True)
+
+
+@wrong("clinic.attend", "should have shape (T, K) = (1, 4)")
+def attend_of_the_last_alone(q, k, v):
+    return v[..., -1, :]
+
+
+# 8 · clinic.cover
+
+
+@right("clinic.cover")
+def cover_of_sets(caught):
+    tests = [set(np.flatnonzero(row)) for row in caught]
+    left, chosen = set().union(*tests), []
+    while left:
+        best = max(range(len(tests)), key=lambda i: len(tests[i] & left))
+        chosen.append(best)
+        left -= tests[best]
+    return chosen
+
+
+@right("clinic.cover")
+def cover_as_an_array(caught):
+    caught, chosen = np.array(caught), []
+    while caught.any():
+        chosen.append(caught.sum(axis=1).argmax())
+        caught[:, caught[chosen[-1]]] = False
+    return np.array(chosen)
+
+
+@wrong("clinic.cover", "yours is [True, True, True]")
+def cover_of_truth_values(caught):
+    return caught.any(axis=1)
+
+
+# 9 · clinic.diagnose
+
+
+@right("clinic.diagnose")
+def diagnose_by_questions(model, ids):
+    def same(a, b):
+        return np.allclose(a, b, rtol=0, atol=1e-5)
+
+    if not same(model(ids), model(ids)):
+        return "dropout"
+    if not same(model(ids[:-1]), model(ids)[:-1]):
+        return "future"
+    past = np.sort(ids[:-1])
+    one, other = np.append(past, ids[-1]), np.append(past[::-1], ids[-1])
+    return "order" if same(model(one)[-1], model(other)[-1]) else "fine"
+
+
+@right("clinic.diagnose")
+def diagnose_in_another_order(model, ids):
+    """Three calls of one text for noise, then a bag, then the future."""
+    calls = [model(ids) for _ in range(3)]
+    if max(np.abs(call - calls[0]).max() for call in calls) > 1e-4:
+        return "dropout"
+    ahead = max(np.abs(model(ids[:t])[-1] - calls[0][t - 1]).max() for t in range(1, len(ids)))
+    if ahead > 1e-4:
+        return "future"
+    shuffled = np.append(np.roll(ids[:-1], 2), ids[-1])
+    return "fine" if np.abs(model(shuffled)[-1] - calls[0][-1]).max() > 1e-4 else "order"
+
+
+@wrong("clinic.diagnose", "yours should say")
+def diagnose_in_other_words(model, ids):
+    return "Dropout"
