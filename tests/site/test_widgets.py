@@ -565,6 +565,21 @@ def wiring_switcher(shown, state):
         assert column(table, 4).tolist() == [mask.size for mask in masks.values()]
 
 
+def diagnose_it(shown, state):
+    patients = [patient["bug"] for patient in state["_patients"]]
+    order = shown.root.get_by_role("button", name=re.compile("^Order, .*: Change the last character"))
+    order.press("Enter")
+    shown.rest()
+    [leak] = experiments.stored("clinic", bug=patients[0], seed=0)
+    assert order.locator("xpath=..").locator(".gf-yes").count() == leak.found["passed"]["future"]
+    shown.root.get_by_role("button", name="Next patient").press("Enter")
+    shown.rest()
+    assert shown.says.startswith(f"Patient 2 of {len(patients)}, not answered")
+    for seed in (0, 1):
+        [run] = experiments.stored("pitfalls", bug=patients[1], seed=seed)
+        np.testing.assert_allclose(column(shown.table(), 1 + seed), run.found["loss"], rtol=0, atol=6e-4)
+
+
 CHECKS = {
     "AblationBoard": ablation_board,
     "ActivationExplorer": activation_explorer,
@@ -577,6 +592,7 @@ CHECKS = {
     "ClockHands": clock_hands,
     "ConfigReader": config_reader,
     "DepthExplorer": depth_explorer,
+    "DiagnoseIt": diagnose_it,
     "DistanceBias": distance_bias,
     "FillIn": fill_in,
     "GlassMachine": glass_machine,
