@@ -34,6 +34,7 @@ NAMES = (
     "pitfalls",
     "sampling",
     "clinic",
+    "families",
 )
 """All experiments, in the order of the chapters that show them."""
 
