@@ -28,6 +28,7 @@ from .answers_08 import ANSWERS as ANSWERS_08
 from .answers_09 import ANSWERS as ANSWERS_09
 from .answers_10 import ANSWERS as ANSWERS_10
 from .answers_11 import ANSWERS as ANSWERS_11
+from .answers_12 import ANSWERS as ANSWERS_12
 from .answers_13 import ANSWERS as ANSWERS_13
 from .answers_14 import ANSWERS as ANSWERS_14
 
@@ -44,6 +45,7 @@ ALL = [
     ANSWERS_09,
     ANSWERS_10,
     ANSWERS_11,
+    ANSWERS_12,
     ANSWERS_13,
     ANSWERS_14,
 ]
