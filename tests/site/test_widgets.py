@@ -351,6 +351,19 @@ def config_reader(shown, state):
     assert told == {part.name: part.count for part in count.parts}
 
 
+def date_translator(shown, state):
+    """A date that is not stored, which the page's own model gets wrong; where it looks at one character of it."""
+    text, t = "2099, oct 15", state["position"]
+    shown.root.get_by_label("A date (up to 64 characters)", exact=True).fill(text)
+    shown.root.locator(".gf-translator-verdict", has_text="2099-05-15").wait_for()
+    shown.rest()
+    wanted = widgets.DateTranslator(text=text).translation()
+    weights = wanted.weights[state["block"], state["head"], t]
+    np.testing.assert_allclose(column(shown.table(), 2), weights, atol=2e-3)
+    likely = np.sort(wanted.probabilities[t])[::-1]
+    np.testing.assert_allclose(column(shown.table(1), 1), likely, atol=2e-3)
+
+
 def quiz(shown, state):
     for place, question in enumerate(state["questions"]):
         card = shown.root.locator("fieldset").nth(place)
@@ -591,6 +604,7 @@ CHECKS = {
     "CharacterMap": character_map,
     "ClockHands": clock_hands,
     "ConfigReader": config_reader,
+    "DateTranslator": date_translator,
     "DepthExplorer": depth_explorer,
     "DiagnoseIt": diagnose_it,
     "DistanceBias": distance_bias,
