@@ -75,7 +75,7 @@ class TestPair:
 
     def test_a_module_is_stored_once(self, text, notebook):
         state = stored(notebook).metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
-        names = [model["state"]["name"] for model in state.values() if "source" in model["state"]]
+        names = [model["state"]["name"] for model in state.values() if {"name", "source"} <= set(model["state"])]
         assert len(names) == len(set(names))
 
     def test_no_code_needs_scrolling_sideways(self, text, notebook):
