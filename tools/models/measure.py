@@ -13,8 +13,7 @@ from glassformer.generate import generate
 from glassformer.tasks import NO_TARGET, NextToken
 from glassformer.trace import trace
 from glassformer.train import validation_loss
-
-DIGITS = 4
+from glassformer.train.evaluate import DIGITS, landmarks
 
 # What nobody taught it; and what would be right
 STRANGE = {
@@ -61,28 +60,6 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
             "text": tokenizer.decode(sample),
         },
     }
-
-
-def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """What guessing costs, in nats a character: blindly, by how frequent each is, by the one before.
-
-    The counts are those of `ids` themselves. So it costs less than with counts from elsewhere: no guess can do better.
-    """
-    single = np.bincount(ids, minlength=vocab_size)
-    pairs = np.bincount(ids[:-1] * vocab_size + ids[1:])
-    # The entropy of a pair is that of its first character, and then of the second when the first is known.
-    found = {
-        "every character alike": np.log(vocab_size),
-        "how frequent each character is": entropy(single),
-        "the character before": entropy(pairs) - entropy(np.bincount(ids[:-1])),
-    }
-    return {what: round(float(nats), DIGITS) for what, nats in found.items()}
-
-
-def entropy(counts: np.ndarray) -> float:
-    """−Σ p ln p, in nats."""
-    p = counts[counts > 0] / counts.sum()
-    return float(-(p * np.log(p)).sum())
 
 
 @torch.no_grad()

@@ -35,7 +35,7 @@ class Outcome:
 @untouched_randomness()
 def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
     """Run the checks in order until one fails. Raises nothing that `function` could cause."""
-    learner = _Learner(function, exercise.parts)
+    learner = Learner(function, exercise.parts)
     passed: list[str] = []
     failed: list[tuple[Step, Wrong]] = []
 
@@ -47,7 +47,7 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
                     step(learner)
                 except Stop:
                     raise
-                except _NotAttempted as stub:
+                except NotAttempted as stub:
                     return Outcome(STUB, 0, str(stub))
                 except Wrong as wrong:
                     failed.append((step, wrong))
@@ -71,18 +71,18 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
                 outcome = replace(outcome, message=f"{differs}{stop} {named}")
     except OutOfTime as late:
         # Where there is a verdict it stands; only a name for the mistake was not found in time.
-        message = str(failed[0][1]) if failed else _too_long(seconds, late.stopped)
+        message = str(failed[0][1]) if failed else too_long(seconds, late.stopped)
         outcome = Outcome(WRONG, len(passed), message)
     except KeyboardInterrupt:
         return Outcome(INTERRUPTED, len(passed), "you interrupted it; nothing was decided.")
     return (
-        replace(outcome, aside=_altered(before, list(dict.fromkeys([*learner.changed, *changed]))))
+        replace(outcome, aside=altered(before, list(dict.fromkeys([*learner.changed, *changed]))))
         if outcome.status == WRONG
         else outcome
     )
 
 
-def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "_Learner") -> str:
+def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "Learner") -> str:
     """What is to be said of the classic mistake that fails this step in the same way, or nothing.
 
     A mistake is put to the very step that the learner failed. One that passes it, since on these arguments
@@ -105,7 +105,7 @@ def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "_Learner"
 def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None:
     """How a function fails a step; None if it passes."""
     try:
-        step(function if isinstance(function, _Learner) else _Learner(function, exercise.parts))
+        step(function if isinstance(function, Learner) else Learner(function, exercise.parts))
     except Wrong as wrong:
         return wrong
     except Stop:
@@ -117,14 +117,15 @@ def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None
 
 def _error(error: BaseException) -> Wrong:
     """An error as a failure. Two that raise the same error, word for word, have failed alike."""
-    return Wrong(_raised(error), what=_last_line(error), got=0)
+    return Wrong(raised(error), what=_last_line(error), got=0)
 
 
 def _fail_alike(one: Wrong | None, other: Wrong | None) -> bool:
     return one.like(other) if one and other else one is other
 
 
-def _too_long(seconds: float, stopped: bool) -> str:
+def too_long(seconds: float, stopped: bool) -> str:
+    """What is said where time was up, and whether the function could be ended."""
     what = (
         "and was stopped. Is there a loop whose condition never becomes false?"
         if stopped
@@ -134,7 +135,7 @@ def _too_long(seconds: float, stopped: bool) -> str:
     return f"your function was still running after {seconds:g} s {what}"
 
 
-def _altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
+def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
     """What an answer that is wrong found or left altered in the session, and may be wrong because of."""
     said = []
     if before:
@@ -154,11 +155,11 @@ def _is(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-class _NotAttempted(Exception):  # noqa: N818 - the learner has made no error
+class NotAttempted(Exception):  # noqa: N818 - the learner has made no error
     """The function is still the stub that the notebook came with."""
 
 
-class _Learner:
+class Learner:
     """The learner's function as the checks call it: fresh copies in, nothing changed in place."""
 
     def __init__(self, function: Callable, parts: Sequence[str] = ()) -> None:
@@ -168,6 +169,7 @@ class _Learner:
         self._functions, self.changed = functions_now(), []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns for copies of these. It raises what that raises, and `Wrong` if it wrote there."""
         first, self.called = not self.called, True
         given_args, given_kwargs = copy.deepcopy((args, kwargs))
         try:
@@ -175,11 +177,11 @@ class _Learner:
             self.changed += put_functions(self._functions)  # the checks compute with them, too
         except NotImplementedError as error:
             if first and _is_stub(error):
-                raise _NotAttempted("Your function raises NotImplementedError.") from None
+                raise NotAttempted("Your function raises NotImplementedError.") from None
             raise
         if result is None or result is Ellipsis or result is NotImplemented:
             if first:
-                raise _NotAttempted(
+                raise NotAttempted(
                     f"Your function returns {result}. (Already written? Then its `return` is missing.)"
                 )
             raise Wrong(f"your function returned {result} for some inputs: does every path end in `return`?")
@@ -213,7 +215,7 @@ def _same(before: Any, after: Any) -> bool:
     return True
 
 
-def _raised(error: BaseException) -> str:
+def raised(error: BaseException) -> str:
     """What the error says, its notes too, and the learner's line that it came from."""
     notes = traceback.TracebackException.from_exception(error).__notes__
     said = [_last_line(error), *[str(note) for note in notes or ()][:3]]

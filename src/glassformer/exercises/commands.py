@@ -43,29 +43,29 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
     """
     prose = _prose(name)
     if prose is None:
-        _show(_unknown(name))
+        show(_unknown(name))
         return function
     name = prose.name
     exercise = find(name)
     try:
         limit = _limit(seconds)
         if limit is None:
-            _show(_no_limit(exercise, seconds))
+            show(_no_limit(exercise, seconds))
             return exercise.reference
         if not callable(function):
-            _show(_not_a_function(exercise, function))
+            show(_not_a_function(exercise, function))
             return exercise.reference
         outcome = attempt(exercise, function, limit)
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(name, "done" if outcome.status == RIGHT else "tried")
         if outcome.status == RIGHT:
             _accepted[name] = function, limit
-        _show(_verdict(exercise, outcome))
+        show(_verdict(exercise, outcome))
         return function if outcome.status == RIGHT else exercise.reference
     except KeyboardInterrupt:
-        _show(_verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted it; nothing was decided.")))
+        show(_verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted it; nothing was decided.")))
     except Exception as error:  # a fault of ours must not stop the learner's notebook
-        _show(Panel(f"`{name}`: the checker itself failed ({type(error).__name__}). That is our mistake."))
+        show(Panel(f"`{name}`: the checker itself failed ({type(error).__name__}). That is our mistake."))
     return exercise.reference
 
 
@@ -73,24 +73,24 @@ def hint(name: Any) -> None:
     """Show the next hint for an exercise; there are three, each giving away more."""
     prose = _prose(name)
     if prose is None:
-        return _show(_unknown(name))
+        return show(_unknown(name))
     name, total = prose.name, len(prose.hints)
     number = min(_hints_given.get(name, 0), total - 1)
     _hints_given[name] = number + 1
     after = f'That was the last one. `reveal("{name}")` shows the answer.' if number + 1 == total else ""
     lines = [("", prose.hints[number]), *([("", after)] if after else [])]
-    return _show(Panel(f"`{name}`: hint {number + 1} of {total}", lines))
+    return show(Panel(f"`{name}`: hint {number + 1} of {total}", lines))
 
 
 def reveal(name: Any) -> None:
     """Show the book's own answer: its source, and one line on why it works. `progress` remembers."""
     prose = _prose(name)
     if prose is None:
-        return _show(_unknown(name))
+        return show(_unknown(name))
     name, exercise = prose.name, find(prose.name)
     sources = [inspect.getsource(part) for part in (exercise.reference, *exercise.built_on)]
     _record.mark(name, "revealed")
-    return _show(Panel(f"`{name}`: the book's answer", [("", exercise.prose.why)], code="\n\n".join(sources)))
+    return show(Panel(f"`{name}`: the book's answer", [("", exercise.prose.why)], code="\n\n".join(sources)))
 
 
 def progress() -> None:
@@ -106,7 +106,7 @@ def progress() -> None:
         closing = f"{len(listed) - len(left)} of {len(listed)} done"
         closing += f"; about {sum(left)} minutes left." if left else ". The chapter is yours."
         heads = ("exercise", "what it asks", "difficulty", "time", "state")
-        _show(Table(f"Chapter {chapter}, {chapter_title(chapter)}", heads, rows, closing))
+        show(Table(f"Chapter {chapter}, {chapter_title(chapter)}", heads, rows, closing))
 
 
 def keep(function: Any, *, replace: bool = False) -> None:
@@ -121,32 +121,30 @@ def keep(function: Any, *, replace: bool = False) -> None:
     """
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
-        return _show(Panel(f"`keep` expected your function, got {describe(function)}", mood="bad"))
+        return show(Panel(f"`keep` expected your function, got {describe(function)}", mood="bad"))
     if not any(function is one for one, _ in _accepted.values()):
         books = str(getattr(function, "__module__", "")).startswith("glassformer.")
         why = (
             "It is the book's own" if books else "`check` has not accepted it since this notebook was started"
         )
-        return _show(
-            Panel(f"`{name}` was not kept", [("", f"{why}. Keep what you wrote, once it is right.")])
-        )
+        return show(Panel(f"`{name}` was not kept", [("", f"{why}. Keep what you wrote, once it is right.")]))
     try:
-        return _show(_kept(function, own_file.keep(function, replace=replace)))
+        return show(_kept(function, own_file.keep(function, replace=replace)))
     except CannotKeepError as error:
         why = str(error)
     except OSError as error:
         why = f"The disk says: {error.strerror or type(error).__name__}."
-    return _show(Panel(f"`{name}` was not kept", [("", why)], mood="bad"))
+    return show(Panel(f"`{name}` was not kept", [("", why)], mood="bad"))
 
 
 def mine(name: Any) -> Any:
     """Your own function for the exercise `name`, from ``my_transformer.py``; the book's where you have none."""
     prose = _prose(name)
     if prose is None:
-        return _show(_unknown(name))
+        return show(_unknown(name))
     exercise = find(prose.name)
     function, whose = _own(exercise)
-    _show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
+    show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
     return function
 
 
@@ -286,7 +284,13 @@ def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
     )
 
 
-def _show(panel: Panel | Table) -> None:
+def record() -> Record:
+    """What this kernel and the reader's file know of what is done."""
+    return _record
+
+
+def show(panel: Panel | Table) -> None:
+    """Display it, and whatever there is to say of the record."""
     display(panel)
     for notice in _record.take_notices():
         display(Panel(notice))

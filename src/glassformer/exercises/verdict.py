@@ -6,12 +6,16 @@ which repeats what a mark and a word already say.
 """
 
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Okabe–Ito green, vermillion and a grey: each at least 3:1 against white and against the dark themes'
 # backgrounds.
 BAR = {"good": "#009E73", "bad": "#D55E00", "plain": "#808080"}
+
+# A link to a notebook, [words](address): the only one that a sentence may have.
+_LINK = re.compile(r"\[([^\][]+)\]\(([\w./-]+\.ipynb)\)")
 
 _BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
 _CODE = "color: inherit; background: none; border: 0; padding: 0"
@@ -22,7 +26,7 @@ class Panel:
     """A headline, lines below it, and perhaps code: shown by a notebook as HTML and elsewhere as text.
 
     Attributes:
-        headline: one sentence. Backticks mark code, here and in the lines.
+        headline: one sentence. Backticks mark code, here and in the lines; [words](page.ipynb) is a link.
         lines: (mark, sentence) pairs; the mark is one character, such as ✓, or empty.
         code: source text to show below the lines.
         mood: which bar: "good", "bad" or "plain".
@@ -36,7 +40,8 @@ class Panel:
     def __repr__(self) -> str:
         lines = [self.headline.replace("`", "")]
         for mark, sentence in self.lines:
-            lines.append(f"  {mark} {sentence}" if mark else f"  {sentence}")
+            said = _LINK.sub(r"\1", sentence)
+            lines.append(f"  {mark} {said}" if mark else f"  {said}")
         if self.code:
             lines += ["", self.code.rstrip()]
         return "\n".join(lines)
@@ -85,8 +90,11 @@ class Table:
 
 
 def _inline(sentence: str) -> str:
-    """HTML of one sentence: escaped, and what stands between backticks set as code."""
+    """HTML of one sentence: escaped, what stands between backticks set as code, links to notebooks as links."""
     pieces = html.escape(sentence).split("`")
     if len(pieces) % 2 == 0:  # a backtick without its partner is only a backtick
         return html.escape(sentence)
-    return "".join(f'<code style="{_CODE}">{p}</code>' if i % 2 else p for i, p in enumerate(pieces))
+    return "".join(
+        f'<code style="{_CODE}">{p}</code>' if i % 2 else _LINK.sub(r'<a href="\2">\1</a>', p)
+        for i, p in enumerate(pieces)
+    )

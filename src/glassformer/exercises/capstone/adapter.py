@@ -1,0 +1,256 @@
+"""The reader's design as the checks call it: NumPy in and NumPy out, whatever it is made of.
+
+An adapter is a class (each stage makes a fresh one), an object, a module or a dictionary. It has two numbers,
+`vocab_size` and `context_length`, and those of the pieces of ``assets/capstone.toml`` that the reader has written.
+`tensors = True` has arrays handed over as torch tensors, `batched = True` with an axis of texts in front. What
+comes back may be either, with that axis or without, and in a tuple or an object with `logits` beside other things.
+"""
+
+import copy
+import dis
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..attempt import Learner, NotAttempted, raised
+from ..expect import Wrong, as_numbers, describe, in_numpy
+from ..timelimit import Stop
+from .words import mistakes, pieces
+
+NUMBERS = ("vocab_size", "context_length")
+# What Python makes of a function without a statement, in any of its versions.
+NOTHING = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_CONST", "RETURN_VALUE", "CACHE"}
+WAYS = ((True, False), (False, True), (True, True), (False, False))  # tensors, batched
+SHORTEST = 16  # positions: a context of fewer leaves nothing to check
+
+
+class Told(Wrong):
+    """A failure whose cause is known: it ends in that mistake's sentence, and leads to its chapter."""
+
+    def __init__(self, message: str, mistake: str) -> None:
+        known = mistakes()[mistake]
+        super().__init__(f"{message} {known.says}")
+        self.mistake, self.chapter = mistake, known.chapter
+
+
+class Missing(Exception):  # noqa: N818 - the reader has made no error
+    """The adapter has no piece, or number, of that name."""
+
+
+class Cache(dict):
+    """What `step` may write into: its copy is itself."""
+
+    def __deepcopy__(self, memo: dict) -> "Cache":
+        return self
+
+
+class Own:
+    """The reader's design. A piece is called by its name; what it gives has as many axes as asked for."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._learners: dict[str, Learner] = {}
+        self.adapter = self._made(adapter)
+        self.tensors, self.batched = (bool(self._named(flag)) for flag in ("tensors", "batched"))
+
+    def _made(self, adapter: Any) -> Any:
+        """A fresh one of a class, or of a function without arguments; a copy of anything else, if it can be copied."""
+        is_class = inspect.isclass(adapter)
+        if is_class or inspect.isroutine(adapter):
+            name = getattr(adapter, "__name__", "your function")
+            try:
+                return Learner(adapter)()
+            except (Stop, NotAttempted):
+                raise
+            except BaseException as error:
+                raise Wrong(_instead(raised(error), f"{name}()")) from error
+        if isinstance(adapter, ModuleType):
+            return adapter
+        try:
+            return copy.deepcopy(adapter)
+        except Exception:  # what cannot be copied is used as it is
+            return adapter
+
+    def _named(self, name: str) -> Any:
+        if isinstance(self.adapter, Mapping):
+            return self.adapter.get(name)
+        return getattr(self.adapter, name, None)
+
+    def has(self, *names: str) -> bool:
+        """Whether the adapter has all of these, and none is still empty."""
+        return not any((found := self._named(name)) is None or _is_empty(found) for name in names)
+
+    @property
+    def vocab_size(self) -> int:
+        """V, as the adapter has it."""
+        return self._number("vocab_size", 2)
+
+    @property
+    def context_length(self) -> int:
+        """How many ids it can read at once, as the adapter has it."""
+        return self._number("context_length", SHORTEST)
+
+    def _number(self, name: str, at_least: int) -> int:
+        value = self._named(name)
+        if value is None:
+            raise Missing(name)
+        if callable(value):
+            value = value()
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
+            raise Wrong(
+                f"`{name}` should be a whole number of at least {at_least}; yours is {describe(value)}."
+            )
+        return int(value)
+
+    def call(self, name: str, *args: Any) -> Any:
+        """What a piece gives, in NumPy; whatever it raises is told as its failure.
+
+        Raises:
+            Missing: the adapter has none of that name.
+            NotAttempted: it is still empty.
+            Wrong: it raised an error, or wrote into what it was handed.
+        """
+        function = self._named(name)
+        if function is None:
+            raise Missing(name)
+        if not callable(function):
+            raise Wrong(f"`{name}` should be a function; yours is {describe(function)}.")
+        learner = self._learners.setdefault(name, Learner(function))
+        batched = self.batched and name != "decode"  # one text, whatever a model reads
+        try:
+            return learner(*(_dressed(one, self.tensors, batched) for one in args))
+        except (Stop, NotAttempted, Missing):
+            raise
+        except Wrong as wrong:
+            raise Wrong(_instead(str(wrong), f"`{name}`")) from wrong
+        except BaseException as error:
+            said = _instead(raised(error), f"`{name}`")
+            raise Wrong(f"{said}{self._advice(name, function, args)}") from error
+
+    def _advice(self, name: str, function: Callable, args: tuple) -> str:
+        """Which other way of handing over would have worked, if one would."""
+        if name == "decode" or not any(isinstance(one, np.ndarray) for one in args):
+            return ""
+        now = (self.tensors, self.batched)
+        for tensors, batched in sorted(WAYS, key=lambda way: (way[0] != now[0]) + (way[1] != now[1])):
+            if (tensors, batched) == now:
+                continue
+            try:
+                function(*(_dressed(one, tensors, batched) for one in copy.deepcopy(args)))
+            except Stop:
+                raise
+            except BaseException:
+                continue
+            changes = [
+                f"`{flag} = {value}`"
+                for flag, value, was in zip(("tensors", "batched"), (tensors, batched), now, strict=True)
+                if value != was
+            ]
+            return f". It runs if it is handed {_in_words(tensors, batched)}: set {' and '.join(changes)}."
+        return ""
+
+    def array(self, name: str, *args: Any, axes: str, what: str = "") -> np.ndarray:
+        """What a piece gives as an array with these axes, "T V"; an axis of one text in front may be there."""
+        what = what or f"`{name}`"
+        found = as_numbers(_first(self.call(name, *args), what), what)
+        wanted = len(axes.split())
+        while found.ndim > wanted and found.shape[0] == 1:
+            found = found[0]
+        if found.ndim != wanted:
+            letters = ", ".join(axes.split())
+            raise Wrong(f"{what} should have axes ({letters}); yours has shape {found.shape}.")
+        return found if found.dtype.kind in "biu" else found.astype(np.float64)
+
+    def number(self, name: str, *args: Any) -> float:
+        """What a piece gives, as one number; in a tuple, the one that is a number."""
+        found = self.call(name, *args)
+        entries = found if isinstance(found, tuple | list) else [getattr(found, "loss", found)]
+        numbers = [in_numpy(one) for one in entries]
+        single = [one for one in numbers if isinstance(one, np.ndarray) and one.size == 1]
+        if not single:
+            raise Wrong(f"`{name}` should give one number; yours gave {describe(found)}.")
+        return float(single[-1].reshape(()))
+
+    def arrays(self, name: str, *args: Any) -> dict[str, Any]:
+        """What a piece gives, as a dictionary of arrays, the very ones."""
+        found = self.call(name, *args)
+        if not isinstance(found, Mapping) or not found:
+            raise Wrong(f"`{name}` should give a dictionary, name → array; yours gave {describe(found)}.")
+        return dict(found)
+
+    def logits(self, ids: np.ndarray) -> np.ndarray:
+        """(T,) to (T, V), finite."""
+        found = self.array("logits", ids, axes="T V", what=f"`logits` of {len(ids)} ids")
+        V = self.vocab_size
+        if found.shape == (1, V) and len(ids) > 1:
+            raise Told(f"`logits` of {len(ids)} ids has shape (1, {V}), not ({len(ids)}, {V}).", "last-only")
+        if found.shape != (len(ids), V):
+            turned = " It looks transposed." if found.shape == (V, len(ids)) else ""
+            raise Wrong(
+                f"`logits` of {len(ids)} ids should have shape (T, V) = ({len(ids)}, {V}); yours has shape "
+                f"{found.shape}.{turned}"
+            )
+        if not np.isfinite(found).all():
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
+            raise Wrong(f"`logits` of {len(ids)} ids holds {found[at]} at [t={at[0]}, v={at[1]}].")
+        return found
+
+    @property
+    def width(self) -> int:
+        """D: of what `embed` gives, or the adapter's `d_model`."""
+        if self.has("d_model"):
+            return self._number("d_model", 1)
+        if not self.has("embed"):
+            raise Missing("d_model")
+        return self.array("embed", np.arange(2), axes="T D").shape[-1]
+
+    def called(self) -> list[str]:
+        """The names of the pieces that the adapter has."""
+        return [name for name in pieces() if self.has(name)]
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether it is a function that does nothing: `...`, `pass`, or a docstring alone."""
+    code = getattr(getattr(value, "__func__", value), "__code__", None)
+    if code is None:
+        return False
+    steps = list(dis.get_instructions(code))
+    constants = [one.argval for one in steps if one.opname.endswith("CONST")]
+    return {one.opname for one in steps} <= NOTHING and all(one in (None, ...) for one in constants)
+
+
+def _dressed(value: Any, tensors: bool, batched: bool) -> Any:
+    """An array as the adapter wants it; anything else as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    value = value[None] if batched else value
+    if not tensors:
+        return value
+    import torch
+
+    return torch.from_numpy(value.astype(np.float32 if value.dtype.kind == "f" else np.int64))
+
+
+def _in_words(tensors: bool, batched: bool) -> str:
+    return f"{'torch tensors' if tensors else 'NumPy arrays'}{', with an axis of texts in front' * batched}"
+
+
+def _first(value: Any, what: str) -> Any:
+    """The array among what came back: in a tuple the first, in an object or a dictionary its `logits`."""
+    if isinstance(value, Mapping):
+        value = value.get("logits", next(iter(value.values()), None))
+    elif not isinstance(value, np.ndarray | list) and hasattr(value, "logits"):
+        value = value.logits
+    if isinstance(value, tuple):
+        arrays = [one for one in map(in_numpy, value) if isinstance(one, np.ndarray)]
+        if not arrays:
+            raise Wrong(f"{what} should be an array; yours is {describe(value)}.")
+        return arrays[0]
+    return in_numpy(value)
+
+
+def _instead(said: str, name: str) -> str:
+    """The same sentence, with the piece's name in the place of "your function"."""
+    return said.replace("your function", name, 1)

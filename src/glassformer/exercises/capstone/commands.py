@@ -1,0 +1,210 @@
+"""The capstone's commands: start, check and hint; `card` and `built` look back at what was made."""
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from IPython import get_ipython
+
+from glassformer.chapters import chapter
+from glassformer.progress import bar
+
+from .. import commands as exercises
+from .. import own_file
+from ..expect import describe
+from ..source import CannotKeepError
+from ..verdict import Panel, Table
+from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, STAGES, WRONG, Verdict, judge
+from .report import beside, parts
+from .template import adapter_source
+from .words import pieces
+
+STAR = "shipped"
+INSIDE = ("embedding", "attention", "block")  # what may lie inside a larger module, with no name of its own
+
+_hints_given: dict[str, int] = {}
+
+
+def start() -> None:
+    """Put an adapter into the next cell: filled in with what your own file has, where there is one."""
+    try:
+        module = own_file.load()
+    except CannotKeepError as error:
+        said = f"{own_file.MODULE}.py cannot be imported as it is now. {error}"
+        return _show(Panel("Your adapter is empty", [("", said)], code=adapter_source([]), mood="bad"))
+    names = [name for name in vars(module) if callable(getattr(module, name))] if module else []
+    source = adapter_source(names)
+    filled = [name for name, piece in pieces().items() if set(piece.uses) <= set(names)]
+    if not filled:
+        lines = [("", f"There is nothing of yours in {own_file.MODULE}.py, so you begin with an empty one.")]
+    else:
+        listed = ", ".join(f"`{name}`" for name in filled)
+        lines = [("", f"With your own functions from {own_file.MODULE}.py: {listed}.")]
+    shell = get_ipython()
+    if shell is not None and hasattr(shell, "kernel"):
+        shell.set_next_input(source)
+        lines.append(("", "It stands in the next cell. It is yours to change."))
+    return _show(Panel("Your adapter", lines, code=source))
+
+
+def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember: bool = True) -> None:
+    """Judge your GPT by what it does, and show what holds and what does not yet. What is done is remembered.
+
+    `capstone.check("attention", Mine)` looks at one stage, check by check; `capstone.check(Mine)` at all.
+
+    Args:
+        stage: "tokenizer", "embedding", "attention", "block", "model", "loss", "training", "generation", "cache",
+            "weights" or "shipped".
+        adapter: yours. A class is best: each stage then makes a fresh one.
+        seconds: how long a stage may take.
+        remember: whether what is right counts as done from now on. False for what is not yours.
+    """
+    if isinstance(adapter, str) or (adapter is None and not isinstance(stage, str)):
+        stage, adapter = adapter, stage
+    if stage is not None and (not isinstance(stage, str) or stage not in STAGES):
+        return _show(_no_stage(stage))
+    if adapter is None or isinstance(adapter, str | bytes | int | float):
+        said = f"`capstone.check` expected your adapter, got {describe(adapter)}"
+        return _show(Panel(said, [("", "Pass the class itself: `capstone.check(Mine)`.")], mood="bad"))
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        return _show(Panel(f"`seconds` should be a number above 0; yours is {describe(seconds)}", mood="bad"))
+    if stage is not None:
+        verdict = judge(adapter, stage, seconds)
+        if remember:
+            _mark(verdict)
+        return _show(_one(verdict))
+    verdicts = []
+    for name in bar(STAGES):
+        verdicts.append(judge(adapter, name, seconds))
+        if remember:
+            _mark(verdicts[-1])
+        if verdicts[-1].status == INTERRUPTED:
+            break
+    return _show(_all(verdicts, _done() if remember else []))
+
+
+def hint(stage: Any) -> None:
+    """Show the next hint for a stage; there are three, each giving away more."""
+    if not isinstance(stage, str) or stage not in STAGES:
+        return _show(_no_stage(stage))
+    hints = STAGES[stage].words.hints
+    number = min(_hints_given.get(stage, 0), len(hints) - 1)
+    _hints_given[stage] = number + 1
+    return _show(Panel(f"`{stage}`: hint {number + 1} of {len(hints)}", [("", hints[number])]))
+
+
+def card(folder: str | Path) -> None:
+    """Show a run of your own beside the book's model: sizes, losses, what guessing costs, and what each writes.
+
+    Args:
+        folder: of the run, such as "runs/mine", made with `python -m glassformer train` or a `Trainer`.
+    """
+    try:
+        table, mine, theirs = beside(Path(folder))
+    except (ValueError, TypeError, OSError) as error:
+        return _show(Panel(f"There is no card of {str(folder)!r}", [("", str(error))], mood="bad"))
+    _show(table)
+    _show(Panel("What yours writes", code=mine))
+    return _show(Panel("What the book's model writes", code=theirs))
+
+
+def built(adapter: Any) -> None:
+    """Show what you built, part by part, chapter by chapter, with the lines of your own that ran, beside GPT-2."""
+    return _show(parts(adapter, _done()))
+
+
+def _name(stage: str) -> str:
+    """Under which name the reader's record has it."""
+    return f"capstone.{stage}"
+
+
+def _mark(verdict: Verdict) -> None:
+    if verdict.status in (RIGHT, WRONG):
+        exercises.record().mark(_name(verdict.stage), "done" if verdict.status == RIGHT else "tried")
+
+
+def _done() -> list[str]:
+    """The stages that were right at some time."""
+    marks = exercises.record().load()
+    return [name for name in STAGES if marks.get(_name(name), {}).get("done")]
+
+
+def _number(stage: str) -> str:
+    return "★" if stage == STAR else f"{list(STAGES).index(stage) + 1}"
+
+
+def _link(number: str) -> str:
+    """A chapter's title, as a link from where the notebook lies."""
+    here = "../" if Path.cwd().name == "exercises" else ""
+    return f"[Chapter {number}, {chapter(number).title}]({here}{chapter(number).name}.ipynb)"
+
+
+def _failure(verdict: Verdict) -> list[tuple[str, str]]:
+    """What failed, and where to read."""
+    checks = STAGES[verdict.stage].checks
+    title = checks[min(verdict.passed, len(checks) - 1)][0]
+    lines = [("✗", f"{title}: {verdict.message}")]
+    lines += [("", sentence) for sentence in verdict.aside]
+    return [*lines, ("", f"{_link(verdict.chapter)} has the idea.")]
+
+
+def _one(verdict: Verdict) -> Panel:
+    """A stage, check by check."""
+    name, stage = verdict.stage, STAGES[verdict.stage]
+    total, words = len(stage.checks), stage.words
+    lines = [("✓", title) for title, _ in stage.checks[: verdict.passed]]
+    if verdict.status == RIGHT:
+        return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why)], mood="good")
+    if verdict.status == INTERRUPTED:
+        return Panel(f"`{name}`: {verdict.message}", lines)
+    stuck = ("", f'Stuck? `capstone.hint("{name}")`')
+    if verdict.status == OPEN:
+        needs = ", ".join(f"`{pieces()[piece].call.replace('self, ', '')}`" for piece in words.needs)
+        lines += [("·", verdict.message), ("", f"This stage looks at {needs}."), stuck]
+        return Panel(f"`{name}`: not there yet", lines)
+    lines += _failure(verdict)
+    left = total - verdict.passed - 1
+    if left:
+        lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
+    return Panel(f"`{name}`: {verdict.passed} of {total} checks pass", [*lines, stuck], mood="bad")
+
+
+def _all(verdicts: list[Verdict], done: list[str]) -> Panel:
+    """A line for each stage; of what fails, the reason. `done`: those that were right at some time."""
+    lines: list[tuple[str, str]] = []
+    for one in verdicts:
+        said = f"{_number(one.stage)} · `{one.stage}`: {STAGES[one.stage].words.title}"
+        if one.status == RIGHT:
+            lines.append(("✓", said))
+        elif one.status == WRONG:
+            again = " (It was right before.)" if one.stage in done else ""
+            lines += [("✗", f"{said}{again}"), *[("↳", line) for _, line in _failure(one)]]
+        elif one.status == INTERRUPTED:
+            lines.append(("·", f"{said}: {one.message}"))
+        elif one.stage in done:
+            lines.append(("✓", f"{said} (done before)"))
+        else:
+            lines.append(("·", f"{said}: {one.message.removeprefix('your adapter has ')}"))
+    stages = [one for one in verdicts if one.stage != STAR]
+    right = [one for one in stages if one.status == RIGHT or (one.status == OPEN and one.stage in done)]
+    star = " and the star" if any(one.stage == STAR and one.status == RIGHT for one in verdicts) else ""
+    left = [one for one in stages if one not in right]
+    whole = bool(right) and all(one.status == OPEN and one.stage in INSIDE for one in left)
+    mood = "bad" if any(one.status == WRONG for one in verdicts) else "good" if whole else "plain"
+    if any(one.stage in INSIDE for one in left) and any(one.stage == "model" for one in right):
+        inside = ", ".join(f"`{one.stage}`" for one in left if one.stage in INSIDE)
+        lines.append(("", f"({inside}: where it lies inside a larger module, leave it open.)"))
+    if whole and len(verdicts) == len(STAGES):
+        lines.append(("", "It reads, it learns, it writes. You can do it alone."))
+    return Panel(f"Your GPT: {len(right)} of {len(STAGES) - 1} stages{star}", lines, mood=mood)
+
+
+def _no_stage(name: Any) -> Panel:
+    close = difflib.get_close_matches(name, STAGES, n=2, cutoff=0.4) if isinstance(name, str) else []
+    listed = ", ".join(f'`"{one}"`' for one in close or STAGES)
+    said = f'"{name[:40]}"' if isinstance(name, str) else describe(name)
+    return Panel(f"There is no stage called {said}", [("", f"Stages: {listed}.")], mood="bad")
+
+
+def _show(panel: Panel | Table) -> None:
+    exercises.show(panel)

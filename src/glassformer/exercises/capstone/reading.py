@@ -1,0 +1,142 @@
+"""The first stages: a text becomes ids, and ids become points."""
+
+import numpy as np
+
+from glassformer.text import corpus
+
+from ..expect import Wrong, as_numbers, in_numpy
+from .adapter import Own, Told
+from .stage import Stage, close, differs
+
+LINE = "A horse! a horse! my kingdom for a horse!"
+UNKNOWN = "naïve ☃"  # two characters that Shakespeare has not
+
+tokenizer = Stage("tokenizer")
+embedding = Stage("embedding")
+
+
+def ids_of(own: Own, text: str) -> np.ndarray:
+    """What `encode` makes of a text, (T,)."""
+    what = f"`encode` of {text[:20]!r}"
+    found = as_numbers(in_numpy(own.call("encode", text)), what)
+    while found.ndim > 1 and found.shape[0] == 1:
+        found = found[0]
+    if found.ndim != 1:
+        raise Wrong(f"{what} should have one axis (T); yours has shape {found.shape}.")
+    if found.dtype.kind not in "iu" and found.size:
+        raise Wrong(f"{what} should be whole numbers; yours are {found.dtype}.")
+    return found.astype(np.int64)
+
+
+def _returns(own: Own, text: str) -> None:
+    ids = ids_of(own, text)
+    if text and not len(ids):
+        raise Wrong(f"`encode` of {text[:20]!r} is empty.")
+    back = own.call("decode", ids)
+    if isinstance(back, tuple | list) and len(back) == 1:  # a batch of one text
+        back = back[0]
+    if isinstance(back, np.ndarray) and back.dtype.kind == "U":
+        back = str(back.reshape(-1)[0]) if back.size == 1 else back
+    if not isinstance(back, str):
+        raise Wrong(f"`decode` should give a text (str); yours gave {type(back).__name__}.")
+    if back == text:
+        return
+    message = f"{text[:41]!r} comes back as {back[:41]!r}."
+    if len(back) > len(text) and back.replace(" ", "") == text.replace(" ", ""):
+        raise Told(message, "joined")
+    raise Wrong(message)
+
+
+@tokenizer.check("the line comes back")
+def _(own: Own) -> None:
+    _returns(own, LINE)
+
+
+@tokenizer.check("so does every character of Shakespeare, and each end of a line")
+def _(own: Own) -> None:
+    text = corpus()
+    for piece in ("".join(sorted(set(text))), text[:300], text[-301:], "  two\n\n\nblanks ", "a"):
+        _returns(own, piece)
+
+
+@tokenizer.check("ids are whole numbers from 0 to vocab_size − 1")
+def _(own: Own) -> None:
+    text, V = corpus(), own.vocab_size
+    ids = ids_of(own, "".join(sorted(set(text))) + text[:2000])
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0:
+        raise Wrong(f"an id is {low}. Ids run from 0 to V − 1.")
+    if high >= V:
+        message = f"an id is {high}, and `vocab_size` is {V}."
+        raise Told(message, "few-rows") if high == V else Wrong(message)
+
+
+@tokenizer.check("the same text gives the same ids, and another text others")
+def _(own: Own) -> None:
+    one, again, other = ids_of(own, LINE), ids_of(own, LINE), ids_of(own, LINE[::-1])
+    if not np.array_equal(one, again):
+        raise Wrong("twice the same text, and two lists of ids.")
+    if np.array_equal(one, other):
+        raise Wrong("a text and the same text backwards have the same ids.")
+
+
+@tokenizer.check("what it does not know does not vanish")
+def _(own: Own) -> None:
+    try:
+        found = own.call("encode", UNKNOWN)
+    except Wrong:
+        return  # it refuses
+    ids = as_numbers(in_numpy(found), "`encode`").ravel()
+    if (ids == -1).any():
+        raise Told(f"`encode` of {UNKNOWN!r} holds −1.", "find")
+    if ids.size and (ids.min() < 0 or ids.max() >= own.vocab_size):
+        raise Wrong(f"`encode` of {UNKNOWN!r} holds {int(ids.max())}, which is no id.")
+    back = own.call("decode", ids.astype(np.int64))
+    if isinstance(back, str) and back == "".join(one for one in UNKNOWN if one in set(corpus())):
+        raise Told(f"{UNKNOWN!r} comes back as {back!r}.", "dropped")
+
+
+@embedding.check("a row of D numbers for each id")
+def _(own: Own) -> None:
+    ids = np.array([3, 1, 4, 1, 5, 0, 2]) % own.vocab_size
+    found = own.array("embed", ids, axes="T D", what="`embed` of 7 ids")
+    if found.shape[0] != len(ids):
+        turned = " It looks transposed." if found.shape[1] == len(ids) else ""
+        raise Wrong(f"`embed` of 7 ids should have shape (7, D); yours has shape {found.shape}.{turned}")
+    if not np.isfinite(found).all():
+        raise Wrong("`embed` of 7 ids holds what is no number.")
+
+
+@embedding.check("every id has a row, the last one too")
+def _(own: Own) -> None:
+    last = own.vocab_size - 1
+    own.array("embed", np.array([0]), axes="T D")
+    try:
+        own.array("embed", np.array([last]), axes="T D")
+    except Wrong as wrong:
+        message = str(wrong).rstrip(".")
+        raise Told(f"id {last}: {message}.", "few-rows") from wrong
+
+
+@embedding.check("two ids are two points")
+def _(own: Own) -> None:
+    some = np.linspace(0, own.vocab_size - 1, min(own.vocab_size, 65)).astype(int)
+    rows = np.stack([own.array("embed", np.array([i]), axes="T D")[0] for i in some])
+    apart = np.abs(rows[:, None] - rows).max(axis=-1) + np.eye(len(rows))
+    if apart.min() < 1e-9 * max(1.0, np.abs(rows).max()):
+        one, other = (int(some[i]) for i in np.unravel_index(int(apart.argmin()), apart.shape))
+        raise Told(f"ids {one} and {other} have the same vector.", "same-point")
+
+
+@embedding.check("each row is its own id's, whatever stands beside it")
+def _(own: Own) -> None:
+    ids = np.array([3, 1, 4, 1, 5, 0, 2]) % own.vocab_size
+    rows = own.array("embed", ids, axes="T D")
+    other = ids.copy()
+    other[3] = (ids[3] + 1) % own.vocab_size
+    changed = differs(own.array("embed", other, axes="T D"), rows)
+    if changed.tolist() != [3]:
+        listed = ", ".join(map(str, changed)) or "none"
+        raise Told(f"id 3 changed, and these rows with it: {listed}.", "neighbours")
+    if not close(own.array("embed", ids[:4], axes="T D"), rows[:4]):
+        raise Told("the first four rows are others when three more follow.", "neighbours")

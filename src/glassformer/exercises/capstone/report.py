@@ -1,0 +1,252 @@
+"""What was made, looked back at: a run's card beside the book's; the parts, and the reader's own lines in them."""
+
+import contextlib
+import ctypes
+import math
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glassformer import checkpoints, shipped
+from glassformer.chapters import chapter
+from glassformer.published import published
+from glassformer.text import corpus, read_text, tokenizer_from_json
+
+from ..attempt import NotAttempted
+from ..expect import Wrong, as_numbers
+from ..surroundings import as_it_was, untouched_randomness
+from ..timelimit import OutOfTime, Stop, call_within
+from ..verdict import Panel, Table
+from .adapter import Cache, Missing, Own
+from .judge import STAGES
+
+SAMPLE = {"n_new": 300, "temperature": 0.8, "seed": 0}
+SECONDS = 30.0
+STAR = "shipped"
+
+
+def beside(folder: Path) -> tuple[Table, str, str]:
+    """A run beside the shipped model: a table of what their cards say, and what each writes.
+
+    Raises:
+        FileNotFoundError: there is no such run.
+        ValueError: it is no decoder of characters with a recipe, or its text is too short.
+    """
+    from glassformer.generate import generate
+    from glassformer.tasks import NextToken
+    from glassformer.train.evaluate import landmarks, validation_loss
+    from glassformer.train.recipe import Recipe
+
+    if not (folder / "recipe.toml").is_file():
+        raise FileNotFoundError(
+            f"{folder} has no recipe.toml: `python -m glassformer train {folder}` makes a run"
+        )
+    checkpoint = checkpoints.load(folder)
+    recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
+    text = corpus() if recipe.data.text is None else read_text(recipe.data.text)
+    tokenizer, task, config = recipe.made_for(text)
+    if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
+        raise ValueError(f"{folder} is a run of another family: a card here is for a decoder that writes on")
+    tokenizer = tokenizer_from_json(checkpoint.tokenizer)
+    model = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room="nn")
+    theirs = shipped.card()
+    mine = {
+        "losses": {f"{task.length} characters": validation_loss(model, task)},
+        "landmarks": landmarks(task.held_out, tokenizer.vocab_size),
+    }
+    [ids] = generate(
+        model,
+        task.held_out[:1],
+        SAMPLE["n_new"],
+        generator=np.random.default_rng(SAMPLE["seed"]),
+        temperature=SAMPLE["temperature"],
+        past_context="slide",
+    )
+    plan, its = recipe.training, theirs["recipe"]["training"]
+    rows = [
+        ("learned from", f"{len(task.ids):,} characters", f"{int(len(corpus()) * 0.9):,} characters"),
+        ("different characters", f"{tokenizer.vocab_size}", f"{theirs['characters']}"),
+        ("parameters", f"{config.parameter_count().total:,}", f"{theirs['parameters']:,}"),
+        ("context", f"{config.context_length}", f"{theirs['context_length']}"),
+        (
+            "steps × texts",
+            f"{checkpoint.step:,} × {plan.batch_size}",
+            f"{its['steps']:,} × {its['batch_size']}",
+        ),
+        ("validation loss", *(f"{_first(card['losses']):.3f}" for card in (mine, theirs))),
+    ]
+    for what, nats in reversed(mine["landmarks"].items()):
+        rows.append((f"guessing: {what}", f"{nats:.3f}", f"{theirs['landmarks'][what]:.3f}"))
+    saved = [card["landmarks"]["the character before"] - _first(card["losses"]) for card in (mine, theirs)]
+    rows.append(("better than the best guess by", *(f"{nats:.3f}" for nats in saved)))
+    closing = "Losses are nats a character. Those of two texts do not compare; how far each is below its guesses does."
+    table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
+    return table, tokenizer.decode(ids), theirs["sample"]["text"][: SAMPLE["n_new"]]
+
+
+def _first(losses: dict[str, float]) -> float:
+    return next(iter(losses.values()))
+
+
+@untouched_randomness()
+def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
+    """Each part: its chapter, how many lines of the reader's own it ran, its numbers, and GPT-2's."""
+
+    def run() -> dict[str, Any] | str:
+        try:
+            return _looked_at(Own(adapter))
+        except Stop:
+            raise
+        except BaseException as error:
+            return str(error) or type(error).__name__
+
+    try:
+        with as_it_was():
+            found = call_within(SECONDS, run)
+    except OutOfTime:
+        found = f"it was still running after {SECONDS:g} s."
+    if isinstance(found, str):
+        return Panel("What you built cannot be shown yet", [("", found)], mood="bad")
+    theirs = _of_gpt2()
+    rows = []
+    for name, stage in STAGES.items():
+        if name == STAR:
+            continue
+        number = stage.words.chapter
+        lines = found["lines"].get(name)
+        rows.append(
+            (
+                stage.words.title,
+                f"{number} {chapter(number).title}",
+                "✓" if name in done else "",
+                "" if lines is None else str(lines),
+                found["sizes"].get(name, ""),
+                theirs.get(name, ""),
+            )
+        )
+    total = sum(found["lines"].values())
+    closing = f"{total} lines of yours ran. GPT-2 has {_count():,} numbers"
+    closing += f", your GPT {found['total']:,}." if found["total"] else "."
+    star = " And it runs the book's model: the star is yours." if STAR in done else ""
+    heads = ("part", "chapter", "done", "your lines", "your GPT", "GPT-2 (2019)")
+    return Table("What you built, beside GPT-2", heads, rows, f"{closing} The parts are the same.{star}")
+
+
+def _count() -> int:
+    return published("gpt2").config.parameter_count().total
+
+
+def _of_gpt2() -> dict[str, str]:
+    """The sizes of its parts, each counted from its configuration."""
+    c = published("gpt2").config
+    block = c.replace(n_layers=2).parameter_count().total - c.replace(n_layers=1).parameter_count().total
+    return {
+        "tokenizer": f"{c.vocab_size:,} pieces",
+        "embedding": f"{c.vocab_size:,} × {c.d_model}",
+        "attention": f"{c.n_heads} heads of {c.d_head}",
+        "block": f"{c.n_layers} of {block:,} numbers",
+        "model": f"reads {c.context_length:,}",
+        "loss": f"ln V = {math.log(c.vocab_size):.2f}",
+    }
+
+
+def _looked_at(own: Own) -> dict[str, Any]:
+    """Runs each piece once, and counts the lines of the reader's own that run for the first time."""
+    _settle()
+    seen: set[tuple[str, int]] = set()
+    lines, sizes, total = {}, {}, 0
+    for stage, pieces in _trials(own).items():
+        before = len(seen)
+        ran = False
+        for piece in pieces:
+            try:
+                _traced(piece, seen)
+                ran = True
+            except (Missing, NotAttempted, Wrong):
+                continue
+        if ran:
+            lines[stage] = len(seen) - before
+    V = own.vocab_size
+    sizes["tokenizer"], sizes["loss"] = f"{V:,} ids", f"ln V = {math.log(V):.2f}"
+    sizes["model"] = f"reads {own.context_length:,}"
+    try:
+        sizes["embedding"] = f"{V:,} × {own.width}"
+        total = sum(as_numbers(one, "a weight").size for one in own.arrays("weights").values())
+    except (Missing, NotAttempted, Wrong):
+        total = 0
+    return {"lines": lines, "sizes": sizes, "total": total}
+
+
+def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:
+    """What runs each stage's pieces once."""
+    ids, text = np.arange(8) % own.vocab_size, "A horse!"
+    qkv = np.random.default_rng(0).normal(size=(3, 2, 8, 4))
+    kept = Cache()
+
+    def writes(piece: str) -> list[Callable[[], Any]]:
+        return [lambda t=t: own.call(piece, ids, 3, t, 0) for t in (0, 1.0)]
+
+    return {
+        "tokenizer": [lambda: own.call("encode", text), lambda: own.call("decode", ids)],
+        "embedding": [lambda: own.call("embed", ids)],
+        "attention": [lambda c=c: own.call("attention", *qkv, c) for c in (True, False)],
+        "block": [lambda: own.call("block", np.random.default_rng(1).normal(size=(8, own.width)))],
+        "model": [lambda: own.call("logits", ids)],
+        "loss": [lambda: own.call("loss", ids, ids), lambda: own.call("gradients", ids, ids)],
+        "training": [lambda: own.call("learn", ids, ids)],
+        "generation": writes("generate"),
+        "cache": [*(lambda i=i: own.call("step", i, kept) for i in (0, 1)), *writes("generate_cached")],
+    }
+
+
+def _settle() -> None:
+    """Take back what a thread that was stopped may have left behind: the interpreter's word that an exception waits.
+
+    In Python 3.11 a line that is traced begins anew for as long as that stands, which is for ever if nobody is left
+    to raise it. Raised here, it is taken back.
+    """
+
+    class Waits(Exception):  # noqa: N818 - no fault
+        pass
+
+    with contextlib.suppress(Waits):
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(threading.get_ident()), ctypes.py_object(Waits)
+        )
+        for _ in range(1000):
+            pass
+
+
+def _traced(piece: Callable[[], Any], seen: set[tuple[str, int]]) -> None:
+    """Calls it, and notes each line of the reader's own that runs."""
+
+    def follow(frame: Any, event: str, _: Any) -> Any:
+        if not _of_the_reader(frame.f_code.co_filename):
+            return None
+        if event == "line":
+            seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return follow
+
+    before = sys.gettrace()
+    sys.settrace(follow)
+    try:
+        piece()
+    finally:
+        sys.settrace(before)
+
+
+_LIBRARIES = tuple(
+    str(Path(getattr(sys.modules[name], "__file__", "")).resolve().parent)
+    for name in ("glassformer", "numpy", "os")
+)
+
+
+def _of_the_reader(file: str) -> bool:
+    """Whether a file is a cell or a file of the reader's; not a library's."""
+    if "site-packages" in file or file.startswith(_LIBRARIES):
+        return False
+    return not file.startswith("<") or file.startswith("<ipython")

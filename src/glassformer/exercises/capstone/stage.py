@@ -1,0 +1,72 @@
+"""A stage of the capstone: its words, its checks in teaching order, and how failures are told apart."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .adapter import Own, Told
+from .words import Words, stages
+
+# Of single precision, after a few blocks; a mistake is off by a hundred times as much.
+CLOSE = 1e-4
+
+Check = Callable[[Own], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One part of the way. A check gets the reader's design, and raises `Wrong` or says nothing."""
+
+    name: str
+    checks: list[tuple[str, Check]] = field(default_factory=list)
+
+    @property
+    def words(self) -> Words:
+        """What is said of it."""
+        return stages()[self.name]
+
+    def check(self, title: str) -> Callable[[Check], Check]:
+        """Decorate a function to make it the next check."""
+
+        def add(function: Check) -> Check:
+            self.checks.append((title, function))
+            return function
+
+        return add
+
+
+def close(got: Any, want: Any, tolerance: float = CLOSE) -> bool:
+    """Whether they are the same, as far as single precision goes."""
+    got, want = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
+    if got.shape != want.shape:
+        return False
+    scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
+    with np.errstate(all="ignore"):
+        same = (got == want) | (np.isnan(got) & np.isnan(want)) | (np.abs(got - want) <= tolerance * scale)
+    return bool(same.all())
+
+
+def differs(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """The rows in which two arrays are not the same."""
+    scale = max(1.0, float(np.abs(want).max(initial=0.0)))
+    apart = np.abs(got - want).reshape(len(want), -1).max(axis=1)
+    return np.flatnonzero(~(apart <= CLOSE / 10 * scale))
+
+
+def name_it(got: Any, message: str, candidates: Iterable[tuple[str, Any]], tolerance: float = CLOSE) -> None:
+    """Raises `Told` with the first mistake that gives what the reader got; returns if none does."""
+    with np.errstate(all="ignore"):
+        for mistake, value in candidates:
+            if close(got, value() if callable(value) else value, tolerance):
+                raise Told(message, mistake)
+
+
+def largest(got: np.ndarray, want: np.ndarray, axes: str) -> str:
+    """Where two arrays are farthest apart, in words: "[t=2, v=5] should be 0.1; yours is 0.3"."""
+    with np.errstate(all="ignore"):
+        apart = np.where(np.isnan(got), np.inf, np.abs(got - want))
+    at = np.unravel_index(int(apart.argmax()), want.shape)
+    place = ", ".join(f"{letter}={i}" for letter, i in zip(axes.lower().split(), at, strict=True))
+    return f"[{place}] should be {want[at]:.5g}; yours is {got[at]:.5g}."

@@ -1,0 +1,71 @@
+"""What the capstone says, from ``assets/capstone.toml``: stages, the pieces of an adapter, mistakes."""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from glassformer.bugs import BUGS
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is said of a stage: its title and chapter, the pieces it needs and uses, why it holds, three hints."""
+
+    title: str
+    chapter: str
+    needs: Sequence[str]
+    why: str
+    hints: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One function of an adapter: how it is called, what it does; how functions of the reader's file make it."""
+
+    call: str
+    says: str
+    uses: Sequence[str]
+    from_mine: str
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What a learner reads who made it, and the chapter that has the idea."""
+
+    says: str
+    chapter: str
+
+
+@cache
+def _said() -> dict[str, Any]:
+    file = resources.files("glassformer") / "assets" / "capstone.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+@cache
+def stages() -> dict[str, Words]:
+    """What is said of each stage, in order."""
+    return {name: Words(**said) for name, said in _said()["stage"].items()}
+
+
+@cache
+def pieces() -> dict[str, Piece]:
+    """The functions that an adapter may have, in the order in which it is written out."""
+    return {name: Piece(**said) for name, said in _said()["piece"].items()}
+
+
+@cache
+def mistakes() -> dict[str, Mistake]:
+    """Every mistake that can be named. One without a sentence of its own has its title from the gallery."""
+    return {
+        name: Mistake(said.get("says") or f"{BUGS[name].title}.", said["chapter"])
+        for name, said in _said()["mistake"].items()
+    }
+
+
+def template() -> dict[str, str]:
+    """What stands above the pieces of an adapter that begins with the reader's own file."""
+    return _said()["template"]

@@ -1,0 +1,321 @@
+"""What the capstone's commands show: an adapter to begin with, verdicts whatever happens, a card, what was built."""
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer import nn
+from glassformer.exercises import capstone
+from glassformer.exercises.capstone import commands, template
+from glassformer.exercises.capstone.adapter import Own
+from glassformer.exercises.capstone.judge import OPEN, RIGHT, STAGES, WRONG, Verdict, judge
+from glassformer.exercises.capstone.words import pieces, stages
+from glassformer.exercises.own_file import ENVIRONMENT
+from glassformer.text import corpus
+from glassformer.train import Trainer
+from glassformer.train.recipe import Recipe
+
+CHARACTERS = "".join(sorted(set(corpus())))
+
+
+@pytest.fixture(autouse=True)
+def no_hint_given(monkeypatch):
+    monkeypatch.setattr(commands, "_hints_given", {})
+
+
+class Tokens:
+    """Two pieces and no more."""
+
+    vocab_size, context_length = 65, 32
+
+    def encode(self, text):
+        return [CHARACTERS.index(one) for one in text]
+
+    def decode(self, ids):
+        return "".join(CHARACTERS[i] for i in ids)
+
+
+def attending(function):
+    return type("Mine", (Tokens,), {"attention": function})
+
+
+def told(shown):
+    return repr(shown[-1])
+
+
+# What is said
+
+
+def test_all_stages_at_once_and_what_was_right_stays_done(shown):
+    capstone.check(Tokens)
+    assert shown[-1].headline == "Your GPT: 1 of 10 stages"
+    assert "✓ 1 · `tokenizer`: a text becomes ids" in told(shown)
+    assert "· 5 · `model`: ids go in, logits come out: no `logits` yet." in told(shown)
+    capstone.check(type("Empty", (), {}))
+    assert "✓ 1 · `tokenizer`: a text becomes ids, and comes back (done before)" in told(shown)
+    capstone.check(type("Empty", (), {}), remember=False)
+    assert shown[-1].headline == "Your GPT: 0 of 10 stages"
+
+
+def test_what_lies_inside_a_larger_module_may_stay_open(shown, monkeypatch):
+    def judged(adapter, name, seconds):
+        return Verdict(name, OPEN if name in ("attention", "block", "shipped") else RIGHT, chapter="03")
+
+    monkeypatch.setattr(commands, "judge", judged)
+    capstone.check(Tokens)
+    assert (shown[-1].headline, shown[-1].mood) == ("Your GPT: 8 of 10 stages", "good")
+    assert "(`attention`, `block`: where it lies inside a larger module, leave it open.)" in repr(
+        shown[-1].lines
+    )
+    assert "You can do it alone." in told(shown)
+
+
+def test_what_is_not_to_be_remembered_is_not(shown):
+    capstone.check("tokenizer", Tokens, remember=False)
+    assert shown[-1].mood == "good"
+    capstone.check(type("Empty", (), {}))
+    assert shown[-1].headline == "Your GPT: 0 of 10 stages"
+
+
+def test_one_stage_check_by_check_in_either_order_of_the_arguments(shown):
+    def unscaled(self, q, k, v, causal):
+        scores = np.exp(q @ k.swapaxes(-1, -2))
+        return scores / scores.sum(axis=-1, keepdims=True) @ v
+
+    for arguments in (("attention", attending(unscaled)), (attending(unscaled), "attention")):
+        capstone.check(*arguments)
+        assert shown[-1].headline == "`attention`: 1 of 4 checks pass"
+        assert "The scores were not divided by √d_head." in told(shown)
+        assert "Chapter 03, Attention has the idea." in told(shown)
+        assert '<a href="03-attention.ipynb">' in shown[-1]._repr_html_()
+
+
+@pytest.mark.parametrize("stage", ["atention", 7, ""])
+def test_a_stage_that_is_none(stage, shown):
+    if isinstance(stage, str):
+        capstone.check(stage, Tokens)
+    capstone.hint(stage)
+    assert all("There is no stage called" in panel.headline for panel in shown)
+
+
+@pytest.mark.parametrize("adapter", [None, 3, "Mine"])
+def test_what_is_no_adapter(adapter, shown):
+    capstone.check("attention", adapter)
+    capstone.check(adapter)
+    assert shown[0].mood == "bad"
+    assert "capstone.check(Mine)" in told(shown) or "no stage" in told(shown)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "long", True, None])
+def test_a_time_that_is_none(seconds, shown):
+    capstone.check("tokenizer", Tokens, seconds=seconds)
+    assert "seconds should be a number above 0" in told(shown)
+
+
+def test_hints_come_one_by_one_and_the_last_one_stays(shown):
+    for _ in range(4):
+        capstone.hint("cache")
+    assert [panel.lines[0][1] for panel in shown] == [*stages()["cache"].hints, stages()["cache"].hints[-1]]
+
+
+def test_every_stage_has_three_hints_a_chapter_and_pieces_that_exist():
+    assert list(STAGES) == list(stages())
+    for stage in stages().values():
+        assert len(stage.hints) == 3
+        assert set(stage.needs) <= pieces().keys()
+
+
+# Whatever the reader's code does
+
+
+def forever(self, q, k, v, causal):
+    while True:
+        pass
+
+
+def leaves(self, q, k, v, causal):
+    sys.exit("bye")
+
+
+def writes_into_it(self, q, k, v, causal):
+    v += 1
+    return v
+
+
+def divides(self, q, k, v, causal):
+    return 1 / 0
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (forever, "still running after 0.5 s"),
+        (leaves, "SystemExit: bye"),
+        (writes_into_it, "argument"),
+        (divides, "ZeroDivisionError"),
+        (lambda self, q, k, v, causal: "a mixture", "attention"),
+        (lambda self, q, k, v, causal: v[0], "should have axes (H, T, K)"),
+        (lambda self, q, k, v: v, "TypeError"),
+        (lambda self, q, k, v, causal: np.full(v.shape, np.nan), "yours is nan"),
+    ],
+)
+def test_it_survives_and_says_so(function, said):
+    found = judge(attending(function), "attention", 0.5)
+    assert found.status == WRONG
+    assert said in found.message
+
+
+def test_a_class_that_cannot_be_made_is_told():
+    class Mine(Tokens):
+        def __init__(self):
+            raise ValueError("no weights")
+
+    found = judge(Mine, "tokenizer", 5.0)
+    assert (found.status, "ValueError: no weights" in found.message) == (WRONG, True)
+
+
+@pytest.mark.parametrize("body", ["...", "pass", "return None", "raise NotImplementedError", '"""Later."""'])
+def test_what_is_not_begun_is_no_mistake(body):
+    made = {}
+    exec(f"def attention(self, q, k, v, causal):\n    {body}", made)
+    assert judge(attending(made["attention"]), "attention", 5.0).status == OPEN
+
+
+@pytest.mark.parametrize("number", [{"vocab_size": "many"}, {"vocab_size": 1}, {"vocab_size": True}])
+def test_a_size_that_is_none(number):
+    found = judge(type("Mine", (Tokens,), number), "tokenizer", 5.0)
+    assert (found.status, "`vocab_size` should be a whole number" in found.message) == (WRONG, True)
+
+
+def test_an_adapter_may_be_an_instance_a_dictionary_or_a_module():
+    tokens = Tokens()
+    as_dictionary = {"vocab_size": 65, "context_length": 32, "encode": tokens.encode, "decode": tokens.decode}
+    for adapter in (tokens, as_dictionary, lambda: tokens):
+        assert judge(adapter, "tokenizer", 5.0).status == RIGHT
+
+
+def test_it_says_which_kind_of_array_would_have_worked():
+    def of_tensors(self, ids):
+        return torch.nn.functional.one_hot(ids, 65).float()
+
+    found = judge(type("Mine", (Tokens,), {"embed": of_tensors}), "embedding", 5.0)
+    assert "It runs if it is handed torch tensors: set `tensors = True`." in found.message
+
+
+def test_training_that_takes_too_long_is_told_that_a_small_model_will_do():
+    class Mine(Tokens):
+        def learn(self, ids, targets):
+            while True:
+                pass
+
+    found = judge(Mine, "training", 0.5)
+    assert "let the model be small" in found.message
+
+
+# Beginning
+
+
+def test_without_a_file_the_adapter_is_empty(shown, tmp_path, monkeypatch):
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "my_transformer.py"))
+    capstone.start()
+    assert "There is nothing of yours" in told(shown)
+    made = {}
+    exec(shown[-1].code, made)
+    assert not Own(made["Mine"]).called()
+    assert judge(made["Mine"], "model", 5.0).status == OPEN
+
+
+def test_with_a_file_its_functions_are_used(shown, tmp_path, monkeypatch):
+    path = tmp_path / "my_transformer.py"
+    monkeypatch.setenv(ENVIRONMENT, str(path))
+    path.write_text(
+        "def embed(ids, table):\n    return table[ids]\n\n\ndef gpt(ids, weights, n_heads):\n    ...\n"
+    )
+    capstone.start()
+    assert "With your own functions from my_transformer.py: `embed`, `logits`, `weights`." in told(shown)
+    assert "from my_transformer import (\n    embed, gpt,\n)" in shown[-1].code
+    assert max(map(len, shown[-1].code.splitlines())) <= template.WIDTH
+    compile(shown[-1].code, "cell", "exec")
+
+
+def test_a_file_that_cannot_be_imported_loses_nothing(shown, tmp_path, monkeypatch):
+    path = tmp_path / "my_transformer.py"
+    monkeypatch.setenv(ENVIRONMENT, str(path))
+    path.write_text("def embed(:\n")
+    capstone.start()
+    assert "cannot be imported" in told(shown)
+    assert path.read_text() == "def embed(:\n"
+
+
+# Looking back
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A tiny run on a text of its own."""
+    folder = tmp_path_factory.mktemp("own")
+    text = corpus()[:3000]
+    (folder / "mine.txt").write_text(text, encoding="utf-8")
+    small = ["model.n_layers=1", "model.d_model=16", "model.d_ff=16", "model.n_heads=2", "training.steps=4"]
+    file = f"data.text={(folder / 'mine.txt').as_posix()}"
+    recipe = Recipe.of_the_book("modern", [*small, file, "training.device=cpu", "data.length=16"])
+    tokenizer, task, config = recipe.made_for(text)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    Trainer(model, task, recipe.training, folder / "run", tokenizer=tokenizer, progress=False).run()
+    (folder / "run" / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
+    return folder / "run"
+
+
+def test_a_card_beside_the_books(run, shown):
+    capstone.card(run)
+    table, mine, theirs = shown[-3:]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["learned from"] == ("2,700 characters", "1,003,854 characters")
+    assert rows["steps × texts"][0] == "4 × 12"
+    for i in (0, 1):
+        saved = float(rows["guessing: the character before"][i]) - float(rows["validation loss"][i])
+        assert float(rows["better than the best guess by"][i]) == pytest.approx(saved, abs=0.002)
+    assert len(mine.code) > 300
+    assert "ROMEO" in theirs.code
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "", "capstone.toml"])
+def test_where_there_is_no_run_there_is_no_card(folder, shown, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "capstone.toml").write_text("")
+    capstone.card(folder)
+    assert shown[-1].mood == "bad"
+    assert "There is no card of" in shown[-1].headline
+
+
+def test_a_run_whose_text_has_gone_is_told(run, shown, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    file = copy / "recipe.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("mine.txt", "gone.txt"), encoding="utf-8")
+    capstone.card(copy)
+    assert "gone.txt does not exist" in told(shown)
+
+
+def test_what_was_built_is_counted_in_the_readers_own_lines(shown):
+    capstone.check("tokenizer", Tokens)
+    capstone.built(Tokens)
+    table = shown[-1]
+    rows = {row[0]: row for row in table.rows}
+    assert rows["a text becomes ids, and comes back"][1:] == (
+        "02 Tokens become vectors", "✓", "2", "65 ids", "50,257 pieces"
+    )  # fmt: skip
+    assert rows["it learns"][2:4] == ("", "")
+    assert "2 lines of yours ran. GPT-2 has 124,439,808 numbers." in table.closing
+
+
+def test_what_was_built_of_something_that_breaks(shown):
+    class Mine(Tokens):
+        def __init__(self):
+            raise ValueError("no weights")
+
+    capstone.built(Mine)
+    assert "no weights" in told(shown)
