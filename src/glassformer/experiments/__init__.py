@@ -35,6 +35,7 @@ NAMES = (
     "sampling",
     "clinic",
     "families",
+    "own_text",
 )
 """All experiments, in the order of the chapters that show them."""
 

@@ -1,0 +1,85 @@
+"""How long a text has to be: the same recipe on the first so many characters of Shakespeare."""
+
+from collections.abc import Sequence
+
+import torch
+
+from glassformer import _checks as checks
+from glassformer import nn
+from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.text import corpus
+from glassformer.train import Trainer
+from glassformer.train.recipe import Recipe
+
+CHARACTERS = (
+    10_000,
+    30_000,
+    100_000,
+    1_000_000,
+)  # a few pages, a chapter, a short book, all but the held-out end
+HELD_OUT = 30_000  # the same for all: the end of the corpus
+SMALL = ("model.n_layers=2", "model.d_model=64", "model.d_ff=172")
+STEPS = 600
+EVERY = 100
+SEEDS = (0, 1, 2)
+
+
+def measure(characters: int, seed: int, steps: int = STEPS, changes: Sequence[str] = ()) -> Found:
+    """Train a small model of the modern recipe on the beginning of the corpus; its loss on the corpus's end.
+
+    Gives the curve of the training loss, the validation losses and their steps, the lowest of them, and how often
+    each character was read ("epochs").
+
+    Derived in chapter 15.
+
+    Raises:
+        ValueError: there are not so many characters, or a change breaks a rule.
+    """
+    checks.whole("characters", characters)
+    if characters > len(corpus()) - HELD_OUT:
+        raise ValueError(
+            f"characters={characters}, but the corpus has {len(corpus()) - HELD_OUT} to learn from"
+        )
+    text = corpus()[:characters] + corpus()[-HELD_OUT:]
+    run = (
+        f"data.validation={HELD_OUT / len(text)}",
+        f"training.steps={steps}",
+        f"training.seed={seed}",
+        f"training.evaluate_every={EVERY}",
+        "training.device=cpu",
+    )
+    recipe = Recipe.of_the_book("modern", [*SMALL, *run, *changes])
+    _, task, config = recipe.made_for(text)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    trainer = Trainer(model, task, recipe.training, progress=False)
+    records = trainer.run()
+    validations = [
+        [record["step"], record["validation_loss"]] for record in records if "validation_loss" in record
+    ]
+    return {
+        "parameters": config.parameter_count().total,
+        "loss": thinned([record["loss"] for record in records]),
+        "validations": validations,
+        "best": min(loss for _, loss in validations),
+        "validation_loss": validations[-1][1],
+        "epochs": trainer.tokens / characters,
+    }
+
+
+EXPERIMENT = Experiment(
+    name="own_text",
+    question="How long must a text be, for a small model to learn from?",
+    measure=measure,
+    runs=tuple({"characters": n, "seed": seed} for seed in SEEDS for n in CHARACTERS),
+    short={
+        "steps": 120,
+        "changes": [
+            "model.n_layers=1",
+            "model.d_model=48",
+            "model.d_ff=96",
+            "data.length=32",
+            "training.batch_size=6",
+            "training.evaluate_every=0",
+        ],
+    },
+)
