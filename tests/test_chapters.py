@@ -136,4 +136,4 @@ def test_there_is_a_quiz_for_each_chapter_that_is_written():
 
 def test_exercises_are_those_of_chapters_that_are_written():
     chapters = {prose.chapter for prose in catalogue().values()}
-    assert chapters == {one.number for one in practised()}
+    assert chapters == {one.number for one in practised()} - {"15"}  # a blank notebook: exercises/capstone
