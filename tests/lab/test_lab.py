@@ -26,9 +26,9 @@ from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
 
 CHAPTER = "04-putting-order-in.ipynb"
 EXERCISE = "positions.sinusoidal"
-START = 90  # seconds, each of them a bound on a slow machine and not a measurement
+START = 180  # seconds, each of them a bound on a slow machine and not a measurement
 RUN = 300
-ANSWER = 60
+ANSWER = 120
 
 # As it comes, JupyterLab keeps only the cells in sight in the page. The tests want to read all of them.
 SETTINGS = {
