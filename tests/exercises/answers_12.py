@@ -46,7 +46,7 @@ def padding_in_torch(lengths, S):
     return (torch.arange(S) < torch.as_tensor(lengths)[:, None]).unsqueeze(1).unsqueeze(1)
 
 
-@wrong("families.padding_mask", "should have shape (B, H, T, S) = (3, 1, 1, 5)")
+@wrong("families.padding_mask", "should have shape (B, 1, 1, S) = (3, 1, 1, 5)")
 def padding_written_out(lengths, S):
     return np.broadcast_to(np.arange(S) < lengths[:, None], (len(lengths), len(lengths), S)).copy()
 
@@ -114,6 +114,12 @@ def cover_nothing(ids, chosen, fate, other, mask_id):
     return ids + 0, np.where(chosen, ids, -100)
 
 
+@wrong("families.cover", "0.8 itself is another id, and 0.9 itself stays")
+def cover_up_to_and_with(ids, chosen, fate, other, mask_id):
+    changed = np.where(fate <= 0.8, mask_id, np.where(fate <= 0.9, other, ids))
+    return np.where(chosen, changed, ids), np.where(chosen, ids, -100)
+
+
 # 5 · families.loss
 
 
@@ -135,6 +141,21 @@ def loss_one_by_one(logits, targets):
 @wrong("families.loss", "should be a single number")
 def loss_of_each(logits, targets):
     return np.zeros(targets.shape)
+
+
+@wrong("families.loss", "has become 0, and its log is −∞")
+def loss_as_the_log_of_a_safe_softmax(logits, targets):
+    rows, wanted = logits[targets != -100], targets[targets != -100]
+    p = np.exp(rows - rows.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return -np.log(p[np.arange(len(wanted)), wanted]).mean()
+
+
+@wrong("families.loss", "Id 0 is a target like any other")
+def loss_of_ids_above_0(logits, targets):
+    rows, wanted = logits[targets > 0], targets[targets > 0]
+    return np.mean([np.logaddexp.reduce(row) - row[one] for row, one in zip(rows, wanted, strict=True)])
 
 
 # 6 · families.look_across
@@ -173,6 +194,11 @@ def shifted_ids_alone(answers, start_id, stop_id, pad_id):
     return [[start_id, *answers[0]]]
 
 
+@wrong("families.shifted", "in the other order")
+def shifted_the_other_way_round(answers, start_id, stop_id, pad_id):
+    return shifted_row_by_row(answers, start_id, stop_id, pad_id)[::-1]
+
+
 # 8 · families.translate
 
 
@@ -198,8 +224,24 @@ def translate_and_call_itself(next_logits, start_id, stop_id, n_most):
 
 @wrong("families.translate", "should be [4, 2, 7]")
 def translate_to_zeros(next_logits, start_id, stop_id, n_most):
-    next_logits(np.array([start_id]))
-    return [0, 0, 0]
+    first = int(next_logits(np.array([start_id])).argmax())
+    return [first] if n_most == 1 else [0, 0, 0]
+
+
+@wrong("families.translate", "one row: it takes no `[-1]`")
+def translate_as_if_there_were_rows(next_logits, start_id, stop_id, n_most):
+    ids = [start_id]
+    while ids[-1] != stop_id and len(ids) <= n_most:
+        ids.append(int(next_logits(np.array(ids))[-1].argmax()))
+    return ids[1:]
+
+
+@wrong("families.translate", "Only the one before them goes")
+def translate_without_either_anywhere(next_logits, start_id, stop_id, n_most):
+    ids = [start_id]
+    while ids[-1] != stop_id and len(ids) <= n_most:
+        ids.append(int(next_logits(np.array(ids)).argmax()))
+    return [one for one in ids if one not in (start_id, stop_id)]
 
 
 # 9 · families.compared

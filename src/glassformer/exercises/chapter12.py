@@ -95,7 +95,7 @@ def padding_mask(lengths: Integer[np.ndarray, " B"], S: int) -> Bool[np.ndarray,
     return (np.arange(S) < np.asarray(lengths)[:, None])[:, None, None, :]
 
 
-padding = exercise("families.padding_mask", padding_mask, axes="B H T S")
+padding = exercise("families.padding_mask", padding_mask, axes="B 1 1 S")
 
 padding.shape("a text each; heads and queries come by themselves", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5))
 padding.case(
@@ -130,6 +130,9 @@ padding.mistake(
     "one too many", lambda lengths, S: (np.arange(S) <= np.asarray(lengths)[:, None])[:, None, None]
 )
 padding.mistake("from the left", lambda lengths, S: _real(lengths, S)[:, None, None, ::-1])
+padding.mistake(
+    "written out", lambda lengths, S: np.broadcast_to(padding_mask(lengths, S), (len(lengths), 1, S, S))
+)
 padding.mistake(
     "all as the first", lambda lengths, S: np.broadcast_to(_real(lengths[:1], S), (len(lengths), 1, 1, S))
 )
@@ -206,7 +209,16 @@ def _(learner):
         raise Wrong(f"another last token leaves row {still[0]} as it was: it does not see the end.")
 
 
-def _encoder(mask=lambda T: None, positions=True, last_norm=True, blocks=None, scale=None, norms=True):
+def _tanh(x, W_up, b_up, W_down, b_down):
+    """A feed-forward with GPT-2's GELU."""
+    up = x @ W_up + b_up
+    return 0.5 * up * (1 + np.tanh(np.sqrt(2 / np.pi) * (up + 0.044715 * up**3))) @ W_down + b_down
+
+
+def _encoder(
+    mask=lambda T: None, positions=True, last_norm=True, blocks=None, scale=None, norms=True, out=True,
+    residual=True, forward=feed_forward, second="norm_feedforward", one_head=False, turned=False,
+):  # fmt: skip
     """A wrong answer: one choice changed."""
 
     def wrong(ids, weights, n_heads):
@@ -217,13 +229,17 @@ def _encoder(mask=lambda T: None, positions=True, last_norm=True, blocks=None, s
             own = f"encoder.blocks.{i}."
             w = {name.removeprefix(own): value for name, value in weights.items()}
             normed = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"]) if norms else x
-            q, k, v = (split_heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
+            heads = 1 if one_head else n_heads
+            q, k, v = (split_heads(normed @ w[f"attention.W_{name}.weight"], heads) for name in "qkv")
+            q, k = (k, q) if turned else (q, k)
             with np.errstate(all="ignore"):
                 mixed, _ = scaled_dot_product_attention(q, k, v, mask=mask(T), scale=scale and scale(q))
-            x = x + merge_heads(mixed) @ w["attention.W_o.weight"]
-            normed = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"]) if norms else x
+            mixed = merge_heads(mixed) @ (w["attention.W_o.weight"] if out else np.eye(x.shape[-1]))
+            x = residual * x + mixed
+            normed = layer_norm(x, w[f"{second}.weight"], w[f"{second}.bias"]) if norms else x
             up = w["feedforward.W_up.weight"], w["feedforward.W_up.bias"]
-            x = x + feed_forward(normed, *up, w["feedforward.W_down.weight"], w["feedforward.W_down.bias"])
+            moved = forward(normed, *up, w["feedforward.W_down.weight"], w["feedforward.W_down.bias"])
+            x = residual * x + moved
         if last_norm:
             x = layer_norm(x, weights["encoder.norm.weight"], weights["encoder.norm.bias"])
         return x @ table.T
@@ -238,6 +254,13 @@ reading.mistake("no positions", _encoder(positions=False))
 reading.mistake("no last norm", _encoder(last_norm=False))
 reading.mistake("first block alone", _encoder(blocks=1))
 reading.mistake("no root", _encoder(scale=lambda q: 1.0))
+reading.mistake("root of D", _encoder(scale=lambda q: (q.shape[-1] * q.shape[-3]) ** -0.5))
+reading.mistake("one head", _encoder(one_head=True))
+reading.mistake("keys ask", _encoder(turned=True))
+reading.mistake("no W_o", _encoder(out=False))
+reading.mistake("no residual", _encoder(residual=False))
+reading.mistake("first norm twice", _encoder(second="norm_attention"))
+reading.mistake("tanh", _encoder(forward=_tanh))
 reading.mistake("no norms", _encoder(norms=False))
 
 
@@ -280,6 +303,10 @@ covering.case(
     want=([12, 7, 8, 12, 12], _ids),
 )  # fmt: skip
 covering.case(
+    "0.8 itself is another id, 0.9 itself stays", _ids, _all, np.array([0.8, 0.9, 0.1, 0.9, 0.8]), _other, 10,
+    want=([2, 3, 10, 1, 0], _ids),
+)  # fmt: skip
+covering.case(
     "a batch", np.stack([_ids, _other]), np.stack([_all, ~_all]), np.stack([_fate[::-1], _fate]),
     np.stack([_other, _ids]), 11,
     want=([[11, 11, 8, 9, 11], _other.tolist()], [_ids.tolist(), [-100] * 5]),
@@ -301,6 +328,26 @@ covering.mistake("all covered", _covered(lambda ids, chosen, fate, other, m: np.
 covering.mistake("all asked", _covered(targets=lambda ids, chosen, inputs: ids + 0))
 covering.mistake("asked for the cover", _covered(targets=lambda i, c, inputs: np.where(c, inputs, -100)))
 covering.mistake("changed alone", _covered(targets=lambda i, c, inputs: np.where(inputs != i, i, -100)))
+covering.mistake("exchanged", lambda *given: cover(*given)[::-1])
+covering.mistake(
+    "covered alone",
+    lambda i, c, fate, other, m: (cover(i, c, fate, other, m)[0], np.where(c & (fate < 0.8), i, -100)),
+)
+covering.mistake(
+    "covered again", _covered(lambda i, c, fate, other, m: np.where(c & (fate < 0.9), other, i))
+)
+
+
+@covering.mistake("the ends below")
+def _(ids, chosen, fate, other, mask_id):
+    return cover(ids, chosen, np.nextafter(fate, 0), other, mask_id)
+
+
+@covering.mistake("the upper end below")
+def _(ids, chosen, fate, other, mask_id):
+    return cover(ids, chosen, np.where(fate == 0.9, 0.85, fate), other, mask_id)
+
+
 covering.mistake("zero for nobody", _covered(targets=lambda ids, chosen, inputs: np.where(chosen, ids, 0)))
 covering.mistake("others asked", _covered(targets=lambda ids, c, inputs: np.where(c, -100, ids)))
 
@@ -352,9 +399,10 @@ mean.case(
 _z, _t = _numbers(2, 6, 5), np.array([[4, 1, 0, 2, 3, 3], [2, 0, -100, -100, -100, -100]])
 mean.case("two texts, one of them mostly padding: every target counts alike", _z, _t, want=_of_torch(_z, _t))
 mean.case("all are asked", _z[0], _t[0], want=_of_torch(_z[0], _t[0]))
-_z = 4000 * _numbers(4, 3, seed=3)
-_t = np.array([-100, 0, 2, -100])
+_z, _t = 4000 + _numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
 mean.case("logits so large that exp has no room for them", _z, _t, want=_of_torch(_z, _t))
+_z = 4000 * _numbers(4, 3, seed=3)
+mean.case("so far apart that p has no room, though its logarithm has", _z, _t, want=_of_torch(_z, _t))
 
 
 def _each(logits, targets):
@@ -389,6 +437,25 @@ def _(logits, targets):
         return float(-np.log(p[asked][np.arange(asked.sum()), targets[asked]]).mean())
 
 
+@mean.mistake("log of nothing")
+def _(logits, targets):
+    asked = targets != NO_TARGET
+    with np.errstate(all="ignore"):
+        return float(-np.log(softmax(logits[asked])[np.arange(asked.sum()), targets[asked]]).mean())
+
+
+@mean.mistake("no log")
+def _(logits, targets):
+    return -float(np.exp(-_each(logits, targets))[targets != NO_TARGET].mean())
+
+
+@mean.mistake("every target of every row")
+def _(logits, targets):
+    rows, wanted = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
+    return float(np.mean([_each(rows, np.full(len(rows), one)).mean() for one in wanted]))
+
+
+mean.mistake("id 0 not asked", lambda logits, targets: float(_each(logits, targets)[targets > 0].mean()))
 mean.mistake("over all", lambda logits, targets: float(_each(logits, targets).mean()))
 mean.mistake("sum", lambda logits, targets: float(_each(logits, targets).sum()))
 mean.mistake(
@@ -458,7 +525,7 @@ for _title, _given in (
 
 def _across(
     asks=lambda x, m: x, keys=lambda x, m: m, values=lambda x, m: m,
-    may=lambda real, T: real, scale=None, out=True, one_head=False, late=False, columns=False,
+    may=lambda real, T: real, scale=None, out=True, one_head=False, late=False, columns=False, hidden=-np.inf,
 ):  # fmt: skip
     def wrong(x, memory, W_q, W_k, W_v, W_o, n_heads, real):
         if one_head:
@@ -471,7 +538,7 @@ def _across(
             if late:
                 weights = softmax(scores) * seen
             else:
-                weights = softmax(np.where(seen, scores, -np.inf), axis=-2 if columns else -1)
+                weights = softmax(np.where(seen, scores, hidden), axis=-2 if columns else -1)
         mixed = merge_heads(weights @ v)
         return mixed @ W_o if out else mixed
 
@@ -483,6 +550,8 @@ across.mistake("values of x", _across(values=lambda x, m: x))
 across.mistake("roles changed", _across(asks=lambda x, m: m, keys=lambda x, m: x, values=lambda x, m: x))
 across.mistake("padding seen", _across(may=lambda real, T: np.ones_like(real)))
 across.mistake("real hidden", _across(may=lambda real, T: ~real if not real.all() else real))
+across.mistake("nothing to see", _across(may=lambda real, T: ~real))
+across.mistake("score of 0", _across(hidden=0.0))
 across.mistake("hidden too late", _across(late=True))
 across.mistake("causal", _across(may=lambda real, T: real & np.tri(T, len(real), dtype=bool)))
 across.mistake("no root", _across(scale=lambda D: 1.0))
@@ -544,6 +613,7 @@ def _forced(read, asked, filler=lambda pad: NO_TARGET):
 
 
 forcing.mistake("not shifted", _forced(lambda a, s, e: [*a, e], lambda a, s, e: [*a, e]))
+forcing.mistake("in the other order", lambda *given: shifted(*given)[::-1])
 forcing.mistake("asked for what it reads", _forced(lambda a, s, e: [s, *a], lambda a, s, e: [s, *a]))
 forcing.mistake("no stop", _forced(lambda a, s, e: [s, *a[:-1]], lambda a, s, e: a))
 forcing.mistake("stop read", _forced(lambda a, s, e: [s, *a, e], lambda a, s, e: [*a, e, NO_TARGET]))
@@ -551,6 +621,8 @@ forcing.mistake("start and stop exchanged", _forced(lambda a, s, e: [e, *a], lam
 forcing.mistake(
     "asked for padding", _forced(lambda a, s, e: [s, *a], lambda a, s, e: [*a, e], lambda pad: pad)
 )
+forcing.mistake("read −100", lambda a, s, e, pad: (shifted(a, s, e, NO_TARGET)[0], shifted(a, s, e, pad)[1]))
+forcing.mistake("filled with the stop", lambda a, s, e, pad: shifted(a, s, e, e))
 forcing.mistake("shifted twice", _forced(lambda a, s, e: [s, *a], lambda a, s, e: [*a[1:], e, NO_TARGET]))
 
 
@@ -560,7 +632,7 @@ forcing.mistake("shifted twice", _forced(lambda a, s, e: [s, *a], lambda a, s, e
 def translate(
     next_logits: Callable[[np.ndarray], np.ndarray], start_id: int, stop_id: int, n_most: int
 ) -> Integer[np.ndarray, " _"]:
-    """The likeliest id again and again, from the start to the stop; without these two."""
+    """The likeliest id again and again, after the start and up to the stop; without these two."""
     ids = [start_id]
     while len(ids) <= n_most:
         new = int(np.argmax(next_logits(np.array(ids))))
@@ -578,7 +650,7 @@ def _says(*text: int, V: int = 12, start: int = 10, stop: int = 11) -> Callable[
 
     def next_logits(ids: Any) -> np.ndarray:
         read = [int(one) for one in np.ravel(np.asarray(ids))]
-        logits = np.linspace(0, 0.5, V)
+        logits = np.roll(np.linspace(0, 0.5, V), 3)  # id 0 is neither the likeliest nor the unlikeliest
         wanted = [start, *text, stop]
         on_track = read == wanted[: len(read)] and 0 < len(read) < len(wanted)
         logits[wanted[len(read)] if on_track else (sum(read) + len(read)) % start] += 3
@@ -587,6 +659,10 @@ def _says(*text: int, V: int = 12, start: int = 10, stop: int = 11) -> Callable[
     return next_logits
 
 
+writing.case(
+    "one id: the likeliest after the start", _says(4, 2, 7), 10, 11, 1, want=[4], what="translate with n_most = 1",
+    advice="`next_logits` gives (V,), one row: it takes no `[-1]`.",
+)  # fmt: skip
 writing.case(
     "three ids, and then the stop", _says(4, 2, 7), 10, 11, 8, want=[4, 2, 7], what="translate to [4, 2, 7]"
 )
@@ -598,6 +674,10 @@ writing.case(
     what="translate with n_most = 4",
 )  # fmt: skip
 writing.also(_says(1, 2, 3), 10, 11, 3, want=[1, 2, 3], what="translate to [1, 2, 3] with n_most = 3")
+writing.case(
+    "an id like the start's, in between, stays", _says(5, 10, 6), 10, 11, 8, want=[5, 10, 6],
+    what="translate to [5, 10, 6] with start 10",
+)  # fmt: skip
 writing.case(
     "other ids of start and stop", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
     want=[3, 1], what="translate to [3, 1] with start 6, stop 0",
@@ -631,10 +711,20 @@ def _written(
     return wrong
 
 
+def _filtered(next_logits, start_id, stop_id, n_most):
+    ids = translate(next_logits, start_id, stop_id, n_most)
+    return ids[ids != start_id]
+
+
 writing.mistake("start kept", _written(gives=lambda ids: ids))
 writing.mistake("stop kept", _written(keeps_stop=True))
 writing.mistake("never stops", _written(stops=False))
 writing.mistake("last id alone", _written(read=lambda ids: ids[-1:]))
+writing.mistake("last of a row", _written(choose=lambda logits: np.argmax(logits[-1])))
+writing.mistake("no limit", _written(more=99))
+writing.mistake("cut and counted", _written(keeps_stop=True, more=-1, gives=lambda ids: ids[1:-1]))
+writing.mistake("filtered", _filtered)
+writing.mistake("start dropped later", _written(read=lambda ids: ids[1:] if len(ids) > 1 else ids))
 writing.mistake("start forgotten", _written(read=lambda ids: ids[1:]))
 writing.mistake("one too many", _written(more=1))
 writing.mistake("one too few", _written(more=-1))
@@ -695,6 +785,26 @@ def _compared(block=None, crossing=None, cells=None):
 three.mistake("norm of the crossing", _compared(crossing=lambda D, half, n: half * 4 * D * D))
 three.mistake("crossing everywhere", _compared(crossing=lambda D, half, n: n * (4 * D * D + D)))
 three.mistake("no crossing", _compared(crossing=lambda D, half, n: 0))
+three.mistake("one norm", _compared(block=lambda D, F: 4 * D * D + 2 * D * F + D))
+three.mistake("norms with bias", _compared(block=lambda D, F: 4 * D * D + 2 * D * F + 4 * D))
+three.mistake("biases", _compared(block=lambda D, F: 4 * D * D + 2 * D * F + F + 3 * D))
+three.mistake(
+    "two whole stacks",
+    lambda D, F, n, T, S: (
+        (*compared(D, F, n, T, S)[0][:2], compared(D, F, 2 * n, T, S)[0][2]), compared(D, F, n, T, S)[1],
+    ),
+)  # fmt: skip
+three.mistake(
+    "prefix", _compared(cells=lambda n, T, S, right: (right[0] + n * (S * (S - 1) // 2), *right[1:]))
+)
+three.mistake("decoder both ways", _compared(cells=lambda n, T, S, right: (n * (S + T) ** 2, *right[1:])))
+three.mistake(
+    "encoder reads both", _compared(cells=lambda n, T, S, right: (right[0], n * (S + T) ** 2, right[2]))
+)
+three.mistake(
+    "writes both ways", _compared(cells=lambda n, T, S, right: (*right[:2], n // 2 * (S * S + T * T + T * S)))
+)
+three.mistake("one block", _compared(cells=lambda n, T, S, right: tuple(one // n for one in right)))
 three.mistake("norms left out", _compared(block=lambda D, F: 4 * D * D + 2 * D * F))
 three.mistake(
     "target alone", _compared(cells=lambda n, T, S, right: (n * T * (T + 1) // 2, right[1], right[2]))
