@@ -43,7 +43,7 @@ def read_by_questions(config):
     return np.array([int(width), heads // answering, per_block * config["num_hidden_layers"]])
 
 
-@wrong("real.read_config", "raised KeyError: 'num_key_value_heads'")
+@wrong("real.read_config", "Not every file has the field")
 def read_what_is_not_there(config):
     G = config["num_key_value_heads"]
     K = config["hidden_size"] // config["num_attention_heads"]
@@ -74,20 +74,54 @@ def split_in_two(weight, bias):
 
 @right("real.rename")
 def rename_by_dots(name):
-    table = {
-        "wte": "token_embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm", "ln_1": "norm_attention",
-        "ln_2": "norm_feedforward", "attn.c_proj": "attention.W_o", "mlp.c_fc": "feedforward.W_up",
-        "mlp.c_proj": "feedforward.W_down",
+    outside = {"wte": "token_embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm"}
+    inside = {
+        "ln_1": "norm_attention", "ln_2": "norm_feedforward", "attn.c_proj": "attention.W_o",
+        "mlp.c_fc": "feedforward.W_up", "mlp.c_proj": "feedforward.W_down",
     }  # fmt: skip
     *path, end = name.split(".")
     if path[0] == "transformer":
         path = path[1:]
-    start = ""
+    start, table = "", outside
     if path[0] == "h":
-        start, path = f"decoder.blocks.{path[1]}.", path[2:]
-    if ".".join(path) not in table:
+        start, table, path = f"decoder.blocks.{path[1]}.", inside, path[2:]
+    if ".".join(path) not in table or end not in ("weight", "bias"):
         raise ValueError(name)
     return f"{start}{table['.'.join(path)]}.{end}"
+
+
+@wrong(
+    "real.rename", "should raise ValueError; yours quietly returned a str, 'decoder.blocks.0.attention.W_qkv"
+)
+def rename_the_three_too(name):
+    if "attn.c_attn" in name:
+        return "decoder.blocks.0.attention.W_qkv.weight"
+    return rename_by_dots(name)
+
+
+@wrong("real.rename", "rename('lm_head.weight') should raise ValueError; yours raised KeyError")
+def rename_by_index(name):
+    if "h." not in name and "lm_head" in name:
+        raise KeyError(name)
+    return rename_by_dots(name)
+
+
+@wrong("real.rename", "You have one table for both places")
+def rename_as_the_page_does(name):
+    table = {
+        "wte": "token_embedding", "wpe": "decoder.positions", "ln_1": "norm_attention",
+        "attn.c_proj": "attention.W_o", "ln_2": "norm_feedforward", "ln_f": "decoder.norm",
+        "mlp.c_fc": "feedforward.W_up", "mlp.c_proj": "feedforward.W_down",
+    }  # fmt: skip
+    name = name.removeprefix("transformer.")
+    block = ""
+    if name.startswith("h."):
+        _, number, name = name.split(".", 2)
+        block = f"decoder.blocks.{number}."
+    part, _, end = name.rpartition(".")
+    if part not in table:
+        raise ValueError(name)
+    return f"{block}{table[part]}.{end}"
 
 
 @wrong("real.rename", "should raise ValueError; yours raised KeyError")
@@ -118,6 +152,59 @@ def read_by_the_library(data, name):
     from safetensors.torch import load
 
     return load(data)[name].float()
+
+
+def _row(data, name, start, brain):
+    entry = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])[name]
+    raw = data[start:][slice(*entry["data_offsets"])]
+    if entry["dtype"] == "BF16":
+        return brain(np.frombuffer(raw, "<u2")).reshape(entry["shape"])
+    kind = {"F32": "<f4", "F16": "<f2"}[entry["dtype"]]
+    return np.frombuffer(raw, kind).astype(np.float32).reshape(entry["shape"])
+
+
+def _start(data):
+    return 8 + int.from_bytes(data[:8], "little")
+
+
+@wrong("real.read_tensor", "You put the 16 bits too low")
+def read_without_a_shift(data, name):
+    return _row(data, name, _start(data), lambda bits: bits.astype(np.uint32).view(np.float32))
+
+
+@wrong("real.read_tensor", "You put the 16 bits too low")
+def read_padded_behind(data, name):
+    def behind(bits):
+        return np.array([struct.unpack("<f", struct.pack("<H", one) + b"\0\0")[0] for one in bits.tolist()])
+
+    return _row(data, name, _start(data), behind)
+
+
+@wrong("real.read_tensor", "look at them as one")
+def read_and_convert(data, name):
+    return _row(data, name, _start(data), lambda bits: (bits.astype(np.uint32) << 16).astype(np.float32))
+
+
+@wrong("real.read_tensor", "You left out the blanks at the header's end")
+def read_behind_the_stripped_header(data, name):
+    header = data[8 : _start(data)].rstrip()
+    return _row(data, name, 8 + len(header), lambda bits: (bits.astype(np.uint32) << 16).view(np.float32))
+
+
+@wrong("real.read_tensor", "`__metadata__` is no tensor")
+def read_all_of_them(data, name):
+    (length,) = struct.unpack("<Q", data[:8])
+    found = {}
+    for one, entry in json.loads(data[8 : 8 + length]).items():
+        kind = entry["dtype"]
+        found[one] = kind
+    return found[name]
+
+
+@wrong("real.read_tensor", "it is little-endian, too")
+def read_the_length_as_big(data, name):
+    (length,) = struct.unpack(">Q", data[:8])
+    return json.loads(data[8 : 8 + length])[name]
 
 
 @wrong("real.read_tensor", "too coarse to compare")
@@ -181,6 +268,57 @@ def first_by_loop(one, other, tolerance):
             if x != y and not abs(x - y) <= tolerance:
                 return name
     return ""
+
+
+def _first_by(close, nothing=""):
+    def first(one, other, tolerance):
+        for (name, a), (_, b) in zip(one, other, strict=True):
+            if a.shape != b.shape or not close(a, b, tolerance):
+                return name
+        return nothing
+
+    return first
+
+
+@right("real.first_difference")
+def first_by_isclose(one, other, tolerance):
+    return _first_by(lambda a, b, t: np.isclose(a, b, rtol=0, atol=t).all())(one, other, tolerance)
+
+
+@right("real.first_difference")
+def first_by_torch(one, other, tolerance):
+    def close(a, b, t):
+        return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), rtol=0, atol=t)
+
+    return _first_by(close)(one, other, tolerance)
+
+
+@wrong("real.first_difference", "np.allclose also allows 1e-5 of each number")
+def first_by_the_default(one, other, tolerance):
+    return _first_by(lambda a, b, t: np.isclose(a, b, atol=t).all())(one, other, tolerance)
+
+
+@wrong("real.first_difference", "Your tolerance is a share of each number")
+def first_by_share(one, other, tolerance):
+    return _first_by(lambda a, b, t: np.allclose(a, b, rtol=t, atol=0))(one, other, tolerance)
+
+
+@wrong("real.first_difference", "A NaN in both passes as equal")
+def first_with_equal_nan(one, other, tolerance):
+    return _first_by(lambda a, b, t: np.allclose(a, b, 0, t, equal_nan=True))(one, other, tolerance)
+
+
+@wrong("real.first_difference", "You made numbers of NaN")
+def first_without_nan(one, other, tolerance):
+    def close(a, b, t):
+        return (abs(np.nan_to_num(a) - np.nan_to_num(b)) <= t).all()
+
+    return _first_by(close)(one, other, tolerance)
+
+
+@wrong("real.first_difference", "returned None for some inputs")
+def first_without_an_end(one, other, tolerance):
+    return _first_by(lambda a, b, t: np.allclose(a, b, rtol=0, atol=t), None)(one, other, tolerance)
 
 
 @wrong("real.first_difference", "should be a text (str)")

@@ -74,6 +74,7 @@ llama.mistake("keys not shared", _counted(keys=lambda D, H, G: D))
 llama.mistake("one head's width", _counted(keys=lambda D, H, G: D // H))
 llama.mistake("answers per asking", _counted(keys=lambda D, H, G: D // G))
 llama.mistake("biases in the norms", _counted(gain=2))
+llama.mistake("biases in the norms", _counted(norms=4))
 llama.mistake("last norm", _counted(last=0))
 llama.mistake("one norm", _counted(norms=1))
 llama.mistake("always tied", _counted(ends=lambda tied: 1))
@@ -141,10 +142,21 @@ fields.mistake("head_dim", _fields(head=False))
 fields.mistake("one for all", _fields(default=lambda H: 1))
 fields.mistake("keys alone", _fields(factor=2))
 fields.mistake("float32", _fields(factor=8))
+fields.mistake("bits", _fields(factor=32))
 fields.mistake("one block", _fields(layers=False))
 fields.mistake("heads that ask", _fields(asking=True))
 fields.mistake("width of the stream", _fields(hidden=True))
 fields.mistake("how many answer", _fields(turned=True))
+
+
+@fields.mistake("not in the file")
+def _(config):
+    return config["head_dim"]
+
+
+@fields.mistake("not in the file")
+def _(config):
+    return read_config(config | {"num_key_value_heads": config["num_key_value_heads"]})
 
 
 # 3 · Three matrices side by side
@@ -217,10 +229,8 @@ thirds.mistake("paired", lambda w, b: tuple(one for i in range(3) for one in (
 
 # 4 · Their names, ours
 
-OURS = {
-    "wte": "token_embedding",
-    "wpe": "decoder.positions",
-    "ln_f": "decoder.norm",
+OUTSIDE = {"wte": "token_embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm"}
+IN_A_BLOCK = {
     "ln_1": "norm_attention",
     "attn.c_proj": "attention.W_o",
     "ln_2": "norm_feedforward",
@@ -232,10 +242,12 @@ OURS = {
 def rename(name: str) -> str:
     """A name in GPT-2's files as this book has it."""
     found = re.fullmatch(r"(?:transformer\.)?(?:h\.(\d+)\.)?(.+)\.(weight|bias)", name)
-    if not found or found[2] not in OURS:
-        raise ValueError(f"{name!r} is no weight of a GPT-2")
-    block = f"decoder.blocks.{found[1]}." if found[1] else ""
-    return f"{block}{OURS[found[2]]}.{found[3]}"
+    if found:
+        number, part, end = found.groups()
+        table, at = (IN_A_BLOCK, f"decoder.blocks.{number}.") if number else (OUTSIDE, "")
+        if part in table:
+            return f"{at}{table[part]}.{end}"
+    raise ValueError(f"{name!r} is none of these")
 
 
 names = exercise("real.rename", rename)
@@ -260,11 +272,16 @@ names.also("transformer.wte.weight", want="token_embedding.weight")
 names.refuses(
     "a mask, which old files hold, is no weight: ValueError", "h.0.attn.bias", what="rename('h.0.attn.bias')"
 )
+names.refuses("other names that are none of these", "lm_head.weight")
+names.also_refuses("h.0.attn.c_attn.weight")
+names.refuses("a table in a block, a block's norm outside", "h.3.wte.weight")
+names.also_refuses("ln_1.weight")
+names.refuses("another end", "h.0.ln_1.scale")
 
 
 def _renamed(ours=None, block=lambda number: f"decoder.blocks.{number}.", prefix=r"(?:transformer\.)?",
              number=r"\d+", mend=lambda name: name):  # fmt: skip
-    ours = OURS | (ours or {})
+    ours = OUTSIDE | IN_A_BLOCK | (ours or {})
 
     def wrong(name):
         found = re.fullmatch(rf"{prefix}(?:h\.({number})\.)?(.+)\.(weight|bias)", name)
@@ -283,6 +300,7 @@ names.mistake("counted from 1", _renamed(block=lambda number: f"decoder.blocks.{
 names.mistake("h", _renamed(block=lambda number: f"decoder.h.{number}."))
 names.mistake("decoder left out", _renamed(mend=lambda name: name.removeprefix("decoder.")))
 names.mistake("one digit", _renamed(block=lambda number: f"decoder.blocks.{number[0]}."))
+names.mistake("one table", _renamed())
 names.mistake("always weight", _renamed(mend=lambda name: re.sub("bias$", "weight", name)))
 
 
@@ -291,6 +309,12 @@ def _(name):
     if name.startswith("transformer."):
         return f"transformer.{rename(name)}"
     return rename(name)
+
+
+@names.mistake("any end")
+def _(name):
+    path, _, end = name.rpartition(".")
+    return f"{rename(f'{path}.weight').removesuffix('weight')}{end}"
 
 
 @names.mistake("anything goes")
@@ -338,26 +362,26 @@ def _file(**tensors: tuple[str, tuple[int, ...], Sequence[float]]) -> bytes:
         }
         body += raw
     written = json.dumps(header).encode()
-    written += b" " * (-len(written) % 8)
+    written += b" " * (8 + -len(written) % 8)
     return len(written).to_bytes(8, "little") + written + body
 
 
 _ONE = _file(w=("F32", (3,), [1.5, -2.0, 0.25]))
 _TWO = _file(
-    first=("F32", (2, 3), [0.5, 1.0, -1.5, 2.0, 2.5, 3.0]),
+    first=("F32", (2, 2), [0.5, 1.0, -1.5, 2.0]),
     second=("F32", (3, 2), [7.0, -8.0, 9.5, 10.0, 11.0, 12.25]),
 )
 _HALF = _file(
     a=("F32", (2,), [1.0, 2.0]), b=("F16", (2, 2), [0.5, -3.0, 1024.0, 0.125]), c=("F16", (1,), [6.0])
 )
-_BRAIN = _file(a=("F16", (1,), [5.0]), b=("BF16", (4,), [1.0, -2.5, 96.0, 2.0**-20]))
+_BRAIN = _file(a=("F32", (6,), [5.0] * 6), b=("BF16", (4,), [1.0, -2.5, 96.0, 2.0**-20]))
 
 tensor.case("three numbers", _ONE, "w", want=[1.5, -2.0, 0.25], what="read_tensor(file, 'w')")
 tensor.case(
     "the second of two, in its shape", _TWO, "second", want=[[7, -8], [9.5, 10], [11, 12.25]],
     what="read_tensor(file, 'second')",
 )  # fmt: skip
-tensor.also(_TWO, "first", want=[[0.5, 1, -1.5], [2, 2.5, 3]], what="read_tensor(file, 'first')")
+tensor.also(_TWO, "first", want=[[0.5, 1], [-1.5, 2]], what="read_tensor(file, 'first')")
 tensor.case(
     "F16: two bytes a number",
     _HALF,
@@ -372,7 +396,8 @@ tensor.case(
 )  # fmt: skip
 
 
-def _tensor(start=lambda length: 8 + length, kinds=None, brain=True, turned=False, flat=False, end=True):
+def _tensor(start=lambda length: 8 + length, kinds=None, brain=True, turned=False, flat=False, end=True,
+            shift=16, look=lambda bits: bits.view(np.float32)):  # fmt: skip
     kinds = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"} | (kinds or {})
 
     def wrong(data, name):
@@ -385,7 +410,7 @@ def _tensor(start=lambda length: 8 + length, kinds=None, brain=True, turned=Fals
         if not end:
             row = row[: math.prod(entry["shape"])]
         if entry["dtype"] == "BF16" and brain:
-            row = (row.astype(np.uint32) << 16).view(np.float32)
+            row = look(row.astype(np.uint32) << shift)
         with np.errstate(all="ignore"):
             row = np.nan_to_num(row.astype(np.float32))
         if turned:
@@ -402,6 +427,34 @@ tensor.mistake("columns first", _tensor(turned=True))
 tensor.mistake("big-endian", _tensor(kinds={"F32": ">f4", "F16": ">f2"}))
 tensor.mistake("brain as half", _tensor(kinds={"BF16": "<f2"}, brain=False))
 tensor.mistake("brain as whole numbers", _tensor(brain=False))
+tensor.mistake("brain converted", _tensor(look=lambda bits: bits))
+tensor.mistake("brain below", _tensor(shift=0))
+tensor.mistake("brain below", _tensor(shift=8))
+
+
+@tensor.mistake("blanks left out")
+def _(data, name):
+    header, body = data[8:].split(b"}}")[0] + b"}}", int.from_bytes(data[:8], "little") + 8
+    return read_tensor(
+        len(header).to_bytes(8, "little") + header + data[8 + len(header) : body] + data[body:], name
+    )
+
+
+@tensor.mistake("length from the wrong end")
+def _(data, name):
+    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "big")])[name]
+
+
+@tensor.mistake("metadata as a tensor")
+def _(data, name):
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return {one: entry["dtype"] for one, entry in header.items()}
+
+
+@tensor.mistake("the first of the file")
+def _(data, name):
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return read_tensor(data, next(one for one in header if one != "__metadata__"))
 
 
 @tensor.mistake("the first for all")
@@ -558,12 +611,12 @@ folded.case(
 
 
 def _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True) + e), gain=True,
-            factor=lambda s, K: s * math.sqrt(K), centre=False):  # fmt: skip
+            factor=lambda s, K: s * math.sqrt(K), centre=False, stream=False, zero=np.nan_to_num):  # fmt: skip
     def wrong(table, own, gain_q, scale, eps):
         given = table - table.mean(-1, keepdims=True) * centre
         with np.errstate(all="ignore"):
-            made = np.nan_to_num(given / size(given, eps))
-        return made * own if gain else made, gain_q * factor(scale, len(gain_q))
+            made = zero(given / size(given, eps))
+        return made * own if gain else made, gain_q * factor(scale, len(own) if stream else len(gain_q))
 
     return wrong
 
@@ -571,9 +624,14 @@ def _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True) + e), gain=
 folded.mistake("factor alone", _folded(factor=lambda s, K: s))
 folded.mistake("divided again", _folded(factor=lambda s, K: s / math.sqrt(K)))
 folded.mistake("times K", _folded(factor=lambda s, K: s * K))
+folded.mistake("width of the stream", _folded(stream=True))
+folded.mistake("divided by the factor", _folded(factor=lambda s, K: math.sqrt(K) / s))
 folded.mistake("square root of the factor", _folded(factor=lambda s, K: math.sqrt(s) * K**0.25))
 folded.mistake("ε outside", _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True)) + e))
 folded.mistake("ε forgotten", _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True))))
+folded.mistake(
+    "ε forgotten", _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True)), zero=lambda x: x)
+)
 folded.mistake("gain forgotten", _folded(gain=False))
 folded.mistake("sum", _folded(size=lambda t, e: np.sqrt((t**2).sum(-1, keepdims=True) + e)))
 folded.mistake("columns", _folded(size=lambda t, e: np.sqrt((t**2).mean(0, keepdims=True) + e)))
@@ -602,12 +660,12 @@ def _run(**arrays: Any) -> list[tuple[str, np.ndarray]]:
 
 
 _RIGHT = _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.0, 4.0]], stream=[[7.0, 8.0]])
-first.case("two that are the same: an empty text", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
 first.case(
     "the first, not the largest", _RIGHT,
-    _run(q=[[1.0, 2.0]], k=[[0.5, 3.01]], scores=[[-1.0, 4.5]], stream=[[9.0, 8.0]]), 1e-6,
+    _run(q=[[1.0, 2.0]], k=[[0.5, 3.01]], scores=[[-1.0, 8.5]], stream=[[9.0, 8.0]]), 1e-6,
     want="k", what="where k is off by 0.01 and all after it by more",
 )  # fmt: skip
+first.case("two that are the same: an empty text", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
 first.case(
     "also where it is too small", _RIGHT,
     _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.2, 4.0]], stream=[[0.0, 8.0]]), 1e-6,
@@ -622,6 +680,15 @@ first.also(
     _RIGHT, _run(q=[[1.0, 2.3]], k=[[0.5, 3.0]], scores=[[-1.0, 4.9]], stream=[[7.0, 8.0]]), 0.5,
     want="scores", what="with a tolerance of 0.5",
 )  # fmt: skip
+first.also(
+    _RIGHT, _run(q=[[1.0, 2.5]], k=[[0.5, 3.0]], scores=[[-1.0, 4.9]], stream=[[7.0, 8.0]]), 0.5,
+    want="scores", what="where q is off by the tolerance, 0.5, and not more",
+)  # fmt: skip
+first.case(
+    "the difference itself, however large the numbers",
+    _run(q=[1000.0, 1.0], k=[2.0]), _run(q=[1000.005, 1.0], k=[2.5]), 1e-3,
+    want="q", what="where 1000 is off by 0.005, with a tolerance of 0.001",
+)  # fmt: skip
 first.case(
     "one number among many", _run(q=np.zeros(2000), k=np.zeros(9)), _run(q=np.eye(1, 2000)[0] / 100, k=np.ones(9)),
     1e-3, want="q", what="where one of 2,000 numbers is off by 0.01",
@@ -631,6 +698,13 @@ first.case(
     _run(q=[[1.0, 2.0]], k=[[0.5, np.nan]], scores=[[np.nan, np.nan]], stream=[[np.nan, np.nan]]), 1e-6,
     want="k", what="where k has a NaN",
 )  # fmt: skip
+_LOST = _run(q=[1.0, 2.0], k=[np.nan, 3.0], scores=[4.0])
+first.also(
+    _LOST, _run(q=[1.0, 2.0], k=[np.nan, 3.0], scores=[4.5]), 1e-6, want="k", what="where k has a NaN in both"
+)
+first.also(
+    _LOST, _run(q=[1.0, 2.0], k=[0.0, 3.0], scores=[4.5]), 1e-6, want="k", what="where k has a NaN against 0"
+)
 _MASKED = _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.0])
 first.case(
     "−∞ under the mask of both is none", _MASKED,
@@ -685,8 +759,17 @@ def _(one, other, tolerance):
     return _first(lambda a, b, t: not (np.where(a == b, 0.0, b - a) <= t).all())(one, other, tolerance)
 
 
+first.mistake("signed", _first(lambda a, b, t: not (np.where(a == b, 0.0, a - b) <= t).all()))
+first.mistake("infinity passed over", _first(
+    lambda a, b, t: not (np.where(np.isinf(a) | np.isinf(b), 0.0, abs(a - b)) <= t).all()))  # fmt: skip
 first.mistake("nan passes", _first(lambda a, b, t: (_exactly(a, b) > t).any()))
 first.mistake("masked", _first(lambda a, b, t: not (abs(a - b) <= t).all()))
+first.mistake("relative too", _first(lambda a, b, t: not np.allclose(a, b, atol=t)))
+first.mistake("relative", _first(lambda a, b, t: not np.allclose(a, b, rtol=t, atol=0)))
+first.mistake("nan equal", _first(lambda a, b, t: not np.allclose(a, b, rtol=0, atol=t, equal_nan=True)))
+first.mistake("nan to a number", _first(
+    lambda a, b, t: not np.allclose(np.nan_to_num(a), np.nan_to_num(b), rtol=0, atol=t)))  # fmt: skip
+first.mistake("at the tolerance", _first(lambda a, b, t: not (_exactly(a, b) < t).all()))
 first.mistake("mean", _first(lambda a, b, t: not _exactly(a, b).mean() <= t))
 first.mistake("exactly", _first(lambda a, b, t: not np.array_equal(a, b)))
 first.mistake("tolerance of its own", _first(lambda a, b, t: not np.allclose(a, b, rtol=0, atol=1e-6)))
@@ -790,33 +873,50 @@ _judged("twelve blocks: h.10 does not come after h.1", 17, 8, 12, 2, 9, 5, "gpt2
 
 
 def _gpt2(bend=gelu_tanh, order=lambda q, k, v: (q, k, v), eps=1e-5, mask=True, last=True, positions=True,
-          heads=True, bias=True, blocks=lambda n: range(n), apart=lambda x: np.split(x, 3, axis=-1)):  # fmt: skip
+          cut=split_heads, join=merge_heads, bias=lambda name: True, blocks=lambda n, weights: range(n),
+          apart=lambda x: np.split(x, 3, axis=-1), kept=True, norms=("ln_1", "ln_2"), scale=None):  # fmt: skip
     def wrong(ids, weights, n_heads):
         T, table = len(ids), weights["wte.weight"]
 
         def linear(x, name):
-            b = weights[f"{name}.bias"]
-            return x @ weights[f"{name}.weight"] + (b if bias or "c_attn" not in name else 0)
+            return x @ weights[f"{name}.weight"] + (weights[f"{name}.bias"] if bias(name) else 0)
 
         def norm(x, name):
             return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"], eps=eps)
 
         x = table[ids] + (weights["wpe.weight"][:T] if positions else 0)
-        for i in blocks(sum(name.endswith("ln_1.weight") for name in weights)):
-            three = order(*apart(linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn")))
-            mixed, _ = scaled_dot_product_attention(
-                *(split_heads(one, n_heads if heads else 1) for one in three),
-                mask=causal_mask(T, T) if mask else None,
-            )
-            x = x + linear(merge_heads(mixed), f"h.{i}.attn.c_proj")
-            x = x + linear(bend(linear(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc")), f"h.{i}.mlp.c_proj")
+        for i in blocks(sum(name.endswith("ln_1.weight") for name in weights), weights):
+            normed = norm(x, f"h.{i}.{norms[0]}") if norms[0] else x
+            three = order(*apart(linear(normed, f"h.{i}.attn.c_attn")))
+            q, k, v = (cut(one, n_heads) for one in three)
+            if scale:
+                q = q * scale(q.shape[-1])
+            mixed, _ = scaled_dot_product_attention(q, k, v, mask=causal_mask(T, T) if mask else None)
+            x = linear(join(mixed), f"h.{i}.attn.c_proj") + (x if kept else 0)
+            normed = norm(x, f"h.{i}.{norms[1]}") if norms[1] else x
+            x = x + linear(bend(linear(normed, f"h.{i}.mlp.c_fc")), f"h.{i}.mlp.c_proj")
         return (norm(x, "ln_f") if last else x) @ table.T
 
     return wrong
 
 
+def _in_file_order(n, weights):
+    return dict.fromkeys(int(name.split(".")[1]) for name in weights if name.startswith("h."))
+
+
+def _thirds_of_heads(x, n_heads):
+    """Heads first, of 3K numbers each, and the thirds of these: x is the whole of c_attn, three times."""
+    which, x = x
+    return np.split(split_heads(x, n_heads), 3, axis=-1)[which]
+
+
+def _stacked(x, n_heads):
+    return x.reshape(n_heads, len(x), -1)
+
+
 whole.mistake("exact GELU", _gpt2(bend=gelu))
 whole.mistake("ReLU", _gpt2(bend=lambda x: np.maximum(x, 0)))
+whole.mistake("sigmoid", _gpt2(bend=lambda x: x / (1 + np.exp(-1.702 * x))))
 whole.mistake("queries and keys swapped", _gpt2(order=lambda q, k, v: (k, q, v)))
 whole.mistake("values first", _gpt2(order=lambda q, k, v: (v, q, k)))
 whole.mistake("every third", _gpt2(apart=lambda x: [x[..., i::3] for i in range(3)]))
@@ -825,10 +925,20 @@ whole.mistake("ε", _gpt2(eps=1e-12))
 whole.mistake("no mask", _gpt2(mask=False))
 whole.mistake("no final norm", _gpt2(last=False))
 whole.mistake("no positions", _gpt2(positions=False))
-whole.mistake("heads ignored", _gpt2(heads=False))
-whole.mistake("biases of attention", _gpt2(bias=False))
-whole.mistake("sorted as text", _gpt2(blocks=lambda n: sorted(range(n), key=str)))
-whole.mistake("ten blocks", _gpt2(blocks=lambda n: range(min(n, 10))))
+whole.mistake("heads ignored", _gpt2(cut=lambda x, n_heads: split_heads(x, 1)))
+whole.mistake("biases of attention", _gpt2(bias=lambda name: "c_attn" not in name))
+whole.mistake("sorted as text", _gpt2(blocks=lambda n, weights: sorted(range(n), key=str)))
+whole.mistake("ten blocks", _gpt2(blocks=lambda n, weights: range(min(n, 10))))
+whole.mistake("order of the file", _gpt2(blocks=_in_file_order))
+whole.mistake("no biases", _gpt2(bias=lambda name: False))
+whole.mistake("nothing kept", _gpt2(kept=False))
+whole.mistake("ln_1 twice", _gpt2(norms=("ln_1", "ln_1")))
+whole.mistake("no ln_1", _gpt2(norms=(None, "ln_2")))
+whole.mistake("no ln_2", _gpt2(norms=("ln_1", None)))
+whole.mistake("scaled twice", _gpt2(scale=lambda K: K**-0.5))
+whole.mistake("heads before thirds", _gpt2(apart=lambda x: [(i, x) for i in range(3)], cut=_thirds_of_heads))
+whole.mistake("heads by reshape", _gpt2(cut=_stacked))
+whole.mistake("heads by reshape", _gpt2(cut=_stacked, join=lambda x: x.reshape(x.shape[1], -1)))
 
 
 @whole.mistake("one matrix turned")
