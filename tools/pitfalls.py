@@ -13,8 +13,8 @@ from typing import Any
 
 from glassformer.bugs.gallery import Bug, read
 from glassformer.chapters import chapter
-from glassformer.experiments import stored
-from glassformer.experiments.clinic import TESTS, caught
+from glassformer.experiments import spread, stored
+from glassformer.experiments.clinic import TESTS, caught, cheapest
 from glassformer.experiments.pitfalls import CANDIDATES, NOT_APPLICABLE, RIGHT, looks, writes_badly
 
 HEADING = """# Pitfalls
@@ -27,7 +27,8 @@ what its ten tests ask.
 of the same seed: a loss is *too good* when it is lower by more than 0.5 [nats](glossary.md#nat) and *worse* when it
 is higher by more than 0.1; a text is *bad* when it surprises a judge that counts characters by 0.7 nats a character
 more than the right model's text does. *As ever* is about these runs: another size or a longer training may show more.
-The *cheapest test* is the first of the ten that catches the mistake at every one of the seeds tried.
+The *cheapest test* is the first of the ten that catches the mistake at every one of the seeds tried. A `gradient` is
+one that was written by hand: autograd's is that of whatever stands there, and then it takes `parity`.
 """
 
 NONE = "none of the ten"
@@ -49,10 +50,10 @@ def _table(bugs: list[Bug]) -> Iterator[str]:
     yield "| Mistake | Loss | Text | Cheapest test | Chapter |"
     yield "| --- | --- | --- | --- | --- |"
     for bug in bugs:
-        tests = [f"`{test}`" for test in TESTS if bug.name in caught()[test]]
+        tests = [f"`{test}`" for test in cheapest(bug.name)]
         one = chapter(bug.chapter)
         yield (
-            f"| {bug.title} | {' | '.join(_seen(bug.name))} | {(tests or [NONE])[0]}"
+            f"| {bug.title} | {' | '.join(_seen(bug.name))} | {' or '.join(tests) or NONE}"
             f" | [{one.number}](../notebooks/{one.name}.ipynb) |"
         )
 
@@ -109,7 +110,25 @@ def _measured(name: str) -> str:
         return _and(format(run[what], form) for run in runs)
 
     return (
-        f"loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
+        f"{_deep() if name == 'post-norm' else ''}loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
         f" {both(sick, 'validation')} (the right model: {both(right, 'reported')}); words that exist"
         f" {both(sick, 'known_words', '.0%')} (the right model: {both(right, 'known_words', '.0%')})"
+    )
+
+
+def _deep() -> str:
+    """Where the norm stands matters in a deep model alone, without a warm-up: chapter 05's runs."""
+    post, pre = (
+        spread(
+            run.found["validation_loss"]
+            for run in stored(
+                "norm_placement", placement=placement, n_layers=8, learning_rate=1e-3, warmup=0, steps=None,
+                zero_init=None,
+            )
+        )
+        for placement in ("post", "pre")
+    )  # fmt: skip
+    return (
+        f"eight blocks without a warm-up: loss {post:.2f} nats (the right model: {pre:.2f}); two blocks with a"
+        " warm-up, whose sublayers begin by adding nothing: "
     )

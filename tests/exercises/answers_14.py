@@ -45,7 +45,19 @@ def knows_nothing_as_a_loss(logits, targets):
     return logits.mean(axis=(0, 1))
 
 
+@wrong("clinic.knows_nothing", "at padding")
+def knows_nothing_with_padding_as_0(logits, targets):
+    rows = torch.as_tensor(logits).flatten(0, 1)
+    wanted = torch.as_tensor(np.where(targets < 0, 0, targets)).flatten()
+    return abs(functional.cross_entropy(rows, wanted) - math.log(logits.shape[-1])) < 0.1
+
+
 # 2 · clinic.says_the_same
+
+
+@wrong("clinic.says_the_same", "Or a sum or a mean")
+def says_the_same_of_the_mean(model, ids):
+    return abs((model(ids) - model(ids)).mean()) < 1e-4
 
 
 @right("clinic.says_the_same")
@@ -82,6 +94,19 @@ def order_matters_by_many_shuffles(model, ids):
     return max(np.abs(model(ids)[-1] - model(text)[-1]).max() for text in shuffles) > 1e-4
 
 
+@right("clinic.order_matters")
+def order_matters_by_a_swap_of_two_that_differ(model, ids):
+    other, j = ids.copy(), np.flatnonzero(ids[:-1] != ids[0])[0]
+    other[[0, j]] = other[[j, 0]]
+    return not np.allclose(model(ids)[-1], model(other)[-1], rtol=0, atol=1e-4)
+
+
+@wrong("clinic.order_matters", "in order already")
+def order_matters_sorted_once(model, ids):
+    other = np.append(np.sort(ids[:-1]), ids[-1])
+    return not np.allclose(model(ids)[-1], model(other)[-1], rtol=0, atol=1e-4)
+
+
 @wrong("clinic.order_matters", "should be one True or False")
 def order_matters_by_how_much(model, ids):
     return np.abs(model(ids) - model(np.roll(ids, 1))).max(axis=-1)
@@ -107,6 +132,19 @@ def padding_is_unseen_by_other_padding(model, ids, pad):
     rows = [model(np.append(ids, [one] * 2), real)[: len(ids)] for one in range(5)]
     alone = model(ids, real[:-2])
     return bool(max(np.abs(row - alone).max() for row in rows) < 1e-4)
+
+
+@wrong("clinic.padding_is_unseen", "Real characters may have that id")
+def padding_is_unseen_by_its_id(model, ids, pad):
+    longer = np.append(ids, [pad] * 2)
+    return np.allclose(model(longer, longer != pad)[: len(ids)], model(ids, ids == ids), rtol=0, atol=1e-4)
+
+
+@wrong("clinic.padding_is_unseen", "compare with the text alone")
+def padding_is_unseen_by_two_of_them(model, ids, pad):
+    real = np.arange(len(ids) + 1) < len(ids)
+    one, other = (model(np.append(ids, p), real)[:-1] for p in (pad, pad - 1))
+    return np.allclose(one, other, rtol=0, atol=1e-4)
 
 
 @wrong("clinic.padding_is_unseen", "mask should be (T,)")
@@ -138,6 +176,13 @@ def read_map_of_torch(weights):
     return "axis" if torch.allclose(w.sum(0), one, atol=1e-4) else "late"
 
 
+@wrong("clinic.read_map", "look at all rows")
+def read_map_by_row_0(weights):
+    if not np.isclose(weights[0].sum(), 1):
+        return "axis" if np.allclose(weights.sum(0), 1) else "late"
+    return "future" if np.triu(weights, 1).any() else "fine"
+
+
 @wrong("clinic.read_map", "yours should say 'fine'")
 def read_map_of_another_word(weights):
     return "ok"
@@ -161,6 +206,12 @@ def first_difference_of_allclose(mine, theirs):
 def first_difference_by_argmax(mine, theirs):
     off = ~np.array([np.max(np.abs(a - b)) <= 1e-4 for a, b in zip(mine, theirs, strict=True)])
     return off.argmax() if off.any() else -1
+
+
+@wrong("clinic.first_difference", "rtol=0")
+def first_difference_with_a_share(mine, theirs):
+    same = [np.allclose(a, b, atol=1e-4) for a, b in zip(mine, theirs, strict=True)]
+    return same.index(False) if False in same else -1
 
 
 @wrong("clinic.first_difference", "should be a single number")
@@ -197,6 +248,14 @@ def attend_with_a_large_negative_number(q, k, v):
     return weights @ v / weights.sum(-1, keepdims=True)
 
 
+@wrong("clinic.attend", "may be hidden")
+def attend_masked_after_exp(q, k, v):
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    weights = np.tril(np.exp(scores - scores.max(-1, keepdims=True)))
+    with np.errstate(all="ignore"):
+        return weights / weights.sum(-1, keepdims=True) @ v
+
+
 @wrong("clinic.attend", "should have shape (T, K) = (1, 4)")
 def attend_of_the_last_alone(q, k, v):
     return v[..., -1, :]
@@ -223,6 +282,16 @@ def cover_as_an_array(caught):
         chosen.append(caught.sum(axis=1).argmax())
         caught[:, caught[chosen[-1]]] = False
     return np.array(chosen)
+
+
+@wrong("clinic.cover", "before you looked")
+def cover_do_while(caught):
+    left, chosen = caught.copy(), []
+    while True:
+        chosen.append(int(left.sum(1).argmax()))
+        left[:, caught[chosen[-1]]] = False
+        if not left.any():
+            return chosen
 
 
 @wrong("clinic.cover", "yours is [True, True, True]")
@@ -258,6 +327,18 @@ def diagnose_in_another_order(model, ids):
         return "future"
     shuffled = np.append(np.roll(ids[:-1], 2), ids[-1])
     return "fine" if np.abs(model(shuffled)[-1] - calls[0][-1]).max() > 1e-4 else "order"
+
+
+@wrong("clinic.diagnose", "Compare all but the last")
+def diagnose_by_two_rows(model, ids):
+    logits, other = model(ids), ids.copy()
+    if np.abs(logits - model(ids)).max() > 1e-4:
+        return "dropout"
+    other[-1] = (other[-1] + 1) % logits.shape[1]
+    if np.abs(logits - model(other))[[0, -2]].max() > 1e-4:
+        return "future"
+    moved = np.append(np.roll(ids[:-1], 1), ids[-1])
+    return "fine" if np.abs(logits[-1] - model(moved)[-1]).max() > 1e-4 else "order"
 
 
 @wrong("clinic.diagnose", "yours should say")

@@ -333,9 +333,7 @@ covering.mistake(
     "covered alone",
     lambda i, c, fate, other, m: (cover(i, c, fate, other, m)[0], np.where(c & (fate < 0.8), i, -100)),
 )
-covering.mistake(
-    "covered again", _covered(lambda i, c, fate, other, m: np.where(c & (fate < 0.9), other, i))
-)
+covering.mistake("covered again", _covered(lambda i, c, fate, other, m: np.where(c & (fate < 0.9), other, i)))
 
 
 @covering.mistake("the ends below")

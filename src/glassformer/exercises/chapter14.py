@@ -43,21 +43,25 @@ def _ward(one: Exercise, beds: dict[str, list[Bed]]) -> None:
     def check(title: str) -> None:
         @one.check(title)
         def _(learner):
-            said = {bed.who: _verdict(learner, bed) for part in beds.values() for bed in part}
             for bed in beds[title]:
-                if said[bed.who] != bed.want:
+                said = _verdict(learner, bed)
+                if said != bed.want:
                     raise Wrong(
-                        f"{bed.who}: yours should say {bed.want!r}; it says {said[bed.who]!r}.",
+                        f"{bed.who}: yours should say {bed.want!r}; it says {said!r}.",
                         what=one.name,
-                        got=_as_one(said.values()),
+                        got=" ".join(_said(learner, each) for part in beds.values() for each in part),
                     )
 
     for title in beds:
         check(title)
 
 
-def _as_one(verdicts) -> str:
-    return " ".join(map(str, verdicts))
+def _said(learner: Callable[..., Any], bed: Bed) -> str:
+    """The same in a word: what goes wrong in another part of the ward is that part's."""
+    try:
+        return str(_verdict(learner, bed))
+    except Exception:
+        return "–"
 
 
 def _verdict(learner: Callable[..., Any], bed: Bed) -> Any:
@@ -92,17 +96,19 @@ def _says(
     noise: float = 0.0,
     own: float = 1.0,
     rows: Sequence[int] | None = None,
+    seers: Sequence[int] | None = None,
 ) -> Model:
     """Logits of a causal model: its own character, the mean of those it sees, and where they stand.
 
-    `noise` lifts another character at every call, in these rows.
+    `noise` lifts another character at every call, in these rows. `ahead` is how far the seers see, or all.
     """
     calls = itertools.count()
 
     def model(ids):
         ids = np.asarray(ids)
         seen = _BEFORE[ids] * (1 + places * _PLACES[: len(ids), :1])
-        ends = np.minimum(np.arange(len(ids)) + 1 + ahead, len(ids))
+        sees = np.isin(np.arange(len(ids)), np.arange(len(ids)) if seers is None else seers)
+        ends = np.minimum(np.arange(len(ids)) + 1 + ahead * sees, len(ids))
         logits = own * 6 * _OWN[ids] + np.stack([seen[:end].mean(axis=0) for end in ends])
         if noise:
             where = np.isin(np.arange(len(ids)), np.arange(len(ids)) if rows is None else rows)
@@ -127,7 +133,7 @@ def knows_nothing(logits: Float[np.ndarray, "B T V"], targets: Integer[np.ndarra
 start = exercise("clinic.knows_nothing", knows_nothing, built_on=(cross_entropy,))
 
 
-def _first(V, lift=0.0, other=0.0, padding=False, high=0.0, near=0.0):
+def _first(V, lift=0.0, other=0.0, padding=False, high=0.0, near=0.0, at_padding=0.0):
     rng = np.random.default_rng(V)
     targets = rng.integers(0, V, (2, 6))
     logits = (
@@ -138,6 +144,7 @@ def _first(V, lift=0.0, other=0.0, padding=False, high=0.0, near=0.0):
     )
     if padding:
         targets[:, 3:] = -100
+        logits[:, 3:, 0] += at_padding
     return logits, targets
 
 
@@ -162,6 +169,7 @@ _ward(start, {
     "padding does not count": [
         Bed("untrained, half of the targets are padding", _first(65, padding=True), True),
         Bed("knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
+        Bed("untrained, but sure of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
     ],
 })  # fmt: skip
 
@@ -186,6 +194,15 @@ start.mistake("always 65", _at_start(of=math.log(65)))
 start.mistake("too high alone", _at_start(low=False))
 start.mistake("too low alone", _at_start(high=False))
 start.mistake("padding counted", _at_start(padded=lambda total, counted, n: total / n))
+
+
+@start.mistake("padding as a character")
+def _padding_as_0(logits, targets):
+    rows, wanted = logits.reshape(-1, logits.shape[-1]), np.where(targets == -100, 0, targets).reshape(-1)
+    loss = -np.log(softmax(rows)[np.arange(len(rows)), wanted]).mean()
+    return bool(abs(loss - math.log(logits.shape[-1])) < 0.1)
+
+
 start.mistake("a sum", _at_start(padded=lambda total, counted, n: total))
 
 
@@ -243,6 +260,8 @@ order = exercise("clinic.order_matters", order_matters)
 
 _PALINDROME = np.array([1, 2, 3, 2, 1, 4])
 _TWINS = np.array([3, 3, 1, 0, 2])  # the first two are equal
+_IN_ORDER = np.array([0, 1, 2, 3, 4])
+_PAIRS = np.array([1, 2, 1, 2, 4])
 
 
 def _mean_alone(ids):
@@ -257,8 +276,10 @@ _ward(order, {
         Bed("a right model, to which places matter most", (_says(places=9.0, own=0.0), _TEXT), True),
     ],
     "whatever the text": [
-        Bed("a right model and a text that reads the same backwards", (_says(), _PALINDROME), True),
+        Bed("a right model and a past that reads the same backwards", (_says(), _PALINDROME), True),
         Bed("a right model and a text that begins with twins", (_says(), _TWINS), True),
+        Bed("a right model and a past in order: 0 1 2 3", (_says(), _IN_ORDER), True),
+        Bed("a right model and a past that comes back after two: 1 2 1 2", (_says(), _PAIRS), True),
         Bed("a right model that says another character then", (_says(places=9.0, own=0.0), _PALINDROME), True),
     ],
     "a decoder to which the past is a bag fails": [
@@ -291,6 +312,8 @@ order.mistake("the last too", lambda model, ids: _differ(model(ids)[-1], model(i
 order.mistake("another character", _before_the_last(_another))
 order.mistake("reversed", _before_the_last(lambda ids: ids[::-1]))
 order.mistake("the first two", _before_the_last(lambda ids: ids[[1, 0, *range(2, len(ids))]]))
+order.mistake("sorted", _before_the_last(np.sort))
+order.mistake("by two", _before_the_last(lambda ids: np.roll(ids, 2)))
 order.mistake(
     "argmax", _before_the_last(lambda ids: np.roll(ids, 1), look=lambda logits: logits[-1].argmax(), by=0)
 )
@@ -303,7 +326,7 @@ order.mistake("too loose", _before_the_last(lambda ids: np.roll(ids, 1), by=0.02
 
 
 def padding_is_unseen(model: Model, ids: Integer[np.ndarray, " T"], pad: int) -> bool:
-    """Whether a text gives the same logits alone and with padding behind it."""
+    """Whether a text gives the same logits alone and with padding after it."""
     T, padded = len(ids), np.concatenate([ids, [pad] * 3])
     beside = model(padded, np.arange(T + 3) < T)
     return not _differ(model(ids, np.ones(T, bool)), beside[:T])
@@ -312,8 +335,11 @@ def padding_is_unseen(model: Model, ids: Integer[np.ndarray, " T"], pad: int) ->
 padding = exercise("clinic.padding_is_unseen", padding_is_unseen)
 
 
-def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, places=0.1):
-    """An encoder: its own character, and the mean of the keys that its mask lets in."""
+def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, places=0.1, seers=(), blank=False):
+    """An encoder: its own character, and the mean of the keys that its mask lets in.
+
+    The seers see all keys. With `blank`, padding has a vector of zeros.
+    """
 
     def model(ids, mask):
         ids, mask = np.asarray(ids), np.asarray(mask)
@@ -323,8 +349,10 @@ def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, place
         may = np.broadcast_to(keys(mask), (T, T)) & (np.tri(T, dtype=bool) if causal else True)
         if queries is not None:
             may = may & queries(mask)[:, None]
+        may = may | np.isin(np.arange(T), seers)[:, None]
         share = may / np.maximum(may.sum(axis=1, keepdims=True), 1)
-        return 6 * _OWN[ids] + weight * share @ _BEFORE[ids] + places * _PLACES[:T]
+        values = _BEFORE[ids] * (mask[:, None] if blank else 1)
+        return 6 * _OWN[ids] + weight * share @ values + places * _PLACES[:T]
 
     return model
 
@@ -332,32 +360,35 @@ def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, place
 _all = np.ones_like
 _ward(padding, {
     "right models pass": [
-        Bed("a right encoder", (_reads(), _TEXT, 4), True),
-        Bed("a right encoder, and padding that is a character of the text", (_reads(), _TEXT, 0), True),
+        Bed("a right encoder, and padding whose id is nowhere in the text", (_reads(), _TEXT % 4, 4), True),
+        Bed("a right encoder, and padding whose id is in the text, too", (_reads(), _TEXT, 4), True),
+        Bed("the same, and the text begins with it", (_reads(), _TEXT, 0), True),
         Bed("a right encoder without positions", (_reads(places=0), _TEXT, 4), True),
     ],
     "one that sees padding fails": [
         Bed("the mask was never passed on", (_reads(keys=_all), _TEXT, 4), False),
         Bed("the mask was never passed on, and it matters little", (_reads(keys=_all, weight=0.01), _TEXT, 4), False),
         Bed("the same, and it matters somewhat", (_reads(keys=_all, weight=0.3), _TEXT, 4), False),
+        Bed("rows 0 and 1 see padding, the others do not", (_reads(seers=(0, 1)), _TEXT, 4), False),
+        Bed("padding is a vector of zeros, and takes its share", (_reads(keys=_all, blank=True), _TEXT, 4), False),
     ],
     "and one whose mask hides queries, not keys": [
         Bed("the mask hides queries", (_reads(keys=_all, queries=lambda mask: mask), _TEXT, 4), False),
     ],
-    "causal models may forget the mask: behind a text, padding is the future": [
+    "causal models may forget the mask: padding after a text is the future": [
         Bed("causal, the mask never passed on", (_reads(keys=_all, causal=True), _TEXT, 4), True),
         Bed("causal, with a mask", (_reads(causal=True), _TEXT, 4), True),
     ],
 })  # fmt: skip
 
 
-def _padded(n=3, mask=lambda real: real, look=lambda logits, T: logits[:T], by=NEAR, front=False, place=None):
+def _padded(n=3, mask=lambda real: real, look=lambda logits, T: logits[:T], by=NEAR, front=False, both=False):
     def wrong(model, ids, pad):
-        T, more = len(ids), [pad if place is None else place] * n
+        T, more = len(ids), [pad] * n
         text = np.concatenate([more, ids] if front else [ids, more]).astype(int)
         real = np.arange(T + n) >= n if front else np.arange(T + n) < T
         beside = model(text, mask(real))
-        alone = model(ids, np.ones(T, bool))
+        alone = model(ids, mask(np.ones(T, bool)) if both else np.ones(T, bool))
         return not _differ(look(alone, T), look(beside[n:] if front else beside, T), by)
 
     return wrong
@@ -365,8 +396,27 @@ def _padded(n=3, mask=lambda real: real, look=lambda logits, T: logits[:T], by=N
 
 padding.mistake("no padding", _padded(n=0))
 padding.mistake("no mask", _padded(mask=_all))
+
+
+@padding.mistake("mask from the ids")
+def _not_pad(model, ids, pad):
+    T, padded = len(ids), np.concatenate([ids, [pad]])
+    return not _differ(model(ids, np.ones(T, bool)), model(padded, padded != pad)[:T])
+
+
+@padding.mistake("two paddings")
+def _other_padding(model, ids, pad):
+    T = len(ids)
+    one, other = (
+        model(np.concatenate([ids, [p] * 3]), np.arange(T + 3) < T)[:T] for p in (pad, (pad + 1) % V)
+    )
+    return not _differ(one, other)
+
+
 padding.mistake("mask turned round", _padded(mask=np.logical_not))
+padding.mistake("mask turned round", _padded(mask=np.logical_not, both=True))
 padding.mistake("last row", _padded(look=lambda logits, T: logits[-1]))
+padding.mistake("last real row", _padded(look=lambda logits, T: logits[T - 1]))
 padding.mistake("in front", _padded(front=True))
 padding.mistake("argmax", _padded(look=lambda logits, T: logits[:T].argmax(-1), by=0))
 padding.mistake("too loose", _padded(by=0.05))
@@ -401,6 +451,8 @@ _ward(maps, {
     "the future is seen": [
         Bed("no mask at all", (softmax(_scores),), "future"),
         Bed("one ahead", (softmax(np.where(np.tri(5, k=1, dtype=bool), _scores, -np.inf)),), "future"),
+        Bed("no mask, and all weights equal", (np.full((3, 3), 1 / 3),), "future"),
+        Bed("row 1 alone sees ahead", (np.array([[1, 0, 0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]),), "future"),
         Bed("a thousandth of the future", (np.array([[0.999, 0.001], [0.5, 0.5]]),), "future"),
     ],
     "columns sum to 1, not rows": [
@@ -410,6 +462,7 @@ _ward(maps, {
     "rows sum to less than 1": [
         Bed("the mask came after the softmax", (_late,), "late"),
         Bed("the same, with one row that lacks little", (np.array([[0.98, 0.0], [0.5, 0.5]]),), "late"),
+        Bed("row 1 alone lacks some", (np.array([[1, 0, 0], [0.2, 0.3, 0], [0.3, 0.3, 0.4]]),), "late"),
     ],
 })  # fmt: skip
 
@@ -442,6 +495,10 @@ maps.mistake("columns alone", _looked(order="c"))
 maps.mistake("no columns", _looked(columns=lambda w: False))
 maps.mistake("total", _looked(rows=lambda w: np.isclose(w.sum(), len(w))))
 maps.mistake("last row", _looked(rows=lambda w: np.isclose(w[-1].sum(), 1)))
+maps.mistake("first row", _looked(rows=lambda w: np.isclose(w[0].sum(), 1)))
+maps.mistake("first row", lambda w: "fine" if read_map(w) == "future" and not w[0, 1:].any() else read_map(w))
+maps.mistake("to the last digit", _looked(rows=lambda w: (w.sum(-1) == 1).all()))
+maps.mistake("equal sums", lambda w: "fine" if _rows(w) and _columns(w) else read_map(w))
 maps.mistake("axes swapped", _looked(rows=_columns, columns=_rows))
 maps.mistake(
     "below the diagonal",
@@ -489,6 +546,9 @@ _ward(first, {
         Bed("array 1 is off by 0.001 in one place of twelve", _off({1: ((2, 3), 1e-3), 4: ((0, 0), 1.0)}), 1),
         Bed("array 1 is off by 0.0003 in one place of twelve", _off({1: ((2, 3), 3e-4), 4: ((0, 0), 1.0)}), 1),
     ],
+    "large numbers, too": [
+        Bed("100.001 and 100", ([np.array([100.001])], [np.array([100.0])]), 0),
+    ],
     "NaN is off": [Bed("array 2 holds a NaN", (_nan, _right), 2)],
 })  # fmt: skip
 
@@ -513,6 +573,14 @@ first.mistake("the largest", lambda mine, theirs: int(np.argmax(_each(mine, thei
 first.mistake("from one", lambda mine, theirs: first_difference(mine, theirs) + 1)
 first.mistake("to the last digit", _compared(lambda d: (d != 0).any()))
 first.mistake("NaN passes", _compared(lambda d: (np.abs(d) > NEAR).any()))
+first.mistake(
+    "relative",
+    lambda mine, theirs: next(
+        (i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if not np.allclose(a, b, atol=NEAR)), -1
+    ),
+)
+first.mistake("gives up", lambda mine, theirs: 0 if first_difference(mine[:1], theirs[:1]) == 0 else -1)
+first.mistake("how many", lambda mine, theirs: max(0, first_difference(mine, theirs)))
 first.mistake("signed", _compared(lambda d: not (d <= NEAR).all()))
 first.mistake("mean", _compared(lambda d: not np.abs(d).mean() <= NEAR))
 first.mistake("too loose", _compared(lambda d: not (np.abs(d) <= 0.01).all()))
@@ -553,6 +621,10 @@ repair.case(
     "large scores overflow nothing, and the first row sees the first value", 1e3 * _three, 1e3 * _three, _v,
     want=np.array([[6.0, 0, 3, 1], [3, 3, 3, 1], [2, 2, 3, 2]]),
 )  # fmt: skip
+repair.also(
+    _zeros[:2] + 1, np.array([[0.0] * 4, [1000] * 4]), _v[:2], want=_v[:2],
+    what="attend where the hidden score of row 0 is larger by 2,000",
+)  # fmt: skip
 repair.case(
     "any axes in front", np.stack([_zeros, _zeros])[:, None], np.stack([_zeros, _zeros])[:, None],
     np.stack([_v, 2 * _v])[:, None],
@@ -588,8 +660,37 @@ repair.mistake("no root", _broken(scale=lambda K: K))
 repair.mistake("zero for hidden", _broken(fill=0.0))
 repair.mistake("no mask", _broken(mask=""))
 repair.mistake("other triangle", _broken(triangle=lambda T: np.tri(T).T))
+repair.mistake("itself hidden", _broken(triangle=lambda T: np.tri(T, k=-1)))
 repair.mistake("itself hidden", _broken(triangle=lambda T: np.tri(T, k=-1), fill=-1e9))
 repair.mistake("overflow", _broken(exp=_plain_exp))
+repair.mistake("root of T", lambda q, k, v: attend(q * np.sqrt(q.shape[-1] / q.shape[-2]), k, v))
+
+
+def _of_scores(weights_of):
+    def wrong(q, k, v):
+        T, K = q.shape[-2:]
+        with np.errstate(all="ignore"):
+            weights = weights_of(q @ k.swapaxes(-1, -2) / np.sqrt(K), np.tri(T))
+            return weights / weights.sum(-1, keepdims=True) @ v
+
+    return wrong
+
+
+def _largest_of_column(scores, may):
+    scores = np.where(may > 0, scores, -np.inf)
+    return np.exp(scores - scores.max(axis=-2, keepdims=True))
+
+
+def _zero_times_infinity(scores, may):
+    scores = scores + (1 - may) * -np.inf
+    return np.exp(scores - scores.max(axis=-1, keepdims=True))
+
+
+repair.mistake("largest of the column", _of_scores(_largest_of_column))
+repair.mistake("zero times infinity", _of_scores(_zero_times_infinity))
+repair.mistake(
+    "largest of the hidden", _of_scores(lambda s, may: np.exp(s - s.max(axis=-1, keepdims=True)) * may)
+)
 
 
 # 8 · Few tests for many mistakes
@@ -618,6 +719,7 @@ few.case(
 )  # fmt: skip
 few.case("of equal ones the first", _table(".##", "##.", "#.#"), want=[0, 1], what="cover(.## ##. #.#)")
 few.case("what no test catches is left out", _table("#...", ".#.."), want=[0, 1], what="cover(#... .#..)")
+few.case("a table in which nothing is caught", _table("...", "..."), want=[], what="cover(... ...)")
 few.case("greedy is not always the fewest, and this asks for greedy", _table(
     "####....", "#.#.#.#.", ".#.#.#.#", "....##..",
 ), want=[0, 1, 2], what="cover(####.... #.#.#.#. .#.#.#.# ....##..)")  # fmt: skip
@@ -655,6 +757,8 @@ few.mistake("by all they catch", _by_count)
 few.mistake("fewest", _fewest)
 few.mistake("the last of equal", _last_of_equal)
 few.mistake("all tests", lambda caught: list(range(len(caught))))
+few.mistake("all tests", lambda caught: np.argsort(-caught.sum(axis=1), kind="stable"))
+few.mistake("looks too late", lambda caught: cover(caught) or [0])
 few.mistake("one alone", lambda caught: cover(caught)[:1])
 few.mistake("from one", lambda caught: [1 + i for i in cover(caught)])
 few.mistake("in order", lambda caught: sorted(_by_first(caught)))
@@ -690,7 +794,9 @@ last = exercise("clinic.diagnose", diagnose)
 _ward(last, {
     "nothing is wrong": [
         Bed("a right model", (_says(), _TEXT), "fine"),
-        Bed("a right model, to which places matter little", (_says(places=0.01), _PALINDROME), "fine"),
+        Bed("a right model, to which places matter little", (_says(places=0.01), _TEXT), "fine"),
+        Bed("a right model and a past that reads the same backwards", (_says(), _PALINDROME), "fine"),
+        Bed("a right model and a text that begins with twins", (_says(), _TWINS), "fine"),
     ],
     "dropout in evaluation": [
         Bed("noise", (_says(noise=0.3), _TEXT), "dropout"),
@@ -701,6 +807,8 @@ _ward(last, {
         Bed("one ahead", (_says(ahead=1), _TEXT), "future"),
         Bed("all ahead", (_says(ahead=50), _TEXT), "future"),
         Bed("one ahead, a text that ends in 4", (_says(ahead=1), _PALINDROME), "future"),
+        Bed("one ahead, a text that ends in 0", (_says(ahead=1), _IN_ORDER[::-1].copy()), "future"),
+        Bed("row 3 alone sees all", (_says(ahead=50, seers=[3]), _TEXT), "future"),
     ],
     "positions that were never used": [
         Bed("the past is a bag", (_says(places=0.0), _TEXT), "order"),
@@ -717,26 +825,34 @@ def _rolled(ids):
     return np.roll(ids, 1)
 
 
-def _found(sequence, last_rows=slice(None, -1), other=_next, shuffled=_rolled):
+def _found(sequence, last_rows=slice(None, -1), other=_next, shuffled=_rolled, noisy=slice(None), by=NEAR):
     def wrong(model, ids):
         logits = model(ids)
         changed, moved = ids.copy(), ids.copy()
         changed[-1], moved[:-1] = other(ids[-1]), shuffled(ids[:-1])
         signs = {
-            "dropout": _differ(logits, model(ids)),
+            "dropout": _differ(logits[noisy], model(ids)[noisy]),
             "future": _differ(logits[last_rows], model(changed)[last_rows]),
-            "order": not _differ(logits[-1], model(moved)[-1]),
+            "order": not _differ(logits[-1], model(moved)[-1], by),
         }
         return next((name for name in sequence if signs[name]), "fine")
 
     return wrong
 
 
+_ALL = ("dropout", "future", "order")
 last.mistake("future first", _found(("future", "dropout", "order")))
 last.mistake("no dropout", _found(("future", "order")))
 last.mistake("no future", _found(("dropout", "order")))
 last.mistake("no order", _found(("dropout", "future")))
-last.mistake("last row too", _found(("dropout", "future", "order"), last_rows=slice(None)))
-last.mistake("the same character", _found(("dropout", "future", "order"), other=lambda token: 4))
-last.mistake("reversed", _found(("dropout", "future", "order"), shuffled=lambda ids: ids[::-1]))
+last.mistake("last row too", _found(_ALL, last_rows=slice(None)))
+last.mistake("the same character", _found(_ALL, other=lambda token: 4))
+last.mistake("the same character", _found(_ALL, other=lambda token: 0))
+last.mistake("the first two", _found(_ALL, shuffled=lambda ids: ids[[1, 0, *range(2, len(ids))]]))
+last.mistake("too loose", _found(_ALL, by=0.02))
+last.mistake("noise in one row", _found(_ALL, noisy=-1))
+last.mistake("noise in one row", _found(_ALL, noisy=0))
+last.mistake("some rows", _found(_ALL, last_rows=[0, -2]))
+last.mistake("some rows", _found(_ALL, last_rows=[-2]))
+last.mistake("reversed", _found(_ALL, shuffled=lambda ids: ids[::-1]))
 last.mistake("fine", lambda model, ids: "fine")
