@@ -109,8 +109,9 @@ def _measured(name: str) -> str:
     def both(runs: tuple[dict, ...], what: str, form: str = ".2f") -> str:
         return _and(format(run[what], form) for run in runs)
 
+    deep = _deep() if name == "post-norm" else ""
     return (
-        f"{_deep() if name == 'post-norm' else ''}loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
+        f"{deep}loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
         f" {both(sick, 'validation')} (the right model: {both(right, 'reported')}); words that exist"
         f" {both(sick, 'known_words', '.0%')} (the right model: {both(right, 'known_words', '.0%')})"
     )
