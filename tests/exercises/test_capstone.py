@@ -53,6 +53,88 @@ def test_a_design_of_someone_else_passes_every_stage_that_it_has(design):
         assert (name, found.status, found.message if expected == RIGHT else "") == (name, expected, "")
 
 
+class WithBuffers(module.Mine):
+    """The mask is among what it calls its weights, as `state_dict` has it."""
+
+    def weights(self):
+        return dict(self.model.state_dict())
+
+    def learn(self, ids, targets):
+        return {"loss": super().learn(ids, targets)}
+
+
+class ByTables(module.Mine):
+    """Two dictionaries, as in many a lecture: a tensor is none of the second's keys."""
+
+    def decode(self, ids):
+        table = dict(enumerate(module.CHARS))
+        return "".join([table[i] for i in ids])
+
+
+class Biased(torch.nn.Module):
+    """Its keys have a bias, which the softmax does not see: no step of SGD moves it."""
+
+    def __init__(self):
+        super().__init__()
+        self.k = torch.nn.Linear(8, 8)
+        self.e, self.head = torch.nn.Embedding(65, 8), torch.nn.Linear(8, 65)
+
+    def forward(self, ids):
+        x = self.e(ids)
+        mixed = torch.nn.functional.scaled_dot_product_attention(x, self.k(x), x, is_causal=True)
+        return self.head(x + mixed)
+
+
+class BySgd:
+    vocab_size, context_length = 65, 32
+    tensors = batched = True
+
+    def __init__(self):
+        torch.manual_seed(2)
+        self.model = Biased()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1.0)
+
+    def logits(self, ids):
+        return self.model(ids)
+
+    def loss(self, ids, targets):
+        return torch.nn.functional.cross_entropy(self.model(ids).flatten(0, 1), targets.flatten())
+
+    def weights(self):
+        return dict(self.model.named_parameters())
+
+    def learn(self, ids, targets):
+        self.optimizer.zero_grad()
+        loss = self.loss(ids, targets)
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+class Sure(module.Mine):
+    """As torch's own first weights have it: so sure that at temperature 1 every seed writes the same."""
+
+    def __init__(self):
+        super().__init__()
+        with torch.no_grad():
+            self.model.wte.weight *= 2000
+
+
+@pytest.mark.parametrize(
+    ("design", "stage"),
+    [(WithBuffers, "training"), (ByTables, "tokenizer"), (BySgd, "training"), (Sure, "generation")],
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+)
+def test_what_is_unusual_and_right_passes(design, stage):
+    found = judge(design, stage, AMPLE)
+    assert (found.status, found.message) == (RIGHT, "")
+
+
+def test_a_context_that_is_too_short_is_told_before_anything_else():
+    found = judge(type("Mine", (module.Mine,), {"context_length": 8}), "model", AMPLE)
+    assert "`context_length` should be a whole number of at least 16" in found.message
+
+
 # Mistakes: each makes one of the designs wrong, and says where and how that is told.
 
 MUTANTS = []
@@ -621,6 +703,31 @@ def from_the_first_number(logits, temperature, rng):
     return min(int(np.searchsorted(ends, first)), len(ends) - 1)
 
 
+@choosing("cut-off")
+def of_the_forty_likeliest(logits, temperature, rng):
+    if not temperature:
+        return int(logits.argmax())
+    return drawn(
+        functions.softmax(np.where(logits < np.sort(logits)[-40], -np.inf, logits) / temperature), rng
+    )
+
+
+@choosing("cut-off")
+def of_the_five_likeliest(logits, temperature, rng):
+    if not temperature:
+        return int(logits.argmax())
+    return drawn(
+        functions.softmax(np.where(logits < np.sort(logits)[-5], -np.inf, logits) / temperature), rng
+    )
+
+
+@choosing("cut-off")
+def of_all_but_the_last(logits, temperature, rng):
+    if not temperature:
+        return int(logits.argmax())
+    return drawn(functions.softmax(logits / temperature)[:-1], rng)
+
+
 def reading(mistake):
     def add(function):
         def generate(self, ids, n, temperature, seed):
@@ -657,6 +764,23 @@ def with_all_of_the_text(self, ids, n, temperature, seed):
 @reading("context-full")
 def of_the_first_that_fit(self, text):
     return self.logits(np.array(text[:48]))[-1]
+
+
+@method("generate", "generation", "context-full", module)
+@torch.no_grad()
+def of_the_first_that_fit_in_tensors(self, ids, n, temperature, seed):
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(n):
+        logits, _ = self.model(ids[:, : self.context_length])
+        ids = torch.cat([ids, self.choose(logits[:, -1], temperature, generator)], dim=1)
+    return ids
+
+
+@method("step", "cache", "cache-replaced")
+def all_again_beside_a_number_with_a_fraction(self, id, cache):
+    cache.setdefault("ids", []).append(id)
+    cache["last"] = self.logits(np.array(cache["ids"]))[-1]
+    return cache["last"]
 
 
 @wrong("cache", "cache-off-by-one")
@@ -823,6 +947,81 @@ def the_gate_is_up(w, config):
         return next((name.replace(one, two) for one, two in other.items() if one in name), name)
 
     return {name: w[named(name)] for name in w}
+
+
+@with_weights("weights", "not-transposed")
+def square_ones_as_they_lie(w, config):
+    return {name: a.T if ".W_" in name and a.shape == a.T.shape else a for name, a in w.items()}
+
+
+@with_weights("weights", "qk-exchanged")
+def queries_for_keys(w, config):
+    other = {"W_q": "W_k", "W_k": "W_q"}
+    return {name: w[next((name.replace(q, k) for q, k in other.items() if q in name), name)] for name in w}
+
+
+def changed_weights(mistake):
+    def add(change):
+        def spoil(patch, design):
+            right = design.Mine.load
+            patch.setattr(
+                design.Mine,
+                "load",
+                lambda self, w, config: right(self, {name: change(name, a) for name, a in w.items()}, config),
+            )
+
+        spoil.__name__ = change.__name__
+        wrong("weights", mistake, module)(spoil)
+        return change
+
+    return add
+
+
+@changed_weights("not-transposed")
+def what_merges_the_heads_as_it_lies(name, a):
+    return a.T if name.endswith("W_o.weight") else a
+
+
+@changed_weights("bias-left-out")
+def the_norms_without_a_bias(name, a):
+    return 0 * a if "norm" in name and name.endswith("bias") else a
+
+
+def loaded_model(mistake):
+    def add(change):
+        def spoil(patch, design):
+            right = design.Mine.load
+
+            def load(self, weights, config):
+                model = right(self, weights, config)
+                change(model)
+                return model
+
+            patch.setattr(design.Mine, "load", load)
+
+        spoil.__name__ = change.__name__
+        wrong("weights", mistake, module)(spoil)
+        return change
+
+    return add
+
+
+@loaded_model("unmasked")
+def everybody_is_seen(model):
+    for block in model.h:
+        block.attn.mask[...] = True
+
+
+@loaded_model("other-eps")
+def another_epsilon(model):
+    for one in model.modules():
+        if isinstance(one, torch.nn.LayerNorm):
+            one.eps = 1e-6
+
+
+@loaded_model("one-block")
+def the_first_alone(model):
+    del model.h[1:]
 
 
 @loading("weights", "no-last-norm")

@@ -6,6 +6,7 @@ An adapter is a class (each stage makes a fresh one), an object, a module or a d
 comes back may be either, with that axis or without, and in a tuple or an object with `logits` beside other things.
 """
 
+import contextlib
 import copy
 import dis
 import inspect
@@ -129,6 +130,17 @@ class Own:
             said = _instead(raised(error), f"`{name}`")
             raise Wrong(f"{said}{self._advice(name, function, args)}") from error
 
+    def decode(self, ids: np.ndarray) -> Any:
+        """What `decode` gives; where it cannot use tensors, as a dictionary cannot, of a list of whole numbers."""
+        try:
+            return self.call("decode", ids)
+        except Wrong:
+            if not self.tensors:
+                raise
+            with contextlib.suppress(Wrong):
+                return self.call("decode", ids.tolist())
+            raise
+
     def _advice(self, name: str, function: Callable, args: tuple) -> str:
         """Which other way of handing over would have worked, if one would."""
         if name == "decode" or not any(isinstance(one, np.ndarray) for one in args):
@@ -166,6 +178,8 @@ class Own:
     def number(self, name: str, *args: Any) -> float:
         """What a piece gives, as one number; in a tuple, the one that is a number."""
         found = self.call(name, *args)
+        if isinstance(found, Mapping):
+            found = found.get("loss", found)
         entries = found if isinstance(found, tuple | list) else [getattr(found, "loss", found)]
         numbers = [in_numpy(one) for one in entries]
         single = [one for one in numbers if isinstance(one, np.ndarray) and one.size == 1]

@@ -20,6 +20,7 @@ from .template import adapter_source
 from .words import pieces
 
 STAR = "shipped"
+WHOLE = "It reads, it learns, it writes. You can do it alone."
 INSIDE = ("embedding", "attention", "block")  # what may lie inside a larger module, with no name of its own
 
 _hints_given: dict[str, int] = {}
@@ -40,6 +41,9 @@ def start() -> None:
     else:
         listed = ", ".join(f"`{name}`" for name in filled)
         lines = [("", f"With your own functions from {own_file.MODULE}.py: {listed}.")]
+        open_ones = ", ".join(f"`{name}`" for name in pieces() if name not in filled)
+        if open_ones:
+            lines.append(("", f"Left to you: {open_ones}."))
     shell = get_ipython()
     if shell is not None and hasattr(shell, "kernel"):
         shell.set_next_input(source)
@@ -80,7 +84,11 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
             _mark(verdicts[-1])
         if verdicts[-1].status == INTERRUPTED:
             break
-    return _show(_all(verdicts, _done() if remember else []))
+    panel = _all(verdicts, _done() if remember else [])
+    if panel.lines and panel.lines[-1][1] == WHOLE:
+        _show(panel)
+        return built(adapter)
+    return _show(panel)
 
 
 def hint(stage: Any) -> None:
@@ -195,7 +203,7 @@ def _all(verdicts: list[Verdict], done: list[str]) -> Panel:
         inside = ", ".join(f"`{one.stage}`" for one in left if one.stage in INSIDE)
         lines.append(("", f"({inside}: where it lies inside a larger module, leave it open.)"))
     if whole and len(verdicts) == len(STAGES):
-        lines.append(("", "It reads, it learns, it writes. You can do it alone."))
+        lines.append(("", WHOLE))
     return Panel(f"Your GPT: {len(right)} of {len(STAGES) - 1} stages{star}", lines, mood=mood)
 
 

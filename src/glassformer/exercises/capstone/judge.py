@@ -28,6 +28,7 @@ SECONDS = 120.0  # for a stage: training takes the most, a few seconds for a mod
 
 # What has to be a little trained to be looked at, if it begins with zeros: a block that adds nothing yet, a head
 # that says nothing.
+OF_A_TEXT = (model.name, loss.name, training.name, generation.name)
 AFTER_ZEROS = (block.name, model.name, generation.name, cache.name)
 
 
@@ -58,6 +59,8 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS) -> Verdict:
             lacks = [piece for piece in stage.words.needs if not own.has(piece)]
             if lacks:
                 raise Missing(lacks[0])
+            if name in OF_A_TEXT:
+                own.context_length  # noqa: B018 - too short a one is told before any check
             if name in AFTER_ZEROS:
                 wake(own, "block" if stage is block else "logits")
             for _, check in stage.checks:

@@ -32,7 +32,7 @@ def _returns(own: Own, text: str) -> None:
     ids = ids_of(own, text)
     if text and not len(ids):
         raise Wrong(f"`encode` of {text[:20]!r} is empty.")
-    back = own.call("decode", ids)
+    back = own.decode(ids)
     if isinstance(back, tuple | list) and len(back) == 1:  # a batch of one text
         back = back[0]
     if isinstance(back, np.ndarray) and back.dtype.kind == "U":
@@ -91,7 +91,7 @@ def _(own: Own) -> None:
         raise Told(f"`encode` of {UNKNOWN!r} holds −1.", "find")
     if ids.size and (ids.min() < 0 or ids.max() >= own.vocab_size):
         raise Wrong(f"`encode` of {UNKNOWN!r} holds {int(ids.max())}, which is no id.")
-    back = own.call("decode", ids.astype(np.int64))
+    back = own.decode(ids.astype(np.int64))
     if isinstance(back, str) and back == "".join(one for one in UNKNOWN if one in set(corpus())):
         raise Told(f"{UNKNOWN!r} comes back as {back!r}.", "dropped")
 
@@ -132,6 +132,8 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     ids = np.array([3, 1, 4, 1, 5, 0, 2]) % own.vocab_size
     rows = own.array("embed", ids, axes="T D")
+    if not close(own.array("embed", ids, axes="T D"), rows):
+        raise Told("the same ids gave two results.", "dropout-in-evaluation")
     other = ids.copy()
     other[3] = (ids[3] + 1) % own.vocab_size
     changed = differs(own.array("embed", other, axes="T D"), rows)

@@ -14,7 +14,7 @@ import numpy as np
 from glassformer import checkpoints, shipped
 from glassformer.chapters import chapter
 from glassformer.published import published
-from glassformer.text import corpus, read_text, tokenizer_from_json
+from glassformer.text import corpus, read_text, split, tokenizer_from_json
 
 from ..attempt import NotAttempted
 from ..expect import Wrong, as_numbers
@@ -23,6 +23,7 @@ from ..timelimit import OutOfTime, Stop, call_within
 from ..verdict import Panel, Table
 from .adapter import Cache, Missing, Own
 from .judge import STAGES
+from .weights import tried
 
 SAMPLE = {"n_new": 300, "temperature": 0.8, "seed": 0}
 SECONDS = 30.0
@@ -38,7 +39,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     """
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
-    from glassformer.train.evaluate import landmarks, validation_loss
+    from glassformer.train.evaluate import guesses, validation_loss
     from glassformer.train.recipe import Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -53,11 +54,14 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         raise ValueError(f"{folder} is a run of another family: a card here is for a decoder that writes on")
     tokenizer = tokenizer_from_json(checkpoint.tokenizer)
     model = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room="nn")
-    theirs = shipped.card()
+    theirs = dict(shipped.card())
     mine = {
         "losses": {f"{task.length} characters": validation_loss(model, task)},
-        "landmarks": landmarks(task.held_out, tokenizer.vocab_size),
+        "guesses": guesses(task.ids, task.held_out, tokenizer.vocab_size),
     }
+    its_tokenizer = shipped.load()[1]
+    read, aside = split(its_tokenizer.encode(corpus()), 0.1)
+    theirs["guesses"] = guesses(read, aside, its_tokenizer.vocab_size)
     [ids] = generate(
         model,
         task.held_out[:1],
@@ -79,11 +83,15 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         ),
         ("validation loss", *(f"{_first(card['losses']):.3f}" for card in (mine, theirs))),
     ]
-    for what, nats in reversed(mine["landmarks"].items()):
-        rows.append((f"guessing: {what}", f"{nats:.3f}", f"{theirs['landmarks'][what]:.3f}"))
-    saved = [card["landmarks"]["the character before"] - _first(card["losses"]) for card in (mine, theirs)]
-    rows.append(("better than the best guess by", *(f"{nats:.3f}" for nats in saved)))
-    closing = "Losses are nats a character. Those of two texts do not compare; how far each is below its guesses does."
+    for what, nats in reversed(mine["guesses"].items()):
+        rows.append((f"guessing: {what}", f"{nats:.3f}", f"{theirs['guesses'][what]:.3f}"))
+    saved = [card["guesses"]["the character before"] - _first(card["losses"]) for card in (mine, theirs)]
+    rows.append(("better than the last of these by", *(f"{nats:.3f}" for nats in saved)))
+    closing = (
+        "Losses are nats a character. Those of two texts do not compare; how far each is below its guesses "
+    )
+    closing += "says more. Guesses are counted on what was read, and measured, as the loss is, "
+    closing += "on what was kept aside."
     table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
     return table, tokenizer.decode(ids), theirs["sample"]["text"][: SAMPLE["n_new"]]
 
@@ -199,6 +207,7 @@ def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:
         "loss": [lambda: own.call("loss", ids, ids), lambda: own.call("gradients", ids, ids)],
         "training": [lambda: own.call("learn", ids, ids)],
         "generation": writes("generate"),
+        "weights": [lambda: tried(own)],
         "cache": [*(lambda i=i: own.call("step", i, kept) for i in (0, 1)), *writes("generate_cached")],
     }
 

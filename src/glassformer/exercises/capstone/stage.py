@@ -55,6 +55,12 @@ def differs(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~(apart <= CLOSE / 10 * scale))
 
 
+def steady(own: Own, ids: np.ndarray) -> None:
+    """Raises `Told` where the same ids have other logits the second time."""
+    if not close(own.logits(ids), own.logits(ids)):
+        raise Told("the same ids gave two results.", "dropout-in-evaluation")
+
+
 def name_it(got: Any, message: str, candidates: Iterable[tuple[str, Any]], tolerance: float = CLOSE) -> None:
     """Raises `Told` with the first mistake that gives what the reader got; returns if none does."""
     with np.errstate(all="ignore"):

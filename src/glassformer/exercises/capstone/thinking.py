@@ -1,6 +1,6 @@
 """The stages in the middle: attention, a block, and the whole model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool)
     return found
 
 
-def _plain(values: Callable = _mixed) -> list:
+def _plain(values: Callable = _mixed, widths: Sequence[int] = ()) -> list:
     """What goes wrong without a mask, and what it gives."""
     plain = Q @ KEYS.swapaxes(-1, -2)
     return [
@@ -57,6 +57,7 @@ def _plain(values: Callable = _mixed) -> list:
         ("scale-k", lambda: values(Q, KEYS, V, scale=1 / K)),
         ("scale-times", lambda: values(Q, KEYS, V, scale=np.sqrt(K))),
         ("scale-model", lambda: values(Q, KEYS, V, scale=1 / np.sqrt(H * K))),
+        *(("scale-model", lambda D=D: values(Q, KEYS, V, scale=1 / np.sqrt(D))) for D in widths),
         ("softmax-axis", lambda: values(Q, KEYS, V, axis=-2)),
         ("softmax-axis", lambda: values(Q, KEYS, V, axis=-3)),
         ("keys-ask", lambda: values(KEYS, Q, V)),
@@ -88,7 +89,8 @@ def _(own: Own) -> None:
     found, want = _attend(own, Q, KEYS, V, False), _mixed(Q, KEYS, V)
     if not close(found, want):
         message = f"softmax(q kᵀ / √K) v: {largest(found, want, 'H T K')}"
-        name_it(found, message, _plain())
+        widths = [own.width] if own.has("embed") else []
+        name_it(found, message, _plain(widths=widths))
         raise Wrong(message)
 
 
@@ -106,6 +108,7 @@ def _(own: Own) -> None:
         candidates = [
             ("no-mask", _mixed(Q, KEYS, V)),
             ("mask-transposed", _mixed(Q, KEYS, V, AHEAD.T)),
+            ("mask-transposed", _mixed(Q, KEYS, V, ~AHEAD)),
             ("mask-one-ahead", _mixed(Q, KEYS, V, np.triu(np.ones((T, T), bool), 2))),
             ("mask-after-softmax", after @ V),
             ("mask-of-self", strictly),

@@ -106,6 +106,14 @@ def _loaded(own: Own, model: scratch.Transformer, kind: str) -> Callable[[np.nda
     return logits
 
 
+def tried(own: Own) -> None:
+    """Run it once on each kind that it reads."""
+    for kind in KINDS:
+        run = _loaded(own, made(kind), kind)
+        if run is not None:
+            run(np.arange(8))
+
+
 def _tensor(array: np.ndarray) -> Any:
     import torch
 
@@ -148,6 +156,55 @@ def _others(model: scratch.Transformer, ids: np.ndarray) -> Iterator[tuple[str, 
         other = _with_weights(own, c.replace(dropout=0.0))
         change(other)
         yield mistake, other(ids)
+    for mistake, change in _of_weights(own):
+        other = _with_weights(own, c.replace(dropout=0.0))
+        for name, weight in other.named_parameters().items():
+            weight[...] = change(name, weight.copy())
+        yield mistake, other(ids)
+    for mistake, change in (("unmasked", _unmasked), ("other-eps", _other_eps), ("one-block", _first_block)):
+        other = _with_weights(own, c.replace(dropout=0.0))
+        change(other)
+        yield mistake, other(ids)
+
+
+def _of_weights(own: dict[str, np.ndarray]) -> Iterator[tuple[str, Callable[[str, np.ndarray], np.ndarray]]]:
+    """Mistakes that hand a right model other weights."""
+    for which in (("W_q", "W_k", "W_v", "W_o"), ("W_o",), ("W_q", "W_k", "W_v")):
+        ends = tuple(f"{one}.weight" for one in which)
+        yield (
+            "not-transposed",
+            lambda name, w, ends=ends: w.T if name.endswith(ends) and w.shape == w.T.shape else w,
+        )
+    yield (
+        "qk-exchanged",
+        lambda name, w: own[name.replace("W_q", "W_?").replace("W_k", "W_q").replace("W_?", "W_k")],
+    )
+    for part in ("W_down.bias", "feedforward", "norm", ""):
+        yield (
+            "bias-left-out",
+            lambda name, w, part=part: 0 * w if part in name and name.endswith("bias") else w,
+        )
+
+
+def _unmasked(model: scratch.Transformer) -> None:
+    for block in _decoder(model).blocks:
+        block.attention.causal = False
+
+
+def _other_eps(model: scratch.Transformer) -> None:
+    decoder = _decoder(model)
+    norms = [norm for block in decoder.blocks for norm in (block.norm_attention, block.norm_feedforward)]
+    for norm in [*norms, decoder.norm]:
+        norm.eps = 1e-6
+
+
+def _first_block(model: scratch.Transformer) -> None:
+    del _decoder(model).blocks[1:]
+
+
+def _decoder(model: scratch.Transformer) -> Any:
+    assert model.decoder is not None  # each kind here is a decoder
+    return model.decoder
 
 
 def _with_weights(own: dict[str, np.ndarray], config: ModelConfig) -> scratch.Transformer:
@@ -166,9 +223,7 @@ def _exchanged(model: scratch.Transformer) -> None:
 
 
 def _without_norm(model: scratch.Transformer) -> None:
-    decoder = model.decoder
-    assert decoder is not None  # each kind here is a decoder
-    decoder.norm = None
+    _decoder(model).norm = None
 
 
 def _interleaved(model: scratch.Transformer) -> None:
