@@ -344,3 +344,12 @@ def test_what_was_built_of_something_that_breaks(shown):
 
     capstone.built(Mine)
     assert "no weights" in told(shown)
+
+
+def test_the_line_told_is_the_readers_own_beneath_a_decorator():
+    @torch.no_grad()
+    def embed(self, ids):
+        return 1 / 0
+
+    found = judge(type("Mine", (Tokens,), {"embed": embed}), "embedding", 5.0)
+    assert "`return 1 / 0`" in found.message

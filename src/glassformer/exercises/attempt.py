@@ -223,9 +223,7 @@ def raised(error: BaseException) -> str:
     below = _below(error)
     if below is None:
         return f"what your function returned could not be checked: {words}"
-    # A decorator's frame, such as torch's no_grad, may stand above the learner's own.
-    first = next((frame for frame in below if "site-packages" not in frame.filename), None)
-    own = [frame for frame in below if first is not None and frame.filename == first.filename]
+    own = [frame for frame in below if frame.filename == below[0].filename]
     if not own:
         return f"your function raised {words}"
     line = (own[-1].line or "").strip()

@@ -61,23 +61,6 @@ def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
     return {what: round(float(nats), DIGITS) for what, nats in found.items()}
 
 
-def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """What guessing costs who has counted what was read, in nats a character of what was kept aside.
-
-    One is added to each count, so that nothing is impossible, as in chapter 09.
-    """
-    V = vocab_size
-    single = np.bincount(read, minlength=V) + 1
-    pairs = np.bincount(read[:-1] * V + read[1:], minlength=V * V).reshape(V, V) + 1
-    by_single, by_pair = (np.log(counts / counts.sum(axis=-1, keepdims=True)) for counts in (single, pairs))
-    found = {
-        "every character alike": np.log(V),
-        "how frequent each character is": -by_single[aside[1:]].mean(),
-        "the character before": -by_pair[aside[:-1], aside[1:]].mean(),
-    }
-    return {what: round(float(nats), DIGITS) for what, nats in found.items()}
-
-
 def entropy(counts: np.ndarray) -> float:
     """−Σ p ln p, in nats."""
     p = counts[counts > 0] / counts.sum()

@@ -127,6 +127,7 @@ class Own:
         except Wrong as wrong:
             raise Wrong(_instead(str(wrong), f"`{name}`")) from wrong
         except BaseException as error:
+            _without_decorators(error)
             said = _instead(raised(error), f"`{name}`")
             raise Wrong(f"{said}{self._advice(name, function, args)}") from error
 
@@ -263,6 +264,18 @@ def _first(value: Any, what: str) -> Any:
             raise Wrong(f"{what} should be an array; yours is {describe(value)}.")
         return arrays[0]
     return in_numpy(value)
+
+
+def _without_decorators(error: BaseException) -> None:
+    """Takes a library's frames from above the reader's own, such as torch's no_grad: the line told is the reader's."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        below = at.tb_next
+        library = "site-packages" in below.tb_frame.f_code.co_filename
+        if at.tb_frame.f_code.co_name == "_call" and library and below.tb_next is not None:
+            at.tb_next = below.tb_next
+        else:
+            at = below
 
 
 def _instead(said: str, name: str) -> str:

@@ -39,7 +39,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     """
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
-    from glassformer.train.evaluate import guesses, validation_loss
+    from glassformer.train.evaluate import validation_loss
     from glassformer.train.recipe import Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -94,6 +94,23 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     closing += "on what was kept aside."
     table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
     return table, tokenizer.decode(ids), theirs["sample"]["text"][: SAMPLE["n_new"]]
+
+
+def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, float]:
+    """What guessing costs who has counted what was read, in nats a character of what was kept aside.
+
+    One is added to each count, so that nothing is impossible, as in chapter 09.
+    """
+    V = vocab_size
+    single = np.bincount(read, minlength=V) + 1
+    pairs = np.bincount(read[:-1] * V + read[1:], minlength=V * V).reshape(V, V) + 1
+    by_single, by_pair = (np.log(counts / counts.sum(axis=-1, keepdims=True)) for counts in (single, pairs))
+    found = {
+        "every character alike": np.log(V),
+        "how frequent each character is": -by_single[aside[1:]].mean(),
+        "the character before": -by_pair[aside[:-1], aside[1:]].mean(),
+    }
+    return {what: round(float(nats), 4) for what, nats in found.items()}
 
 
 def _first(losses: dict[str, float]) -> float:
