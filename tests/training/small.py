@@ -15,8 +15,11 @@ MASK, START, STOP, PAD = 12, 12, 11, 0
 
 ROOT = Path(__file__).parents[2]
 
-# For processes that tests start: a copy of this one has imported everything already, and elsewhere copies are not safe
-PROCESSES = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+# For processes that tests start. A copy of this one, with its threads, may wait for ever; so the copies are those of a
+# process that has imported what they need, and has done nothing else.
+PROCESSES = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+if sys.platform == "linux":
+    PROCESSES.set_forkserver_preload(["glassformer.train", "torch.distributed"])
 
 RNG = np.random.default_rng(0)
 # Not quite random: what follows depends on what was, so that there is something to learn.

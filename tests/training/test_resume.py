@@ -5,6 +5,7 @@ import signal
 import sys
 
 import pytest
+import torch
 
 from glassformer.checkpoints import AVERAGE, MODEL, OPTIMIZER, latest, load
 from glassformer.tasks import NextToken
@@ -22,8 +23,9 @@ RUN = {
 }
 
 
-def run_and_kill(folder, settings):
+def run_and_kill(folder, settings, threads):
     """Run, and be killed at the save of step 30: the weights are written, and the optimizer's file half."""
+    torch.set_num_threads(threads)  # as many as there, for the same bits
     made, fsync = trainer(folder=folder, **settings), os.fsync
 
     def kill(handle):
@@ -43,7 +45,9 @@ def test_kill_minus_nine_in_mid_write(tmp_path, optimizer):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     trainer(folder=whole, **settings).run()
 
-    process = PROCESSES.Process(target=run_and_kill, args=(broken, settings), daemon=True)
+    process = PROCESSES.Process(
+        target=run_and_kill, args=(broken, settings, torch.get_num_threads()), daemon=True
+    )
     process.start()
     process.join(timeout=100)
     assert process.exitcode == -signal.SIGKILL
