@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tqdm  # noqa: F401 - before it is told to show nothing, below
 from filelock import FileLock
 from playwright.sync_api import Browser, sync_playwright
 
 from tools import book
 from tools import browser as browsers
 from tools.notebooks import ROOT, exactness
+
+# A kernel shows no bar, as when notebooks are stored. It is read when tqdm is imported, so tests have theirs.
+os.environ["TQDM_DISABLE"] = "1"
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
