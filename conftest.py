@@ -5,20 +5,17 @@ It lies here, above tests/ and notebooks/, because pytest reads it before it col
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-import tqdm  # noqa: F401 - before it is told to show nothing, below
 from filelock import FileLock
+from nbval.plugin import IPyNbCell
 from playwright.sync_api import Browser, sync_playwright
 
 from tools import book
 from tools import browser as browsers
 from tools.notebooks import ROOT, exactness
-
-# A kernel shows no bar, as when notebooks are stored. It is read when tqdm is imported, so tests have theirs.
-os.environ["TQDM_DISABLE"] = "1"
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
@@ -53,6 +50,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if report.exists():
         pytest.fail("`make book` failed:\n" + report.read_text(encoding="utf-8"), pytrace=False)
     return built
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
+    """A notebook's kernel, which starts with its first cell, shows no bar: as when the notebook was stored."""
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(item, IPyNbCell):
+            patch.setenv("TQDM_DISABLE", "1")
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
