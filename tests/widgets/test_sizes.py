@@ -171,7 +171,7 @@ def test_shares_by_keyboard(mount, shoot):
     w.root.locator(".gf-part-row.gf-here").focus()
     w.page.keyboard.press("ArrowUp")
     assert w.says == "t5-base. Cross-attention: 12 × 4D² = 12 × 4·768² = 28,311,552, 12.7 % of all."
-    costs = w.root.locator(".gf-costs").inner_text()
+    costs = w.root.locator(".gf-readout").inner_text()
     assert re.findall(r"[\d.]+ [kMG]B", costs) == ["892 MB", "446 MB", "223 MB"]
     assert "446 million" in costs
 

@@ -40,9 +40,8 @@ def hear(event: str, arguments: tuple) -> None:
             note("lists", path)
     elif imports:
         folder, compiled = os.path.split(path)
-        if (
-            ".pyc" in compiled
-        ):  # package/__pycache__/module.cpython-311.pyc; with a number behind, while it is written
+        # package/__pycache__/module.cpython-311.pyc; with a number behind, while it is written
+        if ".pyc" in compiled:
             path = os.path.join(os.path.dirname(folder), compiled.split(".")[0] + ".py")
         note("imports", path)
     elif caller.f_back is None or caller.f_back.f_code.co_filename != linecache.__file__:

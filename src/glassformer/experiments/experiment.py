@@ -16,6 +16,16 @@ Found = dict[str, Any]
 DIGITS = 5  # of the numbers that are kept: more than several seeds agree in
 POINTS = 40  # of a curve that is kept
 
+# What makes a recipe's model and batches so small that a hundred steps take a second.
+TINY = (
+    "model.n_layers=1",
+    "model.d_model=48",
+    "model.d_ff=96",
+    "data.length=32",
+    "training.batch_size=6",
+    "training.evaluate_every=0",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:

@@ -6,7 +6,7 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.experiment import TINY, Experiment, Found, thinned
 from glassformer.text import corpus
 from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
@@ -71,15 +71,5 @@ EXPERIMENT = Experiment(
     question="How long must a text be, for a small model to learn from?",
     measure=measure,
     runs=tuple({"characters": n, "seed": seed} for seed in SEEDS for n in CHARACTERS),
-    short={
-        "steps": 120,
-        "changes": [
-            "model.n_layers=1",
-            "model.d_model=48",
-            "model.d_ff=96",
-            "data.length=32",
-            "training.batch_size=6",
-            "training.evaluate_every=0",
-        ],
-    },
+    short={"steps": 120, "changes": TINY},
 )

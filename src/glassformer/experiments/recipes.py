@@ -7,7 +7,7 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.experiment import TINY, Experiment, Found, thinned
 from glassformer.text import corpus
 from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
@@ -122,16 +122,5 @@ EXPERIMENT = Experiment(
             for recipe in reversed(LADDER)
         ),
     ),
-    short={
-        "steps": 120,
-        "changes": [
-            "model.n_layers=1",
-            "model.d_model=48",
-            "model.d_ff=96",
-            "data.length=32",
-            "data.validation=0.005",
-            "training.batch_size=6",
-            "training.evaluate_every=0",
-        ],
-    },
+    short={"steps": 120, "changes": [*TINY, "data.validation=0.005"]},
 )

@@ -289,7 +289,7 @@ function render({ model, el }) {
   };
   const page = (title) => {
     const [prompt, words] = [h("span", { class: "gf-prompt" }), h("span", {})];
-    return { prompt, words, element: h("div", {}, h("p", { class: "gf-result-of" }, title), h("p", { class: "gf-written" }, prompt, words)) };
+    return { prompt, words, element: h("div", {}, h("p", { class: "gf-result-of" }, title), h("p", { class: "gf-paper gf-written" }, prompt, words)) };
   };
   const pages = { now: page("It goes on, as it is now"), intact: page("And with all of its parts") };
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of switches

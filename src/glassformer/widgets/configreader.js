@@ -106,7 +106,7 @@ function render({ model, el }) {
   const bar = stack();
   const choose = (part) => setAll(model, { part });
   const parts = partList(choose);
-  const facts = h("table", { class: "gf-derived" });
+  const facts = h("table", { class: "gf-readout gf-derived" });
   const counts = h("div", {}, count, h("div", { "aria-hidden": "true" }, bar.element), h("div", { class: "gf-filled" }, parts.element), facts);
   const answer = h("p", { class: "gf-verdict" }, verdict, " ", reason);
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons

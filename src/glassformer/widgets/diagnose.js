@@ -163,7 +163,7 @@ function render({ model, el }) {
       "div",
       { class: "gf-panel-cell" },
       h("p", { class: "gf-panel-title", id }, title),
-      h("div", { class: "gf-clinic-paper", tabindex: 0, role: "region", "aria-labelledby": id }, text.replaceAll("\n", "⏎\n")),
+      h("div", { class: "gf-paper gf-clinic-paper", tabindex: 0, role: "region", "aria-labelledby": id }, text.replaceAll("\n", "⏎\n")),
     );
   };
 

@@ -1,6 +1,6 @@
 // Covered characters of a line, guessed from both sides by an encoder, and from the left alone by a decoder. See fillin.py.
 import { largest, mulberry32, range } from "./maths.js";
-import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "./kit.js";
+import { button, fixed, frame, h, hold, onResize, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "./kit.js";
 import { Reading, alphabet, inSlices, loadModel, loadOther, named, visible } from "./model.js";
 import { legend, shade, shareBar } from "./plot.js";
 import { softmax } from "./transformer.js";
@@ -182,15 +182,7 @@ function render({ model, el }) {
     busy = false;
     drawn.ask();
   }
-  let isAsked = false; // several traits that change together are followed once
-  function ask() {
-    if (isAsked) return;
-    isAsked = true;
-    queueMicrotask(() => {
-      isAsked = false;
-      follow();
-    });
-  }
+  const ask = once(follow);
 
   // --- what the reader does
 

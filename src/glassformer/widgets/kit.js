@@ -149,6 +149,19 @@ export function setAll(model, changes) {
   if (news.length) model.save_changes();
 }
 
+// What may be called for each of several traits that change together, and then calls act once.
+export function once(act) {
+  let isAsked = false;
+  return () => {
+    if (isAsked) return;
+    isAsked = true;
+    queueMicrotask(() => {
+      isAsked = false;
+      act();
+    });
+  };
+}
+
 // Call show now, and again whenever one of the traits changes.
 function follow(model, names, show) {
   for (const name of names) model.on(`change:${name}`, show);

@@ -242,7 +242,7 @@ function readout() {
   const last = h("span", { class: "gf-came-head" });
   const element = h(
     "div",
-    { class: "gf-readout" },
+    { class: "gf-ways" },
     h("span", { class: "gf-drawn" }, "Line: the median of three networks. Band: all three."),
     last,
     h("span", { class: "gf-came-head" }, "gradient at\u00a0layer\u00a00"),

@@ -278,7 +278,7 @@ function render({ model, el }) {
   };
   for (const name of ["pointerdown", "pointermove"]) curve.element.addEventListener(name, point);
   const caption = h("p", { class: "gf-panel-title" });
-  const paper = h("div", { class: "gf-loss-paper", tabindex: 0, role: "region", "aria-label": "What the model writes" });
+  const paper = h("div", { class: "gf-paper gf-loss-paper", tabindex: 0, role: "region", "aria-label": "What the model writes" });
   view.drawing.append(
     h(
       "div",
@@ -310,7 +310,7 @@ function render({ model, el }) {
     const [when, text] = state.samples[sample] ?? [null, ""];
     write(caption, when === null ? "What it writes" : `What it writes after ${stepsOf(when)}`);
     write(paper, when === null ? "Nothing yet." : text);
-    put(paper, { class: `gf-loss-paper${when === null ? " gf-loss-blank" : ""}` });
+    put(paper, { class: `gf-paper gf-loss-paper${when === null ? " gf-loss-blank" : ""}` });
 
     const said = sentence({ ...state, step, loss, newest: i === newest() });
     view.says(said);

@@ -1,6 +1,6 @@
 // The book's model writes: the distribution behind every character, and what a strategy makes of it. See sampling.py.
 import { largest, range } from "./maths.js";
-import { button, fixed, frame, h, hold, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "./kit.js";
+import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "./kit.js";
 import { alphabet, inSlices, loadModel, named, visible } from "./model.js";
 import { legend, shade } from "./plot.js";
 import { RUN, Writer, leftOf, parting, rankOf, uniformAt } from "./writer.js";
@@ -102,15 +102,7 @@ function render({ model, el }) {
     drawn.ask();
   }
 
-  let isAsked = false; // several traits that change together are followed once
-  function follow() {
-    if (isAsked) return;
-    isAsked = true;
-    queueMicrotask(() => {
-      isAsked = false;
-      go();
-    });
-  }
+  const follow = once(go);
 
   function grow(count) {
     slowly = true;
@@ -256,7 +248,7 @@ function render({ model, el }) {
     const letters = [];
     const text = h(
       "div",
-      { class: "gf-lab-text", role: "group", tabindex: 0, "aria-label": `What is written; arrow keys choose a character${ending}` },
+      { class: "gf-paper gf-lab-text", role: "group", tabindex: 0, "aria-label": `What is written; arrow keys choose a character${ending}` },
       given,
       next,
     );

@@ -135,7 +135,7 @@ function render({ model, el }) {
 
   const about = h("p", { class: "gf-which-model" });
   const parts = partList(choosePart);
-  const costs = h("table", { class: "gf-costs" });
+  const costs = h("table", { class: "gf-readout" });
   view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
   const used = NAMES.filter((name) => models.some((each) => shareOf(each, name)));
   view.drawing.append(legend(used), list, areas, about, h("div", { class: "gf-counted" }, parts.element), costs);
