@@ -1,4 +1,4 @@
-"""The reader's own file from end to end: what chapters 02 to 11 let a reader keep is, put together, a GPT that runs."""
+"""The reader's own file from end to end: what the chapters let a reader keep is, put together, models that run."""
 
 import re
 import subprocess
@@ -7,6 +7,8 @@ import textwrap
 
 import numpy as np
 import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from glassformer import scratch, shipped
 from glassformer.exercises import check, commands, exercises, keep, own_file
@@ -415,11 +417,104 @@ CELLS += [
     """,
 ]
 
+# Chapters 12 and 13
+CELLS += [
+    """
+    def padding_mask(lengths, S):
+        return (np.arange(S) < np.asarray(lengths)[:, None])[:, None, None]
+    """,
+    """
+    def encoder(ids, weights, n_heads):
+        table, i = weights["token_embedding.weight"], 0
+        x = embed(ids, table) + weights["encoder.positions.weight"][: len(ids)]
+        while f"encoder.blocks.{i}.norm_attention.weight" in weights:
+            at = f"encoder.blocks.{i}."
+            w = {n.removeprefix(at): one for n, one in weights.items() if n.startswith(at)}
+            h = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])
+            q, k, v = (split_heads(h @ w[f"attention.W_{n}.weight"], n_heads) for n in "qkv")
+            x = x + merge_heads(scaled_dot_product_attention(q, k, v)[0]) @ w["attention.W_o.weight"]
+            h = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
+            names = "W_up.weight", "W_up.bias", "W_down.weight", "W_down.bias"
+            x = x + feed_forward(h, *(w[f"feedforward.{n}"] for n in names))
+            i += 1
+        return layer_norm(x, weights["encoder.norm.weight"], weights["encoder.norm.bias"]) @ table.T
+    """,
+    """
+    def cover(ids, chosen, fate, other, mask_id):
+        read = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))
+        return np.where(chosen, read, ids), np.where(chosen, ids, -100)
+    """,
+    """
+    def loss(logits, targets):
+        asked = targets != -100
+        return cross_entropy(logits[asked], targets[asked])
+    """,
+    """
+    def look_across(x, memory, W_q, W_k, W_v, W_o, n_heads, real):
+        q, k, v = (split_heads(y @ W, n_heads) for y, W in ((x, W_q), (memory, W_k), (memory, W_v)))
+        return merge_heads(scaled_dot_product_attention(q, k, v, mask=real)[0]) @ W_o
+    """,
+    """
+    def shifted(answers, start_id, stop_id, pad_id):
+        T = 1 + max(map(len, answers))
+        ids, targets = np.full((len(answers), T), pad_id), np.full((len(answers), T), -100)
+        for row, answer in enumerate(answers):
+            ids[row, : len(answer) + 1] = [start_id, *answer]
+            targets[row, : len(answer) + 1] = [*answer, stop_id]
+        return ids, targets
+    """,
+    """
+    def translate(next_logits, start_id, stop_id, n_most):
+        ids = [start_id]
+        while len(ids) <= n_most and (new := int(np.argmax(next_logits(np.array(ids))))) != stop_id:
+            ids.append(new)
+        return ids[1:]
+    """,
+    """
+    import json
+
+    def read_tensor(data, name):
+        start = 8 + int.from_bytes(data[:8], "little")
+        entry = json.loads(data[8:start])[name]
+        begin, end = entry["data_offsets"]
+        kind = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[entry["dtype"]]
+        row = np.frombuffer(data[start + begin : start + end], kind)
+        if kind == "<u2":
+            row = (row.astype("<u4") << 16).view("<f4")
+        return row.astype(np.float32).reshape(entry["shape"])
+    """,
+    """
+    def gelu_tanh(x):
+        return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+    """,
+    """
+    def gpt2(ids, weights, n_heads):
+        def norm(x, name):
+            return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+        def linear(x, name):
+            return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+        T, i = len(ids), 0
+        x = weights["wte.weight"][ids] + weights["wpe.weight"][:T]
+        while f"h.{i}.ln_1.weight" in weights:
+            at = f"h.{i}"
+            three = np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, axis=-1)
+            q, k, v = (split_heads(one, n_heads) for one in three)
+            mixed = scaled_dot_product_attention(q, k, v, mask=causal_mask(T, T))[0]
+            x = x + linear(merge_heads(mixed), f"{at}.attn.c_proj")
+            x = x + linear(gelu_tanh(linear(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc")), f"{at}.mlp.c_proj")
+            i += 1
+        return norm(x, "ln_f") @ weights["wte.weight"].T
+    """,
+]
+
+
 
 @pytest.fixture(scope="module")
 def own(shell, tmp_path_factory):  # noqa: F811
     """The file, after a reader has written, checked and kept every one of them."""
-    named = {exercise.reference.__name__: exercise.name for exercise in exercises()}
+    named = {exercise.reference.__name__: exercise.name for exercise in reversed(exercises())}  # the first of a name
     path = tmp_path_factory.mktemp("reader") / "my_transformer.py"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENVIRONMENT, str(path))
@@ -472,6 +567,7 @@ def test_it_stands_alone_and_has_all_parts(own):
     kept = re.findall(r"^def (\w+)", text, re.MULTILINE)
     assert kept == [name for cell in CELLS for name in re.findall(r"^    def (\w+)", cell, re.MULTILINE)]
     assert sorted(re.findall(r"^(?:import|from) .*", text, re.MULTILINE)) == [
+        "import json",
         "import math",
         "import numpy as np",
     ]
@@ -592,3 +688,70 @@ def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
         [want] = written(random, ids, 16, generator=np.random.default_rng(0), **options)
         for write in ("generate", "generate_cached"):
             np.testing.assert_array_equal(np.load(tmp_path / f"{name} {write}.npy"), want)
+
+
+def test_another_python_reads_a_folder_of_transformers_with_it(own, tmp_path):
+    """A GPT-2 that transformers wrote: its file, read and run by the reader's functions, gives its logits."""
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=40, n_positions=16, n_embd=24, n_layer=2, n_head=3)
+    model = GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():  # no bias is 0 and no gain 1
+            weight += 0.1 * torch.randn_like(weight)
+    model.save_pretrained(tmp_path)
+    program = """
+        import json
+        import numpy as np
+        from my_transformer import gpt2, read_tensor
+
+        data = open("model.safetensors", "rb").read()
+        names = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).keys() - {"__metadata__"}
+        weights = {name.removeprefix("transformer."): read_tensor(data, name) for name in names}
+        np.save("logits.npy", gpt2(np.arange(12), weights, 3))
+    """
+    assert elsewhere(own, tmp_path, program) == ""
+    with torch.no_grad():
+        want = model(torch.arange(12)[None]).logits[0]
+    np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), want, rtol=0, atol=1e-5)
+
+
+def test_another_python_runs_an_encoder_and_a_translator_with_it(own, tmp_path):
+    """The encoder's logits are the package's; ids are covered, asked for, looked at across and written until the stop."""
+    config = published("gpt2").config.replace(
+        family="encoder", vocab_size=65, attention_bias="none", feedforward="gelu",
+        context_length=48, d_model=24, n_layers=2, n_heads=4,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    model = scratch.Transformer(config, generator=rng, dtype=np.float64)
+    for weight in model.named_parameters().values():
+        weight += rng.normal(size=weight.shape) * 0.1
+    ids = shipped.load()[1].encode(LINE)
+    np.savez(tmp_path / "weights.npz", **model.named_parameters())
+    np.save(tmp_path / "ids.npy", ids)
+    program = """
+        import numpy as np
+        from my_transformer import cover, encoder, loss, look_across, padding_mask, shifted, translate
+
+        ids, weights = np.load("ids.npy"), dict(np.load("weights.npz"))
+        logits = encoder(ids, weights, 4)
+        np.save("logits.npy", logits)
+        chosen = np.arange(len(ids)) % 7 == 0
+        read, targets = cover(ids, chosen, np.zeros(len(ids)), ids, 64)
+        print(sum(read == 64), round(loss(logits, targets), 9))
+        x = np.random.default_rng(0).normal(size=(5, 4))
+        real = padding_mask([3], 5)[0, 0, 0]
+        seen = look_across(x, x, *np.eye(4)[None].repeat(4, 0), 2, real)
+        print(np.array_equal(seen, look_across(x, np.where(real[:, None], x, 9), *np.eye(4)[None].repeat(4, 0), 2, real)))
+        read, asked = shifted([[3, 1, 2]], 7, 8, 9)
+        after = dict(zip(read[0], asked[0]))
+        print(translate(lambda ids: np.eye(10)[after[ids[-1]]], 7, 8, 9))
+    """
+    printed = elsewhere(own, tmp_path, program).splitlines()
+    want = model(ids)
+    np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), want, rtol=0, atol=1e-10)
+    asked = np.arange(0, len(ids), 7)
+    assert printed == [
+        f"{len(asked)} {round(scratch.cross_entropy(want[asked], ids[asked]), 9)}",
+        "True",
+        "[3, 1, 2]",
+    ]
