@@ -302,7 +302,9 @@ def test_a_card_beside_the_books(run, shown):
     for i in (0, 1):
         saved = float(rows["guessing: bigram"][i]) - float(rows["validation loss"][i])
         assert float(rows["better than bigram by"][i]) == pytest.approx(saved, abs=0.002)
-    assert [row[0] for row in table.rows[-4:-1]] == [f"guessing: {one}" for one in ("blindly", "unigram", "bigram")]
+    assert [row[0] for row in table.rows[-4:-1]] == [
+        f"guessing: {one}" for one in ("blindly", "unigram", "bigram")
+    ]
     assert rows["guessing: bigram"][1] == "2.482"  # chapter 09's, of the same counts
     assert len(mine.code) > 300
     assert "ROMEO" in theirs.code
