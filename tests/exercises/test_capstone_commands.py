@@ -297,12 +297,15 @@ def test_a_card_beside_the_books(run, shown):
     capstone.card(run)
     table, mine, theirs = shown[-3:]
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["learned from"] == ("2,700 characters", "1,003,854 characters")
+    assert rows["characters read"] == ("2,700", "1,003,854")
     assert rows["steps × texts"][0] == "4 × 12"
     for i in (0, 1):
-        saved = float(rows["guessing: the character before"][i]) - float(rows["validation loss"][i])
-        assert float(rows["better than the last of these by"][i]) == pytest.approx(saved, abs=0.002)
-    assert rows["guessing: the character before"][1] == "2.482"  # chapter 09's, of the same counts
+        saved = float(rows["guessing: bigram"][i]) - float(rows["validation loss"][i])
+        assert float(rows["better than bigram by"][i]) == pytest.approx(saved, abs=0.002)
+    assert [row[0] for row in table.rows[-4:-1]] == [
+        f"guessing: {one}" for one in ("blindly", "unigram", "bigram")
+    ]
+    assert rows["guessing: bigram"][1] == "2.482"  # chapter 09's, of the same counts
     assert len(mine.code) > 300
     assert "ROMEO" in theirs.code
 

@@ -72,7 +72,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     )
     plan, its = recipe.training, theirs["recipe"]["training"]
     rows = [
-        ("learned from", f"{len(task.ids):,} characters", f"{int(len(corpus()) * 0.9):,} characters"),
+        ("characters read", f"{len(task.ids):,}", f"{int(len(corpus()) * 0.9):,}"),
         ("different characters", f"{tokenizer.vocab_size}", f"{theirs['characters']}"),
         ("parameters", f"{config.parameter_count().total:,}", f"{theirs['parameters']:,}"),
         ("context", f"{config.context_length}", f"{theirs['context_length']}"),
@@ -83,10 +83,10 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         ),
         ("validation loss", *(f"{_first(card['losses']):.3f}" for card in (mine, theirs))),
     ]
-    for what, nats in reversed(mine["guesses"].items()):
+    for what, nats in mine["guesses"].items():
         rows.append((f"guessing: {what}", f"{nats:.3f}", f"{theirs['guesses'][what]:.3f}"))
-    saved = [card["guesses"]["the character before"] - _first(card["losses"]) for card in (mine, theirs)]
-    rows.append(("better than the last of these by", *(f"{nats:.3f}" for nats in saved)))
+    saved = [card["guesses"]["bigram"] - _first(card["losses"]) for card in (mine, theirs)]
+    rows.append(("better than bigram by", *(f"{nats:.3f}" for nats in saved)))
     closing = (
         "Losses are nats a character. Those of two texts do not compare; how far each is below its guesses "
     )
@@ -106,9 +106,9 @@ def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, f
     pairs = np.bincount(read[:-1] * V + read[1:], minlength=V * V).reshape(V, V) + 1
     by_single, by_pair = (np.log(counts / counts.sum(axis=-1, keepdims=True)) for counts in (single, pairs))
     found = {
-        "every character alike": np.log(V),
-        "how frequent each character is": -by_single[aside[1:]].mean(),
-        "the character before": -by_pair[aside[:-1], aside[1:]].mean(),
+        "blindly": np.log(V),
+        "unigram": -by_single[aside[1:]].mean(),
+        "bigram": -by_pair[aside[:-1], aside[1:]].mean(),
     }
     return {what: round(float(nats), 4) for what, nats in found.items()}
 
