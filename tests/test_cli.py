@@ -280,7 +280,7 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     path.write_text("too short", encoding="utf-8")
     for options, said in (
         (["--text", path], "has 9 characters"),
-        (["--text", tmp_path / "none"], "does not exist"),
+        (["--text", tmp_path / "none"], "is missing"),
         (["--recipe", "classic"], "known are modern, baseline"),
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
         (["--dtype", "float8"], "dtype='float8' is not one of"),

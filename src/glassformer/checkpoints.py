@@ -34,6 +34,7 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.documents import bytes_in, read_json
 
 FORMAT = "glassformer checkpoint 1"
 DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
@@ -215,8 +216,8 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
 
 def _description(path: Path) -> dict[str, Any]:
     """What training.json says, if it is one and says what was written."""
-    described = json_in(path)
-    if not isinstance(described, dict) or described.get("format") != FORMAT:
+    described = read_json(path)
+    if described.get("format") != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
     for name in described.get("files", {}):
         if name not in FILES:
@@ -234,19 +235,9 @@ def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
 # Files, the book's own models' too
 
 
-def json_in(path: Traversable) -> Any:
-    """What a JSON file holds."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing")
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # no JSON, or no UTF-8
-        raise ValueError(f"{path} is not JSON, so it is cut off or damaged: {error}") from error
-
-
-def as_written(path: Traversable, described: Any) -> dict[str, Any]:
+def as_written(path: Traversable, described: dict[str, Any]) -> dict[str, Any]:
     """A description from a file without its field "checksum", if that is right."""
-    if not isinstance(described, dict) or described.pop("checksum", None) != own_checksum_of(described):
+    if described.pop("checksum", None) != own_checksum_of(described):
         raise ValueError(f"{path} is not what was written: its checksum is another")
     return described
 
@@ -263,9 +254,7 @@ def checksum_of(content: bytes) -> str:
 
 def checked_bytes(path: Traversable, checksum: str) -> bytes:
     """What a file holds, if it is what was written."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing")
-    content = path.read_bytes()
+    content = bytes_in(path)
     if checksum_of(content) != checksum:
         raise ValueError(
             f"{path} is not what was written: the checksum of its {len(content)} bytes is another, "

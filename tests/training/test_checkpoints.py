@@ -249,13 +249,13 @@ FOREIGN = {
     "a list": (
         lambda place: (place / DESCRIPTION).write_text("[]"),
         ValueError,
-        "was not written by this version",
+        "must be a JSON object",
     ),
     "no JSON": (lambda place: (place / DESCRIPTION).write_text("{"), ValueError, "training.json is not JSON"),
     "no text": (
         lambda place: (place / DESCRIPTION).write_bytes(b"\xff"),
         ValueError,
-        "training.json is not JSON",
+        "training.json is not in UTF-8",
     ),
     "no step": (lambda place: redescribed(place, step=None), ValueError, "training.json lacks 'step'"),
     "no model": (

@@ -45,9 +45,9 @@ def test_what_is_no_text(tmp_path, case):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere.txt does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.txt is missing"):
         read_text(tmp_path / "nowhere.txt")
-    with pytest.raises(IsADirectoryError, match="is a folder, not a file of text"):
+    with pytest.raises(IsADirectoryError, match="is a folder, not a file"):
         read_text(tmp_path)
 
 

@@ -41,6 +41,7 @@ from glassformer._checks.numbers import (
     one_of,
     positive,
     rate,
+    shown,
     whole,
 )
 
@@ -73,6 +74,7 @@ __all__ = [
     "rate",
     "room_in_cache",
     "scores_bias",
+    "shown",
     "some",
     "state_dict",
     "t5_buckets",

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
+from glassformer.documents import read_json
 from glassformer.huggingface.configs import config_from_hf, config_to_hf, needed
-from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, read_json
+from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
 from glassformer.huggingface.weights import state_to_hf, translated
 
 DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float16", "bfloat16")}

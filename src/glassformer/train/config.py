@@ -1,11 +1,11 @@
 """How a model is trained, as named choices: the other half of what a run is, beside `ModelConfig`."""
 
 import json
-import tomllib
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from glassformer import _checks as checks
+from glassformer.documents import json_object, toml_tables
 
 CHOICES = {
     "optimizer": ("adamw", "muon"),
@@ -151,13 +151,7 @@ class TrainingConfig:
             ValueError: `text` is no JSON object, a field is unknown, missing or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
-        try:
-            given = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"text is not JSON: {error}") from None
-        if not isinstance(given, dict):
-            raise ValueError(f"text must be a JSON object of fields, not {given!r:.40}")
-        return cls.from_fields(given)
+        return cls.from_fields(json_object(text, "text"))
 
     @classmethod
     def from_toml(cls, text: str) -> "TrainingConfig":
@@ -167,11 +161,7 @@ class TrainingConfig:
             ValueError: `text` is not TOML, a field is unknown, missing or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
-        try:
-            given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"text is not TOML: {error}") from None
-        return cls.from_fields(given)
+        return cls.from_fields(toml_tables(text, "text"))
 
     @classmethod
     def from_fields(cls, given: dict[str, Any]) -> "TrainingConfig":

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from glassformer.documents import json_object
+
 Record = dict[str, Any]
 
 
@@ -50,10 +52,7 @@ def read_log(path: Path | None) -> list[Record]:
     lines = path.read_text(encoding="utf-8").split("\n")
     records = []
     for i, line in enumerate(lines[:-1]):  # after the last end of a line comes nothing, or half a line
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}: line {i + 1} is not JSON: {error}") from None
+        records.append(json_object(line, f"{path}: line {i + 1}"))
     return records
 
 

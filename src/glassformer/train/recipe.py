@@ -21,6 +21,7 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.dates import date_pairs
+from glassformer.documents import toml_tables
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
@@ -104,10 +105,7 @@ class Recipe:
             ValueError: the text is not TOML, or a part, field or change is unknown or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
-        try:
-            given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"the recipe is not TOML: {error}") from None
+        given = toml_tables(text, "the recipe")
         parts = [f.name for f in fields(cls)]
         for name, value in given.items():
             if name not in parts or not isinstance(value, dict):
