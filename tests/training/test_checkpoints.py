@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save as bytes_of
 
 from glassformer import checkpoints
 from glassformer.checkpoints import (
@@ -266,7 +267,7 @@ FOREIGN = {
     "no weights": (
         lambda place: redescribed(place, files={}),
         ValueError,
-        "training.json lacks 'model.safetensors'",
+        "training.json lacks 'model.safetensors' among its files",
     ),
     "pickle": (
         lambda place: replaced(place, MODEL, pickle.dumps({"a": 1})),
@@ -310,7 +311,13 @@ def test_nothing_there(tmp_path):
 
 
 def test_weights_of_another_model(tmp_path):
-    save(tmp_path, checkpoint(1))
+    place = save(tmp_path, checkpoint(1))
+    with pytest.raises(
+        ValueError, match="the state does not fit: it has 16 numbers, and the model's sizes ask for"
+    ):
+        load_model(tmp_path)
+    n = model_config().parameter_count().total
+    replaced(place, AVERAGE, bytes_of({"a.weight": np.zeros(n)}))
     for room in ("scratch", "nn"):
         with pytest.raises(ValueError, match=r"the state does not fit: token_embedding.weight is missing"):
             load_model(tmp_path, room=room)
