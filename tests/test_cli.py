@@ -48,7 +48,7 @@ def test_params_of_a_file(tmp_path):
     [
         (["params", "gpt2x"], "is not a known model. Did you mean 'gpt2'?"),
         (["params", "gpt5"], "llama-2-70b"),
-        (["params", "no.json"], "no.json: No such file or directory"),
+        (["params", "no.json"], "no.json is missing"),
         (
             ["trace", "gpt2", "--length", "2000"],
             "--length 2000 must be at least 1 and at most context_length=1024",

@@ -6,6 +6,7 @@ in UTF-8, not nested deeper than anyone nests, and its numbers must be finite. E
 
 import json
 import math
+import os
 import sys
 import tomllib
 from importlib.resources.abc import Traversable
@@ -94,10 +95,13 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         FileNotFoundError: there is no such file.
         IsADirectoryError: it is a folder.
         OSError: it cannot be opened.
-        ValueError: it is a device, or has more bytes.
+        ValueError: it is a device, or has more bytes, or more than there is memory.
     """
     a_file(path)
     with path.open("rb") as file:
+        if at_most is None:
+            checks.fits(str(path), file.seek(0, os.SEEK_END))
+            file.seek(0)
         content = file.read() if at_most is None else file.read(at_most + 1)
     if at_most is not None and len(content) > at_most:
         raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")

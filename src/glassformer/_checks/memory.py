@@ -26,7 +26,9 @@ def fits(what: str, n_bytes: int, there: int | None = None) -> None:
     """`what` needs no more than the memory that is `there`, in bytes: by default that of the machine."""
     there = memory() if there is None else there
     if n_bytes > there:
-        raise ValueError(f"{what} needs {_amount(n_bytes)} of memory at least, and there are {_amount(there)}")
+        raise ValueError(
+            f"{what} needs {_amount(n_bytes)} of memory at least, and there are {_amount(there)}"
+        )
 
 
 def _amount(n_bytes: int) -> str:

@@ -10,9 +10,10 @@ The fields of [model] are those of `ModelConfig`, less the two sizes that follow
 """
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib import resources
 from typing import Any
 
@@ -136,10 +137,15 @@ class Recipe:
         parts = {"data": asdict(self.data), "model": self.model, "training": asdict(self.training)}
         lines = []
         for part, values in parts.items():
-            # For numbers, booleans, strings and lists of them, TOML's notation is JSON's; it has no None.
             given = {name: value for name, value in values.items() if value is not None}
-            lines += [f"[{part}]", *(f"{name} = {json.dumps(value)}" for name, value in given.items()), ""]
+            lines += [f"[{part}]", *(f"{name} = {toml_value(value)}" for name, value in given.items()), ""]
         return "\n".join(lines)
+
+    def with_whole_path(self) -> "Recipe":
+        """The same with its text's whole path, so that it names the same file from every folder."""
+        if self.data.text is None:
+            return self
+        return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
 
     def made_for(
         self, text: str
@@ -187,6 +193,20 @@ class Recipe:
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], validation=validation), config
         return tokenizer, NextToken(*given, validation=validation), config
+
+
+def toml_value(value: Any) -> str:
+    """A number, boolean, string or list of them as TOML writes it; it has no None.
+
+    Raises:
+        ValueError: a string has half a character, which UTF-8 cannot write.
+    """
+    written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's notation, but for one
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{value!r} cannot be written in UTF-8") from None
+    return written
 
 
 def toml_of(name: str) -> str:
