@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -44,7 +45,7 @@ class Commands(TyperGroup):
             _give_up_printing()
             sys.exit(1)
         except TyperException as error:
-            _complain(_usage(error))
+            _complain(_usage(error, list(options.get("args") or sys.argv[1:])))
         except REFUSED as error:
             _complain(_said(error))
         sys.exit(status or 0)
@@ -69,8 +70,14 @@ def _give_up_printing() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _usage(error: Any) -> str:
+def _usage(error: Any, typed: list[str]) -> str:
     """What is wrong with the line that was typed, and how to see what may be typed."""
+    for option in getattr(
+        getattr(error, "param", None), "opts", ()
+    ):  # of a value that is no number, only the flag
+        values = [after for name, after in pairwise(typed) if name == option]
+        values += [word.removeprefix(f"{option}=") for word in typed if word.startswith(f"{option}=")]
+        error.message = "".join(f"{value!r}: " for value in values[-1:]) + error.message
     message = error.format_message()
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message} ({context.command_path} --help says more)"

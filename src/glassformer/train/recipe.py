@@ -11,7 +11,6 @@ The fields of [model] are those of `ModelConfig`, less the two sizes that follow
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib import resources
@@ -230,6 +229,6 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
             f"{change!r} is not a change: write PART.FIELD=VALUE, with the parts {', '.join(parts)}"
         )
     try:
-        return part, field, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return part, field, toml_tables(f"value = {value}", change)["value"]
+    except ValueError:
         return part, field, value.strip()

@@ -126,25 +126,24 @@ class Trainer:
             begun = self.step
             # What is told to tqdm outweighs the environment, so it is not told to show a bar, only to show none.
             hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
-            bar = progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
-            while self.step < config.steps and not self.was_interrupted:
-                record = self._train_step()
-                if is_due(config.evaluate_every, self.step, config.steps):
-                    record |= self._evaluate()
-                if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
-                    record["sample"] = self._sample()
-                    if not bar.disable:
-                        bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
-                self._note(record, bar)
-                if not bar.disable and self.step == begun + TRIED < config.steps:
-                    bar.write(self._how_long())
-                # All processes stop after the same step, whichever of them was asked to.
-                self.was_interrupted = self.processes.total(stop.made)[0] > 0
-                if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
-                    self._save()
-            if self.was_interrupted and self._is_first:
-                bar.write(self._how_to_go_on())
-            bar.close()
+            with progress_bar(total=config.steps, initial=self.step, unit="step", **hidden) as bar:
+                while self.step < config.steps and not self.was_interrupted:
+                    record = self._train_step()
+                    if is_due(config.evaluate_every, self.step, config.steps):
+                        record |= self._evaluate()
+                    if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
+                        record["sample"] = self._sample()
+                        if not bar.disable:
+                            bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
+                    self._note(record, bar)
+                    if not bar.disable and self.step == begun + TRIED < config.steps:
+                        bar.write(self._how_long())
+                    # All processes stop after the same step, whichever of them was asked to.
+                    self.was_interrupted = self.processes.total(stop.made)[0] > 0
+                    if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
+                        self._save()
+                if self.was_interrupted and self._is_first:
+                    bar.write(self._how_to_go_on())
         return self.log.records
 
     def _train_step(self) -> Record:
