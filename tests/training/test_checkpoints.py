@@ -240,6 +240,22 @@ def replaced(place, name, content):
     redescribed(place, files=files | {name: checkpoints.checksum_of(content)})
 
 
+def test_a_damaged_last_one_names_the_one_before_it_that_is_whole(tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path, checkpoint(step), keep=3)
+    for step in (2, 3):
+        (tmp_path / f"step-{step:08d}" / OPTIMIZER).write_bytes(b"")
+    message = (
+        r"step-00000003.optimizer\.safetensors is not what was written: .*; "
+        r"\S*step-00000001 before it is whole: move step-00000003 out of the folder, and that one counts"
+    )
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path)
+    for step in (2, 3):
+        shutil.move(tmp_path / f"step-{step:08d}", tmp_path / f"damaged-{step}")
+    assert_same(load(tmp_path), checkpoint(1))
+
+
 FOREIGN = {
     "no file": (lambda place: (place / MODEL).unlink(), FileNotFoundError, "model.safetensors is missing"),
     "another's": (
@@ -273,6 +289,21 @@ FOREIGN = {
         lambda place: replaced(place, MODEL, pickle.dumps({"a": 1})),
         ValueError,
         "model.safetensors is not a safetensors file",
+    ),
+    "files in a list": (
+        lambda place: redescribed(place, files=[MODEL]),
+        ValueError,
+        r"training.json: files=\['model.safetensors'\] must be an object of fields",
+    ),
+    "a step in words": (
+        lambda place: redescribed(place, step="one"),
+        ValueError,
+        "training.json: step='one' must be a whole number",
+    ),
+    "a pipe": (
+        lambda place: ((place / DESCRIPTION).unlink(), os.mkfifo(place / DESCRIPTION)),
+        ValueError,
+        "training.json is not a file: it is a pipe or a device",
     ),
     "a path": (
         lambda place: redescribed(place, files={"../../secret": "0"}),
