@@ -405,7 +405,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path, story):
 def test_what_two_processes_cannot_share_is_told_before_anything_is_written(tmp_path, story, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
-    assert (status, "batch_size=2 is not divisible by the number of processes" in output) == (2, True), output
+    assert (status, "batch_size=2 is not divisible by processes·accumulation=3" in output) == (2, True), output
     assert not (tmp_path / "run").exists()
 
 

@@ -410,7 +410,7 @@ def train(
     if is_first and not trainer.was_interrupted:
         validated = [record for record in records if "validation_loss" in record]
         last = validated[-1] if validated else {}
-        found = {name: loss for name, loss in last.items() if name.startswith("validation_loss")}
+        found = {name: loss for name, loss in last.items() if name.startswith(("validation", "test"))}
         typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
         if config.family != "encoder":
             prompt = (

@@ -62,11 +62,6 @@ class _Task:
         self.epochs = Epochs(n, seed)
 
     @property
-    def validation_batches(self) -> int:
-        """How many batches the validation part has."""
-        raise NotImplementedError
-
-    @property
     def steps_per_epoch(self) -> float:
         """How many steps it takes to see everything once."""
         return self.epochs.n / self.batch_size
@@ -167,12 +162,6 @@ class NextToken(_Task):
         rows = self._share(step, rank, world)
         inputs, targets = inputs_and_targets(self._windows(step)[rows])
         return {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
-
-    @property
-    def validation_batches(self) -> int:
-        """How many batches the validation part has: of whole windows, and of what is left."""
-        n_whole, left = divmod(len(self.held_out) - self._beyond, self.length)
-        return -(-n_whole // self.batch_size) + (left > 0)
 
     def validation(self) -> Iterator[Batch]:
         """All of the validation part, every target once, in windows that do not overlap; the last is shorter."""
@@ -328,11 +317,6 @@ class Pairs(_Task):
         rows = self._share(step, rank, world)
         inputs, targets = self._filled_up([place for _, place in self._rows(step)])
         return {name: array[rows] for name, array in inputs.items()}, targets[rows]
-
-    @property
-    def validation_batches(self) -> int:
-        """How many batches the validation part has."""
-        return -(-len(self.held_out) // self.batch_size)
 
     def validation(self) -> Iterator[Batch]:
         """All of the validation part, every pair once."""

@@ -43,7 +43,7 @@ def validation_loss(
     model.eval()
     batches = islice(task.validation(), processes.rank, None, processes.world)
     if progress:
-        n_mine = len(range(processes.rank, task.validation_batches, processes.world))
+        n_mine = len(range(processes.rank, sum(1 for _ in task.validation()), processes.world))
         batches = bar(batches, total=n_mine, desc="validation", unit="batch", leave=False, delay=A_MOMENT)
     with torch.no_grad():
         for inputs, targets in batches:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -121,29 +121,32 @@ class Trainer:
             self._alone(),
             self._random_numbers(),
             stop_on_signals() as stop,
+            ExitStack() as ended,
         ):
             self._prepare()
             begun = self.step
             # What is told to tqdm outweighs the environment, so it is not told to show a bar, only to show none.
             hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
-            with progress_bar(total=config.steps, initial=self.step, unit="step", **hidden) as bar:
-                while self.step < config.steps and not self.was_interrupted:
-                    record = self._train_step()
-                    if is_due(config.evaluate_every, self.step, config.steps):
-                        record |= self._evaluate()
-                    if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
-                        record["sample"] = self._sample()
-                        if not bar.disable:
-                            bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
-                    self._note(record, bar)
-                    if not bar.disable and self.step == begun + TRIED < config.steps:
-                        bar.write(self._how_long())
-                    # All processes stop after the same step, whichever of them was asked to.
-                    self.was_interrupted = self.processes.total(stop.made)[0] > 0
-                    if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
-                        self._save()
-                if self.was_interrupted and self._is_first:
-                    bar.write(self._how_to_go_on())
+            bar = ended.enter_context(
+                progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
+            )
+            while self.step < config.steps and not self.was_interrupted:
+                record = self._train_step()
+                if is_due(config.evaluate_every, self.step, config.steps):
+                    record |= self._evaluate()
+                if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
+                    record["sample"] = self._sample()
+                    if not bar.disable:
+                        bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
+                self._note(record, bar)
+                if not bar.disable and self.step == begun + TRIED < config.steps:
+                    bar.write(self._how_long())
+                # All processes stop after the same step, whichever of them was asked to.
+                self.was_interrupted = self.processes.total(stop.made)[0] > 0
+                if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
+                    self._save()
+            if self.was_interrupted and self._is_first:
+                bar.write(self._how_to_go_on())
         return self.log.records
 
     def _train_step(self) -> Record:
@@ -290,17 +293,6 @@ class Trainer:
                 raise self._diverged(self.step, f"{name.replace('_', ' ')} is {loss}")
         return found
 
-    def _diverged(self, step: int, found: str) -> FloatingPointError:
-        """What to raise where numbers have left what floats can hold."""
-        kept = (
-            "nothing was saved yet"
-            if self._latest is None
-            else f"what was saved last, {self._latest}, is as it was"
-        )
-        return FloatingPointError(
-            f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {kept}"
-        )
-
     def _sample(self) -> str:
         self.model.eval()
         with nullcontext() if self.average is None else self._averaged(self.average):
@@ -360,9 +352,7 @@ class Trainer:
 
     def _checked(self, folder: Path) -> Checkpoint:
         """The checkpoint, if it is of this model and this way of training."""
-        checkpoint = checkpoints.load(
-            folder.parent
-        )  # the latest; if that is damaged, it says which one is not
+        checkpoint = checkpoints.load(folder.parent)  # if the latest is damaged, it says which one is not
         mine, its = asdict(self.model.config), asdict(checkpoint.model_config)
         other = [
             f"{name} was {its[name]!r} and is now {mine[name]!r}" for name in mine if its[name] != mine[name]
@@ -400,6 +390,17 @@ class Trainer:
             "To go on, start the same training with resume=True, or --resume on the command line."
         )
 
+    def _diverged(self, step: int, found: str) -> FloatingPointError:
+        """What to raise where numbers have left what floats can hold."""
+        kept = (
+            "nothing was saved yet"
+            if self._latest is None
+            else f"what was saved last, {self._latest}, is as it was"
+        )
+        return FloatingPointError(
+            f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {kept}"
+        )
+
 
 def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
     if task.family != model.config.family:
@@ -418,9 +419,7 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
         )
     checks.equal("task.batch_size", task.batch_size, "config.batch_size", config.batch_size)
     if (n_pieces := config.accumulation * world()) > 1:
-        checks.divisible(
-            "batch_size", config.batch_size, "the number of processes, times accumulation,", n_pieces
-        )
+        checks.divisible("batch_size", config.batch_size, "processes·accumulation", n_pieces)
     if task.length > model.config.context_length:
         raise ValueError(
             f"task.length={task.length} must be at most context_length={model.config.context_length}"
