@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from glassformer import checkpoints, huggingface, scratch
 from glassformer.cli import app
 from glassformer.config import ModelConfig
+from glassformer.dates import date_pairs
 from glassformer.published import PUBLISHED, published
-from glassformer.train.recipe import Recipe
+from glassformer.train.recipe import PAIRS, Recipe
 from glassformer.writing import only_writer
 
 
@@ -103,6 +104,14 @@ def test_params_of_a_file_that_is_none(tmp_path, content, said):
     assert (status, said in output, output.count("\n")) == (2, True, 1), output
     assert str(path) in output
     assert output[:-1].isprintable()
+
+
+def test_an_interruption_is_no_mistake(monkeypatch):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.cli.published", interrupt)
+    assert run("params", "gpt2") == ("", 130)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
@@ -285,7 +294,9 @@ def test_train_says_how_long_it_will_take(tmp_path, story):
     assert re.search(r"\b2 more steps: about \d+ (second|minute)s? on this machine", output)
 
 
-def test_what_learned_from_pairs_answers(tmp_path):
+def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
+    few = date_pairs()[::100]  # all 73,049 take ten seconds to become ids
+    monkeypatch.setitem(PAIRS, "dates", lambda: few)
     changes = [
         part
         for size in ("model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.validation=0.001")
@@ -405,7 +416,9 @@ def test_two_runs_do_not_share_a_folder(tmp_path, story):
 def test_what_two_processes_cannot_share_is_told_before_anything_is_written(tmp_path, story, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
-    assert (status, "batch_size=2 is not divisible by processes·accumulation=3" in output) == (2, True), output
+    assert (status, "batch_size=2 is not divisible by processes·accumulation=3" in output) == (2, True), (
+        output
+    )
     assert not (tmp_path / "run").exists()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import numpy as np
 import typer
@@ -41,6 +41,7 @@ class Commands(TyperGroup):
         try:
             status = super().main(*arguments, standalone_mode=False, **options)
             sys.stdout.flush()
+            sys.exit(status or 0)
         except BrokenPipeError:  # whoever read it has read enough
             _give_up_printing()
             sys.exit(1)
@@ -48,10 +49,9 @@ class Commands(TyperGroup):
             _complain(_usage(error, list(options.get("args") or sys.argv[1:])))
         except REFUSED as error:
             _complain(_said(error))
-        sys.exit(status or 0)
 
 
-def _complain(message: str) -> None:
+def _complain(message: str) -> NoReturn:
     """Prints it as one line, in characters that every terminal can show, and ends the program."""
     line = " ".join(message.split())
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
@@ -72,9 +72,8 @@ def _give_up_printing() -> None:
 
 def _usage(error: Any, typed: list[str]) -> str:
     """What is wrong with the line that was typed, and how to see what may be typed."""
-    for option in getattr(
-        getattr(error, "param", None), "opts", ()
-    ):  # of a value that is no number, only the flag
+    parameter = getattr(error, "param", None)
+    for option in getattr(parameter, "opts", ()):  # Typer's own words leave out which value it was
         values = [after for name, after in pairwise(typed) if name == option]
         values += [word.removeprefix(f"{option}=") for word in typed if word.startswith(f"{option}=")]
         error.message = "".join(f"{value!r}: " for value in values[-1:]) + error.message
@@ -246,7 +245,7 @@ def generate(
     for name, number, least in (("--seed", seed, 0), ("--n-new", n_new, 1)):
         if number is not None:
             checks.whole(name, number, at_least=least)
-    strategy = {
+    strategy: dict[str, Any] = {
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
