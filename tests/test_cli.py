@@ -244,8 +244,10 @@ def test_generate_past_the_context(folder):
 
 def test_the_module_runs_and_says_what_it_can_do():
     finished = subprocess.run([sys.executable, "-m", "glassformer"], capture_output=True, text=True)
-    for command in ("params", "trace", "generate"):
-        assert command in finished.stdout + finished.stderr
+    assert finished.stdout.startswith("Usage: python -m glassformer [OPTIONS] COMMAND")
+    for command in ("params", "trace", "generate", "train"):
+        assert re.search(f"^  {command} ", finished.stdout, re.M)
+    assert (finished.returncode, finished.stderr) == (0, "")
 
 
 def train(folder, *options):

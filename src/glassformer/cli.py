@@ -38,15 +38,18 @@ class Commands(TyperGroup):
         """Runs the command that the arguments name. Afterwards everything printed has left this program."""
         if not standalone_mode:
             return super().main(*arguments, standalone_mode=False, **options)
+        given = options.pop("args", None)
+        typed = sys.argv[1:] if given is None else list(given)
         try:
-            status = super().main(*arguments, standalone_mode=False, **options)
+            # Who types nothing is shown what may be typed.
+            status = super().main(*arguments, args=typed or ["--help"], standalone_mode=False, **options)
             sys.stdout.flush()
             sys.exit(status or 0)
         except BrokenPipeError:  # whoever read it has read enough
             _give_up_printing()
             sys.exit(1)
         except TyperException as error:
-            _complain(_usage(error, list(options.get("args") or sys.argv[1:])))
+            _complain(_usage(error, typed))
         except REFUSED as error:
             _complain(_said(error))
 
@@ -103,7 +106,6 @@ def _about(what: object) -> Iterator[None]:
 app = typer.Typer(
     cls=Commands,
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Glassformer: a Transformer you can see through.",
@@ -381,7 +383,8 @@ def train(
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
     source = kept if goes_on else recipe
-    with _about(source):
+    # In the book's own recipes nothing is wrong: what a flag changed has its own name.
+    with contextlib.nullcontext() if source in RECIPES else _about(source):
         chosen = Recipe.from_toml(_recipe(source), changes).with_whole_path()
     file = chosen.data.text
     content = texts.corpus() if file is None else texts.read_text(file)
