@@ -4,7 +4,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -34,15 +34,16 @@ LONGEST = 2000  # characters of a message
 class Commands(TyperGroup):
     """The commands, all under one guard: what cannot be done is told in one line, and the status is 2."""
 
-    def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
+    def main(
+        self, args: Sequence[str] | None = None, *names: Any, standalone_mode: bool = True, **options: Any
+    ) -> Any:
         """Runs the command that the arguments name. Afterwards everything printed has left this program."""
+        typed = sys.argv[1:] if args is None else list(args)
         if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **options)
-        given = options.pop("args", None)
-        typed = sys.argv[1:] if given is None else list(given)
+            return super().main(typed, *names, standalone_mode=False, **options)
         try:
             # Who types nothing is shown what may be typed.
-            status = super().main(*arguments, args=typed or ["--help"], standalone_mode=False, **options)
+            status = super().main(typed or ["--help"], *names, standalone_mode=False, **options)
             sys.stdout.flush()
             sys.exit(status or 0)
         except BrokenPipeError:  # whoever read it has read enough
