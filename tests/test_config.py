@@ -359,7 +359,12 @@ NOT_A_CONFIG = [
     ),
     (json.dumps(TINY | {"d_model": 8.0}), TypeError, "d_model=8.0 must be a whole number"),
     (json.dumps(TINY | {"pooler": 0}), TypeError, "pooler=0 must be True or False"),
-    (json.dumps(TINY | {"norm_eps": math.nan}), ValueError, "norm_eps=nan must be positive and finite"),
+    (json.dumps(TINY | {"norm_eps": 0}), ValueError, "norm_eps=0 must be positive and finite"),
+    (
+        json.dumps(TINY | {"norm_eps": math.nan}),
+        ValueError,
+        "text: norm_eps=nan must be finite, at most 1.8e+308 in size",
+    ),
     (json.dumps(TINY | {"d_model": 9}), ValueError, "d_model=9 is not divisible by n_heads=2"),
 ]
 

@@ -10,6 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
+from glassformer.documents import json_object
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
 
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
@@ -328,12 +329,7 @@ class ModelConfig:
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a string of JSON, not {type(text).__name__}")
-        try:
-            given = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"text is not JSON: {error}") from None
-        if not isinstance(given, dict):
-            raise ValueError(f"text must be a JSON object of fields, not {given!r:.40}")
+        given = json_object(text, "text")
         required = [f.name for f in fields(cls) if f.default is MISSING]
         checks.fields("ModelConfig", given, [f.name for f in fields(cls)], required)
         return cls(**given)

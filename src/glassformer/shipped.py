@@ -25,10 +25,10 @@ from glassformer.checkpoints import (
     arrays_in,
     as_written,
     checked_bytes,
-    json_in,
     model_of,
 )
 from glassformer.config import ModelConfig
+from glassformer.documents import read_json
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 
 NAMES = ("shakespeare", "masked", "dates")
@@ -69,4 +69,4 @@ def card(name: str = "shakespeare") -> dict[str, Any]:
     """
     checks.one_of("name", name, NAMES)
     path = PLACE / name / CARD
-    return as_written(path, json_in(path))
+    return as_written(path, read_json(path))

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int64, Integer
 
 from glassformer import _checks as checks
+from glassformer.documents import bytes_in, decoded, json_object
 
 
 def corpus() -> str:
@@ -27,30 +28,14 @@ def read_text(path: str | os.PathLike, *, at_least: int = 1000) -> str:
     Raises:
         FileNotFoundError: there is no such file.
         IsADirectoryError: it is a folder.
-        ValueError: the file is empty, has fewer than `at_least` characters, or is not text in UTF-8. The message
-            names the file and, where there is one, the byte.
+        ValueError: it is a pipe or a device, or the file is empty, has fewer than `at_least` characters, or is not
+            text in UTF-8. The message names the file and, where there is one, the byte.
     """
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder, not a file of text")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
-    content = path.read_bytes()
+    content = bytes_in(path)
     if not content:
         raise ValueError(f"{path} is empty")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{path} is in UTF-16, as bytes 0 and 1 say: save it in UTF-8")
-    if (zero := content.find(0)) >= 0:
-        raise ValueError(f"{path} is not text: byte {zero} is 0")
-    try:
-        text = content.decode("utf-8-sig")  # leaves out the mark that some programs put first
-    except UnicodeDecodeError as error:
-        # The decoder counts from after the mark.
-        place = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
-        raise ValueError(
-            f"{path} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "
-            "If it is text in another encoding, such as Latin-1, save it in UTF-8"
-        ) from None
+    text = decoded(content, path)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) < at_least:
         raise ValueError(f"{path} has {len(text)} characters, and at_least={at_least} are needed")
@@ -122,7 +107,7 @@ class CharTokenizer:
         Raises:
             ValueError: `text` is not what `to_json` writes.
         """
-        given = _json_object(text)
+        given = json_object(text, "text")
         if not isinstance(given.get("characters"), str):
             raise ValueError(f"text lacks the field 'characters', a string: it begins {text[:40]!r}")
         return cls(given["characters"])
@@ -152,6 +137,8 @@ class BytePairTokenizer:
         checks.whole("vocab_size", vocab_size, at_least=256)
         if not text:
             raise ValueError("text='' has nothing to learn from")
+        # The library sets aside room for all of them at once. Each joins two others, and takes the place of one byte.
+        vocab_size = min(vocab_size, 256 + len(text.encode()))
         library = _tokenizers()
         byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer = library.Tokenizer(library.models.BPE())
@@ -188,16 +175,31 @@ class BytePairTokenizer:
 
     @classmethod
     def from_json(cls, text: str) -> "BytePairTokenizer":
-        """The tokenizer that `to_json`, or the library, wrote.
+        """The tokenizer that `to_json` wrote.
+
+        The library's may also hold regular expressions, of which some never end: such are not taken.
 
         Raises:
-            ValueError: `text` is no tokenizer of the library.
+            ValueError: `text` is no tokenizer of the library, or does what this class does not.
             ImportError: the package tokenizers is not installed.
         """
+        given = json_object(text, "text")
         library = _tokenizers()
+        for part, kind in (("normalizer", None), ("pre_tokenizer", "ByteLevel"), ("decoder", "ByteLevel")):
+            found = given.get(part)
+            found = found.get("type") if isinstance(found, dict) else found
+            if found != kind:
+                raise ValueError(
+                    f"text is not a tokenizer of the tokenizers library that this class wrote: its {part} is "
+                    f"{found!r:.40}, not {kind!r}"
+                )
         try:
             return cls(library.Tokenizer.from_str(text))
-        except Exception as error:  # the library has no class of its own for this
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except (
+            BaseException
+        ) as error:  # the library has no class of its own for this, and may panic, as Rust does
             raise ValueError(f"text is not a tokenizer of the tokenizers library: {error}") from error
 
 
@@ -218,18 +220,8 @@ def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
         ValueError: neither did.
         ImportError: it is for byte pairs, and the package tokenizers is not installed.
     """
-    kind = CharTokenizer if "characters" in _json_object(text) else BytePairTokenizer
+    kind = CharTokenizer if "characters" in json_object(text, "text") else BytePairTokenizer
     return kind.from_json(text)
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"text is not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise ValueError(f"text must be a JSON object, not {given!r:.40}")
-    return given
 
 
 def _tokenizers() -> Any:

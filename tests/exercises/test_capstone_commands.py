@@ -325,7 +325,7 @@ def test_a_run_whose_text_has_gone_is_told(run, shown, tmp_path):
     file = copy / "recipe.toml"
     file.write_text(file.read_text(encoding="utf-8").replace("mine.txt", "gone.txt"), encoding="utf-8")
     capstone.card(copy)
-    assert "gone.txt does not exist" in told(shown)
+    assert "gone.txt is missing" in told(shown)
 
 
 def test_what_was_built_is_counted_in_the_readers_own_lines(shown):

@@ -15,6 +15,7 @@ from glassformer._checks.arrays import (
     places,
     some,
 )
+from glassformer._checks.memory import fits
 from glassformer._checks.models import (
     attention,
     attention_shapes,
@@ -41,6 +42,7 @@ from glassformer._checks.numbers import (
     one_of,
     positive,
     rate,
+    shown,
     whole,
 )
 
@@ -53,6 +55,7 @@ __all__ = [
     "equal",
     "even",
     "fields",
+    "fits",
     "flag",
     "floats",
     "has_part",
@@ -73,6 +76,7 @@ __all__ = [
     "rate",
     "room_in_cache",
     "scores_bias",
+    "shown",
     "some",
     "state_dict",
     "t5_buckets",

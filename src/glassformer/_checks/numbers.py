@@ -8,6 +8,14 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
+NAME = 100  # characters that a message shows of a name from outside
+
+
+def shown(name: str) -> str:
+    """A name from outside as a message can show it: no characters that move a cursor, and not too many."""
+    name = name if name.isprintable() else ascii(name)
+    return name if len(name) <= NAME else f"{name[:NAME]}…"
+
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> None:
     """`value` is a whole number, no smaller than `at_least`."""
@@ -63,7 +71,7 @@ def rate(name: str, value: Any) -> None:
 
 def one_of(name: str, value: Any, choices: Collection[str]) -> None:
     """`value` is among `choices`."""
-    if value not in choices:
+    if value not in tuple(choices):  # in a mapping, what cannot be a key would raise
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
 
 

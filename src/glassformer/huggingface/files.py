@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+
+from glassformer.documents import read_json
 
 Shape = tuple[int, ...]
 
@@ -98,16 +99,3 @@ def _weight_files(folder: Path) -> list[Path]:
             "save_pretrained of transformers"
         )
     raise FileNotFoundError(f"{folder} has neither {WEIGHTS} nor {INDEX}")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing")
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # no JSON, or no UTF-8
-        raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(given, dict):
-        raise ValueError(f"{path} must be a JSON object, not {given!r:.40}")
-    return given

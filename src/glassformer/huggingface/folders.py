@@ -3,17 +3,17 @@
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glassformer import _checks as checks
+from glassformer.documents import read_json
 from glassformer.huggingface.configs import config_from_hf, config_to_hf, needed
-from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, read_json
+from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
 from glassformer.huggingface.weights import state_to_hf, translated
+from glassformer.writing import replacing
 
 DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float16", "bfloat16")}
 
@@ -94,7 +94,7 @@ def save(model: Any, folder: str | os.PathLike) -> None:
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with _replacing(folder / CONFIG) as new_config, _replacing(folder / WEIGHTS) as new_weights:
+    with replacing(folder / CONFIG) as new_config, replacing(folder / WEIGHTS) as new_weights:
         new_config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         save_file(state, new_weights, metadata={"format": "pt"})  # "pt" says how the matrices lie
 
@@ -159,16 +159,3 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         raise OSError(
             f"path_or_name={name!r} is not a folder here, and the hub did not give it: {error}"
         ) from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to: it takes its place if all goes well, and is removed if not."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield beside
-        with open(beside, "rb+") as file:
-            os.fsync(file.fileno())  # on the disk itself, before its name points to it
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

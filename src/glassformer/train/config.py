@@ -1,11 +1,11 @@
 """How a model is trained, as named choices: the other half of what a run is, beside `ModelConfig`."""
 
 import json
-import tomllib
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from glassformer import _checks as checks
+from glassformer.documents import json_object, toml_tables
 
 CHOICES = {
     "optimizer": ("adamw", "muon"),
@@ -23,7 +23,9 @@ class TrainingConfig:
     """How a model is trained. Two sizes are the minimum.
 
     `batch_size` is what one step learns from, in all: however many processes share it and into however many
-    pieces `accumulation` cuts it, the same steps follow.
+    pieces `accumulation` cuts it, the same steps follow, but for what rounding and dropout make of them. Sums are
+    rounded in another order, and every step carries that on, Muon's most of all. With dropout each piece draws its
+    own zeros: two processes do what one does with `accumulation=2`, not what one does with the whole batch.
 
     Derived in chapter 10.
 
@@ -88,6 +90,9 @@ class TrainingConfig:
             "sample_every",
         ):
             checks.whole(name, getattr(self, name), at_least=0)
+        for name in ("steps", "batch_size", "seed"):
+            if getattr(self, name) >= 2**64:
+                raise ValueError(f"{name}={getattr(self, name)} must be below 2**64")
         checks.divisible("batch_size", self.batch_size, "accumulation", self.accumulation)
         for name in ("learning_rate", "eps"):
             checks.positive(name, getattr(self, name))
@@ -151,13 +156,7 @@ class TrainingConfig:
             ValueError: `text` is no JSON object, a field is unknown, missing or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
-        try:
-            given = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"text is not JSON: {error}") from None
-        if not isinstance(given, dict):
-            raise ValueError(f"text must be a JSON object of fields, not {given!r:.40}")
-        return cls.from_fields(given)
+        return cls.from_fields(json_object(text, "text"))
 
     @classmethod
     def from_toml(cls, text: str) -> "TrainingConfig":
@@ -167,11 +166,7 @@ class TrainingConfig:
             ValueError: `text` is not TOML, a field is unknown, missing or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
-        try:
-            given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"text is not TOML: {error}") from None
-        return cls.from_fields(given)
+        return cls.from_fields(toml_tables(text, "text"))
 
     @classmethod
     def from_fields(cls, given: dict[str, Any]) -> "TrainingConfig":

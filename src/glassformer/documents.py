@@ -1,0 +1,182 @@
+"""Small documents that came from outside, JSON and TOML: read within bounds, or refused in one sentence.
+
+Who wrote a file is not known before it is read. So it must be a file and no device, of a size that such files have,
+in UTF-8, not nested deeper than anyone nests, and its numbers must be finite. Every message begins with the file.
+"""
+
+import json
+import math
+import os
+import sys
+import tomllib
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from glassformer import _checks as checks
+
+BYTES = {"JSON": 16 * 1024**2, "TOML": 16 * 1024}
+"""How large a document may be. Those of the hub are below a tenth; `tomllib` takes hours for long dotted keys."""
+
+DEPTH = 64
+"""How deep objects and lists may lie in one another."""
+
+LARGEST = sys.float_info.max
+DIGITS = 400  # a whole number with more is above that
+
+
+def read_json(path: Traversable) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OSError: it cannot be opened.
+        ValueError: it is a folder or a device, too large, not in UTF-8, no JSON object, nested too deep, or a number
+            is not finite. The message names the file and, where there is one, the field.
+    """
+    return json_object(text_in(path, BYTES["JSON"]), str(path))
+
+
+def read_toml(path: Traversable) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises:
+        FileNotFoundError, OSError, ValueError: as `read_json`.
+    """
+    return toml_tables(text_in(path, BYTES["TOML"]), str(path))
+
+
+def json_object(text: str, name: str) -> dict[str, Any]:
+    """The JSON object that is a text, which messages call `name`.
+
+    Raises:
+        ValueError: it is no JSON object, nested too deep, or a number is not finite.
+    """
+    try:
+        given = json.loads(text, parse_int=_whole)
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    if not isinstance(given, dict):
+        raise ValueError(f"{name} must be a JSON object of fields, not {given!r:.40}")
+    return _bounded(given, name)
+
+
+def toml_tables(text: str, name: str) -> dict[str, Any]:
+    """The tables of a text in TOML, which messages call `name`.
+
+    Raises:
+        ValueError: it is not TOML, too long, nested too deep, or a number is not finite.
+    """
+    if len(text) > BYTES["TOML"]:
+        raise ValueError(f"{name} has {len(text):,} characters: at most {BYTES['TOML']:,} are read")
+    try:
+        given = tomllib.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is not TOML: {error}") from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    return _bounded(given, name)
+
+
+def text_in(path: Traversable, at_most: int) -> str:
+    """The text of a file of at most so many bytes, in UTF-8; the mark that some programs put first is left out.
+
+    Raises:
+        FileNotFoundError, OSError, ValueError: as `read_json`.
+    """
+    return decoded(bytes_in(path, at_most), path)
+
+
+def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
+    """What a file holds, of at most so many bytes. What is no file, such as a pipe or a device, is not opened.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        IsADirectoryError: it is a folder.
+        OSError: it cannot be opened.
+        ValueError: it is a device, or has more bytes, or more than there is memory.
+    """
+    a_file(path)
+    with path.open("rb") as file:
+        if at_most is None:
+            checks.fits(str(path), file.seek(0, os.SEEK_END))
+            file.seek(0)
+        content = file.read() if at_most is None else file.read(at_most + 1)
+    if at_most is not None and len(content) > at_most:
+        raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
+    return content
+
+
+def a_file(path: Traversable) -> None:
+    """There is a file of that name, or a link to one: reading it comes to an end.
+
+    Raises:
+        FileNotFoundError: there is nothing.
+        IsADirectoryError: it is a folder.
+        ValueError: it is neither a file nor a folder.
+    """
+    if path.is_file():
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a file")
+    if getattr(path, "exists", bool)():
+        raise ValueError(f"{path} is not a file: it is a pipe or a device, which may never end")
+    raise FileNotFoundError(f"{path} is missing")
+
+
+def decoded(content: bytes, name: object) -> str:
+    """Bytes in UTF-8 as text, without the mark that some programs put first.
+
+    Raises:
+        ValueError: they are not in UTF-8, or no text at all. The message names the byte.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{name} is in UTF-16, as bytes 0 and 1 say: save it in UTF-8")
+    if (zero := content.find(0)) >= 0:
+        raise ValueError(f"{name} is not text: byte {zero} is 0")
+    mark = b"\xef\xbb\xbf"
+    try:
+        return content.removeprefix(mark).decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = error.start + (len(mark) if content.startswith(mark) else 0)
+        raise ValueError(
+            f"{name} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "
+            "If it is text in another encoding, such as Latin-1, save it in UTF-8"
+        ) from None
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number of JSON; one that no float64 reaches is infinite, and refused with its field."""
+    return int(digits) if len(digits) < DIGITS else float(f"{'-' * digits.startswith('-')}inf")
+
+
+def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same, if it is not nested too deep and all its numbers are finite."""
+    level: list[tuple[str, Any]] = [("", given)]
+    for _ in range(DEPTH):
+        below = []
+        for place, value in level:
+            for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+                if isinstance(entry, dict | list):
+                    below.append((_entry(place, key), entry))
+                elif isinstance(entry, int | float) and not -LARGEST <= entry <= LARGEST:
+                    said = entry if isinstance(entry, float) else math.inf if entry > 0 else -math.inf
+                    raise ValueError(
+                        f"{name}: {_entry(place, key)}={said} must be finite, at most {LARGEST:.2g} in size"
+                    )
+        if not below:
+            return given
+        level = below
+    raise _too_deep(name)
+
+
+def _entry(place: str, key: str | int) -> str:
+    """Where an entry is: `rope_parameters.factor`, `eos_token_id[1]`."""
+    if isinstance(key, int):
+        return f"{place}[{key}]"
+    return f"{place}.{checks.shown(key)}" if place else checks.shown(key)
+
+
+def _too_deep(name: str) -> ValueError:
+    return ValueError(f"{name} is nested deeper than {DEPTH} objects or lists")
