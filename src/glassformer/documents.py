@@ -6,7 +6,6 @@ in UTF-8, not nested deeper than anyone nests, and its numbers must be finite. E
 
 import json
 import math
-import sys
 import tomllib
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -19,7 +18,7 @@ BYTES = {"JSON": 16 * 1024**2, "TOML": 16 * 1024}
 DEPTH = 64
 """How deep objects and lists may lie in one another."""
 
-LARGEST = sys.float_info.max
+LARGEST = checks.LARGEST
 DIGITS = 400  # a whole number with more is above that
 
 

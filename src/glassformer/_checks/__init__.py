@@ -21,6 +21,7 @@ from glassformer._checks.models import (
     has_part,
     may_attend,
     model_inputs,
+    no_faults,
     no_way_back,
     padding,
     room_in_cache,
@@ -30,6 +31,7 @@ from glassformer._checks.models import (
     text_to_read,
 )
 from glassformer._checks.numbers import (
+    LARGEST,
     divisible,
     equal,
     even,
@@ -46,6 +48,7 @@ from glassformer._checks.numbers import (
 )
 
 __all__ = [
+    "LARGEST",
     "attention",
     "attention_shapes",
     "axes",
@@ -62,6 +65,7 @@ __all__ = [
     "integers",
     "may_attend",
     "model_inputs",
+    "no_faults",
     "no_way_back",
     "not_negative",
     "number",

@@ -263,7 +263,7 @@ def translated(
         if re.search(layout.ignored, name):
             continue
         if name in keys or not (name in expected or name in copies):
-            faults.append(f"{key} is not a weight of this model")
+            faults.append(f"{checks.shown(key)} is not a weight of this model")
         keys.setdefault(name, key)
     for copy, source in copies.items():
         if copy in keys and source not in keys:
@@ -276,8 +276,7 @@ def translated(
         for name, shape in expected.items()
         if name in keys and shapes[keys[name]] != shape
     ]
-    if faults:
-        raise ValueError("the weights do not fit the config: " + "; ".join(faults))
+    checks.no_faults("the weights do not fit the config", faults)
     # A generator of its own, so that what does not fit is said at the call.
     return ((ours, place.take(state[keys[place.name]])) for ours, place in places.items())
 
