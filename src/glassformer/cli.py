@@ -315,8 +315,10 @@ def _opened(name: str, room: Room) -> Opened:
         return _ours(built, tokenizer_from_json(checkpoint.tokenizer))
     built = _or_complain(huggingface.load, name, room=room.value)
     tokenizer = _or_complain(huggingface.tokenizer, name)
-    stop_ids = huggingface.stop_ids(name)
-    return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, 0, stop_ids)
+    stop_ids = _or_complain(huggingface.stop_ids, name)
+    reads = built.config.family == "encoder-decoder"
+    start_id = _or_complain(huggingface.start_id, name) if reads else 0
+    return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, start_id, stop_ids)
 
 
 def _ours(model: Any, tokenizer: Any) -> Opened:

@@ -7,8 +7,8 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ROPE_BASE, ModelConfig
-from glassformer.huggingface.files import CONFIG
-from glassformer.huggingface.weights import has_own_head
+from glassformer.huggingface.files import CONFIG, Weights
+from glassformer.huggingface.weights import check_sizes, has_own_head
 
 # Their words for ours; where they have several, the usual one first
 ACTIVATIONS = {
@@ -168,6 +168,11 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
     Raises:
         ValueError: a field is missing, or says something that these models do not do; the message names it.
     """
+    return with_own_head(described(given, state), state)
+
+
+def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
+    """What `config_from_hf` makes of a config.json, but for a head that it says is tied."""
     kind: Any = given.get("model_type")
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
@@ -179,8 +184,15 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
             if f.type is float and type(value) is int and abs(value) < checks.LARGEST:
                 settings[f.name] = float(value)  # JSON may have 10000 for 10000.0
         config = ModelConfig(**settings)
+        if isinstance(state, Weights):  # whose shapes are known before any is read
+            check_sizes(config, state.shapes)
     except (ValueError, TypeError) as error:  # of a file, it is the value that is wrong
         raise ValueError(_in_their_words(str(error), FORMATS[kind])) from None
+    return config
+
+
+def with_own_head(config: ModelConfig, state: Mapping[str, Any] | None) -> ModelConfig:
+    """The config, or if the weights have a head of their own, one that says so."""
     if config.head == "tied" and state is not None and has_own_head(config, state):
         config = config.replace(head="untied")
     return config

@@ -73,7 +73,7 @@ class Weights(Mapping):
         path, dtype, begins = self._places[name]
         if dtype not in NUMBERS:
             raise ValueError(
-                f"{checks.shown(name)} in {path} has numbers of type {dtype}; known are {', '.join(NUMBERS)}"
+                f"{path}: {checks.shown(name)} has numbers of type {dtype}; known are {', '.join(NUMBERS)}"
             )
         if 0 in self.shapes[name]:  # no byte of the file
             return np.zeros(self.shapes[name], np.float32)
@@ -83,18 +83,18 @@ class Weights(Mapping):
         if dtype == "BF16":  # the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
         if name not in self._usable:
-            _check_numbers(f"{checks.shown(name)} in {path}", values)
+            _check_numbers(f"{path}: {checks.shown(name)}", values)
             self._usable.add(name)
         return values
 
 
 def _check_numbers(name: str, values: np.ndarray) -> None:
     """All are finite, and none is larger than `LARGEST`: of NaN, neither the least nor the largest is."""
-    if -LARGEST < values.min() and values.max() < LARGEST:
+    if -LARGEST < float(values.min()) and float(values.max()) < LARGEST:
         return
-    wrong = np.unravel_index(np.argmax(~(np.abs(values) < LARGEST)), values.shape)
+    wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)
     place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
-    raise ValueError(f"{name} has {values[wrong]}{place}: a weight must be finite, and smaller than {LARGEST:g}")
+    raise ValueError(f"{name} has {values[wrong]:g}{place}: a weight must be finite, and smaller than {LARGEST:g}")
 
 
 def _weight_files(folder: Path) -> list[Path]:
