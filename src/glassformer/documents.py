@@ -18,6 +18,10 @@ BYTES = {"JSON": 16 * 1024**2, "TOML": 16 * 1024}
 DEPTH = 64
 """How deep objects and lists may lie in one another."""
 
+Trail = tuple[str | int, ...]  # the keys and numbers that lead to an entry
+
+PIECE = 16 * 1024**2  # bytes that are read in one go
+
 LARGEST = checks.LARGEST
 DIGITS = 400  # a whole number with more is above that
 
@@ -96,10 +100,14 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         ValueError: it is a device, or has more bytes.
     """
     a_file(path)
+    if at_most is None:
+        return path.read_bytes()
+    content = b""
     with path.open("rb") as file:
-        content = file.read() if at_most is None else file.read(at_most + 1)
-    if at_most is not None and len(content) > at_most:
-        raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
+        while more := file.read(PIECE):  # asked for all at once, the most would be laid aside for it
+            content += more
+            if len(content) > at_most:
+                raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
     return content
 
 
@@ -148,17 +156,17 @@ def _whole(digits: str) -> int | float:
 
 def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
     """The same, if it is not nested too deep and all its numbers are finite."""
-    level: list[tuple[str, Any]] = [("", given)]
+    level: list[tuple[Trail, Any]] = [((), given)]
     for _ in range(DEPTH):
         below = []
-        for place, value in level:
+        for trail, value in level:
             for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
                 if isinstance(entry, dict | list):
-                    below.append((_entry(place, key), entry))
+                    below.append(((*trail, key), entry))
                 elif isinstance(entry, int | float) and not -LARGEST <= entry <= LARGEST:
                     said = entry if isinstance(entry, float) else math.inf if entry > 0 else -math.inf
                     raise ValueError(
-                        f"{name}: {_entry(place, key)}={said} must be finite, at most {LARGEST:.2g} in size"
+                        f"{name}: {_place((*trail, key))}={said} must be finite, at most {LARGEST:.2g} in size"
                     )
         if not below:
             return given
@@ -166,11 +174,10 @@ def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
     raise _too_deep(name)
 
 
-def _entry(place: str, key: str | int) -> str:
+def _place(trail: Trail) -> str:
     """Where an entry is: `rope_parameters.factor`, `eos_token_id[1]`."""
-    if isinstance(key, int):
-        return f"{place}[{key}]"
-    return f"{place}.{checks.shown(key)}" if place else checks.shown(key)
+    keys = (f"[{key}]" if isinstance(key, int) else f".{checks.shown(key)}" for key in trail)
+    return "".join(keys).removeprefix(".")
 
 
 def _too_deep(name: str) -> ValueError:

@@ -183,7 +183,8 @@ class BytePairTokenizer:
         try:
             return cls(library.Tokenizer.from_str(text))
         except Exception as error:  # the library has no class of its own for this
-            raise ValueError(f"text is not a tokenizer of the tokenizers library: {error}") from error
+            said = checks.shown(str(error), checks.MESSAGE)
+            raise ValueError(f"text is not a tokenizer of the tokenizers library: {said}") from error
 
 
 def _checked_ids(

@@ -259,7 +259,11 @@ def test_settings_by_hand():
             "rope_parameters={'rope_type': 'llama3'",
         ),
         (LLAMA_2, {"rope_scaling": "linear"}, "rope_scaling='linear'"),
-        (LLAMA_2, {"rope_scaling": {"type": "linear"}}, "rope_scaling={'type': 'linear'} .* factor, which is"),
+        (
+            LLAMA_2,
+            {"rope_scaling": {"type": "linear"}},
+            "rope_scaling={'type': 'linear'} .* factor, which is",
+        ),
         (QWEN3, {"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}, "one object, for all layers"),
         (LLAMA_2, {"rope_theta": 10**400}, "rope_theta=10+ must be positive and finite"),
         (LLAMA_2, {"rope_theta": -1.0}, r"^rope_theta=-1\.0 must be positive"),
@@ -277,7 +281,11 @@ def test_settings_by_hand():
             "sliding_window=4096 .* max_position_embeddings=4096 instead of 32768",
         ),
         (QWEN2, {"use_sliding_window": True, "sliding_window": 100}, "sliding_window=100"),
-        (LLAMA_2, {"num_key_value_heads": 5}, "num_attention_heads=32 is not divisible by num_key_value_heads=5"),
+        (
+            LLAMA_2,
+            {"num_key_value_heads": 5},
+            "num_attention_heads=32 is not divisible by num_key_value_heads=5",
+        ),
     ],
     ids=short,
 )

@@ -32,6 +32,7 @@ from glassformer._checks.models import (
 )
 from glassformer._checks.numbers import (
     LARGEST,
+    MESSAGE,
     divisible,
     equal,
     even,
@@ -49,6 +50,7 @@ from glassformer._checks.numbers import (
 
 __all__ = [
     "LARGEST",
+    "MESSAGE",
     "attention",
     "attention_shapes",
     "axes",

@@ -10,14 +10,19 @@ from typing import Any
 Shape = tuple[int, ...]
 
 NAME = 100  # characters that a message shows of a name from outside
+MESSAGE = 400  # and of another's message
 LARGEST_WHOLE = 2**63 - 1  # what an index or a size can be
 LARGEST = sys.float_info.max
 
 
-def shown(name: str) -> str:
-    """A name from outside as a message can show it: no characters that move a cursor, and not too many."""
-    name = name if name.isprintable() else ascii(name)
-    return name if len(name) <= NAME else f"{name[:NAME]}…"
+def shown(text: str, at_most: int = NAME) -> str:
+    """A text from outside as a message can show it: no characters that move a cursor, and not many: both its ends."""
+    if len(text) > at_most:
+        half = at_most // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> None:

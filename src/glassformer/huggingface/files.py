@@ -44,11 +44,15 @@ class Weights(Mapping):
                 with safe_open(path, framework="np"):
                     pass  # the library checks the file: all that the header promises is there
             except (SafetensorError, OSError) as error:
-                raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
+                raise ValueError(
+                    f"{path} is not a whole safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
+                ) from error
             with open(path, "rb") as file:
                 header_length = int.from_bytes(file.read(8), "little")
                 if header_length > BYTES["JSON"]:
-                    raise ValueError(f"{path} has a header of {header_length:,} bytes: {BYTES['JSON']:,} are read")
+                    raise ValueError(
+                        f"{path} has a header of {header_length:,} bytes: {BYTES['JSON']:,} are read"
+                    )
                 header = json_object(decoded(file.read(header_length), path), f"the header of {path}")
             header.pop("__metadata__", None)
             for name, tensor in header.items():
@@ -94,7 +98,9 @@ def _check_numbers(name: str, values: np.ndarray) -> None:
         return
     wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)
     place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
-    raise ValueError(f"{name} has {values[wrong]:g}{place}: a weight must be finite, and smaller than {LARGEST:g}")
+    raise ValueError(
+        f"{name} has {values[wrong]:g}{place}: a weight must be finite, and smaller than {LARGEST:g}"
+    )
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -125,7 +125,7 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
     try:
         return Tokenizer.from_str(text)
     except Exception as error:  # tokenizers has no class of its own for this
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise ValueError(f"{path} cannot be read: {checks.shown(str(error), checks.MESSAGE)}") from error
 
 
 def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
@@ -158,7 +158,9 @@ def start_id(path_or_name: str | os.PathLike) -> int:
         for field in ("decoder_start_token_id", "bos_token_id"):
             if ids := _ids(given, field):
                 if len(ids) > 1 or not 0 <= ids[0] < vocab_size:
-                    raise ValueError(f"{field}={given[field]} must be one id, at least 0 and below {vocab_size}")
+                    raise ValueError(
+                        f"{field}={given[field]} must be one id, at least 0 and below {vocab_size}"
+                    )
                 return ids[0]
         raise ValueError("decoder_start_token_id is missing: a decoder has to begin from an id")
 
@@ -191,8 +193,7 @@ def _said_of(path: Path) -> Iterator[None]:
     except (ValueError, TypeError) as error:
         said = str(error)
         said = said if said.startswith(str(path)) else f"{path}: {said}"
-        half = PARAGRAPH // 2  # begins with the name, ends with the rule
-        raise ValueError(said if len(said) <= PARAGRAPH else f"{said[:half]} … {said[-half:]}") from error
+        raise ValueError(checks.shown(said, PARAGRAPH)) from error
 
 
 def _folder(path_or_name: str | os.PathLike) -> Path:
