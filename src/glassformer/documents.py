@@ -158,7 +158,7 @@ def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
     """The same, if it is not nested too deep and all its numbers are finite."""
     level: list[tuple[Trail, Any]] = [((), given)]
     for _ in range(DEPTH):
-        below = []
+        below: list[tuple[Trail, Any]] = []
         for trail, value in level:
             for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
                 if isinstance(entry, dict | list):

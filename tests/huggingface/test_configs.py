@@ -296,7 +296,9 @@ def test_what_is_refused(given, changes, message):
 
 @pytest.mark.parametrize("names", [1, "GPT2Model", {"GPT2Model": 1}, [["GPT2Model"]], [None]])
 def test_architectures_that_are_no_list_of_names(names):
-    with pytest.raises(ValueError, match="^architectures=.* is not supported: for this model_type it can be"):
+    with pytest.raises(
+        ValueError, match=r"^architectures=.* is not supported: for this model_type it can be"
+    ):
         config_from_hf(GPT2 | {"architectures": names})
 
 

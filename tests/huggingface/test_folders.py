@@ -606,7 +606,7 @@ def test_a_decoder_starts_where_theirs_starts(tmp_path):
         try:
             begins = theirs.generate(torch.tensor([[3, 4]]), max_new_tokens=1, use_cache=False)[0, 0].item()
         except (ValueError, IndexError, TypeError):
-            with pytest.raises(ValueError, match="(decoder_start|bos)_token_id"):
+            with pytest.raises(ValueError, match=r"(decoder_start|bos)_token_id"):
                 start_id(tmp_path)
         else:
             assert start_id(tmp_path) == begins

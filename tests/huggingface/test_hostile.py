@@ -104,21 +104,20 @@ def refusals(place, files):
     place.mkdir()
     for name, content in files.items():
         (place / name).write_bytes(content)
-    said, model = [], None
+    errors, model = [], None
     with bounded(), np.errstate(all="ignore"):
         for ask in (load, tokenizer, stop_ids, start_id):
             try:
                 found = ask(place)
                 model = found if ask is load else model
             except (ValueError, OSError) as error:
-                said.append(str(error))
-                assert type(error).__module__ == "builtins", repr(error)
-                assert str(place) in said[-1]
-                assert said[-1].isprintable()
-                assert len(said[-1]) < SENTENCE
+                errors.append(error)
         if model is not None:
             ids = np.zeros((1, 2), np.int64)
             model(ids, **({"source": ids} if model.config.family == "encoder-decoder" else {}))
+    said = [str(error) for error in errors]
+    assert all(type(error) in (ValueError, FileNotFoundError) for error in errors), errors
+    assert all(str(place) in words and words.isprintable() and len(words) < SENTENCE for words in said), said
     return said
 
 

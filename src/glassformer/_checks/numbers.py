@@ -31,8 +31,8 @@ def whole(name: str, value: Any, *, at_least: int = 1) -> None:
         raise TypeError(f"{name}={value!r} must be a whole number")
     if value < at_least:
         raise ValueError(f"{name}={value} must be at least {at_least}")
-    if value > LARGEST_WHOLE:
-        said = value if value < 10**40 else "10**40 or more"
+    if int(value) > LARGEST_WHOLE:
+        said = value if int(value) < 10**40 else "10**40 or more"
         raise ValueError(f"{name}={said} must be at most {LARGEST_WHOLE}")
 
 

@@ -94,7 +94,7 @@ class Weights(Mapping):
 
 def _check_numbers(name: str, values: np.ndarray) -> None:
     """All are finite, and none is larger than `LARGEST`: of NaN, neither the least nor the largest is."""
-    if -LARGEST < float(values.min()) and float(values.max()) < LARGEST:
+    if float(values.min()) > -LARGEST and float(values.max()) < LARGEST:
         return
     wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)
     place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
