@@ -268,11 +268,7 @@ def arrays_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays:
     try:
         return arrays_from(files[name])
     except SafetensorError as error:
-        raise ValueError(
-            f"{place / name} is not a safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
-        ) from error
-    except KeyError as error:
-        raise ValueError(f"{place / name} has numbers of type {error}, which NumPy does not have") from None
+        raise ValueError(f"{place / name} is not a safetensors file: {error}") from error
 
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:
