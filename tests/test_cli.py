@@ -1,8 +1,12 @@
 """The command line, as it is typed."""
 
+import errno
+import os
 import re
+import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -12,7 +16,10 @@ from typer.testing import CliRunner
 from glassformer import checkpoints, huggingface, scratch
 from glassformer.cli import app
 from glassformer.config import ModelConfig
+from glassformer.dates import date_pairs
 from glassformer.published import PUBLISHED, published
+from glassformer.train.recipe import PAIRS, Recipe
+from glassformer.writing import only_writer
 
 
 def run(*arguments):
@@ -48,7 +55,7 @@ def test_params_of_a_file(tmp_path):
     [
         (["params", "gpt2x"], "is not a known model. Did you mean 'gpt2'?"),
         (["params", "gpt5"], "llama-2-70b"),
-        (["params", "no.json"], "no.json: No such file or directory"),
+        (["params", "no.json"], "no.json is missing"),
         (
             ["trace", "gpt2", "--length", "2000"],
             "--length 2000 must be at least 1 and at most context_length=1024",
@@ -56,14 +63,63 @@ def test_params_of_a_file(tmp_path):
         (["trace", "gpt2", "--length", "0"], "--length 0 must be at least 1"),
         (["trace", "llama-2-70b"], "llama-2-70b has 257 GiB of weights"),
         (["trace", "gpt2", "--layers", "0"], "n_layers=0 must be at least 1"),
+        (["trace", "gpt2", "--layers", "1" + "0" * 200], "GiB of weights in float32"),
         (["generate", "./nowhere"], "is not a folder"),
+        (["generate", "--beams", "0"], "--beams=0 must be at least 1"),
+        (["generate", "--beams", "-2"], "--beams=-2 must be at least 1"),
+        (["generate", "--beams", 10**12], "--beams 1000000000000 needs"),
+        (["generate", "--n-new", 10**12, "--slide"], "--n-new 1000000000000 needs"),
+        (["generate", "--seed", "-1"], "--seed=-1 must be at least 0"),
+        (["generate", "--repetition-penalty", "1e-308"], "repetition_penalty=1e-308 must be between"),
+        (["generate", "--n-new", "200"], "context_length=128: --slide goes on past it"),
+        (["generate", "--prompt", ""], "--prompt '': there is nothing to go on from"),
+        (["generate", "dates"], "dates reads a text and answers: give it one with --prompt"),
+        (["generate", "--temprature", "1"], "No such option: --temprature"),
+        (["generate", "--seed", "1.5"], "Invalid value for '--seed': '1.5': Input should be a valid integer"),
+        (["train"], "Missing argument 'folder'"),
+        (["pärams"], "No such command 'pärams'"),
     ],
 )
-def test_errors_say_what_is_wrong_without_a_traceback(arguments, said):
+def test_errors_say_what_is_wrong_in_one_line(arguments, said):
     output, status = run(*arguments)
     assert status == 2
-    assert said in words(output)
-    assert "Traceback" not in output
+    assert said in output
+    assert (output[:7], output.count("\n")) == ("Error: ", 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xff\xfe{\x00", "is in UTF-16"),
+        (b'{"a": "\xe9"}', "is not in UTF-8: byte 7 is 0xe9"),
+        (b"\x1b[31m", "is not JSON"),
+        (b"[" * 100_000, "is nested deeper than 64"),
+        (b'{"a\\u001b\\nb": 1}', "has no field"),
+    ],
+)
+def test_params_of_a_file_that_is_none(tmp_path, content, said):
+    path = tmp_path / "mine.json"
+    path.write_bytes(content)
+    output, status = run("params", path)
+    assert (status, said in output, output.count("\n")) == (2, True, 1), output
+    assert str(path) in output
+    assert output[:-1].isprintable()
+
+
+def test_an_interruption_is_no_mistake(monkeypatch):
+    def interrupt(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("glassformer.cli.published", interrupt)
+    assert run("params", "gpt2") == ("", 130)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_what_cannot_be_printed_is_told():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "glassformer", "params", "gpt2"]
+        finished = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (finished.returncode, finished.stderr) == (2, "Error: what is printed: No space left on device\n")
 
 
 def test_a_file_that_is_no_config(tmp_path):
@@ -208,6 +264,7 @@ def story(tmp_path_factory):
 def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkeypatch):
     output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--sample-every", 2)
     assert status == 0, output
+    trained = output
     assert "steps = 4" in output
     assert re.search(r"^total +[\d,]+ ", output, re.M)
     assert re.search(r"validation loss \d\.\d{4}", output)
@@ -227,6 +284,8 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
     assert sorted(read) == ["model.safetensors", "optimizer.safetensors", "tokenizer.json"]  # each once
     output, status = run("generate", tmp_path / "run", "--prompt", "ONCE")
     assert (status, "text[0]='O' is not one of" in words(output)) == (2, True)
+    assert "to let it write: python -m glassformer generate" in trained
+    assert trained.rstrip().endswith("--prompt o")  # there is no new line in this text, from which to go on
 
 
 def test_train_says_how_long_it_will_take(tmp_path, story):
@@ -235,7 +294,9 @@ def test_train_says_how_long_it_will_take(tmp_path, story):
     assert re.search(r"\b2 more steps: about \d+ (second|minute)s? on this machine", output)
 
 
-def test_what_learned_from_pairs_answers(tmp_path):
+def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
+    few = date_pairs()[::100]  # all 73,049 take ten seconds to become ids
+    monkeypatch.setitem(PAIRS, "dates", lambda: few)
     changes = [
         part
         for size in ("model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.validation=0.001")
@@ -275,6 +336,149 @@ def test_train_does_not_go_on_with_another_text(tmp_path, story):
     assert (status, "its tokenizer is another" in words(output)) == (2, True), output
 
 
+def test_to_go_on_there_must_be_a_run(tmp_path, story):
+    output, status = train(tmp_path / "mistyped", "--text", story, "--resume")
+    assert (status, "has no run to go on with" in output) == (2, True), output
+    assert not (tmp_path / "mistyped").exists()
+
+
+def test_the_readers_own_recipe_is_never_written_over(tmp_path, story):
+    folder = tmp_path / "run"
+    assert train(folder, "--text", story, "--steps", 1)[1] == 0
+    own = f"# why I chose this\n{(folder / 'recipe.toml').read_text(encoding='utf-8')}"
+    (tmp_path / "own").mkdir()
+    recipe = tmp_path / "own" / "recipe.toml"
+    recipe.write_text(own, encoding="utf-8")
+    output, status = run("train", recipe.parent, "--recipe", recipe, "--steps", 2)
+    assert (status, "recipe.toml is there already and says something else" in output) == (2, True), output
+    assert recipe.read_text(encoding="utf-8") == own
+    assert checkpoints.latest(recipe.parent) is None
+    output, status = run("train", recipe.parent, "--recipe", recipe)
+    assert status == 0, output
+    assert recipe.read_text(encoding="utf-8") == own
+
+
+def test_a_run_goes_on_from_another_folder(tmp_path, story, monkeypatch):
+    """Its text was named by a path from where it began, and has characters that TOML spells in its own way."""
+    begin = tmp_path / 'a "𝔊"'
+    begin.mkdir()
+    shutil.copy(story, begin / "mine.txt")
+    recipe = Recipe.of_the_book("modern", ["data.text=mine.txt"]).to_toml()
+    (begin / "my.toml").write_text(f"\ufeff{recipe}", encoding="utf-8")
+    monkeypatch.chdir(begin)
+    output, status = train(tmp_path / "run", "--recipe", "my.toml", "--steps", 1)
+    assert status == 0, output
+    monkeypatch.chdir(tmp_path)
+    output, status = run("train", "run", "--resume")
+    assert status == 0, output
+    assert f'text = "{begin / "mine.txt"}"'.replace('"𝔊"', '\\"𝔊\\"') in output
+
+
+def test_a_recipe_that_finds_no_room_is_not_there_at_all(tmp_path, story, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
+    assert (status, output) == (2, f"Error: {tmp_path / 'run' / 'recipe.toml'}: No space left on device\n")
+    assert list((tmp_path / "run").iterdir()) == []
+    assert train(tmp_path / "run", "--resume")[1] == 2
+
+
+def test_a_disk_that_fills_up_is_told_by_name(tmp_path, story, monkeypatch):
+    def full(folder, checkpoint):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save", full)
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
+    assert (status, output.splitlines()[-1]) == (2, f"Error: {tmp_path / 'run'}: No space left on device")
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path, story):
+    held, free = threading.Event(), threading.Event()
+
+    def first():
+        with only_writer(tmp_path / "run"):
+            held.set()
+            free.wait(60)
+
+    other = threading.Thread(target=first)
+    other.start()
+    held.wait(60)
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
+    free.set()
+    other.join()
+    assert (status, f"{tmp_path / 'run'} is being written to by another run" in output) == (2, True), output
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_what_two_processes_cannot_share_is_told_before_anything_is_written(tmp_path, story, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
+    assert (status, "batch_size=2 is not divisible by processes·accumulation=3" in output) == (2, True), (
+        output
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_diverges_says_so_and_keeps_what_it_had(tmp_path, story):
+    settings = ("--learning-rate", "1e38", "--set", "training.save_every=1", "--set", "training.warmup=0")
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 9, *settings)
+    last = output.splitlines()[-1]
+    assert status == 2
+    assert re.match(r"Error: step [2-9]: .* training has diverged; a smaller learning_rate may help", last), (
+        last
+    )
+    assert str(checkpoints.latest(tmp_path / "run")) in last
+    kept = checkpoints.load(tmp_path / "run")
+    assert all(np.isfinite(weight).all() for weight in kept.weights.values())
+
+
+def test_sizes_are_compared_with_the_memory_before_anything_is_made(tmp_path, story, monkeypatch):
+    monkeypatch.setattr("glassformer._checks.memory.memory", lambda: 2**33)
+    for options, said in (
+        (["--batch-size", 10**9], "batch_size=1000000000 needs"),
+        (["--batch-size", 10**7], "batch_size=10000000 in pieces of 10000000 needs"),
+        (["--set", "model.n_layers=1000000000"], "parameters needs 20,"),
+        (["--set", "model.n_layers=1" + "0" * 300], " parameters needs more than a billion GiB of memory"),
+        (
+            ["--set", "data.tokenizer=bytepairs", "--set", "data.vocab_size=1000000000"],
+            None,
+        ),  # of so few pairs
+    ):
+        output, status = train(tmp_path / "run", "--text", story, "--steps", 1, *options)
+        if said is None:
+            assert status == 0, output
+        else:
+            assert (status, said in output, (tmp_path / "run").exists()) == (2, True, False), output
+    monkeypatch.setattr("glassformer._checks.memory.memory", lambda: 500)
+    output, status = train(tmp_path / "other", "--text", story)
+    assert (status, f"{story} needs 0.0 GiB of memory at least" in output) == (2, True), output
+
+
+def test_a_log_that_is_gone_or_damaged(tmp_path, story):
+    folder = tmp_path / "run"
+    assert train(folder, "--text", story, "--steps", 1)[1] == 0
+    (folder / "log.jsonl").unlink()
+    output, status = run("train", folder, "--resume")
+    assert status == 0, output
+    for damaged, said in (
+        (b"no\n", "line 1 is not JSON"),
+        (b"[1]\n", "line 1 must be a JSON object"),
+        (b'{"loss": 1}\n', "line 1 lacks 'step'"),
+        (b'{"step": "1"}\n', "line 1: step='1' must be a whole number"),
+        (b'{"step": "\xff"}\n', "is not in UTF-8: byte 10 is 0xff"),
+    ):
+        (folder / "log.jsonl").write_bytes(damaged)
+        output, status = run("train", folder, "--resume")
+        assert (status, said in output, "log.jsonl" in output) == (2, True, True), output
+    (folder / "log.jsonl").unlink()
+    os.mkfifo(folder / "log.jsonl")
+    output, status = run("train", folder, "--resume")
+    assert (status, "is not a file: it is a pipe or a device" in output) == (2, True), output
+
+
 def test_train_refuses_what_it_cannot_use(tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("too short", encoding="utf-8")
@@ -285,7 +489,14 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
         (["--dtype", "float8"], "dtype='float8' is not one of"),
         (["--device", "gpu"], "device='gpu' is not a device"),
+        (["--text", "/dev/zero"], "/dev/zero is not a file"),
+        (["--seed", 2**64], f"seed={2**64} must be below 2**64"),
+        (["--set", "model.feedforward=[]"], "feedforward=[] is not one of"),
+        (["--set", "data.pairs=[]"], "pairs=[] is not one of"),
+        (["--set", "training.betas=" + "[" * 1000], "must be a tuple of two numbers"),
     ):
         output, status = run("train", tmp_path / "run", *options)
         assert (status, said in words(output)) == (2, True), output
     assert not (tmp_path / "run").exists()
+    output, status = run("train", path)
+    assert (status, "short.txt is a file, and a run is kept in a folder" in output) == (2, True)

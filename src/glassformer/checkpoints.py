@@ -34,12 +34,14 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.documents import bytes_in, read_json
+from glassformer.documents import bytes_in, decoded, read_json
 
 FORMAT = "glassformer checkpoint 1"
 DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
 MODEL, OPTIMIZER, AVERAGE = "model.safetensors", "optimizer.safetensors", "average.safetensors"
 FILES = (MODEL, OPTIMIZER, AVERAGE, TOKENIZER)
+FIELDS = {"step": int, "tokens": int, "model": dict, "training": dict, "files": dict}  # of training.json
+KINDS = {int: "a whole number", dict: "an object of fields"}
 STEP, UNFINISHED = "step-", ".unfinished-"
 ROOMS = ("scratch", "nn")
 
@@ -123,28 +125,49 @@ def load(folder: str | os.PathLike) -> Checkpoint:
 
     Raises:
         FileNotFoundError: there is none, or a file of it is missing.
-        ValueError: a file is not what was written, or not a checkpoint of Glassformer's. The message names it.
+        ValueError: a file is not what was written, or not a checkpoint of Glassformer's. The message names it, and
+            the one before it in `folder` that is whole, if there is one.
     """
     folder = Path(folder)
-    place = folder if (folder / DESCRIPTION).exists() else latest(folder)
-    if place is None:
+    if (folder / DESCRIPTION).exists():
+        return _loaded(folder)
+    if not (steps := _steps(folder)):
         raise FileNotFoundError(f"{folder} is no checkpoint, and has none: there is no {DESCRIPTION}")
-    described = _description(place / DESCRIPTION)
+    (_, last), before = steps[-1], steps[-2::-1]
     try:
-        files = {name: checked_bytes(place / name, checksum) for name, checksum in described["files"].items()}
-        return Checkpoint(
-            step=described["step"],
-            model_config=_model_config(place / DESCRIPTION, described["model"]),
-            training=described["training"],
-            tokens=described["tokens"],
-            task=described.get("task"),
-            weights=arrays_in(place, files, MODEL),
-            optimizer=arrays_in(place, files, OPTIMIZER),
-            average=arrays_in(place, files, AVERAGE) if AVERAGE in files else None,
-            tokenizer=files[TOKENIZER].decode() if TOKENIZER in files else None,
-        )
-    except KeyError as error:
-        raise ValueError(f"{place / DESCRIPTION} lacks {error}") from None
+        return _loaded(last)
+    except (OSError, ValueError) as error:
+        good = next((place for _, place in before if _is_whole(place)), None)
+        if good is None:
+            raise
+        raise type(error)(
+            f"{error}; {good} before it is whole: move {last.name} out of the folder, and that one counts"
+        ) from error
+
+
+def _is_whole(place: Path) -> bool:
+    try:
+        _loaded(place)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _loaded(place: Path) -> Checkpoint:
+    """The checkpoint in this very folder."""
+    described = _description(place / DESCRIPTION)
+    files = {name: checked_bytes(place / name, checksum) for name, checksum in described["files"].items()}
+    return Checkpoint(
+        step=described["step"],
+        model_config=_model_config(place / DESCRIPTION, described["model"]),
+        training=described["training"],
+        tokens=described["tokens"],
+        task=described.get("task"),
+        weights=arrays_in(place, files, MODEL),
+        optimizer=arrays_in(place, files, OPTIMIZER),
+        average=arrays_in(place, files, AVERAGE) if AVERAGE in files else None,
+        tokenizer=decoded(files[TOKENIZER], place / TOKENIZER) if TOKENIZER in files else None,
+    )
 
 
 def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bool = True) -> Any:
@@ -169,6 +192,12 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
         ValueError: `room` is neither "scratch" nor "nn", or the weights are not those of such a model.
     """
     checks.one_of("room", room, ROOMS)
+    # Before a model is built, which may have any size that a file can name
+    mine, its = config.parameter_count().total, sum(weight.size for weight in weights.values())
+    if mine != its:
+        raise ValueError(
+            f"the state does not fit: it has {its:,} numbers, and the model's sizes ask for {mine:,}"
+        )
     dtype = np.result_type(np.float32, *weights.values())
     if room == "scratch":
         from glassformer.scratch import Transformer
@@ -219,10 +248,19 @@ def _description(path: Path) -> dict[str, Any]:
     described = read_json(path)
     if described.get("format") != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
-    for name in described.get("files", {}):
+    described = as_written(path, described)
+    for name, kind in FIELDS.items():
+        if name not in described:
+            raise ValueError(f"{path} lacks {name!r}")
+        if type(described[name]) is not kind:
+            raise ValueError(f"{path}: {name}={described[name]!r:.40} must be {KINDS[kind]}")
+    for name in described["files"]:
         if name not in FILES:
             raise ValueError(f"{path} lists {name!r}, which is no file of a checkpoint")
-    return as_written(path, described)
+    for name in (MODEL, OPTIMIZER):
+        if name not in described["files"]:
+            raise ValueError(f"{path} lacks {name!r} among its files")
+    return described
 
 
 def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
@@ -267,7 +305,7 @@ def arrays_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays:
     """The arrays of one of the files, which were in `place`."""
     try:
         return arrays_from(files[name])
-    except SafetensorError as error:
+    except (SafetensorError, KeyError) as error:  # a KeyError: a type of numbers that NumPy has not
         raise ValueError(f"{place / name} is not a safetensors file: {error}") from error
 
 

@@ -1,23 +1,107 @@
 """The command line: count a model's parameters, trace its shapes, generate text, train."""
 
-import json
+import contextlib
 import os
-from collections.abc import Callable
+import shlex
+import sys
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import numpy as np
 import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
+from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.documents import BYTES, text_in
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, TEACHING, published
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
-from glassformer.train.recipe import Recipe, toml_of
+from glassformer.train.recipe import Recipe, toml_of, toml_value
+from glassformer.writing import only_writer, write_whole
+
+REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
+"""What input may raise that cannot be used. Whatever else is raised is a mistake in the program."""
+
+LONGEST = 2000  # characters of a message
+
+
+class Commands(TyperGroup):
+    """The commands, all under one guard: what cannot be done is told in one line, and the status is 2."""
+
+    def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Runs the command that the arguments name. Afterwards everything printed has left this program."""
+        if not standalone_mode:
+            return super().main(*arguments, standalone_mode=False, **options)
+        try:
+            status = super().main(*arguments, standalone_mode=False, **options)
+            sys.stdout.flush()
+            sys.exit(status or 0)
+        except BrokenPipeError:  # whoever read it has read enough
+            _give_up_printing()
+            sys.exit(1)
+        except TyperException as error:
+            _complain(_usage(error, list(options.get("args") or sys.argv[1:])))
+        except REFUSED as error:
+            _complain(_said(error))
+
+
+def _complain(message: str) -> NoReturn:
+    """Prints it as one line, in characters that every terminal can show, and ends the program."""
+    line = " ".join(message.split())
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    _give_up_printing()
+    with contextlib.suppress(OSError):  # where nothing can be said at all, the status says it
+        typer.echo(f"Error: {line if len(line) <= LONGEST else line[:LONGEST] + '…'}", err=True)
+    sys.exit(2)
+
+
+def _give_up_printing() -> None:
+    """Brings out what was printed; where that is not possible, Python would try again, and complain, at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage(error: Any, typed: list[str]) -> str:
+    """What is wrong with the line that was typed, and how to see what may be typed."""
+    parameter = getattr(error, "param", None)
+    for option in getattr(parameter, "opts", ()):  # Typer's own words leave out which value it was
+        values = [after for name, after in pairwise(typed) if name == option]
+        values += [word.removeprefix(f"{option}=") for word in typed if word.startswith(f"{option}=")]
+        error.message = "".join(f"{value!r}: " for value in values[-1:]) + error.message
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message} ({context.command_path} --help says more)"
+
+
+def _said(error: BaseException) -> str:
+    """The error in words that name what it is about."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return f"{error.filename or 'what is printed'}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return str(error) or "there is not enough memory for this"
+    return str(error)
+
+
+@contextlib.contextmanager
+def _about(what: object) -> Iterator[None]:
+    """Within, messages begin with the name of the file or flag that they are about."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{what}: {error}") from error
+
 
 app = typer.Typer(
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -27,6 +111,7 @@ app = typer.Typer(
 
 BYTES_AT_MOST = 4 * 1024**3  # a trace that would need more is refused
 N_NEW = 100  # tokens, where nobody says how many
+RECIPE = "recipe.toml"  # in a run's folder: what is trained and how
 
 
 class Room(StrEnum):
@@ -68,16 +153,24 @@ def trace(
         depth = {"n_layers": layers}
         if config.family == "encoder-decoder":
             depth["n_decoder_layers"] = layers
-        config = _or_complain(config.replace, **depth)
+        with _about("--layers"):
+            config = config.replace(**depth)
     if not 1 <= length <= config.context_length:
-        raise typer.BadParameter(
+        raise ValueError(
             f"--length {length} must be at least 1 and at most context_length={config.context_length}"
         )
+    n_blocks = config.n_layers + (config.n_decoder_layers or 0)
     n_bytes = 4 * config.parameter_count().total
     if n_bytes > BYTES_AT_MOST:
-        raise typer.BadParameter(
-            f"{model} has {n_bytes / 1024**3:.0f} GiB of weights in float32, and this command builds it: "
+        raise ValueError(
+            f"{model} has {(n_bytes + 2**29) // 2**30:,} GiB of weights in float32, and this command builds it: "
             "--layers 1 shows one block of it"
+        )
+    n_bytes = 4 * n_blocks * config.n_heads * length**2
+    if n_bytes > BYTES_AT_MOST:
+        raise ValueError(
+            f"--length {length} asks {model} for {(n_bytes + 2**29) // 2**30:,} GiB of attention's weights in "
+            "float32, and this command keeps them all: --layers 1 shows one block"
         )
     ids = np.arange(length)[None] % config.vocab_size
     inputs = {"source": ids} if config.family == "encoder-decoder" else {}
@@ -111,8 +204,11 @@ def generate(
         ),
     ] = "shakespeare",
     prompt: Annotated[
-        str, typer.Option(help="The text to continue; for an encoder–decoder, the text to read.")
-    ] = "\n",
+        str | None,
+        typer.Option(
+            help="The text to continue; for an encoder–decoder, the text to read.", show_default="a new line"
+        ),
+    ] = None,
     n_new: Annotated[
         int | None,
         typer.Option(
@@ -145,7 +241,11 @@ def generate(
     # Imported here, since counting and tracing need none of it.
     from glassformer import generate as generation
 
-    strategy = {
+    checks.whole("--beams", beams)
+    for name, number, least in (("--seed", seed, 0), ("--n-new", n_new, 1)):
+        if number is not None:
+            checks.whole(name, number, at_least=least)
+    strategy: dict[str, Any] = {
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
@@ -157,17 +257,33 @@ def generate(
         drawing = [*strategy, *(["seed"] if seed is not None else []), *(["slide"] if slide else [])]
         if drawing:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in drawing)
-            raise typer.BadParameter(
+            raise ValueError(
                 f"--beams {beams} looks for the likeliest text and draws nothing: leave out {options}"
             )
 
     opened = _opened(model, room)
     config = opened.model.config
-    ids = np.array(opened.encode(prompt), dtype=np.int64)
     reads = config.family == "encoder-decoder"
+    if reads and prompt is None:
+        raise ValueError(f"{model} reads a text and answers: give it one with --prompt")
+    prompt = "\n" if prompt is None else prompt
+    with _about(f"--prompt {prompt!r}"):
+        ids = np.array(opened.encode(prompt), dtype=np.int64)
+        if not len(ids):
+            raise ValueError("there is nothing to go on from, not even one id")
+    begun = 1 if reads else len(ids)  # what the new ids follow
     if n_new is None:
-        room_left = config.context_length - (1 if reads else len(ids))
-        n_new = N_NEW if slide else max(1, min(N_NEW, room_left))
+        n_new = N_NEW if slide else max(1, min(N_NEW, config.context_length - begun))
+    if begun + n_new > config.context_length and not slide:
+        raise ValueError(
+            f"--prompt of {len(ids)} ids and --n-new {n_new} make {begun + n_new}, more than the model's "
+            f"context_length={config.context_length}"
+            + ("" if beams > 1 else ": --slide goes on past it, and forgets the beginning")
+        )
+    kept = config.n_layers * 2 * config.n_kv_heads * config.d_head  # keys and values, of each id
+    seen = min(begun + n_new, config.context_length)
+    checks.fits(f"--beams {beams}", 4 * beams * (kept * seen + 2 * config.vocab_size))
+    checks.fits(f"--n-new {n_new}", 8 * beams * n_new)
     inputs = {
         "prompt_ids": None if reads else ids,
         "source": ids if reads else None,
@@ -175,11 +291,10 @@ def generate(
         "stop_ids": opened.stop_ids,
     }
     if beams > 1:
-        found = _or_complain(generation.beam_search, opened.model, n_new=n_new, n_beams=beams, **inputs)
+        found = generation.beam_search(opened.model, n_new=n_new, n_beams=beams, **inputs)
         typer.echo(opened.decode(found[0][0]))
         return
-    steps = _or_complain(
-        generation.stream,
+    steps = generation.stream(
         opened.model,
         n_new=n_new,
         generator=np.random.default_rng(seed or 0),
@@ -217,7 +332,13 @@ def train(
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="How many steps (training.steps).")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Texts in a step, over all processes.")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Texts in a step, over all processes. With dropout, two of them do what one does with "
+            "training.accumulation=2."
+        ),
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate at its highest.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the first weights, the batches, the dropout.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; or auto, the best there is.")] = None,
@@ -233,9 +354,10 @@ def train(
     """Train a model on a text. Ctrl-C saves and says how to go on; under torchrun several processes train together."""
     import torch
 
-    from glassformer import nn
+    from glassformer import checkpoints, nn
     from glassformer import text as texts
     from glassformer.train import Trainer, continuing
+    from glassformer.train.memory import check_memory
 
     flags = {
         "steps": steps,
@@ -247,36 +369,71 @@ def train(
         "compile": None if compile is None else str(compile).lower(),
         "sample_every": sample_every,
     }
-    kept = folder / "recipe.toml"
+    kept = folder / RECIPE
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, and a run is kept in a folder")
     goes_on = resume and kept.exists()
+    if resume and not goes_on and checkpoints.latest(folder) is None:
+        raise ValueError(f"--resume: {folder} has no run to go on with, neither {RECIPE} nor a checkpoint")
     changes = [
         *(change or []),
-        *([] if text is None else [f"data.text={json.dumps(str(text.resolve()))}"]),
+        *([] if text is None else [f"data.text={toml_value(str(text))}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
-    chosen = _or_complain(Recipe.from_toml, _recipe(kept if goes_on else recipe), changes)
+    source = kept if goes_on else recipe
+    with _about(source):
+        chosen = Recipe.from_toml(_recipe(source), changes).with_whole_path()
     file = chosen.data.text
-    content = texts.corpus() if file is None else _or_complain(texts.read_text, file)
-    tokenizer, task, config = _or_complain(chosen.made_for, content)
+    content = texts.corpus() if file is None else texts.read_text(file)
+    tokenizer, task, config = chosen.made_for(content)
+    check_memory(config, chosen.training)
 
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
     begins = "\n" if "\n" in content else content[0]
     sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
-    trainer = _or_complain(
-        Trainer, model, task, chosen.training, folder, resume=resume, tokenizer=tokenizer, sampler=sampler
+    trainer = Trainer(
+        model, task, chosen.training, folder, resume=resume, tokenizer=tokenizer, sampler=sampler
     )
     is_first = os.environ.get("RANK", "0") == "0"  # torchrun numbers its processes
-    if is_first:
-        typer.echo(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
-        folder.mkdir(parents=True, exist_ok=True)
-        if not goes_on:
-            kept.write_text(chosen.to_toml(), encoding="utf-8")
-    records = trainer.run()
+    with only_writer(folder) if is_first else contextlib.nullcontext():
+        if is_first:
+            if not goes_on:
+                _keep(chosen, kept)
+            typer.echo(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
+        try:
+            records = trainer.run()
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(
+                f"the device's memory is full, a smaller --batch-size needs less: {error}"
+            ) from error
     if is_first and not trainer.was_interrupted:
-        found = {name: loss for name, loss in records[-1].items() if name.startswith("validation_loss")}
+        validated = [record for record in records if "validation_loss" in record]
+        last = validated[-1] if validated else {}
+        found = {name: loss for name, loss in last.items() if name.startswith(("validation", "test"))}
         typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
         if config.family != "encoder":
-            typer.echo(f"to let it write: python -m glassformer generate {folder}")
+            prompt = (
+                "" if config.family == "decoder" and begins == "\n" else f" --prompt {shlex.quote(begins)}"
+            )
+            typer.echo(f"to let it write: python -m glassformer generate {folder}{prompt}")
+
+
+def _keep(chosen: Recipe, kept: Path) -> None:
+    """Writes the recipe into the run's folder. A file that says the same stays, with the comments of whoever wrote it.
+
+    Raises:
+        ValueError: there is a file that says something else.
+    """
+    if not kept.exists():
+        write_whole(kept, chosen.to_toml().encode())
+        return
+    with _about(kept):
+        there = Recipe.from_toml(_recipe(kept))
+    if there != chosen:
+        raise ValueError(
+            f"{kept} is there already and says something else, and no run overwrites it: --resume goes on with "
+            "what it says, or choose another folder"
+        )
 
 
 def _recipe(source: str | Path) -> str:
@@ -284,9 +441,9 @@ def _recipe(source: str | Path) -> str:
     if source in RECIPES:
         return toml_of(source)
     try:
-        return Path(source).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"--recipe {source}: {error}; known are {', '.join(RECIPES)}") from None
+        return text_in(Path(source), BYTES["TOML"])
+    except FileNotFoundError as error:
+        raise ValueError(f"--recipe {source}: {error}; known are {', '.join(RECIPES)}") from None
 
 
 class Opened(NamedTuple):
@@ -306,18 +463,20 @@ def _opened(name: str, room: Room) -> Opened:
     from glassformer.text import tokenizer_from_json
 
     if name in shipped.NAMES:
-        return _ours(*_or_complain(shipped.load, name, room=room.value))
+        return _ours(*shipped.load(name, room=room.value))
     if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
-        checkpoint = _or_complain(checkpoints.load, name)
+        checkpoint = checkpoints.load(name)
         if checkpoint.tokenizer is None:
-            raise typer.BadParameter(f"{name} has no tokenizer: it was trained without one")
-        built = _or_complain(checkpoints.model_of, checkpoint.model_config, checkpoint.best, room=room.value)
-        return _ours(built, tokenizer_from_json(checkpoint.tokenizer))
-    built = _or_complain(huggingface.load, name, room=room.value)
-    tokenizer = _or_complain(huggingface.tokenizer, name)
-    stop_ids = _or_complain(huggingface.stop_ids, name)
-    reads = built.config.family == "encoder-decoder"
-    start_id = _or_complain(huggingface.start_id, name) if reads else 0
+            raise ValueError(f"{name} has no tokenizer: it was trained without one")
+        with _about(f"{name}, {checkpoints.TOKENIZER}"):
+            tokenizer = tokenizer_from_json(checkpoint.tokenizer)
+        with _about(name):
+            built = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room=room.value)
+        return _ours(built, tokenizer)
+    built = huggingface.load(name, room=room.value)
+    tokenizer = huggingface.tokenizer(name)
+    stop_ids = huggingface.stop_ids(name)
+    start_id = huggingface.start_id(name) if built.config.family == "encoder-decoder" else 0
     return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, start_id, stop_ids)
 
 
@@ -325,11 +484,16 @@ def _ours(model: Any, tokenizer: Any) -> Opened:
     """A model that was trained here, whose tokenizer knows nothing of the ids that stand for no text."""
     from glassformer.train.recipe import special_ids
 
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.vocab_size} ids, and the model's vocab_size={model.config.vocab_size}: "
+            "they are from two runs"
+        )
     special = special_ids(model.config.family, tokenizer.vocab_size)
     stop_ids = [special["stop"]] if "stop" in special else []
     return Opened(
         model,
-        lambda text: _or_complain(tokenizer.encode, text),
+        tokenizer.encode,
         lambda ids: tokenizer.decode([i for i in ids if i < tokenizer.vocab_size]),
         special.get("start", 0),
         stop_ids,
@@ -339,16 +503,7 @@ def _ours(model: Any, tokenizer: Any) -> Opened:
 def _config(name: str) -> ModelConfig:
     """The configuration behind a name or in a file."""
     if name.endswith(".json"):
-        try:
-            return _or_complain(ModelConfig.from_json, Path(name).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise typer.BadParameter(f"{name}: {error.strerror}") from None
-    return _or_complain(published, name).config
-
-
-def _or_complain(function: Any, *arguments: Any, **options: Any) -> Any:
-    """What the function gives; what it refuses becomes an error of the command line, without a traceback."""
-    try:
-        return function(*arguments, **options)
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        raise typer.BadParameter(str(error)) from None
+        text = text_in(Path(name), BYTES["JSON"])
+        with _about(name):
+            return ModelConfig.from_json(text)
+    return published(name).config

@@ -6,6 +6,7 @@ in UTF-8, not nested deeper than anyone nests, and its numbers must be finite. E
 
 import json
 import math
+import os
 import tomllib
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -19,8 +20,6 @@ DEPTH = 64
 """How deep objects and lists may lie in one another."""
 
 Trail = tuple[str | int, ...]  # the keys and numbers that lead to an entry
-
-PIECE = 16 * 1024**2  # bytes that are read in one go
 
 LARGEST = checks.LARGEST
 DIGITS = 400  # a whole number with more is above that
@@ -97,18 +96,17 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         FileNotFoundError: there is no such file.
         IsADirectoryError: it is a folder.
         OSError: it cannot be opened.
-        ValueError: it is a device, or has more bytes.
+        ValueError: it is a device, or has more bytes, or more than there is memory.
     """
     a_file(path)
-    if at_most is None:
-        return path.read_bytes()
-    content = b""
     with path.open("rb") as file:
-        while more := file.read(PIECE):  # asked for all at once, the most would be laid aside for it
-            content += more
-            if len(content) > at_most:
-                raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
-    return content
+        size = file.seek(0, os.SEEK_END)
+        if at_most is None:
+            checks.fits(str(path), size)
+        elif size > at_most:
+            raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
+        file.seek(0)
+        return file.read(size)
 
 
 def a_file(path: Traversable) -> None:

@@ -137,6 +137,8 @@ class BytePairTokenizer:
         checks.whole("vocab_size", vocab_size, at_least=256)
         if not text:
             raise ValueError("text='' has nothing to learn from")
+        # The library sets aside room for all of them at once. Each joins two others, and takes the place of one byte.
+        vocab_size = min(vocab_size, 256 + len(text.encode()))
         library = _tokenizers()
         byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer = library.Tokenizer(library.models.BPE())
@@ -173,18 +175,24 @@ class BytePairTokenizer:
 
     @classmethod
     def from_json(cls, text: str) -> "BytePairTokenizer":
-        """The tokenizer that `to_json`, or the library, wrote.
+        """The tokenizer that `to_json` wrote.
+
+        The library's may also hold regular expressions, of which some never end: such are not taken.
 
         Raises:
-            ValueError: `text` is no tokenizer of the library.
+            ValueError: `text` is no tokenizer of the library, or does what this class does not.
             ImportError: the package tokenizers is not installed.
         """
-        library = _tokenizers()
-        try:
-            return cls(library.Tokenizer.from_str(text))
-        except Exception as error:  # the library has no class of its own for this
-            said = checks.shown(str(error), checks.MESSAGE)
-            raise ValueError(f"text is not a tokenizer of the tokenizers library: {said}") from error
+        given = json_object(text, "text")
+        for part, kind in (("normalizer", None), ("pre_tokenizer", "ByteLevel"), ("decoder", "ByteLevel")):
+            found = given.get(part)
+            found = found.get("type") if isinstance(found, dict) else found
+            if found != kind:
+                raise ValueError(
+                    f"text is not a tokenizer of the tokenizers library that this class wrote: its {part} is "
+                    f"{found!r:.40}, not {kind!r}"
+                )
+        return cls(library_tokenizer(text, "text"))
 
 
 def _checked_ids(
@@ -208,12 +216,31 @@ def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
     return kind.from_json(text)
 
 
+def library_tokenizer(text: str, name: str) -> Any:
+    """The `tokenizers.Tokenizer` that is a text, which messages call `name`.
+
+    Raises:
+        ValueError: the library cannot read it.
+        ImportError: the package tokenizers is not installed.
+    """
+    library = _tokenizers()
+    try:
+        return library.Tokenizer.from_str(text)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except (
+        BaseException
+    ) as error:  # the library has no class of its own for this, and may panic, as Rust does
+        said = checks.shown(str(error), checks.MESSAGE)
+        raise ValueError(f"{name} is not a tokenizer of the tokenizers library: {said}") from error
+
+
 def _tokenizers() -> Any:
-    """The tokenizers library, which only byte pairs need."""
+    """The tokenizers library, which only byte pairs and the hub's tokenizers need."""
     try:
         import tokenizers
     except ImportError:
-        raise ImportError("byte pairs need a package: pip install tokenizers") from None
+        raise ImportError("this tokenizer needs a package: pip install tokenizers") from None
     return tokenizers
 
 

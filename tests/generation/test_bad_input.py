@@ -63,7 +63,12 @@ STRATEGIES = {
     "penalty": (
         lambda: penalize_repetition(LOGITS, [np.array([0])] * 2, 0),
         ValueError,
-        "repetition_penalty=0 must be positive and finite",
+        "repetition_penalty=0 must be between 1e-100 and 1e100",
+    ),
+    "penalty that overflows": (
+        lambda: penalize_repetition(LOGITS, [np.array([0])] * 2, 1e-308),
+        ValueError,
+        "repetition_penalty=1e-308 must be between 1e-100 and 1e100",
     ),
     "penalty rows": (
         lambda: penalize_repetition(LOGITS, [np.array([0])], 1.2),

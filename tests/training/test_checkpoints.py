@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save as bytes_of
 
 from glassformer import checkpoints
 from glassformer.checkpoints import (
@@ -239,6 +240,22 @@ def replaced(place, name, content):
     redescribed(place, files=files | {name: checkpoints.checksum_of(content)})
 
 
+def test_a_damaged_last_one_names_the_one_before_it_that_is_whole(tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path, checkpoint(step), keep=3)
+    for step in (2, 3):
+        (tmp_path / f"step-{step:08d}" / OPTIMIZER).write_bytes(b"")
+    message = (
+        r"step-00000003.optimizer\.safetensors is not what was written: .*; "
+        r"\S*step-00000001 before it is whole: move step-00000003 out of the folder, and that one counts"
+    )
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path)
+    for step in (2, 3):
+        shutil.move(tmp_path / f"step-{step:08d}", tmp_path / f"damaged-{step}")
+    assert_same(load(tmp_path), checkpoint(1))
+
+
 FOREIGN = {
     "no file": (lambda place: (place / MODEL).unlink(), FileNotFoundError, "model.safetensors is missing"),
     "another's": (
@@ -266,12 +283,27 @@ FOREIGN = {
     "no weights": (
         lambda place: redescribed(place, files={}),
         ValueError,
-        "training.json lacks 'model.safetensors'",
+        "training.json lacks 'model.safetensors' among its files",
     ),
     "pickle": (
         lambda place: replaced(place, MODEL, pickle.dumps({"a": 1})),
         ValueError,
         "model.safetensors is not a safetensors file",
+    ),
+    "files in a list": (
+        lambda place: redescribed(place, files=[MODEL]),
+        ValueError,
+        r"training.json: files=\['model.safetensors'\] must be an object of fields",
+    ),
+    "a step in words": (
+        lambda place: redescribed(place, step="one"),
+        ValueError,
+        "training.json: step='one' must be a whole number",
+    ),
+    "a pipe": (
+        lambda place: ((place / DESCRIPTION).unlink(), os.mkfifo(place / DESCRIPTION)),
+        ValueError,
+        "training.json is not a file: it is a pipe or a device",
     ),
     "a path": (
         lambda place: redescribed(place, files={"../../secret": "0"}),
@@ -310,7 +342,13 @@ def test_nothing_there(tmp_path):
 
 
 def test_weights_of_another_model(tmp_path):
-    save(tmp_path, checkpoint(1))
+    place = save(tmp_path, checkpoint(1))
+    with pytest.raises(
+        ValueError, match="the state does not fit: it has 16 numbers, and the model's sizes ask for"
+    ):
+        load_model(tmp_path)
+    n = model_config().parameter_count().total
+    replaced(place, AVERAGE, bytes_of({"a.weight": np.zeros(n)}))
     for room in ("scratch", "nn"):
         with pytest.raises(ValueError, match=r"the state does not fit: token_embedding.weight is missing"):
             load_model(tmp_path, room=room)

@@ -19,6 +19,8 @@ def test_steps_and_looks_at_the_validation_part_are_counted():
     assert seconds_left(given, 10, tried, 15.0) == pytest.approx(2 * (90 + 4 * 5))
     assert seconds_left(given.replace(ema=0.9), 10, tried, 15.0) == pytest.approx(2 * (90 + 2 * 4 * 5))
     assert seconds_left(given.replace(evaluate_every=0), 95, tried, 15.0) == pytest.approx(2 * (5 + 5))
+    years = given.replace(steps=10**15, evaluate_every=1)
+    assert seconds_left(years, 10, tried, 15.0) == pytest.approx(2 * 6 * 1e15)
     assert seconds_left(given, 60, tried, 15.0) == pytest.approx(
         2 * (40 + 2 * 5)
     )  # what was looked at is past

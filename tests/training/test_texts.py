@@ -94,6 +94,12 @@ def test_characters_survive():
     assert again.characters == tokenizer.characters
 
 
+# On a few dozen a's it takes longer than the universe has existed.
+NEVER_ENDS = (
+    '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "normalizer": null, "decoder": {"type": "ByteLevel"},'
+    ' "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": false}}'
+)
+
 REFUSED = {
     "small vocabulary": (
         lambda: BytePairTokenizer.from_text("ab", 255),
@@ -107,6 +113,10 @@ REFUSED = {
     "no JSON": (lambda: tokenizer_from_json("{"), "text is not JSON"),
     "a list": (lambda: tokenizer_from_json("[]"), "text must be a JSON object"),
     "another's": (lambda: tokenizer_from_json("{}"), "is not a tokenizer of the tokenizers library"),
+    "another's regular expression": (
+        lambda: tokenizer_from_json(NEVER_ENDS),
+        "its pre_tokenizer is 'Split', not 'ByteLevel'",
+    ),
     "no characters": (lambda: CharTokenizer.from_json('{"characters": 3}'), "lacks the field 'characters'"),
     "none": (lambda: tokenizer_from_json('{"characters": ""}'), "must have at least one character"),
 }

@@ -16,6 +16,7 @@ from glassformer.bugs import put_in
 from glassformer.checkpoints import latest, load, load_model
 from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer
+from glassformer.train import evaluate
 from glassformer.train.log import Log
 
 from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, task, trainer, without_time
@@ -114,6 +115,17 @@ def test_every_step_and_piece_drops_something_else():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_validation_that_takes_long_shows_how_far_it_is(family, monkeypatch, capsys):
+    monkeypatch.setattr(evaluate, "A_MOMENT", 0.0)
+    given = task(family, batch_size=3)
+    n = sum(1 for _ in given.validation())
+    assert n > 1
+    shown, silent = (train.validation_loss(model(family), given, progress=seen) for seen in (True, False))
+    assert shown == silent
+    assert f"/{n} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_validation_is_the_mean_over_all_targets_without_dropout(family):
     made = trainer(family, steps=1, model_changes={"dropout": 0.5})
     [record] = made.run()
@@ -191,6 +203,23 @@ def test_a_loss_that_is_no_number_ends_the_run():
         made.model.token_embedding.weight[:, 0] = math.nan
     with pytest.raises(FloatingPointError, match="step 1: the loss is nan"):
         made.run()
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    made = trainer(steps=3, folder=tmp_path, save_every=1)
+
+    def damage(record):
+        if record["step"] == 2:
+            with torch.no_grad():
+                made.model.token_embedding.weight[0, 0] = math.inf
+
+    made.callback = damage
+    with pytest.raises(
+        FloatingPointError,
+        match=r"step 2: token_embedding\.weight has numbers that are not finite, .* saved last, \S*step-00000001,",
+    ):
+        made.run()
+    assert latest(tmp_path).name == "step-00000001"
 
 
 def test_bfloat16_is_nearly_the_same_and_keeps_its_weights_in_float32():
@@ -391,7 +420,10 @@ def test_what_does_not_fit(case, as_readers_run_it):
 
 
 def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
+    late = trainer(folder=tmp_path)
     trainer(folder=tmp_path).run()
+    with pytest.raises(ValueError, match="another run has written to it meanwhile, up to step-00000008"):
+        late.run()
     with pytest.raises(ValueError, match=r"has a run, up to step-00000008: resume=True goes on with it"):
         trainer(folder=tmp_path)
     with pytest.raises(ValueError, match=r"is from another run: learning_rate was 0.01 and is now 0.02"):

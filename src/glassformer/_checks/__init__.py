@@ -15,6 +15,7 @@ from glassformer._checks.arrays import (
     places,
     some,
 )
+from glassformer._checks.memory import fits
 from glassformer._checks.models import (
     attention,
     attention_shapes,
@@ -59,6 +60,7 @@ __all__ = [
     "equal",
     "even",
     "fields",
+    "fits",
     "flag",
     "floats",
     "has_part",

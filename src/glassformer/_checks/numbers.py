@@ -87,7 +87,7 @@ def rate(name: str, value: Any) -> None:
 
 def one_of(name: str, value: Any, choices: Collection[str]) -> None:
     """`value` is among `choices`."""
-    if value not in choices:
+    if value not in tuple(choices):  # in a mapping, what cannot be a key would raise
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
 
 

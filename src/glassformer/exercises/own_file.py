@@ -22,7 +22,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .files import locked, write_whole
+from glassformer.writing import locked, write_whole
+
 from .source import (
     MODULE,
     CannotKeepError,

@@ -7,7 +7,7 @@ from typing import Any
 
 import platformdirs
 
-from .files import locked, write_whole
+from glassformer.writing import locked, write_whole
 
 ENVIRONMENT = "GLASSFORMER_PROGRESS"
 FLAGS = ("tried", "revealed", "done")

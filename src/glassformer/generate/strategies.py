@@ -97,9 +97,10 @@ def penalize_repetition(
     chapter 11.
 
     Raises:
-        ValueError: `penalty` is not positive and finite, or there is not one text for each row.
+        ValueError: `penalty` is not between 1e-100 and 1e100, beyond which logits overflow, or there is not one
+            text for each row.
     """
-    checks.positive("repetition_penalty", penalty)
+    checks.number("repetition_penalty", penalty, lambda p: 1e-100 <= p <= 1e100, "between 1e-100 and 1e100")
     checks.equal("len(past)", len(past), "len(logits)", len(logits))
     logits = logits.copy()
     for row, ids in zip(logits, past, strict=True):

@@ -15,6 +15,8 @@ from glassformer.documents import read_json, text_in
 from glassformer.huggingface.configs import config_to_hf, described, needed, with_own_head
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
 from glassformer.huggingface.weights import state_to_hf, translated
+from glassformer.text import library_tokenizer
+from glassformer.writing import replacing
 
 TOKENIZER_BYTES = 128 * 1024**2  # the largest on the hub are a quarter of it
 
@@ -103,7 +105,7 @@ def save(model: Any, folder: str | os.PathLike) -> None:
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with _replacing(folder / CONFIG) as new_config, _replacing(folder / WEIGHTS) as new_weights:
+    with replacing(folder / CONFIG) as new_config, replacing(folder / WEIGHTS) as new_weights:
         new_config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         save_file(state, new_weights, metadata={"format": "pt"})  # "pt" says how the matrices lie
 
@@ -113,19 +115,11 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
 
     Raises:
         OSError: there is no such folder, it has no tokenizer.json (FileNotFoundError), or the hub did not give it.
-        ValueError: tokenizer.json cannot be read.
+        ValueError: tokenizer.json is too large, or the library tokenizers cannot read it.
         ImportError: the package tokenizers is not installed, or huggingface_hub where a name was given.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise ImportError("reading a tokenizer needs a package: pip install tokenizers") from None
     path = _folder(path_or_name) / TOKENIZER
-    text = text_in(path, TOKENIZER_BYTES)
-    try:
-        return Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers has no class of its own for this
-        raise ValueError(f"{path} cannot be read: {checks.shown(str(error), checks.MESSAGE)}") from error
+    return library_tokenizer(text_in(path, TOKENIZER_BYTES), str(path))
 
 
 def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
@@ -217,16 +211,3 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         raise OSError(
             f"path_or_name={name!r} is not a folder here, and the hub did not give it: {error}"
         ) from error
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to: it takes its place if all goes well, and is removed if not."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield beside
-        with open(beside, "rb+") as file:
-            os.fsync(file.fileno())  # on the disk itself, before its name points to it
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)

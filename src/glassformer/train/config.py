@@ -23,7 +23,9 @@ class TrainingConfig:
     """How a model is trained. Two sizes are the minimum.
 
     `batch_size` is what one step learns from, in all: however many processes share it and into however many
-    pieces `accumulation` cuts it, the same steps follow.
+    pieces `accumulation` cuts it, the same steps follow, but for what rounding and dropout make of them. Sums are
+    rounded in another order, and every step carries that on, Muon's most of all. With dropout each piece draws its
+    own zeros: two processes do what one does with `accumulation=2`, not what one does with the whole batch.
 
     Derived in chapter 10.
 
@@ -88,6 +90,9 @@ class TrainingConfig:
             "sample_every",
         ):
             checks.whole(name, getattr(self, name), at_least=0)
+        for name in ("steps", "batch_size", "seed"):
+            if getattr(self, name) >= 2**64:
+                raise ValueError(f"{name}={getattr(self, name)} must be below 2**64")
         checks.divisible("batch_size", self.batch_size, "accumulation", self.accumulation)
         for name in ("learning_rate", "eps"):
             checks.positive(name, getattr(self, name))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from statistics import median
 
 from glassformer.train.config import TrainingConfig
-from glassformer.train.schedule import is_due
 
 TRIED = 10  # steps after which a run says how long the rest will take
 WARMING_UP = 3  # the first of them, which take longer, are not counted
@@ -19,9 +18,9 @@ def seconds_left(
     that is a third of a step's work; a run that keeps an average of its weights looks twice.
     """
     a_step = median(seconds[WARMING_UP:] or seconds)
-    looks = sum(
-        is_due(config.evaluate_every, later, config.steps) for later in range(step + 1, config.steps + 1)
-    )
+    looks = 1  # at the end, and before that whenever it is due
+    if config.evaluate_every:
+        looks += (config.steps - 1) // config.evaluate_every - step // config.evaluate_every
     if config.ema is not None:
         looks *= 2
     return a_step * (config.steps - step + looks * batches_of_validation / 3)

@@ -8,9 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.nn import cross_entropy
+from glassformer.progress import bar
 from glassformer.tasks import NO_TARGET
 from glassformer.train.processes import Processes
 
+A_MOMENT = 2.0  # seconds without a sign of life that nobody minds
 DIGITS = 4  # of what a card says
 ALONE = Processes(0, 1, torch.device("cpu"))
 
@@ -25,10 +27,13 @@ def loss_sum(model: Any, inputs: dict[str, np.ndarray], targets: np.ndarray, dev
     return cross_entropy(logits, expected, ignore_index=NO_TARGET) * int((targets != NO_TARGET).sum())
 
 
-def validation_loss(model: nn.Module, task: Any, processes: Processes = ALONE) -> float:
+def validation_loss(
+    model: nn.Module, task: Any, processes: Processes = ALONE, *, progress: bool = False
+) -> float:
     """The mean loss, in nats, over every target of the task's validation part, without dropout.
 
-    Several processes take turns with the batches. The model is left as it was.
+    Several processes take turns with the batches. The model is left as it was. With `progress`, a bar shows how far
+    it is, where that takes longer than a moment.
 
     Derived in chapter 10.
     """
@@ -36,8 +41,12 @@ def validation_loss(model: nn.Module, task: Any, processes: Processes = ALONE) -
     device = next(model.parameters()).device
     loss = count = 0.0
     model.eval()
+    batches = islice(task.validation(), processes.rank, None, processes.world)
+    if progress:
+        n_mine = len(range(processes.rank, sum(1 for _ in task.validation()), processes.world))
+        batches = bar(batches, total=n_mine, desc="validation", unit="batch", leave=False, delay=A_MOMENT)
     with torch.no_grad():
-        for inputs, targets in islice(task.validation(), processes.rank, None, processes.world):
+        for inputs, targets in batches:
             loss += loss_sum(model, inputs, targets, device).item()
             count += int((targets != NO_TARGET).sum())
     model.train(was_training)

@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from glassformer.documents import json_object
+from glassformer import _checks as checks
+from glassformer.documents import bytes_in, decoded, json_object
+from glassformer.writing import naming, write_whole
 
 Record = dict[str, Any]
 
@@ -17,21 +19,26 @@ class Log:
         self.path = path
         self.records: list[Record] = []
 
+    def check(self) -> None:
+        """What the file holds can be read.
+
+        Raises:
+            ValueError: as `read_log`.
+        """
+        read_log(self.path)
+
     def begin(self, step: int) -> None:
         """Goes back to the end of that step: what the file says of later ones is dropped, they come again."""
         records = self.records if self.path is None else read_log(self.path)
         self.records = [record for record in records if record["step"] <= step]
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            beside = self.path.with_name(f".{self.path.name}.unfinished")
-            beside.write_text("".join(map(_line, self.records)), encoding="utf-8")
-            os.replace(beside, self.path)
+            write_whole(self.path, "".join(map(_line, self.records)).encode())
 
     def write(self, record: Record) -> None:
         """Adds the record of a step."""
         self.records.append(record)
         if self.path is not None:
-            with open(self.path, "a", encoding="utf-8") as file:
+            with naming(self.path), open(self.path, "a", encoding="utf-8") as file:
                 file.write(_line(record))
 
     def sync(self) -> None:
@@ -45,14 +52,25 @@ def read_log(path: Path | None) -> list[Record]:
     """The records of a log's file; its last line, if a program was interrupted within it, is left out.
 
     Raises:
-        ValueError: a line before the last is not JSON.
+        ValueError: it is no file, or not in UTF-8; a line before the last is not JSON, or not of a step.
+        OSError: it cannot be read.
     """
     if path is None or not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
+    # After the last end of a line comes nothing, or half a line, which may end within a character.
+    whole, end, _ = bytes_in(path).rpartition(b"\n")
+    lines = decoded(whole, path).split("\n") if end else []
     records = []
-    for i, line in enumerate(lines[:-1]):  # after the last end of a line comes nothing, or half a line
-        records.append(json_object(line, f"{path}: line {i + 1}"))
+    for i, line in enumerate(lines):
+        name = f"{path}: line {i + 1}"
+        record = json_object(line, name)
+        if "step" not in record:
+            raise ValueError(f"{name} lacks 'step'")
+        try:
+            checks.whole("step", record["step"], at_least=0)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{name}: {error}") from None
+        records.append(record)
     return records
 
 

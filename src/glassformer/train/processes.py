@@ -47,6 +47,11 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
     return device
 
 
+def world() -> int:
+    """How many processes train together, as `torchrun` says in the environment."""
+    return int(os.environ.get("WORLD_SIZE", 1))
+
+
 @contextmanager
 def processes(device: str) -> Iterator[Processes]:
     """Joins the other processes, if `torchrun` says in the environment that there are any."""

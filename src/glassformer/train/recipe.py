@@ -10,9 +10,9 @@ The fields of [model] are those of `ModelConfig`, less the two sizes that follow
 """
 
 import json
-import tomllib
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib import resources
 from typing import Any
 
@@ -136,10 +136,15 @@ class Recipe:
         parts = {"data": asdict(self.data), "model": self.model, "training": asdict(self.training)}
         lines = []
         for part, values in parts.items():
-            # For numbers, booleans, strings and lists of them, TOML's notation is JSON's; it has no None.
             given = {name: value for name, value in values.items() if value is not None}
-            lines += [f"[{part}]", *(f"{name} = {json.dumps(value)}" for name, value in given.items()), ""]
+            lines += [f"[{part}]", *(f"{name} = {toml_value(value)}" for name, value in given.items()), ""]
         return "\n".join(lines)
+
+    def with_whole_path(self) -> "Recipe":
+        """The same with its text's whole path, so that it names the same file from every folder."""
+        if self.data.text is None:
+            return self
+        return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
 
     def made_for(
         self, text: str
@@ -189,6 +194,20 @@ class Recipe:
         return tokenizer, NextToken(*given, validation=validation), config
 
 
+def toml_value(value: Any) -> str:
+    """A number, boolean, string or list of them as TOML writes it; it has no None.
+
+    Raises:
+        ValueError: a string has half a character, which UTF-8 cannot write.
+    """
+    written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's notation, but for one
+    try:
+        written.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{value!r} cannot be written in UTF-8") from None
+    return written
+
+
 def toml_of(name: str) -> str:
     """The file of one of the book's recipes.
 
@@ -210,6 +229,6 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
             f"{change!r} is not a change: write PART.FIELD=VALUE, with the parts {', '.join(parts)}"
         )
     try:
-        return part, field, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        return part, field, toml_tables(f"value = {value}", change)["value"]
+    except ValueError:
         return part, field, value.strip()

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,10 @@ from glassformer.train.optimizers import (
     optimizers_of,
     set_schedule,
 )
-from glassformer.train.processes import Processes, device_of, processes
+from glassformer.train.processes import Processes, device_of, processes, world
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import stop_on_signals
+from glassformer.writing import naming, only_writer
 
 LOG = "log.jsonl"
 
@@ -49,13 +50,14 @@ class Trainer:
     `sampler`, a function from the model to a text, is asked every `sample_every` steps; `callback` gets the
     record of every step, for a live figure. `tokenizer` is saved with the model.
 
-    Under `torchrun`, its processes share every batch. The first of them writes.
+    Under `torchrun`, its processes share every batch. The first of them writes. While it does, no other run may
+    write to the folder.
 
     Derived in chapter 10.
 
     Raises:
-        ValueError: model, task and configuration do not fit together; the folder has a run and `resume` is
-            False, or a run of another model or configuration.
+        ValueError: model, task and configuration do not fit together, or the batch and the number of processes;
+            the folder has a run and `resume` is False, or a run of another model or configuration.
         TypeError: an argument is of the wrong kind.
     """
 
@@ -99,6 +101,8 @@ class Trainer:
                 "on the command line"
             )
         self._checkpoint = None if found is None else self._checked(found)
+        self._latest = found
+        self.log.check()
 
     # The loop
 
@@ -106,15 +110,26 @@ class Trainer:
         """Trains until the last step, or until Ctrl-C, which finishes the step and saves. Gives the log's records.
 
         Raises:
-            FloatingPointError: the loss or a gradient is not finite any more.
+            FloatingPointError: a loss, a gradient or a weight is not finite any more. What was saved before stays.
+            BlockingIOError: another run writes to the folder.
+            ValueError: another run has written to the folder since this Trainer was made.
+            OSError: the folder cannot be written to, or the disk is full. What was saved before stays.
         """
         config, self.was_interrupted = self.config, False
-        with processes(config.device) as self.processes, self._random_numbers(), stop_on_signals() as stop:
+        with (
+            processes(config.device) as self.processes,
+            self._alone(),
+            self._random_numbers(),
+            stop_on_signals() as stop,
+            ExitStack() as ended,
+        ):
             self._prepare()
             begun = self.step
             # What is told to tqdm outweighs the environment, so it is not told to show a bar, only to show none.
             hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
-            bar = progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
+            bar = ended.enter_context(
+                progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
+            )
             while self.step < config.steps and not self.was_interrupted:
                 record = self._train_step()
                 if is_due(config.evaluate_every, self.step, config.steps):
@@ -132,7 +147,6 @@ class Trainer:
                     self._save()
             if self.was_interrupted and self._is_first:
                 bar.write(self._how_to_go_on())
-            bar.close()
         return self.log.records
 
     def _train_step(self) -> Record:
@@ -161,8 +175,8 @@ class Trainer:
         [loss] = self.processes.total(float(loss))
         gradient_norm = float(gradient_norm)
         if not np.isfinite([loss, gradient_norm]).all():
-            raise FloatingPointError(
-                f"step {self.step + 1}: the loss is {loss} and its gradient's length {gradient_norm}"
+            raise self._diverged(
+                self.step + 1, f"the loss is {loss} and its gradient's length {gradient_norm}"
             )
         for optimizer in self.optimizers:
             optimizer.step()
@@ -208,6 +222,20 @@ class Trainer:
             )
         if self.config.compile:
             self._forward = torch.compile(self._parallel)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Within, no other run writes to the folder, and none has since what is there was read."""
+        if self.folder is None or not self._is_first:
+            yield
+            return
+        with only_writer(self.folder):
+            if (latest := checkpoints.latest(self.folder)) != self._latest:
+                raise ValueError(
+                    f"{self.folder} is not what it was: another run has written to it meanwhile, up to "
+                    f"{latest.name if latest else 'no checkpoint at all'}"
+                )
+            yield
 
     @property
     def device(self) -> torch.device:
@@ -255,10 +283,14 @@ class Trainer:
 
     def _evaluate(self) -> Record:
         """The loss over the whole validation part, with the weights and with their average."""
-        found = {"validation_loss": validation_loss(self.model, self.task, self.processes)}
+        shown = {"progress": self.progress and self._is_first}
+        found = {"validation_loss": validation_loss(self.model, self.task, self.processes, **shown)}
         if self.average is not None:
             with self._averaged(self.average):
-                found["validation_loss_ema"] = validation_loss(self.model, self.task, self.processes)
+                found["validation_loss_ema"] = validation_loss(self.model, self.task, self.processes, **shown)
+        for name, loss in found.items():
+            if not np.isfinite(loss):
+                raise self._diverged(self.step, f"{name.replace('_', ' ')} is {loss}")
         return found
 
     def _sample(self) -> str:
@@ -293,9 +325,16 @@ class Trainer:
     def _save(self) -> None:
         if self.folder is None or not self._is_first:
             return
-        self.log.sync()
-        checkpoints.save(
-            self.folder,
+        for name, weight in self.model.named_parameters():
+            if not weight.isfinite().all():
+                raise self._diverged(self.step, f"{name} has numbers that are not finite")
+        with naming(self.folder):
+            self.log.sync()
+            self._latest = self._write(self.folder)
+
+    def _write(self, folder: Path) -> Path:
+        return checkpoints.save(
+            folder,
             Checkpoint(
                 step=self.step,
                 model_config=self.model.config,
@@ -313,7 +352,7 @@ class Trainer:
 
     def _checked(self, folder: Path) -> Checkpoint:
         """The checkpoint, if it is of this model and this way of training."""
-        checkpoint = checkpoints.load(folder)
+        checkpoint = checkpoints.load(folder.parent)  # if the latest is damaged, it says which one is not
         mine, its = asdict(self.model.config), asdict(checkpoint.model_config)
         other = [
             f"{name} was {its[name]!r} and is now {mine[name]!r}" for name in mine if its[name] != mine[name]
@@ -351,6 +390,17 @@ class Trainer:
             "To go on, start the same training with resume=True, or --resume on the command line."
         )
 
+    def _diverged(self, step: int, found: str) -> FloatingPointError:
+        """What to raise where numbers have left what floats can hold."""
+        kept = (
+            "nothing was saved yet"
+            if self._latest is None
+            else f"what was saved last, {self._latest}, is as it was"
+        )
+        return FloatingPointError(
+            f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {kept}"
+        )
+
 
 def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
     if task.family != model.config.family:
@@ -368,6 +418,8 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
             f"the task has ids up to {task.vocab_size - 1}, but the model's vocab_size={model.config.vocab_size}"
         )
     checks.equal("task.batch_size", task.batch_size, "config.batch_size", config.batch_size)
+    if (n_pieces := config.accumulation * world()) > 1:
+        checks.divisible("batch_size", config.batch_size, "processes·accumulation", n_pieces)
     if task.length > model.config.context_length:
         raise ValueError(
             f"task.length={task.length} must be at most context_length={model.config.context_length}"

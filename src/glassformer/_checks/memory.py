@@ -1,0 +1,53 @@
+"""Whether what is asked for can be in memory at all: said before anything is allocated."""
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+UNKNOWN = 64 * 2**30  # bytes, of a machine that does not say
+# What a container may have, where the system keeps it: Linux's control groups, version 2 and 1
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+@cache
+def memory() -> int:
+    """The memory of this machine in bytes, or as much of it as the container that this runs in may have."""
+    limits = [_of_the_machine() or UNKNOWN]
+    for path in LIMITS:
+        try:
+            limits.append(int(path.read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return min(limits)
+
+
+def fits(what: str, n_bytes: int, there: int | None = None) -> None:
+    """`what` needs no more than the memory that is `there`, in bytes: by default that of the machine."""
+    there = memory() if there is None else there
+    if n_bytes > there:
+        raise ValueError(
+            f"{what} needs {_amount(n_bytes)} of memory at least, and there are {_amount(there)}"
+        )
+
+
+def _amount(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes < 2**60 else "more than a billion GiB"
+
+
+def _of_the_machine() -> int | None:
+    if sys.platform == "win32":
+        return _of_windows()
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return None
+
+
+def _of_windows() -> int | None:
+    """What GlobalMemoryStatusEx says: a structure of 64 bytes, whose first four say so, and the total after eight."""
+    import ctypes
+
+    status = (ctypes.c_uint64 * 8)(64)
+    told = ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))  # type: ignore[attr-defined]
+    return int(status[1]) if told else None

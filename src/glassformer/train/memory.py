@@ -1,0 +1,55 @@
+"""What a run needs of memory, known before anything of it is there."""
+
+import torch
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.train.config import TrainingConfig
+from glassformer.train.processes import device_of, world
+
+A_BLOCK = 20_000  # bytes of Python's objects, beside the weights
+A_ROW = 100  # bytes that say where a row of a batch comes from
+
+
+def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
+    """The run has room in the memory of the machine, and of the device that it computes on.
+
+    Raises:
+        ValueError: it needs more. The message names what takes the most and can be smaller.
+    """
+    device = device_of(training.device)
+    there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+    n_weights = config.parameter_count().total
+    n_blocks = config.n_layers + (config.n_decoder_layers or 0)
+    checks.fits(f"a model of {n_weights:.3g} parameters", 4 * n_weights + A_BLOCK * n_blocks)
+    weights = bytes_of_weights(n_weights, training)
+    checks.fits(f"to train a model of {n_weights:.3g} parameters", weights, there)
+    checks.fits(
+        f"batch_size={training.batch_size}", training.batch_size * (A_ROW + 8 * config.context_length)
+    )
+    checks.fits(
+        f"batch_size={training.batch_size} in pieces of {piece_of(training)}",
+        weights + piece_of(training) * bytes_of_a_text(config, training),
+        there,
+    )
+
+
+def bytes_of_weights(n_weights: int, training: TrainingConfig) -> int:
+    """The weights, their gradients, what the optimizer remembers of each, and their average, all in float32."""
+    remembered = 2 if training.optimizer == "adamw" else 1  # Muon has one number for most
+    return 4 * n_weights * (2 + remembered + (training.ema is not None))
+
+
+def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
+    """What the way back needs of a text of the longest kind, at least: the way forward has to keep it.
+
+    In each block what enters, q, k, v and the hidden layer; at the end the logits and their gradient.
+    """
+    n_blocks = config.n_layers + (config.n_decoder_layers or 0)
+    kept = n_blocks * (4 * config.d_model + config.d_ff) + 2 * config.vocab_size
+    return (2 if training.dtype == "bfloat16" else 4) * config.context_length * kept
+
+
+def piece_of(training: TrainingConfig) -> int:
+    """How many texts go through the model at a time."""
+    return max(1, training.batch_size // (training.accumulation * world()))

@@ -1,0 +1,371 @@
+"""The command line under whatever input: it does what was asked, or refuses in one line. It never fails otherwise.
+
+Recipes, logs, checkpoints and flags that are right are changed at one place or two, and handed to the commands.
+"""
+
+import io
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from glassformer.checkpoints import DESCRIPTION, MODEL, TOKENIZER, checksum_of, latest, own_checksum_of
+from glassformer.cli import app
+from glassformer.progress import bar
+from glassformer.published import published
+
+SECONDS = 10  # for one command: a hundred times what it takes on a quiet machine
+BYTES = 4 * 2**30  # of addresses, beyond what this process has
+
+# What Python says of a mistake in the program; no message of ours has it.
+PYTHONS_OWN = re.compile(
+    "not supported between|object is not|has no attribute|unhashable|invalid literal|out of range|unpack|argument:"
+    "|unexpected keyword|positional argument|not subscriptable|could not convert|recursion|NoneType"
+)
+
+RECIPE = """[data]
+text = "TEXT"
+length = 4
+validation = 0.1
+[model]
+d_model = 4
+n_layers = 1
+n_heads = 1
+[training]
+steps = 1
+batch_size = 2
+device = "cpu"
+"""
+
+NUMBERS = st.sampled_from(
+    [-1, 0, 1, 2, 3, 0.5, -0.5, 1e-308, 1e38, 1e308, 10**9, 10**12, 2**63, 2**64, 10**30, 10**400]
+)
+WORDS = st.sampled_from(
+    ["", "x", "\n", "\x1b[31m", "é𝔊", "../..", "nan", "decoder", "adamw", "rope", "a" * 300]
+)
+VALUES = st.one_of(
+    NUMBERS,
+    WORDS,
+    st.none(),
+    st.booleans(),
+    st.just([]),
+    st.just({}),
+    st.just([0.9, 0.9]),
+    st.just({"a": [None]}),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet():
+    """No name is looked for on the hub, and no bar is drawn: all on stderr is what a command complains of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setattr("glassformer.train.trainer.progress_bar", partial(bar, disable=True))
+        yield
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A run that is right: a text, a recipe, and what a step of training wrote."""
+    place = tmp_path_factory.mktemp("fuzz")
+    (place / "text.txt").write_text("so it goes, and so it went on.\n" * 40, encoding="utf-8")
+    (place / "recipe.toml").write_text(
+        RECIPE.replace("TEXT", (place / "text.txt").as_posix()), encoding="utf-8"
+    )
+    (place / "model.json").write_text(published("teaching-736").config.to_json(), encoding="utf-8")
+    assert call("train", place / "run", "--recipe", place / "recipe.toml") == (0, "")
+    return place
+
+
+@contextmanager
+def bounded():
+    """Within, what takes too long or too much memory fails."""
+
+    def late(number, frame):
+        raise AssertionError(f"not done after {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    pages = (
+        int(Path("/proc/self/statm").read_text().split()[0]) if os.path.exists("/proc/self/statm") else None
+    )
+    if pages is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def call(*arguments):
+    """The status of a command, and what it wrote to stderr. What it raises beside is a mistake in the program."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        app([str(argument) for argument in arguments])
+    return ended.value.code, err.getvalue()
+
+
+def check(*arguments):
+    """The command does it, or says in one line why not."""
+    with bounded():
+        status, said = call(*arguments)
+    if status == 0:
+        assert said == ""
+        return
+    assert status == 2, said
+    assert said.startswith("Error: ")
+    assert said.endswith("\n")
+    assert said[:-1].isprintable(), said  # so there is one line only
+    assert len(said) > len("Error: \n") + 10, said
+    assert not PYTHONS_OWN.search(said), said
+
+
+def fuzz(n):
+    return settings(
+        max_examples=n,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],  # what fails is small as it is
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+# Flags
+
+FLAGS = {
+    "params": [],
+    "trace": ["--length", "--layers", "--room"],
+    "generate": [
+        "--prompt", "--n-new", "--temperature", "--top-k", "--top-p", "--min-p", "--repetition-penalty", "--beams",
+        "--seed", "--room",
+    ],
+    "train": [
+        "--text", "--recipe", "--steps", "--batch-size", "--learning-rate", "--seed", "--device", "--dtype",
+        "--sample-every", "--set",
+    ],
+}  # fmt: skip
+
+
+@st.composite
+def lines(draw):
+    """A command with one or two flags, of which the values may be anything."""
+    command = draw(st.sampled_from(["params", "trace", "generate", "generate", "train", "train", "train"]))
+    flags = draw(st.lists(st.sampled_from(FLAGS[command] or ["--nothing"]), max_size=2, unique=True))
+    typed = [command, {"trace": "MODEL", "params": "MODEL"}.get(command, "RUN")]
+    for flag in flags:
+        value = draw(st.one_of(NUMBERS, WORDS))
+        if flag == "--set":
+            field = draw(
+                st.sampled_from(["model.n_layers", "model.d_ff", "data.length", "training.clip", "data.text"])
+            )
+            value = f"{field}={value}"
+        if flag == "--steps" and isinstance(value, int) and value > 3:
+            value = 3  # that many steps would be made, as asked
+        if flag == "--n-new" and value in (10**9, 10**12):
+            typed.append("--slide")
+            value = 10**15
+        typed += [flag, str(value)]
+    return typed
+
+
+@fuzz(80)
+@example(["generate", "RUN", "--seed", "-1"])
+@example(["generate", "RUN", "--prompt", ""])
+@example(["generate", "RUN", "--repetition-penalty", "1e-308"])
+@example(["generate", "RUN", "--beams", "0"])
+@example(["generate", "RUN", "--n-new", "1000000000000", "--slide"])
+@example(["generate", "dates"])
+@example(["train", "RUN"])
+@example(["train", "NEW", "--resume"])
+@example(["train", "NEW", "--text", "/dev/zero"])
+@example(["train", "NEW", "--batch-size", "1000000000"])
+@example(["train", "NEW", "--set", "model.n_layers=1000000000"])
+@example(["train", "NEW", "--set", "training.betas=" + "[" * 5000])
+@example(["train", "NEW", "--seed", str(2**64)])
+@example(["train", "NEW", "--steps", str(10**400)])
+@example(["trace", "MODEL", "--layers", str(10**400)])
+@example(["generate", "x" * 5000])
+@example(["generate", "a\0b"])
+@given(lines())
+def test_flags(place, typed):
+    new = place / "new"
+    shutil.rmtree(new, ignore_errors=True)
+    paths = {"RUN": new if typed[0] == "train" else place / "run", "NEW": new, "MODEL": place / "model.json"}
+    recipe = [] if typed[0] != "train" or "--recipe" in typed else ["--recipe", place / "recipe.toml"]
+    check(*(paths.get(word, word) for word in typed), *recipe)
+
+
+# Files
+
+KEYS = {
+    "recipe.toml": [
+        "data",
+        "model",
+        "training",
+        "steps",
+        "batch_size",
+        "d_model",
+        "n_heads",
+        "length",
+        "text",
+    ],
+}
+
+
+@st.composite
+def bytes_changed(draw):
+    """How the bytes of a file change: cut off, one another, a piece of them again and again, or all of them others."""
+    kind = draw(st.sampled_from(["cut", "flip", "put"]))
+    where = draw(st.floats(0, 1))
+    what = draw(
+        st.sampled_from([b"\0", b"\xff", b"\xef\xbb\xbf", b"[", b"[" * 5000, b'"', b"\n", b"=", b"9" * 500])
+    )
+    return kind, where, what
+
+
+def changed(content, change):
+    kind, where, what = change
+    at = int(where * len(content))
+    if kind == "cut":
+        return content[:at]
+    return content[:at] + what + content[at + (kind == "flip") :]
+
+
+@fuzz(35)
+@example(("put", 0.0, b"\xef\xbb\xbf"))
+@example(("cut", 0.0, b""))
+@example(("put", 1.0, b"[" * 100_000))
+@example(("put", 1.0, b"[a.a" + b".a" * 100_000 + b"]"))
+@given(bytes_changed())
+def test_a_recipe(place, change):
+    shutil.rmtree(place / "new", ignore_errors=True)
+    mine = place / "mine.toml"
+    mine.write_bytes(changed((place / "recipe.toml").read_bytes(), change))
+    check("train", place / "new", "--recipe", mine)
+
+
+RECIPE_FIELDS = (
+    ["data.text", "data.length", "data.validation", "data.pairs", "data.tokenizer", "data.vocab_size"]
+    + [
+        f"model.{name}"
+        for name in ("family", "d_model", "n_layers", "n_heads", "d_ff", "norm_eps", "dropout", "positions")
+    ]
+    + [
+        f"training.{name}"
+        for name in ("optimizer", "betas", "eps", "ema", "warmup", "accumulation", "init", "device")
+    ]
+)
+
+
+@fuzz(30)
+@example("model.d_model", 10**400)
+@example("training.device", [])
+@given(st.sampled_from(RECIPE_FIELDS), VALUES)
+def test_a_recipe_s_values(place, field, value):
+    shutil.rmtree(place / "new", ignore_errors=True)
+    written = "nan" if value is None else json.dumps(value).replace('{"a": [null]}', "1979-05-27")
+    check("train", place / "new", "--recipe", place / "recipe.toml", "--set", f"{field}={written}")
+
+
+@pytest.fixture
+def own(place, tmp_path):
+    return shutil.copytree(place / "run", tmp_path / "run")
+
+
+@fuzz(30)
+@example(("put", 0.0, b"[1]\n"))
+@example(("put", 0.0, b'{"loss": 1}\n'))
+@example(("put", 0.0, b'{"step": "1"}\n'))
+@given(bytes_changed())
+def test_a_log(place, own, change):
+    log = own / "log.jsonl"
+    log.write_bytes(changed((place / "run" / "log.jsonl").read_bytes(), change))
+    check("train", own, "--resume")
+
+
+FIELDS = ["format", "step", "tokens", "task", "model", "training", "versions", "files"]
+
+
+@fuzz(30)
+@example("files", [MODEL], True)
+@example("model.n_layers", 10**9, True)
+@example("files", {MODEL: 3}, True)
+@given(st.sampled_from([*FIELDS, "model.n_layers", "model.vocab_size", "model.positions", "training.steps"]), VALUES,
+       st.booleans())  # fmt: skip
+def test_training_json(place, own, field, value, signed):
+    """As damage has it, and as somebody has it who writes the checksum anew."""
+    path = own / latest(place / "run").name / DESCRIPTION
+    described = json.loads((latest(place / "run") / DESCRIPTION).read_text())
+    part, _, name = field.partition(".")
+    if name:
+        described[part] |= {name: value}
+    else:
+        described[part] = value
+    if signed:
+        del described["checksum"]
+        described["checksum"] = own_checksum_of(described)
+    path.write_text(json.dumps(described))
+    check("generate", own, "--n-new", 1)
+    if signed:
+        check("train", own, "--resume")
+
+
+BYTE_PAIRS = {
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
+    "pre_tokenizer": {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    },
+    "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+    "normalizer": None,
+}
+NEVER_ENDS = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}
+
+
+@fuzz(30)
+@example(BYTE_PAIRS | {"pre_tokenizer": NEVER_ENDS})
+@example(BYTE_PAIRS)
+@example({"characters": ""})
+@example({"characters": "é" * 2})
+@example({"characters": "".join(map(chr, range(300, 900)))})
+@given(st.one_of(
+    st.builds(lambda value: {"characters": value}, VALUES),
+    st.builds(lambda part, value: BYTE_PAIRS | {part: value}, st.sampled_from([*BYTE_PAIRS]), VALUES),
+))  # fmt: skip
+def test_a_tokenizer_with_a_right_checksum(place, own, tokenizer):
+    step = own / latest(place / "run").name
+    content = json.dumps(tokenizer).encode()
+    (step / TOKENIZER).write_bytes(content)
+    described = json.loads((latest(place / "run") / DESCRIPTION).read_text())
+    described["files"][TOKENIZER] = checksum_of(content)
+    del described["checksum"]
+    (step / DESCRIPTION).write_text(json.dumps(described | {"checksum": own_checksum_of(described)}))
+    check("generate", own, "--n-new", 1, "--prompt", "a" * 3)
+
+
+def test_what_is_no_file(own):
+    """A pipe, into which nobody writes, and a device that never ends, in the place of each file of a run."""
+    for path in sorted(path for path in own.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+            path.unlink()
+            put(path)
+            check("train", own, "--resume")
+            check("generate", own, "--n-new", 1)
+            path.rmdir() if path.is_dir() else path.unlink()
+            path.write_bytes(content)
