@@ -3,6 +3,7 @@
 import errno
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -32,9 +33,29 @@ from glassformer.huggingface import (
 from .models import CASES, both_rooms, make, numpy
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Folders of transformers by the case, each written once: `put` copies."""
+    return {}, tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def folder(tmp_path):
-    make("gpt2").save_pretrained(tmp_path)
+def put(tmp_path, kept):
+    """Puts the files of a case into the test's folder."""
+    folders, place = kept
+
+    def put(case):
+        if case not in folders:
+            folders[case] = place / case
+            make(case).save_pretrained(folders[case])
+        shutil.copytree(folders[case], tmp_path, dirs_exist_ok=True)
+
+    return put
+
+
+@pytest.fixture
+def folder(tmp_path, put):
+    put("gpt2")
     return tmp_path
 
 
@@ -62,8 +83,8 @@ def assert_same(actual, expected):
 
 
 @pytest.mark.parametrize("case", ["gpt2", "bert-pretraining", "llama", "qwen3-headless"])
-def test_a_prefix_may_be_there_or_not(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_a_prefix_may_be_there_or_not(tmp_path, put, case):
+    put(case)
     expected = load(tmp_path)
     prefix = {"gpt2": "transformer.", "bert-pretraining": "bert."}.get(case, "model.")
 
@@ -87,8 +108,8 @@ OLD = {
 
 
 @pytest.mark.parametrize("case", OLD)
-def test_what_old_files_have_besides_weights(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_what_old_files_have_besides_weights(tmp_path, put, case):
+    put(case)
     expected = load(tmp_path)
     rewrite(
         tmp_path, lambda state: state.update({name: np.ones(shape, int) for name, shape in OLD[case].items()})
@@ -96,8 +117,8 @@ def test_what_old_files_have_besides_weights(tmp_path, case):
     assert_same(load(tmp_path), expected)
 
 
-def test_bert_in_its_oldest_words(tmp_path):
-    make("bert-pretraining").save_pretrained(tmp_path)
+def test_bert_in_its_oldest_words(tmp_path, put):
+    put("bert-pretraining")
     expected = load(tmp_path)
 
     def change(state):
@@ -111,9 +132,9 @@ def test_bert_in_its_oldest_words(tmp_path):
     assert_same(load(tmp_path), expected)
 
 
-def test_the_weights_say_what_a_bert_has(tmp_path):
+def test_the_weights_say_what_a_bert_has(tmp_path, put):
     """As bert-base-uncased: config.json says BertForMaskedLM, and there is a pooler too."""
-    make("bert-pretraining").save_pretrained(tmp_path)
+    put("bert-pretraining")
     given = json.loads((tmp_path / "config.json").read_text())
     for architecture in ("BertForMaskedLM", "BertModel", "BertForPreTraining"):
         (tmp_path / "config.json").write_text(json.dumps(given | {"architectures": [architecture]}))
@@ -137,8 +158,8 @@ COPIES = {
 
 
 @pytest.mark.parametrize("case", COPIES)
-def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, put, case):
+    put(case)
     expected = load(tmp_path)
     for source, copy in COPIES[case]:
         rewrite(tmp_path, lambda state, source=source, copy=copy: state.update({copy: state[source]}))
@@ -149,8 +170,8 @@ def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, case):
 
 
 @pytest.mark.parametrize("case", ["gpt2", "t5", "qwen2"])
-def test_a_head_of_its_own_is_one_whatever_config_says(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_a_head_of_its_own_is_one_whatever_config_says(tmp_path, put, case):
+    put(case)
     head = np.random.default_rng(0).normal(size=(41, 24)).astype(np.float32)
     rewrite(tmp_path, lambda state: state.update({"lm_head.weight": head}))
     model = load(tmp_path)
@@ -321,9 +342,9 @@ LINEAR, PLAIN = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}, {"rop
         {"rope_parameters": PLAIN, "rope_scaling": LINEAR},
     ],
 )
-def test_positions_that_a_file_describes_twice(tmp_path, said):
+def test_positions_that_a_file_describes_twice(tmp_path, put, said):
     """It is one of the two that counts, the one that counts in transformers."""
-    make("llama").save_pretrained(tmp_path)
+    put("llama")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": None} | said))
     ids = np.arange(0, 40, 2)[None]
@@ -331,8 +352,8 @@ def test_positions_that_a_file_describes_twice(tmp_path, said):
     np.testing.assert_allclose(load(tmp_path)(ids), expected, rtol=0, atol=1e-4)
 
 
-def test_linear_positions_without_a_factor(tmp_path):
-    make("llama").save_pretrained(tmp_path)
+def test_linear_positions_without_a_factor(tmp_path, put):
+    put("llama")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_scaling": {"type": "linear"}}))
     with pytest.raises(KeyError, match="factor"):
@@ -377,8 +398,8 @@ def test_sizes_are_compared_before_anything_is_built(folder, room, monkeypatch):
             load(folder, room=room)
 
 
-def test_sizes_of_the_two_stacks_of_a_t5(tmp_path):
-    make("t5").save_pretrained(tmp_path)
+def test_sizes_of_the_two_stacks_of_a_t5(tmp_path, put):
+    put("t5")
     path = tmp_path / "config.json"
     whole = json.loads(path.read_text())
     for name, value, words in (
@@ -584,15 +605,12 @@ STARTS = [
     ({"decoder_start_token_id": 5}, {"eos_token_id": 1}),
     ({"eos_token_id": 1, "pad_token_id": 9}, None),
     ({"decoder_start_token_id": [5, 6]}, None),
-    ({"decoder_start_token_id": 41}, None),
-    ({"decoder_start_token_id": -1}, None),
-    ({"decoder_start_token_id": "5"}, None),
 ]
 
 
-def test_a_decoder_starts_where_theirs_starts(tmp_path):
+def test_a_decoder_starts_where_theirs_starts(tmp_path, put):
     """And where theirs does not start, no id is made up."""
-    make("t5").save_pretrained(tmp_path)
+    put("t5")
     path, generation = tmp_path / "config.json", tmp_path / "generation_config.json"
     ids = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
     bare = {name: value for name, value in json.loads(path.read_text()).items() if name not in ids}
@@ -612,6 +630,12 @@ def test_a_decoder_starts_where_theirs_starts(tmp_path):
             assert start_id(tmp_path) == begins
             begun.append(begins)
     assert begun == [5, 6, 7, 0, 8]
+    for outside in (41, -1, "5"):
+        generation.write_text(json.dumps({"decoder_start_token_id": outside}))
+        with pytest.raises(
+            ValueError, match=f"generation_config.json: decoder_start_token_id={outside!r} must be"
+        ):
+            start_id(tmp_path)
 
 
 @pytest.mark.parametrize("ids", ["5", 5.0, True, {}, [[5]], [5, None], "9" * 9000])
