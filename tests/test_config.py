@@ -194,11 +194,9 @@ REFUSED = [
         ValueError,
         "t5_n_buckets=2 must be at least 4",
     ),
-    (
-        {"positions": "t5", "family": "encoder-decoder", "t5_n_buckets": 7},
-        ValueError,
-        "t5_n_buckets=7 is odd: with bidirectional=True, past and future have half the buckets each",
-    ),
+    ({"n_layers": 2**63}, ValueError, f"n_layers={2**63} must be at most {2**63 - 1}"),
+    ({"n_layers": 10**400}, ValueError, f"n_layers=10**40 or more must be at most {2**63 - 1}"),
+    ({"rope_base": 10**400}, ValueError, f"rope_base={10**400} must be positive and finite"),
     (
         {"positions": "t5", "family": "encoder-decoder", "t5_max_distance": 16},
         ValueError,

@@ -40,8 +40,11 @@ JSON = {
     "too large a whole": (json.dumps({"a": 10**400}), r"x: a=inf must be finite, at most 1\.8e\+308"),
     "larger by far": ('{"a": -' + "9" * 5000 + "}", "x: a=-inf must be finite"),
     "just too large": (json.dumps({"a": -(10**309)}), "x: a=-inf must be finite"),
-    "a name that moves the cursor": ('{"a\\u001b[2J": NaN}', r"x: 'a\\x1b\[2J'=nan must be finite"),
-    "a long name": (json.dumps({"a" * 5000: 1e308}).replace("e+308", "e+999"), "x: a{100}…=inf must be"),
+    "a name that moves the cursor": ('{"a\\u001b[2J": NaN}', r"x: a\\x1b\[2J=nan must be finite"),
+    "a long name": (
+        json.dumps({"a" * 5000: 1e308}).replace("e+308", "e+999"),
+        "x: a{50} … a{50}=inf must be",
+    ),
 }
 
 

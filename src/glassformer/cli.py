@@ -480,7 +480,8 @@ def _opened(name: str, room: Room) -> Opened:
     built = huggingface.load(name, room=room.value)
     tokenizer = huggingface.tokenizer(name)
     stop_ids = huggingface.stop_ids(name)
-    return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, 0, stop_ids)
+    start_id = huggingface.start_id(name) if built.config.family == "encoder-decoder" else 0
+    return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, start_id, stop_ids)
 
 
 def _ours(model: Any, tokenizer: Any) -> Opened:

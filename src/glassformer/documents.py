@@ -7,7 +7,6 @@ in UTF-8, not nested deeper than anyone nests, and its numbers must be finite. E
 import json
 import math
 import os
-import sys
 import tomllib
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -20,7 +19,9 @@ BYTES = {"JSON": 16 * 1024**2, "TOML": 16 * 1024}
 DEPTH = 64
 """How deep objects and lists may lie in one another."""
 
-LARGEST = sys.float_info.max
+Trail = tuple[str | int, ...]  # the keys and numbers that lead to an entry
+
+LARGEST = checks.LARGEST
 DIGITS = 400  # a whole number with more is above that
 
 
@@ -99,13 +100,13 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
     """
     a_file(path)
     with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
         if at_most is None:
-            checks.fits(str(path), file.seek(0, os.SEEK_END))
-            file.seek(0)
-        content = file.read() if at_most is None else file.read(at_most + 1)
-    if at_most is not None and len(content) > at_most:
-        raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
-    return content
+            checks.fits(str(path), size)
+        elif size > at_most:
+            raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
+        file.seek(0)
+        return file.read(size)
 
 
 def a_file(path: Traversable) -> None:
@@ -153,17 +154,17 @@ def _whole(digits: str) -> int | float:
 
 def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
     """The same, if it is not nested too deep and all its numbers are finite."""
-    level: list[tuple[str, Any]] = [("", given)]
+    level: list[tuple[Trail, Any]] = [((), given)]
     for _ in range(DEPTH):
-        below = []
-        for place, value in level:
+        below: list[tuple[Trail, Any]] = []
+        for trail, value in level:
             for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
                 if isinstance(entry, dict | list):
-                    below.append((_entry(place, key), entry))
+                    below.append(((*trail, key), entry))
                 elif isinstance(entry, int | float) and not -LARGEST <= entry <= LARGEST:
                     said = entry if isinstance(entry, float) else math.inf if entry > 0 else -math.inf
                     raise ValueError(
-                        f"{name}: {_entry(place, key)}={said} must be finite, at most {LARGEST:.2g} in size"
+                        f"{name}: {_place((*trail, key))}={said} must be finite, at most {LARGEST:.2g} in size"
                     )
         if not below:
             return given
@@ -171,11 +172,10 @@ def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
     raise _too_deep(name)
 
 
-def _entry(place: str, key: str | int) -> str:
+def _place(trail: Trail) -> str:
     """Where an entry is: `rope_parameters.factor`, `eos_token_id[1]`."""
-    if isinstance(key, int):
-        return f"{place}[{key}]"
-    return f"{place}.{checks.shown(key)}" if place else checks.shown(key)
+    keys = (f"[{key}]" if isinstance(key, int) else f".{checks.shown(key)}" for key in trail)
+    return "".join(keys).removeprefix(".")
 
 
 def _too_deep(name: str) -> ValueError:

@@ -184,7 +184,6 @@ class BytePairTokenizer:
             ImportError: the package tokenizers is not installed.
         """
         given = json_object(text, "text")
-        library = _tokenizers()
         for part, kind in (("normalizer", None), ("pre_tokenizer", "ByteLevel"), ("decoder", "ByteLevel")):
             found = given.get(part)
             found = found.get("type") if isinstance(found, dict) else found
@@ -193,14 +192,7 @@ class BytePairTokenizer:
                     f"text is not a tokenizer of the tokenizers library that this class wrote: its {part} is "
                     f"{found!r:.40}, not {kind!r}"
                 )
-        try:
-            return cls(library.Tokenizer.from_str(text))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except (
-            BaseException
-        ) as error:  # the library has no class of its own for this, and may panic, as Rust does
-            raise ValueError(f"text is not a tokenizer of the tokenizers library: {error}") from error
+        return cls(library_tokenizer(text, "text"))
 
 
 def _checked_ids(
@@ -224,12 +216,31 @@ def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
     return kind.from_json(text)
 
 
+def library_tokenizer(text: str, name: str) -> Any:
+    """The `tokenizers.Tokenizer` that is a text, which messages call `name`.
+
+    Raises:
+        ValueError: the library cannot read it.
+        ImportError: the package tokenizers is not installed.
+    """
+    library = _tokenizers()
+    try:
+        return library.Tokenizer.from_str(text)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except (
+        BaseException
+    ) as error:  # the library has no class of its own for this, and may panic, as Rust does
+        said = checks.shown(str(error), checks.MESSAGE)
+        raise ValueError(f"{name} is not a tokenizer of the tokenizers library: {said}") from error
+
+
 def _tokenizers() -> Any:
-    """The tokenizers library, which only byte pairs need."""
+    """The tokenizers library, which only byte pairs and the hub's tokenizers need."""
     try:
         import tokenizers
     except ImportError:
-        raise ImportError("byte pairs need a package: pip install tokenizers") from None
+        raise ImportError("this tokenizer needs a package: pip install tokenizers") from None
     return tokenizers
 
 

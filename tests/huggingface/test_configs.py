@@ -210,6 +210,7 @@ def test_settings_by_hand():
     assert config_from_hf(T5_V1_1).head_scale == 1.0
     # What transformers 5 writes for version 1.1: tied, it says, but not scaled
     assert config_from_hf(T5 | {"scale_decoder_outputs": False}).head_scale == 1.0
+    assert config_from_hf(T5 | {"relative_attention_num_buckets": 13}).t5_n_buckets == 13
     linear = {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}}
     assert config_from_hf(LLAMA_2 | linear).rope_interpolation == 4.0
     assert config_from_hf(LLAMA_2 | linear).rope_base == 5e5
@@ -232,8 +233,8 @@ def test_settings_by_hand():
     [
         (GPT2, {"model_type": "gpt_neox"}, "model_type='gpt_neox' is not one of 'gpt2'"),
         (GPT2, {"model_type": None}, "model_type=None"),
-        (GPT2, {"n_embd": None}, "lacks n_embd"),
-        (GPT2, {"vocab_size": None}, "lacks vocab_size"),
+        (GPT2, {"n_embd": None}, "n_embd is missing"),
+        (GPT2, {"vocab_size": None}, "vocab_size is missing"),
         (GPT2, {"activation_function": "mish"}, "activation_function='mish' .* known are relu, gelu"),
         (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
         (GPT2, {"add_cross_attention": True}, "add_cross_attention=True"),
@@ -258,6 +259,19 @@ def test_settings_by_hand():
             "rope_parameters={'rope_type': 'llama3'",
         ),
         (LLAMA_2, {"rope_scaling": "linear"}, "rope_scaling='linear'"),
+        (
+            LLAMA_2,
+            {"rope_scaling": {"type": "linear"}},
+            "rope_scaling={'type': 'linear'} .* factor, which is",
+        ),
+        (QWEN3, {"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}, "one object, for all layers"),
+        (LLAMA_2, {"rope_theta": 10**400}, "rope_theta=10+ must be positive and finite"),
+        (LLAMA_2, {"rope_theta": -1.0}, r"^rope_theta=-1\.0 must be positive"),
+        (LLAMA_2, {"rms_norm_eps": "small"}, "^rms_norm_eps='small' must be a number"),
+        (LLAMA_2, {"num_hidden_layers": 2**63}, "^num_hidden_layers=9223372036854775808 must be at most"),
+        (LLAMA_2, {"mlp_bias": None}, "^mlp_bias=None must be True or False"),
+        (T5, {"relative_attention_num_buckets": 3}, "^relative_attention_num_buckets=3 must be at least 4"),
+        (T5, {"tie_word_embeddings": None}, "^tie_word_embeddings=None must be True or False"),
         (LLAMA_2, {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
         (LLAMA_2, {"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters="),
         (LLAMA_2, {"hidden_act": "relu"}, "hidden_act='relu'"),
@@ -267,13 +281,25 @@ def test_settings_by_hand():
             "sliding_window=4096 .* max_position_embeddings=4096 instead of 32768",
         ),
         (QWEN2, {"use_sliding_window": True, "sliding_window": 100}, "sliding_window=100"),
-        (LLAMA_2, {"num_key_value_heads": 5}, "n_heads=32 is not divisible by n_kv_heads=5"),
+        (
+            LLAMA_2,
+            {"num_key_value_heads": 5},
+            "num_attention_heads=32 is not divisible by num_key_value_heads=5",
+        ),
     ],
     ids=short,
 )
 def test_what_is_refused(given, changes, message):
     with pytest.raises(ValueError, match=message):
         config_from_hf(given | changes)
+
+
+@pytest.mark.parametrize("names", [1, "GPT2Model", {"GPT2Model": 1}, [["GPT2Model"]], [None]])
+def test_architectures_that_are_no_list_of_names(names):
+    with pytest.raises(
+        ValueError, match=r"^architectures=.* is not supported: for this model_type it can be"
+    ):
+        config_from_hf(GPT2 | {"architectures": names})
 
 
 def test_a_mistral_without_the_field_has_a_window():

@@ -3,6 +3,7 @@
 import errno
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +13,9 @@ import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
+from transformers import LlamaForCausalLM, T5ForConditionalGeneration
 
+import glassformer.nn
 import glassformer.scratch
 from glassformer import huggingface
 from glassformer.config import ModelConfig
@@ -20,6 +23,7 @@ from glassformer.huggingface import (
     config_from_hf,
     load,
     save,
+    start_id,
     state_from_hf,
     state_to_hf,
     stop_ids,
@@ -29,9 +33,29 @@ from glassformer.huggingface import (
 from .models import CASES, both_rooms, make, numpy
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Folders of transformers by the case, each written once: `put` copies."""
+    return {}, tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def folder(tmp_path):
-    make("gpt2").save_pretrained(tmp_path)
+def put(tmp_path, kept):
+    """Puts the files of a case into the test's folder."""
+    folders, place = kept
+
+    def put(case):
+        if case not in folders:
+            folders[case] = place / case
+            make(case).save_pretrained(folders[case])
+        shutil.copytree(folders[case], tmp_path, dirs_exist_ok=True)
+
+    return put
+
+
+@pytest.fixture
+def folder(tmp_path, put):
+    put("gpt2")
     return tmp_path
 
 
@@ -59,8 +83,8 @@ def assert_same(actual, expected):
 
 
 @pytest.mark.parametrize("case", ["gpt2", "bert-pretraining", "llama", "qwen3-headless"])
-def test_a_prefix_may_be_there_or_not(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_a_prefix_may_be_there_or_not(tmp_path, put, case):
+    put(case)
     expected = load(tmp_path)
     prefix = {"gpt2": "transformer.", "bert-pretraining": "bert."}.get(case, "model.")
 
@@ -84,8 +108,8 @@ OLD = {
 
 
 @pytest.mark.parametrize("case", OLD)
-def test_what_old_files_have_besides_weights(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_what_old_files_have_besides_weights(tmp_path, put, case):
+    put(case)
     expected = load(tmp_path)
     rewrite(
         tmp_path, lambda state: state.update({name: np.ones(shape, int) for name, shape in OLD[case].items()})
@@ -93,8 +117,8 @@ def test_what_old_files_have_besides_weights(tmp_path, case):
     assert_same(load(tmp_path), expected)
 
 
-def test_bert_in_its_oldest_words(tmp_path):
-    make("bert-pretraining").save_pretrained(tmp_path)
+def test_bert_in_its_oldest_words(tmp_path, put):
+    put("bert-pretraining")
     expected = load(tmp_path)
 
     def change(state):
@@ -108,9 +132,9 @@ def test_bert_in_its_oldest_words(tmp_path):
     assert_same(load(tmp_path), expected)
 
 
-def test_the_weights_say_what_a_bert_has(tmp_path):
+def test_the_weights_say_what_a_bert_has(tmp_path, put):
     """As bert-base-uncased: config.json says BertForMaskedLM, and there is a pooler too."""
-    make("bert-pretraining").save_pretrained(tmp_path)
+    put("bert-pretraining")
     given = json.loads((tmp_path / "config.json").read_text())
     for architecture in ("BertForMaskedLM", "BertModel", "BertForPreTraining"):
         (tmp_path / "config.json").write_text(json.dumps(given | {"architectures": [architecture]}))
@@ -134,8 +158,8 @@ COPIES = {
 
 
 @pytest.mark.parametrize("case", COPIES)
-def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, put, case):
+    put(case)
     expected = load(tmp_path)
     for source, copy in COPIES[case]:
         rewrite(tmp_path, lambda state, source=source, copy=copy: state.update({copy: state[source]}))
@@ -146,8 +170,8 @@ def test_tied_weights_may_be_there_twice_or_under_either_name(tmp_path, case):
 
 
 @pytest.mark.parametrize("case", ["gpt2", "t5", "qwen2"])
-def test_a_head_of_its_own_is_one_whatever_config_says(tmp_path, case):
-    make(case).save_pretrained(tmp_path)
+def test_a_head_of_its_own_is_one_whatever_config_says(tmp_path, put, case):
+    put(case)
     head = np.random.default_rng(0).normal(size=(41, 24)).astype(np.float32)
     rewrite(tmp_path, lambda state: state.update({"lm_head.weight": head}))
     model = load(tmp_path)
@@ -268,7 +292,7 @@ def test_a_damaged_file(folder, damage):
 def test_numbers_that_are_no_weights(folder):
     rewrite(folder, lambda s: s.update({"transformer.ln_f.bias": s["transformer.ln_f.bias"].astype(np.int8)}))
     with pytest.raises(
-        ValueError, match=r"transformer.ln_f.bias in model.safetensors has numbers of type I8"
+        ValueError, match=r"model\.safetensors: transformer\.ln_f\.bias has numbers of type I8"
     ):
         load(folder)
 
@@ -302,6 +326,113 @@ def test_a_config_that_is_none(folder, text, message):
     (folder / "config.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         load(folder)
+
+
+# What was taken as something else
+
+LINEAR, PLAIN = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}, {"rope_type": "default"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"rope_parameters": PLAIN | {"rope_theta": 5e5}, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_parameters": LINEAR, "rope_scaling": PLAIN, "rope_theta": 2e4},
+        {"rope_parameters": LINEAR, "rope_scaling": {}},
+        {"rope_parameters": PLAIN, "rope_scaling": LINEAR},
+    ],
+)
+def test_positions_that_a_file_describes_twice(tmp_path, put, said):
+    """It is one of the two that counts, the one that counts in transformers."""
+    put("llama")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": None} | said))
+    ids = np.arange(0, 40, 2)[None]
+    expected = LlamaForCausalLM.from_pretrained(tmp_path)(torch.from_numpy(ids)).logits.detach().numpy()
+    np.testing.assert_allclose(load(tmp_path)(ids), expected, rtol=0, atol=1e-4)
+
+
+def test_linear_positions_without_a_factor(tmp_path, put):
+    put("llama")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_scaling": {"type": "linear"}}))
+    with pytest.raises(KeyError, match="factor"):
+        LlamaForCausalLM.from_pretrained(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"config\.json: rope_scaling=.* divided by a factor, which is missing"
+    ):
+        load(tmp_path)
+
+
+def test_an_odd_number_of_buckets(tmp_path):
+    theirs = make("t5", relative_attention_num_buckets=13)
+    theirs.save_pretrained(tmp_path)
+    source, ids = np.arange(40)[None], np.arange(0, 40, 2)[None]
+    expected = theirs(input_ids=torch.from_numpy(source), decoder_input_ids=torch.from_numpy(ids)).logits
+    np.testing.assert_allclose(load(tmp_path)(ids, source=source), numpy(expected), rtol=0, atol=1e-4)
+
+
+# Sizes and numbers that nobody can have meant
+
+SIZES = {
+    "n_layer": (10**9, r"transformer\.h\.999999999\.ln_1\.weight is missing"),
+    "n_embd": (3 * 10**6, r"transformer\.wte\.weight has shape \(41, 24\)"),
+    "vocab_size": (10**8, r"transformer\.wte\.weight has shape \(41, 24\)"),
+    "n_positions": (10**12, r"transformer\.wpe\.weight has shape \(160, 24\)"),
+    "n_inner": (10**12, r"transformer\.h\.0\.mlp\.c_fc\.weight has shape \(24, 96\)"),
+}
+
+
+@both_rooms
+def test_sizes_are_compared_before_anything_is_built(folder, room, monkeypatch):
+    def build(*arguments, **options):
+        raise AssertionError("a model was built")
+
+    for where in (glassformer.scratch, glassformer.nn):
+        monkeypatch.setattr(where, "Transformer", build)
+    path = folder / "config.json"
+    whole = json.loads(path.read_text())
+    for name, (value, words) in SIZES.items():
+        path.write_text(json.dumps(whole | {name: value}))
+        with pytest.raises(ValueError, match=rf"config\.json: {name}={value}, but {words}"):
+            load(folder, room=room)
+
+
+def test_sizes_of_the_two_stacks_of_a_t5(tmp_path, put):
+    put("t5")
+    path = tmp_path / "config.json"
+    whole = json.loads(path.read_text())
+    for name, value, words in (
+        ("num_layers", 10**7, r"encoder\.block\.9999999\.layer\.0\.layer_norm\.weight is missing"),
+        ("num_decoder_layers", 10**7, r"decoder\.block\.9999999\.layer\.0\.layer_norm\.weight is missing"),
+        ("d_ff", 10**9, r"encoder\.block\.0\.layer\.1\.DenseReluDense\.wi\.weight has shape \(40, 24\)"),
+        ("d_kv", 10**9, r"the model has [\d,]+ weights, and its files have [\d,]+"),
+    ):
+        path.write_text(json.dumps(whole | {name: value}))
+        with pytest.raises(ValueError, match=words):
+            load(tmp_path)
+
+
+@both_rooms
+@pytest.mark.parametrize(("value", "said"), [(np.nan, "nan"), (-np.inf, "-inf"), (1e38, "1e\\+38")])
+def test_weights_that_are_no_numbers(folder, room, value, said):
+    rewrite(folder, lambda state: state["transformer.h.1.mlp.c_fc.weight"].__setitem__((5, 7), value))
+    with pytest.raises(
+        ValueError,
+        match=rf"safetensors: transformer\.h\.1\.mlp\.c_fc\.weight has {said} at 5, 7: a weight must",
+    ):
+        load(folder, room=room)
+
+
+def test_of_many_faults_a_few_are_said(folder):
+    """And a name that moves a terminal's cursor is written out."""
+    rewrite(folder, lambda s: s.update({f"\x1b[2J{i}": np.ones(1) for i in range(1000)}))
+    with pytest.raises(
+        ValueError, match=r"\\x1b\[2J0 is not a weight of this model; .*; and 992 more$"
+    ) as error:
+        load(folder)
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 1000
 
 
 def test_arguments(folder):
@@ -454,7 +585,7 @@ def test_what_is_no_name(path, monkeypatch, tmp_path):
         ({"eos_token_id": None}, None, []),
         ({}, None, []),
         ({"eos_token_id": 5}, {"eos_token_id": [6, 7]}, [6, 7]),
-        ({"eos_token_id": 5}, {"bos_token_id": 1}, [5]),
+        ({"eos_token_id": 5}, {"bos_token_id": 1}, []),
         ({"eos_token_id": [9, 10, -1]}, None, [9]),
     ],
 )
@@ -463,6 +594,60 @@ def test_stop_ids(tmp_path, config, generation, expected):
     if generation is not None:
         (tmp_path / "generation_config.json").write_text(json.dumps(generation))
     assert stop_ids(tmp_path) == expected
+
+
+STARTS = [
+    ({"decoder_start_token_id": 5, "bos_token_id": 6}, None),
+    ({"bos_token_id": 6, "decoder_start_token_id": None}, None),
+    ({"decoder_start_token_id": [7]}, None),
+    ({"decoder_start_token_id": 5}, {"decoder_start_token_id": 0}),
+    ({"decoder_start_token_id": 5}, {"bos_token_id": 8}),
+    ({"decoder_start_token_id": 5}, {"eos_token_id": 1}),
+    ({"eos_token_id": 1, "pad_token_id": 9}, None),
+    ({"decoder_start_token_id": [5, 6]}, None),
+]
+
+
+def test_a_decoder_starts_where_theirs_starts(tmp_path, put):
+    """And where theirs does not start, no id is made up."""
+    put("t5")
+    path, generation = tmp_path / "config.json", tmp_path / "generation_config.json"
+    ids = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+    bare = {name: value for name, value in json.loads(path.read_text()).items() if name not in ids}
+    begun = []
+    for config, said in STARTS:
+        path.write_text(json.dumps(bare | config))
+        generation.unlink(missing_ok=True)
+        if said is not None:
+            generation.write_text(json.dumps(said))
+        theirs = T5ForConditionalGeneration.from_pretrained(tmp_path)
+        try:
+            begins = theirs.generate(torch.tensor([[3, 4]]), max_new_tokens=1, use_cache=False)[0, 0].item()
+        except (ValueError, IndexError, TypeError):
+            with pytest.raises(ValueError, match=r"(decoder_start|bos)_token_id"):
+                start_id(tmp_path)
+        else:
+            assert start_id(tmp_path) == begins
+            begun.append(begins)
+    assert begun == [5, 6, 7, 0, 8]
+    for outside in (41, -1, "5"):
+        generation.write_text(json.dumps({"decoder_start_token_id": outside}))
+        with pytest.raises(
+            ValueError, match=f"generation_config.json: decoder_start_token_id={outside!r} must be"
+        ):
+            start_id(tmp_path)
+
+
+@pytest.mark.parametrize("ids", ["5", 5.0, True, {}, [[5]], [5, None], "9" * 9000])
+def test_ids_that_are_none(tmp_path, ids):
+    for name in ("config.json", "generation_config.json"):
+        (tmp_path / name).write_text(json.dumps({"vocab_size": 10, "eos_token_id": ids}))
+        with pytest.raises(ValueError, match=f"{name}: eos_token_id=.* must be an id, ") as error:
+            stop_ids(tmp_path)
+        assert len(str(error.value)) < 1100
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": ')
+    with pytest.raises(ValueError, match=r"generation_config\.json is not JSON"):
+        stop_ids(tmp_path)
 
 
 def test_a_tokenizer(tmp_path, monkeypatch):
@@ -474,7 +659,7 @@ def test_a_tokenizer(tmp_path, monkeypatch):
     words.save(str(tmp_path / "tokenizer.json"))
     assert tokenizer(tmp_path).encode("b a c").ids == [1, 0, 2]
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(ValueError, match=r"tokenizer\.json cannot be read"):
+    with pytest.raises(ValueError, match=r"tokenizer\.json is not a tokenizer of the tokenizers library"):
         tokenizer(tmp_path)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ImportError, match="pip install tokenizers"):

@@ -217,15 +217,13 @@ def test_a_whole_layer_of_gpt_j(room, H):
 # T5
 
 
-T5_SETTINGS = [(32, 128), (32, 20), (8, 16), (4, 3), (64, 256), (320, 800), (10, 128), (128, 1000)]
+T5_SETTINGS = [(32, 128), (32, 20), (8, 16), (4, 3), (64, 256), (320, 800), (10, 128), (128, 1000), (13, 64)]
 
 
 @both_rooms
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize(("n_buckets", "max_distance"), [*T5_SETTINGS, (7, 100), (33, 50)])
 def test_t5_buckets(room, bidirectional, n_buckets, max_distance):
-    if bidirectional and n_buckets % 2:
-        n_buckets += 1
     relative = np.arange(-2000, 2001)
     settings = {"bidirectional": bidirectional, "max_distance": max_distance}
     ours = room.numpy(room.layers.t5_bucket(room.array(relative), n_buckets=n_buckets, **settings))

@@ -74,6 +74,9 @@ def files():
         {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}},
         {"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.5}},
         {"rope_parameters": {"partial_rotary_factor": 0.5}},
+        {"rope_parameters": {"rope_type": "linear"}},
+        {"rope_parameters": {"rope_theta": 5e5}, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_parameters": {"full_attention": {"rope_theta": 2.5}}},
         {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu_pytorch_tanh"},
         {"architectures": ["LlamaForSequenceClassification"]},
         {"architectures": ["LlamaModel"]},
@@ -158,7 +161,7 @@ def test_every_published_model_is_counted_to_the_digit(call):
         (json.dumps(written("gpt2")).replace("50257", "1e999"), "vocab_size=inf must be a whole number"),
         (json.dumps(written("gpt2") | {"n_head": 11}), "n_embd=768 is not divisible by n_head=11"),
         (json.dumps(written("llama-3-8b") | {"num_key_value_heads": 5}), "num_attention_heads=32 is not div"),
-        ('{"model_type": "gpt2", "vocab_size": 9}', "config.json lacks n_positions"),
+        ('{"model_type": "gpt2", "vocab_size": 9}', "n_positions is missing"),
         ('{"model_type": "__proto__"}', "model_type='__proto__' is not one of"),
         (" " * (LONGEST + 1), "These are 20,001 characters"),
     ],
@@ -283,7 +286,7 @@ def test_read_by_keyboard(mount, shoot):
             parts = {row[0]: row[4] for row in w.tables()[1][1:]}
             assert parts["total"] == f"{total:,}"
             assert len(w.tables()[0]) - 1 == len(w.root.locator(".gf-sentence").all())
-    assert verdict(w) == "Our code refuses it. config.json lacks n_layer."
+    assert verdict(w) == "Our code refuses it. n_layer is missing."
     w.root.get_by_role("button", name="eight experts").press("Enter")
     assert w.says == "Our code refuses it. It lacks a mixture of experts (MoE)."
     assert "our code lacks a mixture of experts (MoE): 8 feed-forward networks a block" in w.root.inner_text()

@@ -22,6 +22,7 @@ from glassformer._checks.models import (
     has_part,
     may_attend,
     model_inputs,
+    no_faults,
     no_way_back,
     padding,
     room_in_cache,
@@ -31,6 +32,8 @@ from glassformer._checks.models import (
     text_to_read,
 )
 from glassformer._checks.numbers import (
+    LARGEST,
+    MESSAGE,
     divisible,
     equal,
     even,
@@ -47,6 +50,8 @@ from glassformer._checks.numbers import (
 )
 
 __all__ = [
+    "LARGEST",
+    "MESSAGE",
     "attention",
     "attention_shapes",
     "axes",
@@ -64,6 +69,7 @@ __all__ = [
     "integers",
     "may_attend",
     "model_inputs",
+    "no_faults",
     "no_way_back",
     "not_negative",
     "number",

@@ -12,19 +12,19 @@ from glassformer._checks.arrays import (
     kind_of,
     places,
 )
-from glassformer._checks.numbers import Shape, equal, even, whole
+from glassformer._checks.numbers import Shape, equal, shown, whole
+
+FAULTS = 8  # that a message lists
 
 
 def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix: str = "") -> None:
     """Each direction has buckets for single distances and for ranges, and `max_distance` is in the latter.
 
-    `prefix` goes before both names in a message.
+    Of an odd number, one is in neither direction. `prefix` goes before both names in a message.
     """
     n_name, max_name = f"{prefix}n_buckets", f"{prefix}max_distance"
     whole(n_name, n_buckets, at_least=4 if bidirectional else 2)
     whole(max_name, max_distance)
-    if bidirectional:
-        even(n_name, n_buckets, "with bidirectional=True, past and future have half the buckets each")
     n_exact = n_buckets // 4 if bidirectional else n_buckets // 2
     if max_distance <= n_exact:
         raise ValueError(
@@ -42,15 +42,20 @@ def has_part(name: str, part: Any) -> None:
 def state_dict(wanted: dict[str, Shape], given: dict[str, Shape]) -> None:
     """The names and shapes of the weights in a state dict are those of the layer that takes it."""
     faults = [f"{name} is missing" for name in wanted if name not in given]
-    faults += [f"{name} is not a weight of this layer" for name in given if name not in wanted]
+    faults += [f"{shown(name)} is not a weight of this layer" for name in given if name not in wanted]
     faults += [
         f"{name} has shape {given[name]}, but must have {shape}"
         for name, shape in wanted.items()
         if name in given and given[name] != shape
     ]
+    no_faults("the state does not fit", faults)
+
+
+def no_faults(what: str, faults: list[str]) -> None:
+    """There are none; of many, a message has the first."""
     if faults:
-        more = f"; and {len(faults) - 8} more" if len(faults) > 8 else ""
-        raise ValueError("the state does not fit: " + "; ".join(faults[:8]) + more)
+        more = f"; and {len(faults) - FAULTS:,} more" if len(faults) > FAULTS else ""
+        raise ValueError(f"{what}: {'; '.join(faults[:FAULTS])}{more}")
 
 
 def no_way_back(kept: Any, cache: Any) -> None:

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -9,20 +10,30 @@ from typing import Any
 Shape = tuple[int, ...]
 
 NAME = 100  # characters that a message shows of a name from outside
+MESSAGE = 400  # and of another's message
+LARGEST_WHOLE = 2**63 - 1  # what an index or a size can be
+LARGEST = sys.float_info.max
 
 
-def shown(name: str) -> str:
-    """A name from outside as a message can show it: no characters that move a cursor, and not too many."""
-    name = name if name.isprintable() else ascii(name)
-    return name if len(name) <= NAME else f"{name[:NAME]}…"
+def shown(text: str, at_most: int = NAME) -> str:
+    """A text from outside as a message can show it: no characters that move a cursor, and not many: both its ends."""
+    if len(text) > at_most:
+        half = at_most // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> None:
-    """`value` is a whole number, no smaller than `at_least`."""
+    """`value` is a whole number, no smaller than `at_least` and no larger than an index can be."""
     if type(value) is not int and (not isinstance(value, Integral) or isinstance(value, bool)):
         raise TypeError(f"{name}={value!r} must be a whole number")
     if value < at_least:
         raise ValueError(f"{name}={value} must be at least {at_least}")
+    if int(value) > LARGEST_WHOLE:
+        said = value if int(value) < 10**40 else "10**40 or more"
+        raise ValueError(f"{name}={said} must be at most {LARGEST_WHOLE}")
 
 
 def even(name: str, value: Any, why: str) -> None:
@@ -54,14 +65,19 @@ def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> No
         raise ValueError(f"{name}={value} must be {rule}")
 
 
+def _finite(value: Any) -> bool:
+    """Whether a number is one that a float64 can hold; 10**400 is not."""
+    return abs(value) <= LARGEST if type(value) is int else math.isfinite(value)
+
+
 def positive(name: str, value: Any) -> None:
     """`value` is a finite number above zero."""
-    number(name, value, lambda x: math.isfinite(x) and x > 0, "positive and finite")
+    number(name, value, lambda x: _finite(x) and x > 0, "positive and finite")
 
 
 def not_negative(name: str, value: Any) -> None:
     """`value` is a finite number, zero or above."""
-    number(name, value, lambda x: math.isfinite(x) and x >= 0, "zero or more, and finite")
+    number(name, value, lambda x: _finite(x) and x >= 0, "zero or more, and finite")
 
 
 def rate(name: str, value: Any) -> None:

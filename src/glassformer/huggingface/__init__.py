@@ -6,7 +6,7 @@ each family. `files` are read one tensor at a time. A model is a `Transformer` o
 """
 
 from glassformer.huggingface.configs import config_from_hf, config_to_hf
-from glassformer.huggingface.folders import load, save, stop_ids, tokenizer
+from glassformer.huggingface.folders import load, save, start_id, stop_ids, tokenizer
 from glassformer.huggingface.weights import state_from_hf, state_to_hf
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "config_to_hf",
     "load",
     "save",
+    "start_id",
     "state_from_hf",
     "state_to_hf",
     "stop_ids",

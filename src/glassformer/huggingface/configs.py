@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ROPE_BASE, ModelConfig
-from glassformer.huggingface.files import CONFIG
-from glassformer.huggingface.weights import has_own_head
+from glassformer.huggingface.files import CONFIG, Weights
+from glassformer.huggingface.weights import check_sizes, has_own_head
 
 # Their words for ours; where they have several, the usual one first
 ACTIVATIONS = {
@@ -41,13 +41,15 @@ class Format:
 
     `fields` has for each of ours theirs, and what is meant where the file is silent; `always` what the family
     cannot choose; `must_be` the values of theirs that change what is computed, the only ones that these models
-    have, and why. `activation` is their field, its default, and their words for ours.
+    have, and why. `activation` is their field, its default, and their words for ours. `said` has the rest of what a
+    message calls by their names.
     """
 
     fields: Mapping[str, tuple[str, Any]]
     always: Mapping[str, Any]
     activation: tuple[str, str, Mapping[str, str]]
     must_be: tuple[tuple[str, Any, str], ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 GPT2 = Format(
@@ -129,6 +131,7 @@ LLAMA = Format(
     },
     always={"positions": "rope", "norm": "rmsnorm"},
     activation=("hidden_act", "silu", GATES),
+    said={"rope_base": "rope_theta", "rope_interpolation": "factor", "feedforward_bias": "mlp_bias"},
 )
 FORMATS = {
     "gpt2": GPT2,
@@ -165,15 +168,31 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
     Raises:
         ValueError: a field is missing, or says something that these models do not do; the message names it.
     """
+    return with_own_head(described(given, state), state)
+
+
+def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
+    """What `config_from_hf` makes of a config.json, but for a head that it says is tied."""
     kind: Any = given.get("model_type")
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
         raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")
-    settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
-    for f in fields(ModelConfig):
-        if f.type is float and type(settings.get(f.name)) is int:  # JSON may have 10000 for 10000.0
-            settings[f.name] = float(settings[f.name])
-    config = ModelConfig(**settings)
+    try:
+        settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
+        for f in fields(ModelConfig):
+            value = settings.get(f.name)
+            if f.type is float and type(value) is int and abs(value) < checks.LARGEST:
+                settings[f.name] = float(value)  # JSON may have 10000 for 10000.0
+        config = ModelConfig(**settings)
+        if isinstance(state, Weights):  # whose shapes are known before any is read
+            check_sizes(config, state.shapes)
+    except (ValueError, TypeError) as error:  # of a file, it is the value that is wrong
+        raise ValueError(_in_their_words(str(error), FORMATS[kind])) from None
+    return config
+
+
+def with_own_head(config: ModelConfig, state: Mapping[str, Any] | None) -> ModelConfig:
+    """The config, or if the weights have a head of their own, one that says so."""
     if config.head == "tied" and state is not None and has_own_head(config, state):
         config = config.replace(head="untied")
     return config
@@ -206,25 +225,32 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     return given
 
 
+def _in_their_words(message: str, form: Format) -> str:
+    """A message about our fields, with the names that the file has for them."""
+    for ours, theirs in [*((ours, theirs) for ours, (theirs, _) in form.fields.items()), *form.said.items()]:
+        message = re.sub(rf"\b{ours}=", f"{theirs}=", message)
+    return message
+
+
 def _as_tables_say(given: Mapping[str, Any]) -> dict[str, Any]:
     """What `FORMATS` says of the file."""
     form = FORMATS[given["model_type"]]
-    for field, value, why in form.must_be:
-        if given.get(field, value) != value:
-            raise _unsupported(given, field, why)
+    for theirs, value, why in form.must_be:
+        if given.get(theirs, value) != value:
+            raise _unsupported(given, theirs, why)
     settings = dict(form.always)
     for ours, (theirs, default) in form.fields.items():
         settings[ours] = needed(given, theirs) if default == NEEDED else given.get(theirs, default)
-    field, default, words = form.activation
-    name = given.get(field, default)
+    theirs, default, words = form.activation
+    name = given.get(theirs, default)
     if not isinstance(name, str) or name not in words:
-        raise _unsupported(given, field, f"known are {', '.join(words)}")
+        raise _unsupported(given, theirs, f"known are {', '.join(words)}")
     return settings | {"feedforward": words[name]}
 
 
 def _from_gpt2(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     return {
-        "attention_scale": None if given.get("scale_attn_weights", True) else 1.0,
+        "attention_scale": None if _flag(given, "scale_attn_weights", True) else 1.0,
         "head": _head(given, tied=True),
     }
 
@@ -293,7 +319,7 @@ def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     head = _head(given, tied=True)
     # The first T5s tie their head and scale what enters it; version 1.1 does neither. Older files say the one,
     # newer ones the other.
-    scaled = given.get("scale_decoder_outputs", given.get("tie_word_embeddings", True))
+    scaled = _flag(given, "scale_decoder_outputs", _flag(given, "tie_word_embeddings", True))
     return {
         "head": head,
         "head_scale": given["d_model"] ** -0.5 if scaled and head != "none" else 1.0,
@@ -330,14 +356,14 @@ def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     """LLaMA, Mistral, Qwen2 and Qwen3: one layout, a few choices apart."""
     kind = given["model_type"]
     _check_window(given)
-    all_biased = kind in ("llama", "qwen3") and given.get("attention_bias", False)
+    all_biased = kind in ("llama", "qwen3") and _flag(given, "attention_bias", False)
     base, interpolation = _rope(given)
     return {
         "rope_base": base,
         "rope_interpolation": interpolation,
         "attention_bias": "all" if all_biased else "qkv" if kind == "qwen2" else "none",
         "qk_norm": kind == "qwen3",
-        "feedforward_bias": kind == "llama" and given.get("mlp_bias", False),
+        "feedforward_bias": kind == "llama" and _flag(given, "mlp_bias", False),
         "head": _head(given, tied=False),
     }
 
@@ -387,24 +413,29 @@ READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
 
 def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
     """The base of the rotary positions, and what they are divided by."""
-    # Since transformers 5 all is in rope_parameters; before, rope_scaling had what is not standard.
-    field = "rope_parameters" if given.get("rope_parameters") else "rope_scaling"
-    rope = given.get(field) or {}
-    kind = rope.get("rope_type", rope.get("type", "default")) if isinstance(rope, dict) else None
+    # Since transformers 5 all is in rope_parameters; before, rope_scaling had what is not standard. Of both it is the
+    # older that counts, alone.
+    where = "rope_scaling" if given.get("rope_scaling") else "rope_parameters"
+    rope = given.get(where) or {}
+    if not isinstance(rope, dict) or any(isinstance(entry, dict) for entry in rope.values()):
+        raise _unsupported(given, where, "it is one object, for all layers")
+    kind = rope.get("rope_type", rope.get("type", "default"))
     if kind not in ("default", "linear"):
-        raise _unsupported(given, field, "the positions are turned as they are (default) or divided (linear)")
-    for settings, name in ((rope, field), (given, "")):
+        raise _unsupported(given, where, "the positions are turned as they are (default) or divided (linear)")
+    if kind == "linear" and "factor" not in rope:
+        raise _unsupported(given, where, "linear positions are divided by a factor, which is missing")
+    for settings, name in ((rope, where), (given, "")):
         if settings.get("partial_rotary_factor", 1.0) != 1:
             raise _unsupported(given, name or "partial_rotary_factor", "all of every head is turned")
     base = rope.get("rope_theta", given.get("rope_theta", ROPE_BASE))
-    return base, rope.get("factor", 1.0) if kind == "linear" else 1.0
+    return base, rope["factor"] if kind == "linear" else 1.0
 
 
 def _check_window(given: Mapping[str, Any]) -> None:
     """Every position sees all before it: no window slides that is shorter than the context."""
     context_length = given["max_position_embeddings"]
     checks.whole("max_position_embeddings", context_length)
-    slides = given["model_type"] == "mistral" or given.get("use_sliding_window", False)
+    slides = given["model_type"] == "mistral" or _flag(given, "use_sliding_window", False)
     window = given.get("sliding_window", WINDOW) if slides else None
     if window is None:
         return
@@ -414,7 +445,7 @@ def _check_window(given: Mapping[str, Any]) -> None:
             given,
             "sliding_window",
             f"every position sees all before it. With max_position_embeddings={window} instead of "
-            f"{context_length} in config.json the model is right, for texts up to that length",
+            f"{context_length} in {CONFIG} the model is right, for texts up to that length",
         )
 
 
@@ -422,7 +453,7 @@ def _head(given: Mapping[str, Any], *, tied: bool) -> str:
     """Whether there is a head, by the architecture's name, and whether it is tied; `tied` where nothing says."""
     if _architecture(given) == ARCHITECTURES[given["model_type"]][-1]:
         return "none"
-    return "tied" if given.get("tie_word_embeddings", tied) else "untied"
+    return "tied" if _flag(given, "tie_word_embeddings", tied) else "untied"
 
 
 def _architecture(given: Mapping[str, Any]) -> str:
@@ -439,12 +470,19 @@ def _word(ours: Mapping[str, str], feedforward: str) -> str:
     return next((theirs for theirs in ours if ours[theirs] == feedforward), next(iter(ours)))
 
 
-def needed(given: Mapping[str, Any], field: str) -> Any:
+def needed(given: Mapping[str, Any], name: str) -> Any:
     """The value of a field that must be there."""
-    if given.get(field) is None:
-        raise ValueError(f"{CONFIG} lacks {field}")
-    return given[field]
+    if given.get(name) is None:
+        raise ValueError(f"{name} is missing")
+    return given[name]
 
 
-def _unsupported(given: Mapping[str, Any], field: str, why: str) -> ValueError:
-    return ValueError(f"{field}={given.get(field)!r} in {CONFIG} is not supported: {why}")
+def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
+    """A field that is true or false."""
+    value = given.get(name, default)
+    checks.flag(name, value)
+    return value
+
+
+def _unsupported(given: Mapping[str, Any], name: str, why: str) -> ValueError:
+    return ValueError(f"{name}={given.get(name)!r} is not supported: {why}")

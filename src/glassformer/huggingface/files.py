@@ -1,13 +1,13 @@
 """The files of a folder: which there are, and their tensors, read one at a time."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from glassformer.documents import read_json
+from glassformer import _checks as checks
+from glassformer.documents import BYTES, decoded, json_object, read_json
 
 Shape = tuple[int, ...]
 
@@ -22,9 +22,14 @@ CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
 # The types of numbers in a file, as NumPy reads them. It has no bfloat16: see below.
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
+LARGEST = 1e19
+"""No weight is larger: its square would be more than float32 can hold, and what a model computes not a number."""
+
 
 class Weights(Mapping):
     """The tensors of a folder's safetensors files by name, each read from the file when it is asked for.
+
+    A tensor with a number that is infinite, larger than `LARGEST` or none at all is refused when it is read.
 
     Source: the format, https://huggingface.co/docs/safetensors: 8 bytes with the length of a header in JSON, the
     header, which says where each tensor is, and the tensors.
@@ -33,19 +38,28 @@ class Weights(Mapping):
     def __init__(self, folder: Path) -> None:
         self._places: dict[str, tuple[Path, str, int]] = {}  # file, type of numbers, where they begin
         self.shapes: dict[str, Shape] = {}
+        self._usable: set[str] = set()  # what was looked through
         for path in _weight_files(folder):
             try:
                 with safe_open(path, framework="np"):
                     pass  # the library checks the file: all that the header promises is there
             except (SafetensorError, OSError) as error:
-                raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
+                raise ValueError(
+                    f"{path} is not a whole safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
+                ) from error
             with open(path, "rb") as file:
                 header_length = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(header_length))
+                if header_length > BYTES["JSON"]:
+                    raise ValueError(
+                        f"{path} has a header of {header_length:,} bytes: {BYTES['JSON']:,} are read"
+                    )
+                header = json_object(decoded(file.read(header_length), path), f"the header of {path}")
             header.pop("__metadata__", None)
             for name, tensor in header.items():
                 if name in self._places:
-                    raise ValueError(f"{name} is in two files, {self._places[name][0].name} and {path.name}")
+                    raise ValueError(
+                        f"{checks.shown(name)} is in two files, {self._places[name][0].name} and {path.name}"
+                    )
                 begins = 8 + header_length + tensor["data_offsets"][0]
                 self._places[name] = path, tensor["dtype"], begins
                 self.shapes[name] = tuple(tensor["shape"])
@@ -63,14 +77,30 @@ class Weights(Mapping):
         path, dtype, begins = self._places[name]
         if dtype not in NUMBERS:
             raise ValueError(
-                f"{name} in {path.name} has numbers of type {dtype}; known are {', '.join(NUMBERS)}"
+                f"{path}: {checks.shown(name)} has numbers of type {dtype}; known are {', '.join(NUMBERS)}"
             )
+        if 0 in self.shapes[name]:  # no byte of the file
+            return np.zeros(self.shapes[name], np.float32)
         # The file itself as an array: what is not looked at is not read. "c": nothing is ever written to it.
         raw = np.memmap(path, NUMBERS[dtype], mode="c", offset=begins, shape=self.shapes[name])
         values = np.asarray(raw)
         if dtype == "BF16":  # the upper half of a float32
-            return (values.astype(np.uint32) << 16).view(np.float32)
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        if name not in self._usable:
+            _check_numbers(f"{path}: {checks.shown(name)}", values)
+            self._usable.add(name)
         return values
+
+
+def _check_numbers(name: str, values: np.ndarray) -> None:
+    """All are finite, and none is larger than `LARGEST`: of NaN, neither the least nor the largest is."""
+    if float(values.min()) > -LARGEST and float(values.max()) < LARGEST:
+        return
+    wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)
+    place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
+    raise ValueError(
+        f"{name} has {values[wrong]:g}{place}: a weight must be finite, and smaller than {LARGEST:g}"
+    )
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -84,10 +114,10 @@ def _weight_files(folder: Path) -> list[Path]:
         for name in sorted(set(names.values())):
             if Path(name).name != name or not name.endswith(".safetensors"):
                 raise ValueError(
-                    f"{folder / INDEX} lists {name!r}, which is no safetensors file of the folder"
+                    f"{folder / INDEX} lists {checks.shown(repr(name))}, which is no safetensors file of the folder"
                 )
             if not (folder / name).is_file():
-                raise FileNotFoundError(f"{folder / name} is missing, which {INDEX} lists")
+                raise FileNotFoundError(f"{folder / checks.shown(name)} is missing, which {INDEX} lists")
         return [folder / name for name in sorted(set(names.values()))]
     pickles = sorted(
         path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt")

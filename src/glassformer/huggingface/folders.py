@@ -3,17 +3,24 @@
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.documents import read_json
-from glassformer.huggingface.configs import config_from_hf, config_to_hf, needed
+from glassformer.documents import read_json, text_in
+from glassformer.huggingface.configs import config_to_hf, described, needed, with_own_head
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
 from glassformer.huggingface.weights import state_to_hf, translated
+from glassformer.text import library_tokenizer
 from glassformer.writing import replacing
+
+TOKENIZER_BYTES = 128 * 1024**2  # the largest on the hub are a quarter of it
+
+PARAGRAPH = 1000  # characters
 
 DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float16", "bfloat16")}
 
@@ -40,7 +47,10 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
     checks.one_of("dtype", dtype, DTYPES[room])
     folder = _folder(path_or_name)
     weights = Weights(folder)
-    config = config_from_hf(read_json(folder / CONFIG), weights)
+    with _said_of(folder / CONFIG):
+        config = described(read_json(folder / CONFIG), weights)
+    with _said_of(folder):
+        config = with_own_head(config, weights)
     if room == "scratch":
         from glassformer.scratch import Transformer
 
@@ -58,8 +68,9 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
         to_room = torch.from_numpy
 
     shapes = {name: tuple(weight.shape) for name, weight in parameters.items()}
-    for name, values in translated(config, shapes, weights, weights.shapes):
-        parameters[name][...] = to_room(values)
+    with _said_of(folder):
+        for name, values in translated(config, shapes, weights, weights.shapes):
+            parameters[name][...] = to_room(values)
     return model.eval()
 
 
@@ -104,38 +115,79 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
 
     Raises:
         OSError: there is no such folder, it has no tokenizer.json (FileNotFoundError), or the hub did not give it.
-        ValueError: tokenizer.json cannot be read.
+        ValueError: tokenizer.json is too large, or the library tokenizers cannot read it.
         ImportError: the package tokenizers is not installed, or huggingface_hub where a name was given.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise ImportError("reading a tokenizer needs a package: pip install tokenizers") from None
     path = _folder(path_or_name) / TOKENIZER
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing")
-    try:
-        return Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers has no class of its own for this
-        raise ValueError(f"{path} cannot be read: {error}") from error
+    return library_tokenizer(text_in(path, TOKENIZER_BYTES), str(path))
 
 
 def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
     """The ids that end a text, for `generate`: none, one or several, as the folder or the name on the hub says.
 
-    Ids outside the vocabulary, which no text can have, are left out.
+    Where there is a generation_config.json, it alone says so, as in transformers. Ids outside the vocabulary, which
+    no text can have, are left out.
 
     Raises:
         OSError: there is no such folder or no config.json (FileNotFoundError), or the hub did not give it.
-        ValueError: a file is not JSON.
+        ValueError: a file is not JSON, or `eos_token_id` is no id and no list of ids.
     """
-    folder = _folder(path_or_name)
-    given = read_json(folder / CONFIG)
-    if (folder / GENERATION).is_file():  # what it says goes before what config.json says
-        given |= read_json(folder / GENERATION)
-    ids = given.get("eos_token_id")
+    path, given, vocab_size = _of_generation(_folder(path_or_name))
+    with _said_of(path):
+        return [i for i in _ids(given, "eos_token_id") if 0 <= i < vocab_size]
+
+
+def start_id(path_or_name: str | os.PathLike) -> int:
+    """The id from which the decoder of an encoder–decoder begins, for `generate`, as the folder or the name says.
+
+    It is `decoder_start_token_id`, or else `bos_token_id`, of generation_config.json where there is one, and of
+    config.json where there is none, as in transformers.
+
+    Raises:
+        OSError: there is no such folder or no config.json (FileNotFoundError), or the hub did not give it.
+        ValueError: a file is not JSON; neither field is there; or it is not one id of the vocabulary.
+    """
+    path, given, vocab_size = _of_generation(_folder(path_or_name))
+    with _said_of(path):
+        for field in ("decoder_start_token_id", "bos_token_id"):
+            if ids := _ids(given, field):
+                if len(ids) > 1 or not 0 <= ids[0] < vocab_size:
+                    raise ValueError(
+                        f"{field}={given[field]} must be one id, at least 0 and below {vocab_size}"
+                    )
+                return ids[0]
+        raise ValueError("decoder_start_token_id is missing: a decoder has to begin from an id")
+
+
+def _of_generation(folder: Path) -> tuple[Path, dict[str, Any], int]:
+    """The file that says which ids begin and end a text, what it says, and V."""
+    config = folder / CONFIG
+    given = read_json(config)
+    with _said_of(config):
+        vocab_size = needed(given, "vocab_size")
+        checks.whole("vocab_size", vocab_size)
+    path = folder / GENERATION
+    return (path, read_json(path), vocab_size) if path.exists() else (config, given, vocab_size)
+
+
+def _ids(given: dict[str, Any], field: str) -> list[int]:
+    """None, one or several ids."""
+    ids = given.get(field)
     ids = [] if ids is None else ids if isinstance(ids, list) else [ids]
-    return [i for i in ids if 0 <= i < needed(given, "vocab_size")]
+    if not all(type(i) is int for i in ids):
+        raise ValueError(f"{field}={given[field]!r} must be an id, which is a whole number, or a list of ids")
+    return ids
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """What is wrong is said of that file or folder, in a message that is not longer than a paragraph."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        said = str(error)
+        said = said if said.startswith(str(path)) else f"{path}: {said}"
+        raise ValueError(checks.shown(said, PARAGRAPH)) from error
 
 
 def _folder(path_or_name: str | os.PathLike) -> Path:

@@ -1,5 +1,6 @@
 """Weights, name by name: one table for each family says where a weight of ours is in theirs."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -181,6 +182,53 @@ LLAMA = Layout(
 )
 
 
+# Where a size can be seen: in a weight of ours, whose stack # is, along an axis
+SEEN = {
+    "vocab_size": ("token_embedding.weight", 0),
+    "d_model": ("token_embedding.weight", 1),
+    "context_length": ("#.positions.weight", 0),  # where positions are learned
+    "t5_n_buckets": ("#.positions.weight", 0),  # where they are T5's
+    "n_segments": ("segment_embedding.weight", 0),
+    "d_ff": ("#.blocks.0.feedforward.W_up.weight", 1),
+}
+SLACK = 2**20  # numbers
+
+
+def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
+    """The model is not larger by far than the weights of these shapes, by Hugging Face's names, that are for it.
+
+    So it can be built, and what little does not fit be said name by name.
+
+    Raises:
+        ValueError: it is. The message names a size of the model and a weight of another, or that is missing.
+    """
+    layout = _layout(config)
+    wanted, given = config.parameter_count().total, sum(math.prod(shape) for shape in shapes.values())
+    stacks = {"decoder" if config.family == "decoder" else "encoder": "n_layers"}
+    if config.n_decoder_layers is not None:
+        stacks["decoder"] = "n_decoder_layers"
+    deep = sum(getattr(config, name) for name in stacks.values()) > len(shapes)
+    if wanted <= 2 * given + SLACK and not deep:
+        return
+
+    known = {_full_name(layout, key): shape for key, shape in shapes.items()}
+    for stack, name in stacks.items():
+        last = getattr(config, name) - 1
+        place = _place(layout, f"{stack}.blocks.{last}.norm_attention.weight")
+        if place.name not in known:
+            raise ValueError(f"{name}={last + 1}, but {place.name} is missing")
+        elsewhere = "t5_n_buckets" if config.positions == "learned" else "context_length"
+        for size, (row, axis) in SEEN.items():
+            ours = row.replace("#", stack)
+            if size == elsewhere or ours.removesuffix(".weight").replace(".0.", ".#.") not in layout.names:
+                continue
+            place = _place(layout, ours)
+            shape = known.get(place.name, ())
+            if len(shape) == 2 and shape[1 - axis if place.transposed else axis] != getattr(config, size):
+                raise ValueError(f"{size}={getattr(config, size)}, but {place.name} has shape {shape}")
+    raise ValueError(f"the model has {wanted:,} weights, and its files have {given:,}")
+
+
 def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
     """Weights by Hugging Face's names, arrays or tensors, as a state dict of ours: views, nothing is copied.
 
@@ -193,6 +241,7 @@ def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, An
     """
     checks.instance("config", config, ModelConfig)
     shapes = {name: tuple(values.shape) for name, values in state.items()}
+    check_sizes(config, shapes)
     return dict(translated(config, _our_shapes(config), state, shapes))
 
 
@@ -263,7 +312,7 @@ def translated(
         if re.search(layout.ignored, name):
             continue
         if name in keys or not (name in expected or name in copies):
-            faults.append(f"{key} is not a weight of this model")
+            faults.append(f"{checks.shown(key)} is not a weight of this model")
         keys.setdefault(name, key)
     for copy, source in copies.items():
         if copy in keys and source not in keys:
@@ -276,8 +325,7 @@ def translated(
         for name, shape in expected.items()
         if name in keys and shapes[keys[name]] != shape
     ]
-    if faults:
-        raise ValueError("the weights do not fit the config: " + "; ".join(faults))
+    checks.no_faults("the weights do not fit the config", faults)
     # A generator of its own, so that what does not fit is said at the call.
     return ((ours, place.take(state[keys[place.name]])) for ours, place in places.items())
 

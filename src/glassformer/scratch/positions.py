@@ -209,16 +209,16 @@ def t5_bucket(
     buckets and the future the upper; without, the past has them all and every
     future key is put in bucket 0 (a causal mask hides it). On each side the first
     half are distances 0, 1, 2 …; the other half widen logarithmically up to
-    `max_distance`, and everything beyond falls in the last.
+    `max_distance`, and everything beyond falls in the last. Of an odd number of
+    buckets, `bidirectional` leaves one empty.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a
     Unified Text-to-Text
     Transformer", section 2.1, and its code. Derived in chapter 04.
 
     Raises:
-        ValueError: `n_buckets` is odd with `bidirectional`, leaves a side fewer
-            than 2, or `max_distance` does not exceed the distances that have a
-            bucket of their own.
+        ValueError: `n_buckets` leaves a side fewer than 2, or `max_distance` does
+            not exceed the distances that have a bucket of their own.
         TypeError: `relative_positions` is not integer.
     """
     checks.integers("relative_positions", relative_positions)

@@ -1,7 +1,7 @@
 // A config.json of Hugging Face, read aloud: sentences, a count, and what our code says to it. See configreader.py.
 import { KEPT, cacheBytes, counted, formulaOf, inBytes, lettered, much, percent, sentence, total } from "./counting.js";
 import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "./kit.js";
-import { inTheirWords, model as modelOf, parsed } from "./hubconfig.js";
+import { model as modelOf, parsed } from "./hubconfig.js";
 import { NAMES, onPart, partList, stack } from "./parts.js";
 import { guessed, lacking, sentences } from "./sentences.js";
 
@@ -18,11 +18,10 @@ export function read(text, tables, formulas, letters) {
   const { given, trouble } = parsed(text);
   if (trouble) return { kind: "unread", verdict: trouble };
   const { config: made, refused, large } = modelOf(given, tables);
-  if (large) return { kind: "unread", verdict: `${inTheirWords(large, given, tables)}: this page counts no further.` };
+  if (large) return { kind: "unread", verdict: `${large}: this page counts no further.` };
   const lacks = lacking(given, tables);
   if (refused) {
-    const words = inTheirWords(refused, given, tables);
-    return { kind: "refused", verdict: `${words}.`, words: refused, lacks, sentences: guessed(given, tables) };
+    return { kind: "refused", verdict: `${refused}.`, lacks, sentences: guessed(given, tables) };
   }
   const parts = counted(made, formulas, letters);
   return {

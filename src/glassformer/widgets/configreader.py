@@ -52,6 +52,7 @@ def tables() -> dict[str, Any]:
                 "always": form.always,
                 "activation": form.activation,
                 "mustBe": form.must_be,
+                "said": form.said,
             }
             for kind, form in FORMATS.items()
         },

@@ -37,7 +37,7 @@ const refuse = (words) => {
   throw new Refusal(words);
 };
 
-const unsupported = (given, field, why) => refuse(`${field}=${repr(get(given, field))} in config.json is not supported: ${why}`);
+const unsupported = (given, field, why) => refuse(`${field}=${repr(get(given, field))} is not supported: ${why}`);
 
 const among = (name, value, choices) => choices.includes(value) || refuse(`${name}=${repr(value)} is not one of ${choices.map(repr).join(", ")}`);
 
@@ -52,6 +52,13 @@ function number(name, value, holds, rule, asFloat) {
   if (!holds(value)) refuse(`${name}=${written} must be ${rule}`);
 }
 
+// A field that is true or false.
+function flag(given, field, fallback) {
+  const value = get(given, field, fallback);
+  if (typeof value !== "boolean") refuse(`${field}=${repr(value)} must be True or False`);
+  return value;
+}
+
 // What the tables say.
 function byTables(given, { formats, needed }) {
   const { fields, always, activation, mustBe } = formats[given.model_type];
@@ -60,7 +67,7 @@ function byTables(given, { formats, needed }) {
   }
   const settings = { ...always };
   for (const [ours, [theirs, fallback]] of Object.entries(fields)) {
-    if (fallback === needed && get(given, theirs) === null) refuse(`config.json lacks ${theirs}`);
+    if (fallback === needed && get(given, theirs) === null) refuse(`${theirs} is missing`);
     settings[ours] = get(given, theirs, fallback);
   }
   const [field, fallback, words] = activation;
@@ -78,13 +85,13 @@ function architecture(given, { architectures }) {
 
 function head(given, tables, tied) {
   if (architecture(given, tables) === tables.architectures[given.model_type].at(-1)) return "none";
-  return truthy(get(given, "tie_word_embeddings", tied)) ? "tied" : "untied";
+  return flag(given, "tie_word_embeddings", tied) ? "tied" : "untied";
 }
 
 function checkWindow(given, { window: usual }) {
   const length = given.max_position_embeddings;
   whole("max_position_embeddings", length);
-  const slides = given.model_type === "mistral" || truthy(get(given, "use_sliding_window", false));
+  const slides = given.model_type === "mistral" || flag(given, "use_sliding_window", false);
   const window = slides ? get(given, "sliding_window", usual) : null;
   if (window === null) return;
   whole("sliding_window", window);
@@ -98,31 +105,33 @@ function checkWindow(given, { window: usual }) {
 }
 
 function rope(given, { ropeBase }) {
-  const field = truthy(get(given, "rope_parameters")) ? "rope_parameters" : "rope_scaling";
+  const field = truthy(get(given, "rope_scaling")) ? "rope_scaling" : "rope_parameters";
   const settings = truthy(get(given, field)) ? given[field] : {};
-  const kind = isObject(settings) ? get(settings, "rope_type", get(settings, "type", "default")) : null;
+  if (!isObject(settings) || Object.values(settings).some(isObject)) unsupported(given, field, "it is one object, for all layers");
+  const kind = get(settings, "rope_type", get(settings, "type", "default"));
   if (kind !== "default" && kind !== "linear") unsupported(given, field, "the positions are turned as they are (default) or divided (linear)");
+  if (kind === "linear" && !Object.hasOwn(settings, "factor")) unsupported(given, field, "linear positions are divided by a factor, which is missing");
   for (const [where, name] of [[settings, field], [given, "partial_rotary_factor"]]) {
     if (!same(get(where, "partial_rotary_factor", 1), 1)) unsupported(given, name, "all of every head is turned");
   }
   const base = get(settings, "rope_theta", get(given, "rope_theta", ropeBase));
-  return { rope_base: base, rope_interpolation: kind === "linear" ? get(settings, "factor", 1) : 1 };
+  return { rope_base: base, rope_interpolation: kind === "linear" ? settings.factor : 1 };
 }
 
 const decoderOnly = (given, tables) => ({
-  attention_scale: truthy(get(given, "scale_attn_weights", true)) ? null : 1,
+  attention_scale: flag(given, "scale_attn_weights", true) ? null : 1,
   head: head(given, tables, true),
 });
 
 function llama(given, tables) {
   const kind = given.model_type;
   checkWindow(given, tables);
-  const all = ["llama", "qwen3"].includes(kind) && truthy(get(given, "attention_bias", false));
+  const all = ["llama", "qwen3"].includes(kind) && flag(given, "attention_bias", false);
   return {
     ...rope(given, tables),
     attention_bias: all ? "all" : kind === "qwen2" ? "qkv" : "none",
     qk_norm: kind === "qwen3",
-    feedforward_bias: kind === "llama" && get(given, "mlp_bias", false),
+    feedforward_bias: kind === "llama" && flag(given, "mlp_bias", false),
     head: head(given, tables, false),
   };
 }
@@ -138,7 +147,7 @@ const READERS = {
   t5(given, tables) {
     whole("d_model", given.d_model);
     const kind = head(given, tables, true);
-    const scaled = truthy(get(given, "scale_decoder_outputs", get(given, "tie_word_embeddings", true)));
+    const scaled = flag(given, "scale_decoder_outputs", flag(given, "tie_word_embeddings", true));
     return { head: kind, head_scale: scaled && kind !== "none" ? given.d_model ** -0.5 : 1 };
   },
   llama,
@@ -155,7 +164,6 @@ const FOLLOW = ["n_decoder_layers", "n_kv_heads", "d_head", "d_ff"]; // from oth
 
 function buckets(bidirectional, n, most) {
   whole("t5_n_buckets", n, bidirectional ? 4 : 2);
-  if (bidirectional && n % 2) refuse(`t5_n_buckets=${n} is odd: with bidirectional=True, past and future have half the buckets each`);
   const exact = Math.floor(n / (bidirectional ? 4 : 2));
   if (most > exact) return;
   refuse(
@@ -218,13 +226,15 @@ export function model(given, tables) {
     check(settings, tables);
     return { config: resolved(settings) };
   } catch (error) {
-    if (error instanceof Refusal) return { [/ must be at most \d+$/.test(error.message) ? "large" : "refused"]: error.message };
-    throw error;
+    if (!(error instanceof Refusal)) throw error;
+    const words = inTheirWords(error.message, given, tables);
+    return { [/ must be at most \d+$/.test(words) ? "large" : "refused"]: words };
   }
 }
 
-// A refusal with Hugging Face's names of fields in the place of ours.
-export function inTheirWords(words, given, { formats }) {
-  const fields = formats[get(given, "model_type")]?.fields ?? {};
-  return Object.entries(fields).reduce((text, [ours, [theirs]]) => text.replace(new RegExp(`\\b${ours}=`, "g"), `${theirs}=`), words);
+// A refusal with the names that the file has for our fields.
+function inTheirWords(words, given, { formats }) {
+  const { fields = {}, said = {} } = formats[get(given, "model_type")] ?? {};
+  const names = [...Object.entries(fields).map(([ours, [theirs]]) => [ours, theirs]), ...Object.entries(said)];
+  return names.reduce((text, [ours, theirs]) => text.replace(new RegExp(`\\b${ours}=`, "g"), `${theirs}=`), words);
 }

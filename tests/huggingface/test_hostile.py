@@ -1,0 +1,323 @@
+"""Folders that nobody meant well: each is a model, or is refused in one sentence, in bounded time and memory.
+
+Small valid folders of every family are changed, field by field and byte by byte. What was once built too large, read
+for ever, or ended in a traceback is tried by name.
+"""
+
+import json
+import math
+import shutil
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from glassformer.config import ModelConfig
+from glassformer.huggingface import load, save, start_id, stop_ids, tokenizer
+from glassformer.scratch import Transformer
+
+from .test_configs import BERT_LIKE, LLAMA_LIKE, SMALL, T5_LIKE
+
+FAMILIES = {
+    "gpt2": {},
+    "bert": BERT_LIKE | {"n_segments": 2, "head_transform": True, "head_bias": True},
+    "t5": T5_LIKE,
+    "llama": LLAMA_LIKE | {"feedforward_bias": False, "n_kv_heads": 1, "rope_interpolation": 2.0},
+    "mistral": LLAMA_LIKE | {"feedforward_bias": False},
+    "qwen2": LLAMA_LIKE | {"feedforward_bias": False, "attention_bias": "qkv"},
+    "qwen3": LLAMA_LIKE | {"feedforward_bias": False, "qk_norm": True},
+}
+CONFIG, GENERATION, WORDS = "config.json", "generation_config.json", "tokenizer.json"
+WEIGHTS, SHARD, INDEX = "model.safetensors", "one.safetensors", "model.safetensors.index.json"
+
+N_BYTES = 128 * 1024**2  # more than a folder of a few kilobytes needs by far
+SECONDS = 2.0  # of the processor
+SENTENCE = 1500  # characters, a path of the test's included
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    """The files of a small folder of every family, by name."""
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    files = {}
+    for family, choices in FAMILIES.items():
+        model = Transformer(
+            ModelConfig(**SMALL | {"d_model": 4, "context_length": 6, "d_ff": 5} | choices),
+            generator=np.random.default_rng(0),
+        )
+        folder = tmp_path_factory.mktemp(family)
+        save(model, folder)
+        config = json.loads((folder / CONFIG).read_text())
+        more = {}
+        if family == "mistral":  # it is saved as a LLaMA
+            more = {"model_type": family, "architectures": ["MistralForCausalLM"], "sliding_window": None}
+        files[family] = {
+            CONFIG: json.dumps(config | more | {"eos_token_id": 1}).encode(),
+            GENERATION: json.dumps({"decoder_start_token_id": 0, "eos_token_id": [1, 2]}).encode(),
+            WORDS: words.to_str().encode(),
+            WEIGHTS: (folder / WEIGHTS).read_bytes(),
+        }
+    return files
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile") / "folder"
+
+
+class TooLong(BaseException):
+    """No `except Exception` holds it up."""
+
+
+@contextmanager
+def bounded():
+    """What takes more memory or time than a few kilobytes justify fails."""
+    resource = pytest.importorskip("resource", reason="Windows has no such limits")
+
+    def stop(*_):
+        raise TooLong(f"{SECONDS} seconds were not enough")
+
+    old = resource.getrlimit(resource.RLIMIT_AS)
+    status = Path("/proc/self/statm")  # Linux: how much is mapped now
+    if status.exists():
+        mapped = int(status.read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + N_BYTES, old[1]))
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, old)
+
+
+EVERYTHING = (load, tokenizer, stop_ids, start_id)
+
+
+def refusals(place, files, asks=EVERYTHING):
+    """What is said of a folder with these files, when it is asked for these; a model that it has computes."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for name, content in files.items():
+        (place / name).write_bytes(content)
+    errors, model = [], None
+    with bounded(), np.errstate(all="ignore"):
+        for ask in asks:
+            try:
+                found = ask(place)
+                model = found if ask is load else model
+            except (ValueError, OSError) as error:
+                errors.append(error)
+        if model is not None:
+            ids = np.zeros((1, 2), np.int64)
+            model(ids, **({"source": ids} if model.config.family == "encoder-decoder" else {}))
+    said = [str(error) for error in errors]
+    assert all(type(error) in (ValueError, FileNotFoundError) for error in errors), errors
+    assert all(str(place) in words and words.isprintable() and len(words) < SENTENCE for words in said), said
+    return said
+
+
+# Changes
+
+DELETED = "deleted"
+NUMBERS = [
+    -1,
+    0,
+    1,
+    2,
+    3,
+    7,
+    10**5,
+    10**9,
+    2**31,
+    2**63,
+    10**30,
+    10**400,
+    0.0,
+    0.5,
+    -1.5,
+    1e38,
+    1e308,
+    math.nan,
+]
+WORDS_TO_TRY = ["", "x", "\x1b[2J", "linear", "\ud800", "9" * 3000, "../../etc/passwd", "gelu", "\0"]
+THINGS = [
+    None,
+    True,
+    False,
+    [],
+    {},
+    [1],
+    ["x"],
+    [[]],
+    {"rope_type": "linear"},
+    {"factor": 0},
+    {"rope_type": []},
+]
+SPECIAL = ["architectures", "rope_parameters", "rope_scaling", "rope_theta", "sliding_window", "head_dim"]
+SPECIAL += [
+    "use_sliding_window",
+    "quantization_config",
+    "partial_rotary_factor",
+    "num_key_value_heads",
+    "new",
+]
+
+family_names = st.sampled_from(sorted(FAMILIES))
+values = st.sampled_from([*NUMBERS, *WORDS_TO_TRY, *THINGS, DELETED])
+changes = st.lists(st.tuples(st.integers(0, 99), values), min_size=1, max_size=3)
+damages = st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=4)), min_size=1, max_size=3)
+
+
+def changed(content, edits, more=()):
+    """A JSON object with some fields, by number, set or deleted; what lies in it is a field too."""
+    given = json.loads(content)
+    places = [(given, name) for name in [*given, *more]]
+    for inner in given.values():
+        if isinstance(inner, dict):
+            places += [(inner, name) for name in [*inner, "new"]]
+            places += [(one, name) for one in inner.values() if isinstance(one, dict) for name in one]
+    for number, value in edits:
+        holder, name = places[number % len(places)]
+        if value == DELETED:
+            holder.pop(name, None)
+        else:
+            holder[name] = value
+    return json.dumps(given).encode()
+
+
+def damaged(content, edits):
+    """Bytes with some others in their place; none at all cuts off what follows."""
+    for number, new in edits:
+        at = number % (len(content) + 1)
+        content = content[:at] + (new + content[at + len(new) :] if new else b"")
+    return content
+
+
+def parts(content):
+    """The header of a safetensors file, and its numbers."""
+    ends = 8 + int.from_bytes(content[:8], "little")
+    return content[8:ends], content[ends:]
+
+
+def joined(header, numbers):
+    return len(header).to_bytes(8, "little") + header + numbers
+
+
+def tries(n):
+    """The same examples in every run."""
+    return settings(derandomize=True, database=None, deadline=None, max_examples=n)
+
+
+# What was found
+
+
+def test_what_is_changed_is_valid(place, valid):
+    for family, files in valid.items():
+        assert refusals(place, files) == [], family
+
+
+BACK = {
+    "deep": ("gpt2", lambda text: b'{"a":' * 100_000),
+    "deep lists": ("gpt2", lambda text: text[:-1] + b', "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "a mark": ("gpt2", lambda text: b"\xff\xfe" + text),
+    "blocks": ("gpt2", {"n_layer": 10**5}),
+    "many blocks": ("gpt2", {"n_layer": 10**9}),
+    "blocks of a decoder": ("t5", {"num_decoder_layers": 10**9}),
+    "vocabulary": ("gpt2", {"vocab_size": 10**8}),
+    "vocabulary, small enough for a model": ("llama", {"vocab_size": 10**7}),
+    "heads": ("llama", {"num_attention_heads": 10**7, "num_key_value_heads": 10**7}),
+    "width of heads": ("t5", {"d_kv": 10**9}),
+    "epsilon": ("bert", {"layer_norm_eps": 10**400}),
+    "theta": ("qwen3", {"rope_theta": 10**400, "rope_parameters": None, "rope_scaling": None}),
+    "NaN": ("qwen2", {"rms_norm_eps": math.nan}),
+    "architectures": ("gpt2", {"architectures": 5}),
+    "architectures, an object": ("bert", {"architectures": {"BertModel": 1}}),
+    "half a factor": ("llama", {"rope_scaling": {"rope_type": "linear"}}),
+    "escapes": ("mistral", {"hidden_act": "\x1b[2J"}),
+}
+
+
+@pytest.mark.parametrize("case", BACK)
+def test_configs_that_once_had_a_traceback(place, valid, case):
+    family, change = BACK[case]
+    files = dict(valid[family])
+    if callable(change):
+        files[CONFIG] = change(files[CONFIG])
+    else:
+        files[CONFIG] = json.dumps(json.loads(files[CONFIG]) | change).encode()
+    assert refusals(place, files)[0].startswith(str(place / CONFIG))
+
+
+def test_a_header_with_thousands_of_strange_tensors(place, valid):
+    header, numbers = parts(valid["gpt2"][WEIGHTS])
+    end = {"dtype": "F32", "shape": [0], "data_offsets": [len(numbers)] * 2}
+    strange = {f"strange \x1b[2J {i}": end for i in range(3000)}
+    header = json.dumps(json.loads(header) | strange).encode()
+    (said,) = refusals(place, valid["gpt2"] | {WEIGHTS: joined(header, numbers)})
+    assert said.endswith("; and 2,992 more")
+
+
+# What may be found
+
+
+@tries(130)
+@given(family=family_names, edits=changes)
+@example(family="gpt2", edits=[(0, DELETED)])
+def test_configs(place, valid, family, edits):
+    files = valid[family]
+    refusals(place, files | {CONFIG: changed(files[CONFIG], edits, SPECIAL)}, (load, stop_ids))
+
+
+@tries(60)
+@given(family=family_names, edits=changes)
+def test_headers(place, valid, family, edits):
+    files = valid[family]
+    header, numbers = parts(files[WEIGHTS])
+    refusals(place, files | {WEIGHTS: joined(changed(header, edits), numbers)}, (load,))
+
+
+@tries(40)
+@given(edits=st.lists(st.tuples(st.integers(0, 99), values | st.just(SHARD)), min_size=1, max_size=3))
+@example(edits=[(0, DELETED)])
+@example(edits=[(1, "/dev/zero.safetensors")])
+def test_indexes(place, valid, edits):
+    files = dict(valid["llama"])
+    files[SHARD] = files.pop(WEIGHTS)
+    names = [name for name in json.loads(parts(files[SHARD])[0]) if name != "__metadata__"]
+    index = json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, SHARD)}).encode()
+    refusals(place, files | {INDEX: changed(index, edits)}, (load,))
+
+
+@tries(40)
+@given(edits=changes)
+@example(edits=[(1, "5")])
+@example(edits=[(1, [1, "2"])])
+def test_ids_of_generation(place, valid, edits):
+    files = valid["t5"]
+    refusals(
+        place, files | {GENERATION: changed(files[GENERATION], edits, ["bos_token_id"])}, (stop_ids, start_id)
+    )
+
+
+@tries(60)
+@given(edits=changes)
+def test_tokenizers(place, valid, edits):
+    files = valid["gpt2"]
+    refusals(place, files | {WORDS: changed(files[WORDS], edits)}, (tokenizer,))
+
+
+@tries(80)
+@given(family=family_names, name=st.sampled_from([CONFIG, GENERATION, WORDS, WEIGHTS]), edits=damages)
+@example(family="gpt2", name=WEIGHTS, edits=[(0, b"\xff\xff\xff\xff"), (4, b"\xff\xff\xff\xff")])
+@example(family="gpt2", name=GENERATION, edits=[(5, b"")])
+def test_damage(place, valid, family, name, edits):
+    files = valid[family]
+    refusals(place, files | {name: damaged(files[name], edits)})
