@@ -273,7 +273,7 @@ def train(
             kept.write_text(chosen.to_toml(), encoding="utf-8")
     records = trainer.run()
     if is_first and not trainer.was_interrupted:
-        found = {name: loss for name, loss in records[-1].items() if name.startswith("validation_loss")}
+        found = {name: loss for name, loss in records[-1].items() if name.startswith(("validation", "test"))}
         typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
         if config.family != "encoder":
             typer.echo(f"to let it write: python -m glassformer generate {folder}")

@@ -1,5 +1,6 @@
 """How good a model is: the loss over the whole of what it has not learned from."""
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.nn import cross_entropy
-from glassformer.tasks import NO_TARGET
+from glassformer.tasks import NO_TARGET, Batch
 from glassformer.train.processes import Processes
 
 DIGITS = 4  # of what a card says
@@ -32,12 +33,17 @@ def validation_loss(model: nn.Module, task: Any, processes: Processes = ALONE) -
 
     Derived in chapter 10.
     """
+    return mean_loss(model, task.validation(), processes)
+
+
+def mean_loss(model: nn.Module, batches: Iterable[Batch], processes: Processes = ALONE) -> float:
+    """The same of any batches, such as those of the task's test part."""
     was_training = model.training
     device = next(model.parameters()).device
     loss = count = 0.0
     model.eval()
     with torch.no_grad():
-        for inputs, targets in islice(task.validation(), processes.rank, None, processes.world):
+        for inputs, targets in islice(batches, processes.rank, None, processes.world):
             loss += loss_sum(model, inputs, targets, device).item()
             count += int((targets != NO_TARGET).sum())
     model.train(was_training)
