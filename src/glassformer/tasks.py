@@ -199,14 +199,14 @@ class MaskedToken(NextToken):
     """Say what stood at the chosen positions, most of which are covered: what an encoder learns.
 
     Of every window, `share` of the positions are chosen, at least one. There 80 % of the ids become `mask_id`,
-    10 % another id that occurs in the text, and 10 % stay as they are, so that the model cannot be sure of what
-    it sees. The target is the id that was there, covered or not; the other positions have none (−100). Validation
+    10 % another id that occurs in the text, never `mask_id`, and 10 % stay as they are, so that the model cannot
+    be sure of what it sees. The target is the id that was there, covered or not; the other positions have none (−100). Validation
     and test choose the same positions every time.
 
     Source: Devlin et al. 2019, "BERT", section 3.1 and appendix A.1. Derived in chapter 12.
 
     Raises:
-        ValueError: as `NextToken`; or `share` is not above 0 and at most 1, or `mask_id` is negative.
+        ValueError: as `NextToken`; or `share` is not above 0 and at most 1, or `mask_id` is negative or all there is.
         TypeError: as `NextToken`.
     """
 
@@ -232,7 +232,11 @@ class MaskedToken(NextToken):
             raise ValueError(f"share={share} must be at most 1")
         self.mask_id, self.share = mask_id, share
         self.vocab_size = max(self.vocab_size, mask_id + 1)
-        self.occurring = np.unique(self.ids)
+        self.others = np.setdiff1d(self.ids, mask_id)  # what a chosen id may become
+        if not len(self.others):
+            raise ValueError(
+                f"ids has no id but mask_id={mask_id}, and a chosen one must become another now and then"
+            )
 
     def _made_of(self) -> Iterable[Any]:
         return *super()._made_of(), self.mask_id, self.share
@@ -261,7 +265,7 @@ class MaskedToken(NextToken):
         # The positions in random order, the first few of which are chosen: the same number in each row
         chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen
         fate = generator.random(ids.shape)
-        other = generator.choice(self.occurring, ids.shape)
+        other = generator.choice(self.others, ids.shape)
         covered = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
         return np.where(chosen, covered, ids).astype(np.int64), np.where(chosen, ids, NO_TARGET)
 

@@ -181,6 +181,25 @@ def test_masks_are_those_of_bert():
     assert fates["as it was"] / 12_000 == pytest.approx(0.102, abs=0.012)
 
 
+@pytest.mark.parametrize("mask_id", [3, 2])
+def test_another_id_is_never_the_mask(mask_id):
+    """Nor where the text has that id itself: one of three, so that a draw among all would cover every thirtieth more."""
+    made = MaskedToken(np.random.default_rng(0).integers(0, 3, 20_000), 40, 1000, 0, mask_id=mask_id)
+    inputs, targets = (np.concatenate(them) for them in zip(
+        *((inputs["ids"], targets) for inputs, targets in map(made.batch, range(5))), strict=True
+    ))  # fmt: skip
+    asked = (targets != NO_TARGET) & (targets != mask_id)
+    read, truth = inputs[asked], targets[asked]
+    five_standard_errors = 5 * (0.8 * 0.2 / asked.sum()) ** 0.5
+    assert five_standard_errors < 0.1 / 3 / 2
+    assert (read == mask_id).mean() == pytest.approx(0.8, abs=five_standard_errors)
+    # Of the rest half are another id that was drawn, any of the text's, the true one too.
+    kinds = sorted({0, 1, 2} - {mask_id})
+    other = ((read != mask_id) & (read != truth)).mean()
+    assert other == pytest.approx(0.1 * (len(kinds) - 1) / len(kinds), abs=five_standard_errors)
+    assert set(read) == {*kinds, mask_id}
+
+
 def test_at_least_one_position_is_chosen():
     made = MaskedToken(np.arange(50) % 5, 2, 4, 0, mask_id=5)
     assert ((made.batch(0)[1] != NO_TARGET).sum(axis=1) == 1).all()
@@ -311,6 +330,11 @@ BAD = {
     "share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=1.5), ValueError, "share=1.5 must be at most"),
     "no share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=0), ValueError, "share=0 must be positive"),
     "mask_id": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=-1), ValueError, "mask_id=-1 must be at least 0"),
+    "masks alone": (
+        lambda: MaskedToken(IDS * 0 + 9, T, 2, 0, mask_id=9),
+        ValueError,
+        "ids has no id but mask_id=9, and a chosen one must become another now and then",
+    ),
     "unequal": (lambda: Pairs(SOURCES, TARGETS[1:], **PAIRS), ValueError, r"len\(targets\)=59 does not match"),
     "empty source": (
         lambda: Pairs([*SOURCES[:9], SOURCES[0][:0]], TARGETS[:10], **PAIRS),
