@@ -238,7 +238,13 @@ def test_train_says_how_long_it_will_take(tmp_path, story):
 def test_what_learned_from_pairs_answers(tmp_path):
     changes = [
         part
-        for size in ("model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.validation=0.001", "data.test=0.001")
+        for size in (
+            "model.d_model=8",
+            "model.n_heads=2",
+            "model.d_ff=8",
+            "data.validation=0.001",
+            "data.test=0.001",
+        )
         for part in ("--set", size)
     ]
     output, status = run("train", tmp_path / "run", "--recipe", "dates", "--steps", 2, *changes)

@@ -484,7 +484,11 @@ def test_the_page_shows_what_counts():
         assert f"{found['parameters']:,}" in page
         assert all(limit in page for limit in found["limits"])
     shown = card("shakespeare")
-    for parts in [*shown["losses"].values(), *shown["landmarks"].values(), *card("masked")["losses"].values()]:
+    for parts in [
+        *shown["losses"].values(),
+        *shown["landmarks"].values(),
+        *card("masked")["losses"].values(),
+    ]:
         for nats in parts.values():
             assert re.search(rf"\D{nats:.3f}\D", page)
     assert "Of 7,305 days that it has never seen, it writes **7,304**, or 99.99 %" in page

@@ -54,7 +54,9 @@ class _Task:
     family = "decoder"  # which models can learn it
     length: int  # the longest input, T
     vocab_size: int  # the smallest vocabulary that has all its ids
-    for_test: Sequence[int] | np.ndarray = ()  # what is kept beside `held_out`, and looked at once, at the end
+    for_test: (
+        Sequence[int] | np.ndarray
+    ) = ()  # what is kept beside `held_out`, and looked at once, at the end
 
     def __init__(self, batch_size: int, seed: int, n: int) -> None:
         checks.whole("batch_size", batch_size)
@@ -129,7 +131,10 @@ class NextToken(_Task):
         checks.whole("length", length)
         self.ids, self.held_out, self.for_test = split_in_three(ids, validation, test)
         self.length, self.vocab_size = length, _vocab_size("ids", ids)
-        parts = {"to train on": (self.ids, length + self._beyond), "for validation": (self.held_out, 1 + self._beyond)}
+        parts = {
+            "to train on": (self.ids, length + self._beyond),
+            "for validation": (self.held_out, 1 + self._beyond),
+        }
         if test:
             parts["for the test"] = (self.for_test, 1 + self._beyond)
         shares = f"validation={validation}" + (f" and test={test}" if test else "")
@@ -200,8 +205,8 @@ class MaskedToken(NextToken):
 
     Of every window, `share` of the positions are chosen, at least one. There 80 % of the ids become `mask_id`,
     10 % another id that occurs in the text, never `mask_id`, and 10 % stay as they are, so that the model cannot
-    be sure of what it sees. The target is the id that was there, covered or not; the other positions have none (−100). Validation
-    and test choose the same positions every time.
+    be sure of what it sees. The target is the id that was there, covered or not; the other positions have none
+    (−100). Validation and test choose the same positions every time.
 
     Source: Devlin et al. 2019, "BERT", section 3.1 and appendix A.1. Derived in chapter 12.
 

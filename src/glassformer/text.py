@@ -260,9 +260,10 @@ def split(
 def split_in_three(
     ids: Integer[np.ndarray, " T"], validation: float = 0.05, test: float = 0.05
 ) -> tuple[Integer[np.ndarray, " _"], Integer[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
-    """The first part to train on, the next for validation, which choices look at, the last for the test, which they do not.
+    """The first part to train on, the next for validation, the last for the test.
 
-    The first is that of `split`, whatever share of what is held out is for the test; with `test=0` there is none.
+    Choices look at the validation part and not at the test part, which is for what is reported. The first is that
+    of `split`, whatever share of what is held out is for the test; with `test=0` there is none.
     Derived in chapter 10.
 
     Raises:

@@ -183,7 +183,7 @@ def test_masks_are_those_of_bert():
 
 @pytest.mark.parametrize("mask_id", [3, 2])
 def test_another_id_is_never_the_mask(mask_id):
-    """Nor where the text has that id itself: one of three, so that a draw among all would cover every thirtieth more."""
+    """Nor where the text has that id itself: one of three, so that a draw among all would cover 3 % more."""
     made = MaskedToken(np.random.default_rng(0).integers(0, 3, 20_000), 40, 1000, 0, mask_id=mask_id)
     inputs, targets = (np.concatenate(them) for them in zip(
         *((inputs["ids"], targets) for inputs, targets in map(made.batch, range(5))), strict=True

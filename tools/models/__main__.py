@@ -53,7 +53,9 @@ def main() -> int:
         one = made(name, options.changes, place if options.measure else None)
         card = keep(one, options.changes, place)
         words = ", ".join(
-            f"{what} {nats} ({part})" for what, parts in card["losses"].items() for part, nats in parts.items()
+            f"{what} {nats} ({part})"
+            for what, parts in card["losses"].items()
+            for part, nats in parts.items()
         )
         print(f"{name}: {words}; {card['bytes']:,} bytes; {(time.monotonic() - begun) / 60:.1f} minutes")
     if options.to is None:

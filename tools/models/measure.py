@@ -36,9 +36,7 @@ def held_out(task: Any) -> dict[str, tuple[Any, Any]]:
 
 def losses(model: nn.Transformer, task: Any) -> dict[str, float]:
     """The mean loss over each part."""
-    return {
-        name: round(mean_loss(model, batches()), DIGITS) for name, (_, batches) in held_out(task).items()
-    }
+    return {name: round(mean_loss(model, batches()), DIGITS) for name, (_, batches) in held_out(task).items()}
 
 
 def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
@@ -126,7 +124,7 @@ def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[
 
     everything = date_pairs()
     accuracy, mistakes = {}, []
-    for name, (places, batches) in held_out(task).items():
+    for name, (places, _) in held_out(task).items():
         pairs = [everything[i] for i in places]
         answers = []
         for first in range(0, len(pairs), 256):
@@ -154,8 +152,8 @@ def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[
 def alignment(model: nn.Transformer, task: Any) -> dict[str, Any]:
     """How often a head, while the year is being written, looks most at the year in the source; month, day alike.
 
-    Of all days that are held out, for validation or for the test. For each part a list of layers, each a list of heads; and the part of the source that it takes up: what a
-    head that looks anywhere would have.
+    Of all days that are held out, for validation or for the test. For year, month and day a list of layers, each
+    a list of heads; and the part of the source that it takes up: what a head that looks anywhere would have.
     """
     hits: dict[str, Any] = dict.fromkeys(TARGET_PLACES, 0)
     everything = date_pairs()

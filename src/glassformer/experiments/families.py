@@ -69,9 +69,7 @@ def measure(way: str, steps: int, seed: int, n_asked: int = N_ASKED) -> Found:
         ValueError: there is no such way.
     """
     checks.one_of("way", way, WAYS)
-    recipe = Recipe.of_the_book(
-        "dates", [*WHOLE_TENTH, f"training.seed={seed}", f"training.steps={steps}"]
-    )
+    recipe = Recipe.of_the_book("dates", [*WHOLE_TENTH, f"training.seed={seed}", f"training.steps={steps}"])
     _, of_the_book, config = recipe.made_for("")
     task = pairs = cast(Pairs, of_the_book)
     if way != WAYS[0]:

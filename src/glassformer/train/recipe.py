@@ -151,8 +151,8 @@ class Recipe:
         """The tokenizer of a text, the task of learning it, and the configuration of a model that can.
 
         A decoder learns which token is next, an encoder what stood at chosen positions, an encoder–decoder one text
-        of a pair from the other; pairs are made, and `text` is not looked at. Where ids stand for no text, they are those
-        of `special_ids`.
+        of a pair from the other; pairs are made, and `text` is not looked at. Where ids stand for no text, they are
+        those of `special_ids`.
 
         Raises:
             ValueError: an encoder–decoder has no pairs, or another model has; the text is too short; or the

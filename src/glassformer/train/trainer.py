@@ -44,8 +44,8 @@ class Trainer:
     with `resume` the run in it goes on where it stopped: every weight, average and loss is then, bit for bit on
     one machine, what it would have been without the interruption.
 
-    Where the task keeps a part for the test, the last record has `test_loss`: of the average of the weights where one is
-    kept. No record before has it, so that nothing is chosen by it.
+    Where the task keeps a part for the test, the last record has `test_loss`: of the average of the weights, where
+    there is one. No record before has it, so that nothing is chosen by it.
 
     With `progress`, a bar shows how far it is, and after the first steps a line says how long the rest will take.
 
