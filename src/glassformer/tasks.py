@@ -54,9 +54,7 @@ class _Task:
     family = "decoder"  # which models can learn it
     length: int  # the longest input, T
     vocab_size: int  # the smallest vocabulary that has all its ids
-    for_test: (
-        Sequence[int] | np.ndarray
-    ) = ()  # what is kept beside `held_out`, and looked at once, at the end
+    for_test: np.ndarray  # what is kept beside `held_out`, and looked at once, at the end
 
     def __init__(self, batch_size: int, seed: int, n: int) -> None:
         checks.whole("batch_size", batch_size)

@@ -258,7 +258,7 @@ def split(
 
 
 def split_in_three(
-    ids: Integer[np.ndarray, " T"], validation: float = 0.05, test: float = 0.05
+    ids: Integer[np.ndarray, " T"], validation: float, test: float
 ) -> tuple[Integer[np.ndarray, " _"], Integer[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
     """The first part to train on, the next for validation, the last for the test.
 

@@ -62,7 +62,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     aside = task.for_test if len(task.for_test) else task.held_out
     mine["guesses"] = guesses(task.ids, aside, tokenizer.vocab_size)
     its_tokenizer = shipped.load()[1]
-    read, _, aside = split_in_three(its_tokenizer.encode(corpus()))
+    read, _, aside = split_in_three(its_tokenizer.encode(corpus()), 0.05, 0.05)
     theirs["guesses"] = guesses(read, aside, its_tokenizer.vocab_size)
     [ids] = generate(
         model,
