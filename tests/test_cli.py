@@ -270,7 +270,7 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
     trained = output
     assert "steps = 4" in output
     assert re.search(r"^total +[\d,]+ ", output, re.M)
-    assert re.search(r"validation loss \d\.\d{4}", output)
+    assert re.search(r"validation loss \d\.\d{4}, test loss \d\.\d{4}$", output, re.M)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "recipe.toml",
         "log.jsonl",
@@ -307,7 +307,13 @@ def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
     monkeypatch.setitem(PAIRS, "dates", lambda: few)
     changes = [
         part
-        for size in ("model.d_model=8", "model.n_heads=2", "model.d_ff=8", "data.validation=0.001")
+        for size in (
+            "model.d_model=8",
+            "model.n_heads=2",
+            "model.d_ff=8",
+            "data.validation=0.001",
+            "data.test=0.001",
+        )
         for part in ("--set", size)
     ]
     output, status = run("train", tmp_path / "run", "--recipe", "dates", "--steps", 2, *changes)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int64, Integer
 
 from glassformer import _checks as checks
-from glassformer.text import inputs_and_targets, split
+from glassformer.text import inputs_and_targets, split_in_three
 
 NO_TARGET = -100  # what the loss leaves out, `ignore_index` of `cross_entropy`
 
@@ -23,7 +23,7 @@ Inputs = dict[str, np.ndarray]
 Batch = tuple[Inputs, np.ndarray]
 
 # What the random numbers are for: two uses of one seed must not draw the same ones.
-ORDER, OFFSET, MASKS, VALIDATION = range(4)
+ORDER, OFFSET, MASKS, VALIDATION, TEST = range(5)
 
 
 class Epochs:
@@ -54,6 +54,7 @@ class _Task:
     family = "decoder"  # which models can learn it
     length: int  # the longest input, T
     vocab_size: int  # the smallest vocabulary that has all its ids
+    for_test: np.ndarray  # what is kept beside `held_out`, and looked at once, at the end
 
     def __init__(self, batch_size: int, seed: int, n: int) -> None:
         checks.whole("batch_size", batch_size)
@@ -99,8 +100,9 @@ class NextToken(_Task):
     """Say at every position which token comes next: what a decoder learns.
 
     The text is cut into windows of `length`, and every window is seen once an epoch, in a new order and cut
-    at another place. The last `validation` of the text is kept for validation. A batch is the same whether one
-    process takes all of it, or each of `world` its own rows.
+    at another place. The end of the text is held out: a share of `validation`, and after it one of `test`. Whoever
+    chooses looks at the first; the second is for what is reported then. A batch is the same whether one process
+    takes all of it, or each of `world` its own rows.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
     Derived in chapters 09 and 10.
@@ -121,17 +123,23 @@ class NextToken(_Task):
         seed: int,
         *,
         validation: float = 0.1,
+        test: float = 0.0,
     ) -> None:
         checks.integers("ids", ids)
         checks.whole("length", length)
-        self.ids, self.held_out = split(ids, validation)
+        self.ids, self.held_out, self.for_test = split_in_three(ids, validation, test)
         self.length, self.vocab_size = length, _vocab_size("ids", ids)
-        needed = length + self._beyond
-        for name, part in (("to train on", self.ids), ("for validation", self.held_out)):
-            least = needed if part is self.ids else 1 + self._beyond
+        parts = {
+            "to train on": (self.ids, length + self._beyond),
+            "for validation": (self.held_out, 1 + self._beyond),
+        }
+        if test:
+            parts["for the test"] = (self.for_test, 1 + self._beyond)
+        shares = f"validation={validation}" + (f" and test={test}" if test else "")
+        for name, (part, least) in parts.items():
             if len(part) < least:
                 raise ValueError(
-                    f"ids has {len(part)} ids {name}, of {len(ids)} in all with validation={validation}, "
+                    f"ids has {len(part)} ids {name}, of {len(ids)} in all with {shares}, "
                     f"but length={length} needs at least {least}"
                 )
         # One window fewer than fit, so that all can be moved by up to a window's length. (A text of less than
@@ -141,7 +149,8 @@ class NextToken(_Task):
         self._offset = lru_cache(maxsize=2)(self._drawn_offset)
 
     def _made_of(self) -> Iterable[Any]:
-        return self.ids, self.held_out, self.length
+        # A part that is not there has no say: runs from before there was one go on.
+        return self.ids, self.held_out, self.length, *([self.for_test] if len(self.for_test) else [])
 
     def _drawn_offset(self, epoch: int) -> int:
         """Where the first window of an epoch starts."""
@@ -165,34 +174,42 @@ class NextToken(_Task):
 
     def validation(self) -> Iterator[Batch]:
         """All of the validation part, every target once, in windows that do not overlap; the last is shorter."""
-        for windows in self._held_out_windows():
+        return self._asked(self.held_out, VALIDATION)
+
+    def test(self) -> Iterator[Batch]:
+        """All of the test part in the same way; nothing, where no share of the text was kept for it."""
+        return self._asked(self.for_test, TEST)
+
+    def _asked(self, part: Integer[np.ndarray, " N"], use: int) -> Iterator[Batch]:
+        """A part that is not trained on, in batches of inputs and targets; `use` is what random numbers are for."""
+        for windows in self._side_by_side(part):
             inputs, targets = inputs_and_targets(windows)
             yield {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
 
-    def _held_out_windows(self) -> Iterator[Integer[np.ndarray, "B _"]]:
-        """The validation part from its beginning, in batches of windows, and then what is left."""
-        n_targets = len(self.held_out) - self._beyond
+    def _side_by_side(self, part: Integer[np.ndarray, " N"]) -> Iterator[Integer[np.ndarray, "B _"]]:
+        """A part from its beginning, in batches of windows, and then what is left."""
+        n_targets = max(0, len(part) - self._beyond)
         n_whole = n_targets // self.length
         reach = np.arange(self.length + self._beyond)
         for first in range(0, n_whole, self.batch_size):
             starts = np.arange(first, min(first + self.batch_size, n_whole)) * self.length
-            yield self.held_out[starts[:, None] + reach]
+            yield part[starts[:, None] + reach]
         if n_whole * self.length < n_targets:
-            yield self.held_out[None, n_whole * self.length :]
+            yield part[None, n_whole * self.length :]
 
 
 class MaskedToken(NextToken):
-    """Say what stood where it was covered: what an encoder learns.
+    """Say what stood at the chosen positions, most of which are covered: what an encoder learns.
 
     Of every window, `share` of the positions are chosen, at least one. There 80 % of the ids become `mask_id`,
-    10 % another id that occurs in the text, and 10 % stay as they are, so that the model cannot be sure of what
-    it sees. The target is the id that was there; the other positions have none (−100). Validation covers the
-    same positions every time.
+    10 % another id that occurs in the text, never `mask_id`, and 10 % stay as they are, so that the model cannot
+    be sure of what it sees. The target is the id that was there, covered or not; the other positions have none
+    (−100). Validation and test choose the same positions every time.
 
     Source: Devlin et al. 2019, "BERT", section 3.1 and appendix A.1. Derived in chapter 12.
 
     Raises:
-        ValueError: as `NextToken`; or `share` is not above 0 and at most 1, or `mask_id` is negative.
+        ValueError: as `NextToken`; or `share` is not above 0 and at most 1, or `mask_id` is negative or all there is.
         TypeError: as `NextToken`.
     """
 
@@ -209,15 +226,20 @@ class MaskedToken(NextToken):
         mask_id: int,
         share: float = 0.15,
         validation: float = 0.1,
+        test: float = 0.0,
     ) -> None:
-        super().__init__(ids, length, batch_size, seed, validation=validation)
+        super().__init__(ids, length, batch_size, seed, validation=validation, test=test)
         checks.whole("mask_id", mask_id, at_least=0)
         checks.positive("share", share)
         if share > 1:
             raise ValueError(f"share={share} must be at most 1")
         self.mask_id, self.share = mask_id, share
         self.vocab_size = max(self.vocab_size, mask_id + 1)
-        self.occurring = np.unique(self.ids)
+        self.others = np.setdiff1d(self.ids, mask_id)  # what a chosen id may become
+        if not len(self.others):
+            raise ValueError(
+                f"ids has no id but mask_id={mask_id}, and a chosen one must become another now and then"
+            )
 
     def _made_of(self) -> Iterable[Any]:
         return *super()._made_of(), self.mask_id, self.share
@@ -233,21 +255,20 @@ class MaskedToken(NextToken):
         ids, targets = self._cover(self._windows(step), np.random.default_rng((self.seed, MASKS, step)))
         return {"ids": ids[rows]}, targets[rows]
 
-    def validation(self) -> Iterator[Batch]:
-        """All of the validation part, in windows that do not overlap; the last is shorter."""
-        for i, windows in enumerate(self._held_out_windows()):
-            ids, targets = self._cover(windows, np.random.default_rng((self.seed, VALIDATION, i)))
+    def _asked(self, part: Integer[np.ndarray, " N"], use: int) -> Iterator[Batch]:
+        for i, windows in enumerate(self._side_by_side(part)):
+            ids, targets = self._cover(windows, np.random.default_rng((self.seed, use, i)))
             yield {"ids": ids}, targets
 
     def _cover(
         self, ids: Integer[np.ndarray, "B T"], generator: np.random.Generator
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
-        """The ids with some of them covered, and those as targets."""
+        """The ids with the chosen ones covered, made another or left, and those as targets."""
         n_chosen = max(1, round(self.share * ids.shape[1]))
         # The positions in random order, the first few of which are chosen: the same number in each row
         chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen
         fate = generator.random(ids.shape)
-        other = generator.choice(self.occurring, ids.shape)
+        other = generator.choice(self.others, ids.shape)
         covered = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
         return np.where(chosen, covered, ids).astype(np.int64), np.where(chosen, ids, NO_TARGET)
 
@@ -256,7 +277,8 @@ class Pairs(_Task):
     """Say the target after reading the source, one text for another: what an encoder–decoder learns.
 
     The decoder starts from `start_id` and ends with `stop_id`. Shorter texts are filled up with `pad_id`; no
-    position looks at that, and none is asked for it. The last `validation` of the pairs are kept for validation.
+    position looks at that, and none is asked for it. The last pairs are held out: a share of `validation`, and
+    after it one of `test`, as of `NextToken`'s text.
 
     Source: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Vaswani et al. 2017.
     Derived in chapter 12.
@@ -280,6 +302,7 @@ class Pairs(_Task):
         stop_id: int,
         pad_id: int,
         validation: float = 0.1,
+        test: float = 0.0,
     ) -> None:
         checks.equal("len(targets)", len(targets), "len(sources)", len(sources))
         for name, value in (("start_id", start_id), ("stop_id", stop_id), ("pad_id", pad_id)):
@@ -290,9 +313,10 @@ class Pairs(_Task):
                 checks.integers(f"{name}[{i}]", text)
         for i, source in enumerate(sources):
             checks.whole(f"len(sources[{i}])", len(source))
-        training, held_out = split(np.arange(len(sources)), validation)
+        training, held_out, for_test = split_in_three(np.arange(len(sources)), validation, test)
         super().__init__(batch_size, seed, len(training))
-        self.sources, self.targets, self.held_out = sources, targets, held_out
+        self.sources, self.targets = sources, targets
+        self.held_out, self.for_test = held_out, for_test  # their places
         self.start_id, self.stop_id, self.pad_id = start_id, stop_id, pad_id
         self.vocab_size = max(
             *(_vocab_size(f"sources[{i}]", text) for i, text in enumerate(sources)),
@@ -305,6 +329,8 @@ class Pairs(_Task):
         yield from self.sources
         yield from self.targets
         yield from (self.held_out, self.start_id, self.stop_id, self.pad_id)
+        if len(self.for_test):
+            yield self.for_test
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """The inputs, as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
@@ -320,8 +346,16 @@ class Pairs(_Task):
 
     def validation(self) -> Iterator[Batch]:
         """All of the validation part, every pair once."""
-        for first in range(0, len(self.held_out), self.batch_size):
-            yield self._filled_up(self.held_out[first : first + self.batch_size])
+        return self._asked(self.held_out)
+
+    def test(self) -> Iterator[Batch]:
+        """All of the test part, every pair once; nothing, where no share of them was kept for it."""
+        return self._asked(self.for_test)
+
+    def _asked(self, places: Int64[np.ndarray, " N"]) -> Iterator[Batch]:
+        """The pairs at these places, in batches."""
+        for first in range(0, len(places), self.batch_size):
+            yield self._filled_up(places[first : first + self.batch_size])
 
     def _filled_up(self, places: Sequence[int] | Int64[np.ndarray, " B"]) -> Batch:
         """The pairs at these places as arrays, all rows as long as the longest."""

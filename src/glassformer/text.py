@@ -260,6 +260,30 @@ def split(
     return ids[:n_training], ids[n_training:]
 
 
+def split_in_three(
+    ids: Integer[np.ndarray, " T"], validation: float, test: float
+) -> tuple[Integer[np.ndarray, " _"], Integer[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
+    """The first part to train on, the next for validation, the last for the test.
+
+    Choices look at the validation part and not at the test part, which is for what is reported. The first is that
+    of `split`, whatever share of what is held out is for the test; with `test=0` there is none.
+    Derived in chapter 10.
+
+    Raises:
+        ValueError: `validation` is not positive, `test` negative, or a part would be empty that should not be.
+    """
+    checks.positive("validation", validation)
+    checks.not_negative("test", test)
+    training, held_out = split(ids, validation + test)
+    n_test = round(len(held_out) * test / (validation + test))
+    n_validation = len(held_out) - n_test
+    if n_validation == 0 or (test > 0 and n_test == 0):
+        raise ValueError(
+            f"validation={validation} with test={test} leaves a part of the {len(ids)} ids empty"
+        )
+    return training, held_out[:n_validation], held_out[n_validation:]
+
+
 def windows(
     ids: Integer[np.ndarray, " T"], length: int, count: int, generator: np.random.Generator
 ) -> Integer[np.ndarray, "{count} {length}+1"]:

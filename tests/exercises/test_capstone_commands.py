@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import nn
+from glassformer import nn, shipped
 from glassformer.exercises import capstone
 from glassformer.exercises.capstone import commands, template
 from glassformer.exercises.capstone.adapter import Own
@@ -17,7 +17,7 @@ from glassformer.exercises.capstone.judge import OPEN, RIGHT, STAGES, WRONG, Ver
 from glassformer.exercises.capstone.words import pieces, stages
 from glassformer.exercises.own_file import ENVIRONMENT
 from glassformer.text import corpus
-from glassformer.train import Trainer
+from glassformer.train import Trainer, read_log
 from glassformer.train.recipe import Recipe
 
 from .designs import functions, library, module
@@ -300,14 +300,35 @@ def test_a_card_beside_the_books(run, shown):
     assert rows["characters read"] == ("2,700", "1,003,854")
     assert rows["steps × texts"][0] == "4 × 12"
     for i in (0, 1):
-        saved = float(rows["guessing: bigram"][i]) - float(rows["validation loss"][i])
+        saved = float(rows["guessing: bigram"][i]) - float(rows["test loss"][i])
         assert float(rows["better than bigram by"][i]) == pytest.approx(saved, abs=0.002)
     assert [row[0] for row in table.rows[-4:-1]] == [
         f"guessing: {one}" for one in ("blindly", "unigram", "bigram")
     ]
-    assert rows["guessing: bigram"][1] == "2.482"  # chapter 09's, of the same counts
+    losses = shipped.card()["losses"]["128 characters"]
+    assert [float(rows[f"{part} loss"][1]) for part in losses] == pytest.approx([*losses.values()], abs=5e-4)
+    log = read_log(run / "log.jsonl")[-1]
+    assert [rows[f"{part} loss"][0] for part in losses] == [f"{log[f'{part}_loss']:.3f}" for part in losses]
+    # Chapter 09's 2.482 is of the same counts, on twice as much text
+    assert float(rows["guessing: bigram"][1]) == pytest.approx(2.482, abs=0.03)
     assert len(mine.code) > 300
     assert "ROMEO" in theirs.code
+
+
+def test_a_run_from_before_there_was_a_test_part_has_a_card(run, shown, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    file = copy / "recipe.toml"
+    kept = file.read_text(encoding="utf-8")
+    file.write_text(kept.replace("test = 0.05\n", "").replace("= 0.05", "= 0.1"), encoding="utf-8")
+    capstone.card(copy)
+    table = shown[-3]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["learned from"][0] == "2,700 characters"
+    assert rows["test loss"][0] == "none kept"
+    saved = float(rows["guessing: the character before"][0]) - float(rows["validation loss"][0])
+    assert float(rows["better than the last of these by"][0]) == pytest.approx(saved, abs=0.002)
+    assert "Your run kept none" in table.closing
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "", "capstone.toml"])

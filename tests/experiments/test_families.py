@@ -5,6 +5,7 @@ import pytest
 
 from glassformer import shipped
 from glassformer.experiments import experiment, stored
+from glassformer.experiments.experiment import WHOLE_TENTH
 from glassformer.experiments.families import (
     DECODER,
     N_ASKED,
@@ -33,7 +34,7 @@ def small():
 
 @pytest.fixture(scope="module")
 def dates():
-    return Recipe.of_the_book("dates").made_for("")
+    return Recipe.of_the_book("dates", WHOLE_TENTH).made_for("")
 
 
 def of_all(pairs, *, whole):

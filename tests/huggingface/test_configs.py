@@ -229,6 +229,28 @@ def test_settings_by_hand():
 
 
 @pytest.mark.parametrize(
+    ("given", "theirs", "fields"),
+    [
+        (GPT2, transformers.GPT2Config, {"norm_eps": "layer_norm_epsilon", "dropout": "resid_pdrop"}),
+        (
+            BERT,
+            transformers.BertConfig,
+            {"norm_eps": "layer_norm_eps", "dropout": "hidden_dropout_prob", "n_segments": "type_vocab_size"},
+        ),
+        (T5, transformers.T5Config, {"norm_eps": "layer_norm_epsilon", "dropout": "dropout_rate"}),
+        (LLAMA_2, transformers.LlamaConfig, {"norm_eps": "rms_norm_eps"}),
+    ],
+    ids=["gpt2", "bert", "t5", "llama"],
+)
+def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(given, theirs, fields):
+    short = {name: value for name, value in given.items() if name not in fields.values()}
+    found = config_from_hf(short)
+    assert {ours: getattr(found, ours) for ours in fields} == {
+        ours: getattr(theirs(), name) for ours, name in fields.items()
+    }
+
+
+@pytest.mark.parametrize(
     ("given", "changes", "message"),
     [
         (GPT2, {"model_type": "gpt_neox"}, "model_type='gpt_neox' is not one of 'gpt2'"),

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from glassformer.config import ModelConfig
+
 from .rooms import CONTEXT, NN, SCRATCH, Layer, both_rooms, every_method
 
 FILES = [
@@ -191,7 +193,28 @@ def test_weights_are_drawn_by_the_generator_in_the_dtype_asked_for(room):
         weight = room.numpy(weight)
         assert abs(weight.std() - 0.02) < 0.001  # over 6,000 draws: five standard errors
         assert abs(weight.mean()) < 0.0013
-    W_q, W_k, W_v, W_o = (room.numpy(weight) for weight in draw()[3:])
-    for weight in (W_q, W_k, W_v, W_o):
-        assert abs(weight.std() - 12**-0.5) < 0.085  # over 144 draws: five standard errors
-    assert len({weight[0, 0] for weight in (W_q, W_k, W_v, W_o)}) == 4
+    assert len({float(room.numpy(weight)[0, 0]) for weight in draw()[3:]}) == 4
+
+
+@both_rooms
+def test_matrices_keep_the_variance_of_what_comes_in(room):
+    """None is square, so that a spread by n_out is told from one by n_in."""
+    L, drawn = room.layers, room.parameters("float32", seed=5)
+    attention = L.MultiHeadAttention(40, 6, n_kv_heads=2, d_head=15, **drawn)
+    feedforward = L.FeedForward(40, 130, activation="swiglu", **drawn)
+    sizes = {"vocab_size": 90, "context_length": 4, "d_model": 40, "n_layers": 1, "n_heads": 2}
+    head = L.Unembedding(ModelConfig(**sizes, head="untied"), **drawn)
+    weights = {
+        (40, 90): [attention.W_q.weight, head.weight],
+        (40, 30): [attention.W_k.weight, attention.W_v.weight],
+        (90, 40): [attention.W_o.weight, L.Linear(90, 40, **drawn).weight],
+        (40, 130): [feedforward.W_up.weight, feedforward.W_gate.weight, L.Linear(40, 130, **drawn).weight],
+        (130, 40): [feedforward.W_down.weight],
+    }
+    for shape, drawn_so in weights.items():
+        for weight in map(room.numpy, drawn_so):
+            n_in, n = shape[0], weight.size
+            assert weight.shape == shape
+            # A standard deviation has an error of 1/√2n of itself, a mean of 1/√n: five of them, 10 % of it at most.
+            assert abs(weight.std() * n_in**0.5 - 1) < 5 / (2 * n) ** 0.5 < 0.11
+            assert abs(weight.mean() * n_in**0.5) < 5 / n**0.5

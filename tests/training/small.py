@@ -47,13 +47,14 @@ def model(family="decoder", dtype=torch.float64, seed=0, **changes):
     return nn.Transformer(model_config(family, **changes), generator=generator, dtype=dtype)
 
 
-def task(family="decoder", batch_size=4, seed=0):
+def task(family="decoder", batch_size=4, seed=0, **shares):
     match family:
         case "decoder":
-            return tasks.NextToken(IDS, T, batch_size, seed)
+            return tasks.NextToken(IDS, T, batch_size, seed, **shares)
         case "encoder":
-            return tasks.MaskedToken(IDS, T, batch_size, seed, mask_id=MASK)
-    return tasks.Pairs(SOURCES, TARGETS, batch_size, seed, start_id=START, stop_id=STOP, pad_id=PAD)
+            return tasks.MaskedToken(IDS, T, batch_size, seed, mask_id=MASK, **shares)
+    ids = {"start_id": START, "stop_id": STOP, "pad_id": PAD}
+    return tasks.Pairs(SOURCES, TARGETS, batch_size, seed, **ids, **shares)
 
 
 def config(**changes):

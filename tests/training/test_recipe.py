@@ -1,11 +1,12 @@
 """Recipes: a small file becomes a run."""
 
+import numpy as np
 import pytest
 
 from glassformer.config import ModelConfig
 from glassformer.dates import date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
-from glassformer.train.recipe import PAIRS, DataConfig, Recipe, special_ids
+from glassformer.train.recipe import NAMES, PAIRS, DataConfig, Recipe, special_ids
 
 SMALL = """
 [data]
@@ -40,6 +41,23 @@ def test_a_file_and_changes_make_a_run():
     assert tokenizer.decode(task.ids) == TEXT[: len(task.ids)]
     assert (recipe.training.optimizer, recipe.training.ema, recipe.training.steps) == ("muon", 0.5, 3)
     assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_the_last_two_twentieths_are_for_choosing_and_for_the_report():
+    changes = ["data.validation=0.05", "data.test=0.05"]
+    two, three = Recipe.from_toml(SMALL, ["data.validation=0.1"]), Recipe.from_toml(SMALL, changes)
+    (tokenizer, before, _), (_, now, _) = two.made_for(TEXT), three.made_for(TEXT)
+    assert tokenizer.decode(now.ids) + tokenizer.decode(now.held_out) + tokenizer.decode(now.for_test) == TEXT
+    assert len(now.held_out) == len(now.for_test) == len(before.held_out) / 2
+    # A recipe kept by a run from before there was a test part goes on with the tenth that it had.
+    assert np.array_equal(now.ids, before.ids)
+    assert len(before.for_test) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_of_the_book_keeps_a_test_part(name):
+    data = Recipe.of_the_book(name).data
+    assert (data.validation, data.test) == (0.05, 0.05)  # together the tenth that all else holds out
 
 
 def test_an_encoder_has_an_id_that_covers():
@@ -146,6 +164,8 @@ def test_what_does_not_fit_the_text_is_named(changes, text, message):
 def test_the_share_for_validation_must_leave_something():
     with pytest.raises(ValueError, match=r"validation=0\.0 must be positive"):
         DataConfig(validation=0.0)
+    with pytest.raises(ValueError, match=r"test=-0\.1 must be zero or more"):
+        DataConfig(test=-0.1)
 
 
 def test_a_recipe_that_the_book_has_not_is_refused():

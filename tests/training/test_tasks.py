@@ -122,6 +122,43 @@ def test_validation_of_pairs_has_every_pair_once():
     assert read == [tuple(source) for source in SOURCES[54:]]
 
 
+# The third part
+
+
+def both_parts(made):
+    """What is asked for in validation, and in the test; pairs are known by their sources."""
+
+    def asked(batches):
+        if made.family == "encoder-decoder":
+            return [tuple(row[row != PAD]) for inputs, _ in batches for row in inputs["source"]]
+        return [i for _, targets in batches for i in targets[targets != NO_TARGET].tolist()]
+
+    return asked(made.validation()), asked(made.test())
+
+
+def test_the_end_is_for_validation_and_the_very_end_for_the_test():
+    made = NextToken(PLACES, 16, 3, 0, validation=0.06, test=0.04)
+    assert both_parts(made) == (list(range(901, 960)), list(range(961, 1000)))
+    made = MaskedToken(PLACES, 4, 3, 0, mask_id=1000, share=1.0, validation=0.06, test=0.04)
+    assert both_parts(made) == (list(range(900, 960)), list(range(960, 1000)))
+    made = pairs(validation=0.05, test=0.1)
+    whole = [tuple(source) for source in SOURCES]
+    assert both_parts(made) == (whole[51:54], whole[54:])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_parts_learn_from_what_three_parts_learn_from(family):
+    """Batches are the same, as long as the same share is held out: no shipped model has to be trained again."""
+    two, three = task(family), task(family, validation=0.05, test=0.05)
+    for step in range(20):
+        (inputs, targets), (others, other_targets) = two.batch(step), three.batch(step)
+        assert (targets == other_targets).all()
+        assert all((inputs[name] == others[name]).all() for name in inputs)
+    assert np.array_equal(np.concatenate([three.held_out, three.for_test]), two.held_out)
+    assert len(two.for_test) == 0
+    assert list(two.test()) == []
+
+
 # Masks
 
 
@@ -142,6 +179,27 @@ def test_masks_are_those_of_bert():
     assert fates["covered"] / 12_000 == pytest.approx(0.8, abs=0.015)
     assert fates["other"] / 12_000 == pytest.approx(0.098, abs=0.012)
     assert fates["as it was"] / 12_000 == pytest.approx(0.102, abs=0.012)
+
+
+@pytest.mark.parametrize("mask_id", [3, 2])
+def test_another_id_is_never_the_mask(mask_id):
+    """Nor where the text has that id itself: one of three, so that a draw among all would cover 3 % more."""
+    made = MaskedToken(np.random.default_rng(0).integers(0, 3, 20_000), 40, 1000, 0, mask_id=mask_id)
+    inputs, targets = (np.concatenate(them) for them in zip(
+        *((inputs["ids"], targets) for inputs, targets in map(made.batch, range(5))), strict=True
+    ))  # fmt: skip
+    asked = (targets != NO_TARGET) & (targets != mask_id)
+    read, truth = inputs[asked], targets[asked]
+    five_standard_errors = 5 * (0.8 * 0.2 / asked.sum()) ** 0.5
+    assert five_standard_errors < 0.1 / 3 / 2
+    assert (read == mask_id).mean() == pytest.approx(0.8, abs=five_standard_errors)
+    # Of the rest half are another id that was drawn, any of the text's, the true one too.
+    kinds = sorted({0, 1, 2} - {mask_id})
+    changed = (read != mask_id) & (read != truth)
+    assert changed.mean() == pytest.approx(0.1 * (len(kinds) - 1) / len(kinds), abs=five_standard_errors)
+    assert {*zip(truth[changed], read[changed], strict=True)} == {
+        (one, other) for one in {0, 1, 2} - {mask_id} for other in kinds if one != other
+    }
 
 
 def test_at_least_one_position_is_chosen():
@@ -193,6 +251,8 @@ ALIKE = {
         lambda: NextToken(IDS, T, 2, 0),
         lambda: NextToken(IDS, T, 4, 1),
         lambda: NextToken(IDS, T, 4, 0, validation=0.2),
+        lambda: NextToken(IDS, T, 4, 0, validation=0.05, test=0.05),
+        lambda: NextToken(IDS, T, 4, 0, validation=0.06, test=0.04),
         lambda: MaskedToken(IDS, T, 4, 0, mask_id=MASK),
     ],
     "encoder": [
@@ -204,6 +264,7 @@ ALIKE = {
         lambda: pairs(targets=[TARGETS[0][:-1], *TARGETS[1:]]),
         lambda: pairs(stop_id=10),
         lambda: pairs(validation=0.5),
+        lambda: pairs(validation=0.05, test=0.05),
     ],
 }
 
@@ -218,6 +279,20 @@ def test_a_checksum_tells_tasks_apart(family):
     tasks = [task(family), *(make() for make in ALIKE[family])]
     assert len({made.checksum() for made in tasks}) == len(tasks)
     assert task(family).checksum() == task(family).checksum()
+
+
+# As they were written in checkpoints before there was a part for the test
+OF_TWO_PARTS = {
+    "decoder": "ddf949414617f9b42fe7b8231c7ea4f1acf456be0dae84fe10e5ace821871b0f",
+    "encoder": "7f91f2dbeec304c00afa7d5278f4cfcd8f83f37a398e34037ac951d7db95d62a",
+    "encoder-decoder": "13da31690d96a74e613b93255c5970793826af592a6fe4f3a805aa028bab85ee",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_runs_from_before_the_test_part_go_on(family):
+    """A task that keeps no such part is the one that it was: only so is a run's checkpoint taken for its own."""
+    assert task(family).checksum() == OF_TWO_PARTS[family]
 
 
 def test_epochs_change_order():
@@ -240,6 +315,14 @@ BAD = {
         ValueError,
         "ids has 7 ids to train on, of 8 in all with validation=0.1, but length=8 needs at least 9",
     ),
+    "no test": (
+        lambda: NextToken(IDS[:40], T, 2, 0, test=0.02),
+        ValueError,
+        "ids has 1 ids for the test, of 40 in all with validation=0.1 and test=0.02",
+    ),
+    "negative test": (lambda: NextToken(IDS, T, 2, 0, test=-0.1), ValueError, "test=-0.1 must be zero or more"),
+    "all held out": (lambda: NextToken(IDS, T, 2, 0, validation=0.5, test=0.5), ValueError, "leaves a part"),
+    "no pair to test": (lambda: pairs(test=0.001), ValueError, "test=0.001 leaves a part of the 60 ids empty"),
     "no validation": (
         lambda: NextToken(IDS[:12], T, 2, 0, validation=0.01),
         ValueError,
@@ -249,6 +332,11 @@ BAD = {
     "share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=1.5), ValueError, "share=1.5 must be at most"),
     "no share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=0), ValueError, "share=0 must be positive"),
     "mask_id": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=-1), ValueError, "mask_id=-1 must be at least 0"),
+    "masks alone": (
+        lambda: MaskedToken(IDS * 0 + 9, T, 2, 0, mask_id=9),
+        ValueError,
+        "ids has no id but mask_id=9, and a chosen one must become another now and then",
+    ),
     "unequal": (lambda: Pairs(SOURCES, TARGETS[1:], **PAIRS), ValueError, r"len\(targets\)=59 does not match"),
     "empty source": (
         lambda: Pairs([*SOURCES[:9], SOURCES[0][:0]], TARGETS[:10], **PAIRS),

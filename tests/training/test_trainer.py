@@ -197,6 +197,23 @@ def test_the_average_is_evaluated_and_its_first_steps_are_by_hand():
     assert records[-1]["validation_loss_ema"] != records[-1]["validation_loss"]
 
 
+@pytest.mark.parametrize("ema", [None, 0.5])
+def test_the_test_part_is_looked_at_once_with_the_weights_that_stay(ema):
+    settings = config(steps=6, evaluate_every=2, ema=ema)
+    made = train.Trainer(model(), task(validation=0.05, test=0.05), settings, progress=False)
+    looks, test = [], made.task.test
+    made.task.test = lambda: (looks.append(made.step), test())[1]
+    records = made.run()
+    assert looks == [6]
+    assert ["test_loss" in record for record in records] == [False] * 5 + [True]
+    with torch.no_grad():
+        for name, weight in made.model.named_parameters():
+            weight.copy_(weight if ema is None else made.average[name])
+    # Another task has the same end of the text for validation, and nothing after it.
+    expected = train.validation_loss(made.model, task(validation=0.05))
+    assert records[-1]["test_loss"] == pytest.approx(expected, rel=1e-12)
+
+
 def test_a_loss_that_is_no_number_ends_the_run():
     made = trainer(steps=3)
     with torch.no_grad():

@@ -185,7 +185,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     read(w)
     assert w.saved()["covered"] == [t for t, c in enumerate(w.widget.text) if c not in " ,\n!"]
     assert_shows(w)
-    assert " 72 % are covered; it learned with 15 %." in w.says
+    assert " 72 % are covered; in training 15 % were asked for." in w.says
     w.root.get_by_role("button", name="Cover one in seven").press("Enter")
     read(w)
     assert w.saved()["covered"] == at_random(18, 1)
@@ -208,7 +208,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
 def test_on_a_phone_all_covered_and_without_a_model(mount, shoot):
     w = mount(FillIn(covered=list(range(41)), position=40, steps=2), width=360)
     assert_shows(w)
-    assert " 100 % are covered; it learned with 15 %." in w.says
+    assert " 100 % are covered; in training 15 % were asked for." in w.says
     assert w.overflow() == 0
     assert w.axe_violations() == []
     w.page.evaluate("() => (window.mounted[0].model.send = () => { throw new Error('nobody is there'); })")

@@ -52,7 +52,11 @@ def main() -> int:
         begun = time.monotonic()
         one = made(name, options.changes, place if options.measure else None)
         card = keep(one, options.changes, place)
-        words = ", ".join(f"{what} {nats}" for what, nats in card["losses"].items())
+        words = ", ".join(
+            f"{what} {nats} ({part})"
+            for what, parts in card["losses"].items()
+            for part, nats in parts.items()
+        )
         print(f"{name}: {words}; {card['bytes']:,} bytes; {(time.monotonic() - begun) / 60:.1f} minutes")
     if options.to is None:
         PAGE.write_text(page([shipped.card(name) for name in shipped.NAMES]), encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,7 @@ from glassformer.dates import TARGET_PLACES, date_pairs
 from glassformer.generate import generate
 from glassformer.tasks import NO_TARGET, NextToken
 from glassformer.trace import trace
-from glassformer.train import validation_loss
-from glassformer.train.evaluate import DIGITS, landmarks
+from glassformer.train.evaluate import DIGITS, landmarks, mean_loss
 
 # What nobody taught it; and what would be right
 STRANGE = {
@@ -27,6 +28,17 @@ STRANGE = {
 }
 
 
+def held_out(task: Any) -> dict[str, tuple[Any, Any]]:
+    """The parts that are not trained on, by name: what lies in each, and a function that gives its batches."""
+    parts = {"validation": (task.held_out, task.validation), "test": (task.for_test, task.test)}
+    return {name: part for name, part in parts.items() if len(part[0])}
+
+
+def losses(model: nn.Transformer, task: Any) -> dict[str, float]:
+    """The mean loss over each part."""
+    return {name: round(mean_loss(model, batches()), DIGITS) for name, (_, batches) in held_out(task).items()}
+
+
 def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
     """What a card says of a model of its family: numbers, and something to read."""
     measure = {"decoder": decoder, "encoder": encoder, "encoder-decoder": encoder_decoder}
@@ -35,8 +47,8 @@ def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, in
 
 def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[str, int]) -> dict[str, Any]:
     """The loss at the model's own context and at 64 characters, landmarks, and a text."""
-    everything = np.concatenate([task.ids, task.held_out])
-    short = NextToken(everything, min(64, task.length), task.batch_size, task.seed)
+    short = copy(task)
+    short.length = min(64, task.length)
     begins, n_new, seed = "ROMEO:\n", 400, 0
     [sample] = generate(
         model,
@@ -47,11 +59,10 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
         past_context="slide",
     )
     return {
-        "losses": {
-            f"{task.length} characters": round(validation_loss(model, task), DIGITS),
-            f"{short.length} characters": round(validation_loss(model, short), DIGITS),
+        "losses": {f"{it.length} characters": losses(model, it) for it in (task, short)},
+        "landmarks": {
+            name: landmarks(ids, tokenizer.vocab_size) for name, (ids, _) in held_out(task).items()
         },
-        "landmarks": landmarks(task.held_out, tokenizer.vocab_size),
         "sample": {
             "prompt": begins,
             "n_new": n_new,
@@ -65,14 +76,24 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
 @torch.no_grad()
 def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
     """How often the right character is the likeliest, and the loss; and some lines, covered and filled in."""
-    right = asked = likely = 0
+    guesses, accuracy = {}, {}
     most_frequent = np.bincount(task.ids).argmax()
-    for inputs, targets in task.validation():
-        said = model(torch.from_numpy(inputs["ids"])).argmax(dim=-1).numpy()
-        right += int((said == targets).sum())
-        likely += int((most_frequent == targets).sum())
-        asked += int((targets != NO_TARGET).sum())
-    found = landmarks(task.held_out, tokenizer.vocab_size)
+    for name, (part, batches) in held_out(task).items():
+        right = asked = likely = 0
+        for inputs, targets in batches():
+            said = model(torch.from_numpy(inputs["ids"])).argmax(dim=-1).numpy()
+            right += int((said == targets).sum())
+            likely += int((most_frequent == targets).sum())
+            asked += int((targets != NO_TARGET).sum())
+        accuracy[name] = {
+            "right": round(right / asked, DIGITS),
+            "always the most frequent": round(likely / asked, DIGITS),
+            "asked": asked,
+        }
+        found = landmarks(part, tokenizer.vocab_size)
+        guesses[name] = {
+            what: found[what] for what in ("every character alike", "how frequent each character is")
+        }
 
     inputs, targets = next(task.validation())
     windows, lines = np.where(targets == NO_TARGET, inputs["ids"], targets)[:4], []
@@ -83,15 +104,9 @@ def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int
         shown = "".join("_" if h else c for c, h in zip(tokenizer.decode(window), hidden, strict=True))
         lines.append([shown, tokenizer.decode(guess), tokenizer.decode(window)])
     return {
-        "losses": {"covered characters": round(validation_loss(model, task), DIGITS)},
-        "landmarks": {
-            what: found[what] for what in ("every character alike", "how frequent each character is")
-        },
-        "accuracy": {
-            "right": round(right / asked, DIGITS),
-            "always the most frequent": round(likely / asked, DIGITS),
-            "asked": asked,
-        },
+        "losses": {"chosen characters": losses(model, task)},
+        "landmarks": guesses,
+        "accuracy": accuracy,
         "sample": lines,
     }
 
@@ -108,48 +123,56 @@ def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[
         return [tokenizer.decode(out[(out != ids["start"]) & (out != ids["stop"])]) for out in found]
 
     everything = date_pairs()
-    pairs = [everything[i] for i in task.held_out]
-    answers = []
-    for first in range(0, len(pairs), 256):
-        answers += read([pair.source for pair in pairs[first : first + 256]])
-    wrong = [
-        [pair.source, answer, pair.target]
-        for pair, answer in zip(pairs, answers, strict=True)
-        if answer != pair.target
-    ]
-    return {
-        "losses": {"held-out dates": round(validation_loss(model, task), DIGITS)},
-        "accuracy": {
+    accuracy, mistakes = {}, []
+    for name, (places, _) in held_out(task).items():
+        pairs = [everything[i] for i in places]
+        answers = []
+        for first in range(0, len(pairs), 256):
+            answers += read([pair.source for pair in pairs[first : first + 256]])
+        wrong = [
+            [pair.source, answer, pair.target]
+            for pair, answer in zip(pairs, answers, strict=True)
+            if answer != pair.target
+        ]
+        accuracy[name] = {
             "right": round(1 - len(wrong) / len(pairs), DIGITS),
             "wrong": len(wrong),
             "asked": len(pairs),
-        },
-        "mistakes": wrong[:5],
-        "alignment": alignment(model, task, pairs),
+        }
+        mistakes += wrong
+    return {
+        "losses": {"characters of the answers": losses(model, task)},
+        "accuracy": accuracy,
+        "mistakes": mistakes[:5],
+        "alignment": alignment(model, task),
         "sample": [list(row) for row in zip(STRANGE, read(list(STRANGE)), STRANGE.values(), strict=True)],
     }
 
 
-def alignment(model: nn.Transformer, task: Any, pairs: list[Any]) -> dict[str, Any]:
+def alignment(model: nn.Transformer, task: Any) -> dict[str, Any]:
     """How often a head, while the year is being written, looks most at the year in the source; month, day alike.
 
-    For each part a list of layers, each a list of heads; and the part of the source that it takes up: what a
-    head that looks anywhere would have.
+    Of all days that are held out, for validation or for the test. For year, month and day a list of layers, each
+    a list of heads; and the part of the source that it takes up: what a head that looks anywhere would have.
     """
     hits: dict[str, Any] = dict.fromkeys(TARGET_PLACES, 0)
-    for first, (inputs, _) in zip(range(0, len(pairs), task.batch_size), task.validation(), strict=True):
+    everything = date_pairs()
+    pairs = [everything[i] for places, _ in held_out(task).values() for i in places]
+    first = 0
+    for inputs, _ in chain.from_iterable(batches() for _, batches in held_out(task).values()):
         with trace() as seen:
             model(**{name: torch.from_numpy(array) for name, array in inputs.items()})
         # (layers, B, H, T): the position in the source with the largest weight
         top = np.stack([w.argmax(dim=-1).numpy() for w in seen.arrays("weights", "cross-attention")])
         for part, target in TARGET_PLACES.items():
-            places = [pair.places[part] for pair in pairs[first : first + task.batch_size]]
+            places = [pair.places[part] for pair in pairs[first : first + len(inputs["ids"])]]
             start, stop = (
                 np.array([getattr(p, end) for p in places])[:, None, None] for end in ("start", "stop")
             )
             # The decoder's position j says character j of the target.
             at = top[..., target]
             hits[part] += ((at >= start) & (at < stop)).mean(axis=-1).sum(axis=1)
+        first += len(inputs["ids"])
     return {
         part: {
             "heads": np.round(hits[part] / len(pairs), DIGITS).tolist(),

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 HEADING = Path(__file__).with_name("heading.md")
-COUNTED = (
-    "Who guesses knows the counts of the validation text itself, so that no guess of its kind does better.\n"
-)
+COUNTED = "Who guesses knows the counts of the part itself, so that no guess of its kind does better.\n"
+PARTS = {"validation": "[validation](glossary.md#validation)", "test": "[test](glossary.md#test-part)"}
 
 
 def page(cards: list[dict[str, Any]]) -> str:
@@ -62,13 +61,18 @@ def shape(model: dict[str, Any]) -> str:
 def shown_decoder(card: dict[str, Any]) -> str:
     """The losses beside the landmarks, and a text."""
     sample = card["sample"]
+    parts = card["landmarks"]
     rows = [
-        [f"this model, in windows of {where}", f"**{nats:.3f}**"] for where, nats in card["losses"].items()
+        [f"this model, in windows of {where}", *(f"**{nats[part]:.3f}**" for part in parts)]
+        for where, nats in card["losses"].items()
     ]
-    rows += [[f"guessing: {what}", f"{nats:.3f}"] for what, nats in reversed(card["landmarks"].items())]
+    rows += [
+        [f"guessing: {what}", *(f"{parts[part][what]:.3f}" for part in parts)]
+        for what in reversed(parts["validation"])
+    ]
     return "\n".join(
         [
-            table(["[validation](glossary.md#validation) loss", "nats a character"], rows),
+            table(["nats a character", *(PARTS[part] for part in parts)], rows),
             COUNTED,
             f"What it writes, at [temperature](glossary.md#temperature) {sample['temperature']}, "
             f"seed {sample['seed']}:\n",
@@ -79,13 +83,14 @@ def shown_decoder(card: dict[str, Any]) -> str:
 
 def shown_encoder(card: dict[str, Any]) -> str:
     """The loss and the share of right answers beside the landmarks, and lines with holes."""
-    [nats], accuracy = card["losses"].values(), card["accuracy"]
-    blind, frequent = card["landmarks"].values()
-    rows = [
-        ["this model", f"**{nats:.3f}**", f"**{percent(accuracy['right'])}**"],
-        ["guessing: the most frequent", f"{frequent:.3f}", percent(accuracy["always the most frequent"])],
-        ["guessing: every character alike", f"{blind:.3f}", percent(1 / card["characters"])],
-    ]
+    [nats], parts = card["losses"].values(), card["accuracy"]
+    head, rows = [""], [["this model"], ["guessing: the most frequent"], ["guessing: every character alike"]]
+    for part, accuracy in parts.items():
+        blind, frequent = card["landmarks"][part].values()
+        head += [f"{PARTS[part]}: nats", f"right, of {accuracy['asked']:,}"]
+        rows[0] += [f"**{nats[part]:.3f}**", f"**{percent(accuracy['right'])}**"]
+        rows[1] += [f"{frequent:.3f}", percent(accuracy["always the most frequent"])]
+        rows[2] += [f"{blind:.3f}", percent(1 / card["characters"])]
     lines = [
         f"covered  {covered}\nfilled   {filled}\nright    {right}\n"
         for covered, filled, right in (
@@ -94,10 +99,11 @@ def shown_encoder(card: dict[str, Any]) -> str:
     ]
     return "\n".join(
         [
-            table([f"{accuracy['asked']:,} validation characters", "nats", "right"], rows),
+            table(head, rows),
             COUNTED,
-            "As in training, 15 % of the characters are asked for; of these, 80 % are covered, 10 % are another "
-            "character, and 10 % are as they were. Four passages with holes (/ is the end of a line):\n",
+            "As in training, 15 % of the characters are chosen, and asked for. Of these 80 % are covered, 10 % are "
+            "another character, and 10 % are as they were: so the loss is not one of covered characters alone. "
+            "Four passages with holes (/ is the end of a line):\n",
             fenced("\n".join(lines)),
         ]
     )
@@ -106,11 +112,20 @@ def shown_encoder(card: dict[str, Any]) -> str:
 def shown_pairs(card: dict[str, Any]) -> str:
     """How many are right, what it makes of strange ones, and where its heads look."""
     accuracy, [nats] = card["accuracy"], card["losses"].values()
-    asked, wrong = accuracy["asked"], accuracy["wrong"]
+    asked, wrong = (sum(part[what] for part in accuracy.values()) for what in ("asked", "wrong"))
+    rows = [
+        [
+            PARTS[name],
+            f"{part['asked']:,}",
+            f"**{part['asked'] - part['wrong']:,}**",
+            f"{nats[name]:.4f}" if nats[name] else "below 0.0001",
+        ]
+        for name, part in accuracy.items()
+    ]
     parts = [
         f"Of {asked:,} days that it has never seen, it writes **{asked - wrong:,}**, or "
-        f"{percent(accuracy['right'], 2)}, right to the last digit, if it always takes the likeliest character. "
-        f"The validation loss is {nats:.4f} nats a character.\n"
+        f"{percent(1 - wrong / asked, 2)}, right to the last digit, if it always takes the likeliest character.\n",
+        table(["part", "days", "right", "nats a character"], rows),
     ]
     if card["mistakes"]:
         parts += [

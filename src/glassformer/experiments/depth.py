@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found, thinned
 from glassformer.text import corpus
 from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
@@ -65,6 +65,7 @@ def recipe_of(
     """The modern recipe for a model of so many blocks."""
     shape = SHAPES[n_layers]
     run = (
+        *WHOLE_TENTH,
         f"model.n_layers={n_layers}",
         f"model.d_model={shape.d_model}",
         f"model.d_ff={shape.d_ff}",

@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.config import ModelConfig
-from glassformer.experiments.experiment import Experiment, Found, thinned
+from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found, thinned
 from glassformer.tasks import NO_TARGET, Batch, Pairs
 from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
@@ -69,7 +69,7 @@ def measure(way: str, steps: int, seed: int, n_asked: int = N_ASKED) -> Found:
         ValueError: there is no such way.
     """
     checks.one_of("way", way, WAYS)
-    recipe = Recipe.of_the_book("dates", [f"training.seed={seed}", f"training.steps={steps}"])
+    recipe = Recipe.of_the_book("dates", [*WHOLE_TENTH, f"training.seed={seed}", f"training.steps={steps}"])
     _, of_the_book, config = recipe.made_for("")
     task = pairs = cast(Pairs, of_the_book)
     if way != WAYS[0]:

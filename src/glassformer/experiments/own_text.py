@@ -43,6 +43,7 @@ def measure(characters: int, seed: int, steps: int = STEPS, changes: Sequence[st
     text = corpus()[:characters] + corpus()[-HELD_OUT:]
     run = (
         f"data.validation={HELD_OUT / len(text)}",
+        "data.test=0.0",
         f"training.steps={steps}",
         f"training.seed={seed}",
         f"training.evaluate_every={EVERY}",

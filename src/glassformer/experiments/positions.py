@@ -10,7 +10,7 @@ from torch.nn import functional
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.config import ModelConfig
-from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found
 from glassformer.tasks import NextToken
 from glassformer.text import corpus, inputs_and_targets
 from glassformer.train import Trainer
@@ -119,6 +119,7 @@ def recipe_of(
 ) -> Recipe:
     """The modern recipe, small, with another way to put order in. A step has equally many characters at any length."""
     run = (
+        *WHOLE_TENTH,
         f"model.t5_max_distance={t5_max_distance or T // 2}",
         f"model.positions={positions}",
         f"data.length={length}",

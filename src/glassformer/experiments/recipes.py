@@ -7,7 +7,7 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import TINY, Experiment, Found, thinned
+from glassformer.experiments.experiment import TINY, WHOLE_TENTH, Experiment, Found, thinned
 from glassformer.text import corpus
 from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
@@ -80,7 +80,7 @@ def measure(
     if part == "the same time":
         found["time_of_a_step"] = time_of_a_step(recipe, changes)
         steps = int(steps / found["time_of_a_step"])
-    run = ("training.evaluate_every=1000", f"training.steps={steps}", f"training.seed={seed}")
+    run = (*WHOLE_TENTH, "training.evaluate_every=1000", f"training.steps={steps}", f"training.seed={seed}")
     trainer = trainer_of(rung(recipe, [*run, *changes]))
     records = trainer.run()
     return found | {
@@ -104,7 +104,7 @@ def time_of_a_step(recipe: str, changes: Sequence[str], rounds: int = 5) -> floa
     seconds: dict[str, list[float]] = {FIRST: [], recipe: []}
     for _ in range(rounds):
         for name, measured in seconds.items():
-            short = rung(name, [*changes, "training.steps=12", "data.validation=0.001"])
+            short = rung(name, [*changes, "training.steps=12", "data.validation=0.001", "data.test=0.0"])
             measured += [record["seconds"] for record in trainer_of(short).run()[2:]]
     return statistics.median(seconds[recipe]) / statistics.median(seconds[FIRST])
 

@@ -1,5 +1,6 @@
 """How good a model is: the loss over the whole of what it has not learned from."""
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.nn import cross_entropy
 from glassformer.progress import bar
-from glassformer.tasks import NO_TARGET
+from glassformer.tasks import NO_TARGET, Batch
 from glassformer.train.processes import Processes
 
 A_MOMENT = 2.0  # seconds without a sign of life that nobody minds
@@ -30,7 +31,14 @@ def loss_sum(model: Any, inputs: dict[str, np.ndarray], targets: np.ndarray, dev
 def validation_loss(
     model: nn.Module, task: Any, processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
-    """The mean loss, in nats, over every target of the task's validation part, without dropout.
+    """The mean loss over the task's validation part."""
+    return mean_loss(model, task.validation(), processes, progress=progress)
+
+
+def mean_loss(
+    model: nn.Module, batches: Iterable[Batch], processes: Processes = ALONE, *, progress: bool = False
+) -> float:
+    """The mean loss, in nats, over every target of the batches, without dropout.
 
     Several processes take turns with the batches. The model is left as it was. With `progress`, a bar shows how far
     it is, where that takes longer than a moment.
@@ -41,12 +49,11 @@ def validation_loss(
     device = next(model.parameters()).device
     loss = count = 0.0
     model.eval()
-    batches = islice(task.validation(), processes.rank, None, processes.world)
+    mine = list(islice(batches, processes.rank, None, processes.world))
     if progress:
-        n_mine = len(range(processes.rank, sum(1 for _ in task.validation()), processes.world))
-        batches = bar(batches, total=n_mine, desc="validation", unit="batch", leave=False, delay=A_MOMENT)
+        mine = bar(mine, desc="evaluation", unit="batch", leave=False, delay=A_MOMENT)
     with torch.no_grad():
-        for inputs, targets in batches:
+        for inputs, targets in mine:
             loss += loss_sum(model, inputs, targets, device).item()
             count += int((targets != NO_TARGET).sum())
     model.train(was_training)

@@ -63,7 +63,8 @@ class DataConfig:
     tokenizer: str = "characters"
     vocab_size: int | None = None  # of byte pairs; characters are as many as there are
     length: int = 64  # of a window, and the model's context
-    validation: float = 0.1  # the share of the text, its end, that is not trained on
+    validation: float = 0.1  # the share of the text, at its end, that choices look at
+    test: float = 0.0  # the share after it, the very end, which is looked at once, when the run is done
 
     def __post_init__(self) -> None:
         if self.text is not None:
@@ -84,6 +85,7 @@ class DataConfig:
             )
         checks.whole("length", self.length)
         checks.positive("validation", self.validation)
+        checks.not_negative("test", self.test)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +153,9 @@ class Recipe:
     ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
         """The tokenizer of a text, the task of learning it, and the configuration of a model that can.
 
-        A decoder learns which token is next, an encoder which was covered, an encoder–decoder one text of a pair
-        from the other; pairs are made, and `text` is not looked at. Where ids stand for no text, they are those
-        of `special_ids`.
+        A decoder learns which token is next, an encoder what stood at chosen positions, an encoder–decoder one text
+        of a pair from the other; pairs are made, and `text` is not looked at. Where ids stand for no text, they are
+        those of `special_ids`.
 
         Raises:
             ValueError: an encoder–decoder has no pairs, or another model has; the text is too short; or the
@@ -177,21 +179,20 @@ class Recipe:
         sizes: dict[str, Any] = {"vocab_size": V + len(special), "context_length": self.data.length}
         config = ModelConfig(**{**self.model, **sizes})
 
-        seen, validation = (self.training.batch_size, self.training.seed), self.data.validation
+        seen = (self.training.batch_size, self.training.seed)
+        held_out = {"validation": self.data.validation, "test": self.data.test}
         if family == "encoder-decoder":
             # All in one go, and then cut into the texts again
             ids = np.split(tokenizer.encode(text), np.cumsum([len(text) for text in texts])[:-1])
             sources, targets = ids[: len(pairs)], ids[len(pairs) :]
             start, stop = special["start"], special["stop"]
             # Padding is never looked at, so that it needs no id of its own.
-            task = Pairs(
-                sources, targets, *seen, start_id=start, stop_id=stop, pad_id=stop, validation=validation
-            )
+            task = Pairs(sources, targets, *seen, start_id=start, stop_id=stop, pad_id=stop, **held_out)
             return tokenizer, task, config
         given = (np.asarray(tokenizer.encode(text)), self.data.length, *seen)
         if family == "encoder":
-            return tokenizer, MaskedToken(*given, mask_id=special["mask"], validation=validation), config
-        return tokenizer, NextToken(*given, validation=validation), config
+            return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
+        return tokenizer, NextToken(*given, **held_out), config
 
 
 def toml_value(value: Any) -> str:

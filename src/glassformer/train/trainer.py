@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from glassformer.progress import bar as progress_bar
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
-from glassformer.train.evaluate import loss_sum, validation_loss
+from glassformer.train.evaluate import loss_sum, mean_loss, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     initialize,
@@ -44,6 +44,9 @@ class Trainer:
     `task` is one of `glassformer.tasks`. With a `folder`, checkpoints and the log, `log.jsonl`, are kept there, and
     with `resume` the run in it goes on where it stopped: every weight, average and loss is then, bit for bit on
     one machine, what it would have been without the interruption.
+
+    Where the task keeps a part for the test, the last record has `test_loss`: of the average of the weights, where
+    there is one. No record before has it, so that nothing is chosen by it.
 
     With `progress`, a bar shows how far it is, and after the first steps a line says how long the rest will take.
 
@@ -134,6 +137,8 @@ class Trainer:
                 record = self._train_step()
                 if is_due(config.evaluate_every, self.step, config.steps):
                     record |= self._evaluate()
+                if self.step == config.steps and len(getattr(self.task, "for_test", ())):
+                    record["test_loss"] = self._test()
                 if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
                     record["sample"] = self._sample()
                     if not bar.disable:
@@ -293,9 +298,20 @@ class Trainer:
                 raise self._diverged(self.step, f"{name.replace('_', ' ')} is {loss}")
         return found
 
+    def _test(self) -> float:
+        """The loss over the whole test part, once, with the weights that are used from then on."""
+        with self._as_used():
+            return mean_loss(
+                self.model, self.task.test(), self.processes, progress=self.progress and self._is_first
+            )
+
+    def _as_used(self) -> AbstractContextManager[None]:
+        """Within, the model has the average of its weights, where one is kept."""
+        return nullcontext() if self.average is None else self._averaged(self.average)
+
     def _sample(self) -> str:
         self.model.eval()
-        with nullcontext() if self.average is None else self._averaged(self.average):
+        with self._as_used():
             sample = self.sampler(self.model)
         self.model.train()
         return sample

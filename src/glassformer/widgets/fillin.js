@@ -99,7 +99,7 @@ function sentence({ scene, known, text, t, both, left, share }) {
   const few = left ? `; the decoder, from the left alone, ${left.right}` : "";
   const found = `Of ${both.of} covered ${both.of === 1 ? "character" : "characters"} the encoder finds ${both.right}${few}.`;
   const now = Math.round((100 * both.of) / text.length);
-  const far = both.of / text.length > 2 * share ? ` ${now} % are covered; it learned with ${Math.round(100 * share)} %.` : "";
+  const far = both.of / text.length > 2 * share ? ` ${now} % are covered; in training ${Math.round(100 * share)} % were asked for.` : "";
   const look = scene.looks.get(t);
   if (!look) return `At ${t} stands ${named(text[t])}, not covered: it is read, not asked for. ${found}${far}`;
   const place = scene.filled.findIndex(([other]) => other === t);
@@ -385,7 +385,7 @@ function render({ model, el }) {
         h("thead", {}, h("tr", {}, ["from", "found", "mean loss"].map((word) => h("th", { scope: "col" }, word)))),
         h("tbody", {}, row("both sides", both), isCompared() && row("left alone", left)),
       ),
-      h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T}, ${percent(both.of / T)}. The encoder learned with ${percent(share)}.${isCompared() ? " To the decoder nothing on the left is covered." : ""}`),
+      h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T}, ${percent(both.of / T)}. In training ${percent(share)} were asked for, most of them covered.${isCompared() ? " To the decoder nothing on the left is covered." : ""}`),
     ]);
   }
 

@@ -17,7 +17,7 @@ from .model import LINE, ModelView, Source, source_of
 OTHER = "shakespeare"  # the decoder that guesses from the left alone
 BEFORE = "\n"  # what the decoder reads before the text, so that there is something to the left of its first character
 SHOWN = 5  # of the characters that could have stood there: those that have a bar
-ONE_IN = 7  # characters are covered at random: about as many as in training
+ONE_IN = 7  # characters are covered at random: about as many as training asks for
 LEARNED = inspect.signature(MaskedToken).parameters["share"].default
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from glassformer import checkpoints, shipped
 from glassformer.chapters import chapter
 from glassformer.published import published
-from glassformer.text import corpus, read_text, split, tokenizer_from_json
+from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
 
 from ..attempt import NotAttempted
 from ..expect import Wrong, as_numbers
@@ -39,7 +39,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     """
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
-    from glassformer.train.evaluate import validation_loss
+    from glassformer.train.evaluate import mean_loss, validation_loss
     from glassformer.train.recipe import Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -55,12 +55,14 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     tokenizer = tokenizer_from_json(checkpoint.tokenizer)
     model = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room="nn")
     theirs = dict(shipped.card())
-    mine = {
-        "losses": {f"{task.length} characters": validation_loss(model, task)},
-        "guesses": guesses(task.ids, task.held_out, tokenizer.vocab_size),
-    }
+    theirs["losses"] = next(iter(theirs["losses"].values()))
+    mine: dict[str, Any] = {"losses": {"validation": validation_loss(model, task)}}
+    if len(task.for_test):  # a run from before there was a part for it has none
+        mine["losses"]["test"] = mean_loss(model, task.test())
+    aside = task.for_test if len(task.for_test) else task.held_out
+    mine["guesses"] = guesses(task.ids, aside, tokenizer.vocab_size)
     its_tokenizer = shipped.load()[1]
-    read, aside = split(its_tokenizer.encode(corpus()), 0.1)
+    read, _, aside = split_in_three(its_tokenizer.encode(corpus()), 0.05, 0.05)
     theirs["guesses"] = guesses(read, aside, its_tokenizer.vocab_size)
     [ids] = generate(
         model,
@@ -81,17 +83,22 @@ def beside(folder: Path) -> tuple[Table, str, str]:
             f"{checkpoint.step:,} × {plan.batch_size}",
             f"{its['steps']:,} × {its['batch_size']}",
         ),
-        ("validation loss", *(f"{_first(card['losses']):.3f}" for card in (mine, theirs))),
+        *(
+            (f"{part} loss", *(_shown(card["losses"].get(part)) for card in (mine, theirs)))
+            for part in ("validation", "test")
+        ),
     ]
     for what, nats in mine["guesses"].items():
         rows.append((f"guessing: {what}", f"{nats:.3f}", f"{theirs['guesses'][what]:.3f}"))
-    saved = [card["guesses"]["bigram"] - _first(card["losses"]) for card in (mine, theirs)]
+    saved = [card["guesses"]["bigram"] - list(card["losses"].values())[-1] for card in (mine, theirs)]
     rows.append(("better than bigram by", *(f"{nats:.3f}" for nats in saved)))
     closing = (
         "Losses are nats a character. Those of two texts do not compare; how far each is below its guesses "
     )
-    closing += "says more. Guesses are counted on what was read, and measured, as the loss is, "
-    closing += "on what was kept aside."
+    closing += "says more. Guesses are counted on what was read, and measured, as the last loss is, "
+    closing += "on what no choice should look at: the test part."
+    if "test" not in mine["losses"]:
+        closing += " Your run kept none: its guesses, too, are measured on the validation part."
     table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
     return table, tokenizer.decode(ids), theirs["sample"]["text"][: SAMPLE["n_new"]]
 
@@ -113,8 +120,8 @@ def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, f
     return {what: round(float(nats), 4) for what, nats in found.items()}
 
 
-def _first(losses: dict[str, float]) -> float:
-    return next(iter(losses.values()))
+def _shown(nats: float | None) -> str:
+    return "none kept" if nats is None else f"{nats:.3f}"
 
 
 @untouched_randomness()
