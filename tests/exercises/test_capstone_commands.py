@@ -324,10 +324,10 @@ def test_a_run_from_before_there_was_a_test_part_has_a_card(run, shown, tmp_path
     capstone.card(copy)
     table = shown[-3]
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["learned from"][0] == "2,700 characters"
+    assert rows["characters read"][0] == "2,700"
     assert rows["test loss"][0] == "none kept"
-    saved = float(rows["guessing: the character before"][0]) - float(rows["validation loss"][0])
-    assert float(rows["better than the last of these by"][0]) == pytest.approx(saved, abs=0.002)
+    saved = float(rows["guessing: bigram"][0]) - float(rows["validation loss"][0])
+    assert float(rows["better than bigram by"][0]) == pytest.approx(saved, abs=0.002)
     assert "Your run kept none" in table.closing
 
 

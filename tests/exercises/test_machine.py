@@ -510,11 +510,12 @@ CELLS += [
 ]
 
 
-
 @pytest.fixture(scope="module")
 def own(shell, tmp_path_factory):  # noqa: F811
     """The file, after a reader has written, checked and kept every one of them."""
-    named = {exercise.reference.__name__: exercise.name for exercise in reversed(exercises())}  # the first of a name
+    named = {
+        exercise.reference.__name__: exercise.name for exercise in reversed(exercises())
+    }  # the first of a name
     path = tmp_path_factory.mktemp("reader") / "my_transformer.py"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(ENVIRONMENT, str(path))
@@ -716,7 +717,7 @@ def test_another_python_reads_a_folder_of_transformers_with_it(own, tmp_path):
 
 
 def test_another_python_runs_an_encoder_and_a_translator_with_it(own, tmp_path):
-    """The encoder's logits are the package's; ids are covered, asked for, looked at across and written until the stop."""
+    """The encoder's logits are the package's; ids are covered, asked for, looked at across, written until the stop."""
     config = published("gpt2").config.replace(
         family="encoder", vocab_size=65, attention_bias="none", feedforward="gelu",
         context_length=48, d_model=24, n_layers=2, n_heads=4,
@@ -740,8 +741,9 @@ def test_another_python_runs_an_encoder_and_a_translator_with_it(own, tmp_path):
         print(sum(read == 64), round(loss(logits, targets), 9))
         x = np.random.default_rng(0).normal(size=(5, 4))
         real = padding_mask([3], 5)[0, 0, 0]
-        seen = look_across(x, x, *np.eye(4)[None].repeat(4, 0), 2, real)
-        print(np.array_equal(seen, look_across(x, np.where(real[:, None], x, 9), *np.eye(4)[None].repeat(4, 0), 2, real)))
+        maps = np.eye(4)[None].repeat(4, 0)
+        others = np.where(real[:, None], x, 9)
+        print(np.array_equal(look_across(x, x, *maps, 2, real), look_across(x, others, *maps, 2, real)))
         read, asked = shifted([[3, 1, 2]], 7, 8, 9)
         after = dict(zip(read[0], asked[0]))
         print(translate(lambda ids: np.eye(10)[after[ids[-1]]], 7, 8, 9))
