@@ -41,6 +41,7 @@ SLOW = [
     "tests/test_bugs.py",
     "tests/test_shipped.py",
     "tests/test_cli.py",
+    "tests/test_cli_fuzz.py",
 ]
 UNITS = [PYTHON, "-m", "pytest", "-q", "-n", "2", "tests", *(f"--ignore={path}" for path in SLOW)]
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -34,19 +34,23 @@ LONGEST = 2000  # characters of a message
 class Commands(TyperGroup):
     """The commands, all under one guard: what cannot be done is told in one line, and the status is 2."""
 
-    def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
+    def main(
+        self, args: Sequence[str] | None = None, *names: Any, standalone_mode: bool = True, **options: Any
+    ) -> Any:
         """Runs the command that the arguments name. Afterwards everything printed has left this program."""
+        typed = sys.argv[1:] if args is None else list(args)
         if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **options)
+            return super().main(typed, *names, standalone_mode=False, **options)
         try:
-            status = super().main(*arguments, standalone_mode=False, **options)
+            # Who types nothing is shown what may be typed.
+            status = super().main(typed or ["--help"], *names, standalone_mode=False, **options)
             sys.stdout.flush()
             sys.exit(status or 0)
         except BrokenPipeError:  # whoever read it has read enough
             _give_up_printing()
             sys.exit(1)
         except TyperException as error:
-            _complain(_usage(error, list(options.get("args") or sys.argv[1:])))
+            _complain(_usage(error, typed))
         except REFUSED as error:
             _complain(_said(error))
 
@@ -103,7 +107,6 @@ def _about(what: object) -> Iterator[None]:
 app = typer.Typer(
     cls=Commands,
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Glassformer: a Transformer you can see through.",
@@ -381,7 +384,8 @@ def train(
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
     source = kept if goes_on else recipe
-    with _about(source):
+    # In the book's own recipes nothing is wrong: what a flag changed has its own name.
+    with contextlib.nullcontext() if source in RECIPES else _about(source):
         chosen = Recipe.from_toml(_recipe(source), changes).with_whole_path()
     file = chosen.data.text
     content = texts.corpus() if file is None else texts.read_text(file)

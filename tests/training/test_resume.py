@@ -14,9 +14,9 @@ from glassformer.train import Trainer, read_log
 from .small import IDS, PROCESSES, T, config, model, trainer, without_time
 
 RUN = {
-    "steps": 40,
-    "save_every": 10,
-    "evaluate_every": 8,
+    "steps": 20,
+    "save_every": 5,
+    "evaluate_every": 4,
     "ema": 0.95,
     "warmup": 4,
     "model_changes": {"dropout": 0.2, "positions": "rope", "qk_norm": True, "n_layers": 1},
@@ -24,12 +24,12 @@ RUN = {
 
 
 def run_and_kill(folder, settings, threads):
-    """Run, and be killed at the save of step 30: the weights are written, and the optimizer's file half."""
+    """Run, and be killed at the save of step 15: the weights are written, and the optimizer's file half."""
     torch.set_num_threads(threads)  # as many as there, for the same bits
     made, fsync = trainer(folder=folder, **settings), os.fsync
 
     def kill(handle):
-        if made.step == 30 and (folder / ".unfinished-step-00000030" / OPTIMIZER).exists():
+        if made.step == 15 and (folder / ".unfinished-step-00000015" / OPTIMIZER).exists():
             os.ftruncate(handle, 1000)
             os.kill(os.getpid(), signal.SIGKILL)
         fsync(handle)
@@ -51,23 +51,23 @@ def test_kill_minus_nine_in_mid_write(tmp_path, optimizer):
     process.start()
     process.join(timeout=100)
     assert process.exitcode == -signal.SIGKILL
-    assert latest(broken).name == "step-00000020"
-    assert (broken / ".unfinished-step-00000030").exists()
-    assert len(read_log(broken / "log.jsonl")) == 30
+    assert latest(broken).name == "step-00000010"
+    assert (broken / ".unfinished-step-00000015").exists()
+    assert len(read_log(broken / "log.jsonl")) == 15
 
     trainer(folder=broken, resume=True, **settings).run()
     for name in (MODEL, OPTIMIZER, AVERAGE):
         same = (latest(broken) / name).read_bytes() == (latest(whole) / name).read_bytes()
         assert same, name  # to show where many bytes differ, pytest would take minutes
-    assert load(broken).step == 40
+    assert load(broken).step == 20
     mine, its = read_log(broken / "log.jsonl"), read_log(whole / "log.jsonl")
-    assert [record["step"] for record in mine] == list(range(1, 41))
+    assert [record["step"] for record in mine] == list(range(1, 21))
     assert without_time(mine) == without_time(its)
 
 
 def test_where_it_was_saved_makes_no_difference(tmp_path):
     """Interrupted after every third step, and with things that may change."""
-    settings = RUN | {"steps": 12, "save_every": 5}
+    settings = RUN | {"steps": 12}
     trainer(folder=tmp_path / "whole", **settings).run()
 
     def stop(record):

@@ -249,11 +249,11 @@ def test_compiled_it_is_the_same(monkeypatch, as_readers_run_it):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numpy_trains_the_same(family):
-    settings = config(steps=12, clip=0.7)
+    settings = config(steps=6, clip=0.7)
     twin = scratch.Transformer(model(family).config, generator=None, dtype=np.float64)
     twin.load_state_dict({name: weight.detach().numpy() for name, weight in model(family).named_parameters()})
     found = list(train.train_in_numpy(twin, task(family), settings))
-    made = trainer(family, steps=12, clip=0.7)
+    made = trainer(family, steps=6, clip=0.7)
     np.testing.assert_allclose(found, losses(made.run()), rtol=1e-9)
     assert len(list(train.train_in_numpy(twin, task(family), settings, steps=3))) == 3
 
