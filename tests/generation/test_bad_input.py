@@ -210,7 +210,7 @@ DRAWS = {
     "penalty": (
         {"repetition_penalty": -1.0},
         ValueError,
-        "repetition_penalty=-1.0 must be positive and finite",
+        "repetition_penalty=-1.0 must be between 1e-100 and 1e100",
     ),
     "n-gram": ({"no_repeat_ngram": 0}, ValueError, "no_repeat_ngram=0 must be at least 1"),
     "unknown": ({"topk": 3}, TypeError, "distribution() got an unexpected keyword argument 'topk'"),

@@ -14,10 +14,12 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
 from transformers import LlamaForCausalLM, T5ForConditionalGeneration
+from typer.testing import CliRunner
 
 import glassformer.nn
 import glassformer.scratch
 from glassformer import huggingface
+from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.huggingface import (
     config_from_hf,
@@ -636,6 +638,27 @@ def test_a_decoder_starts_where_theirs_starts(tmp_path, put):
             ValueError, match=f"generation_config.json: decoder_start_token_id={outside!r} must be"
         ):
             start_id(tmp_path)
+
+
+def test_the_command_line_starts_there_too(tmp_path, put):
+    """From id 5: from another, this model says something else."""
+    tokenizers = pytest.importorskip("tokenizers")
+    put("t5")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{i}": i for i in range(41)}, unk_token="w0"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    said = set()
+    for begins in (5, 0):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": begins}))
+        theirs = T5ForConditionalGeneration.from_pretrained(tmp_path)
+        ids = theirs.generate(torch.tensor([[3, 4]]), max_new_tokens=4, do_sample=False, use_cache=False)[
+            0, 1:
+        ]
+        command = ["generate", str(tmp_path), "--prompt", "w3 w4", "--temperature", "0", "--n-new", "4"]
+        run = CliRunner().invoke(app, command)
+        assert (run.exit_code, run.stdout.split()) == (0, [f"w{i}" for i in ids.tolist()])
+        said.add(run.stdout)
+    assert len(said) == 2
 
 
 @pytest.mark.parametrize("ids", ["5", 5.0, True, {}, [[5]], [5, None], "9" * 9000])
