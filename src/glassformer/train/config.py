@@ -90,9 +90,6 @@ class TrainingConfig:
             "sample_every",
         ):
             checks.whole(name, getattr(self, name), at_least=0)
-        for name in ("steps", "batch_size", "seed"):
-            if getattr(self, name) >= 2**64:
-                raise ValueError(f"{name}={getattr(self, name)} must be below 2**64")
         checks.divisible("batch_size", self.batch_size, "accumulation", self.accumulation)
         for name in ("learning_rate", "eps"):
             checks.positive(name, getattr(self, name))
