@@ -7,8 +7,8 @@ that, and any reader can make any run again:
     from glassformer.experiments import experiment
     experiment("positions").measure(positions="rope", length=64, seed=0, steps=50)
 
-What they call the validation loss is over the whole last tenth of the text: what is for validation since, and what is
-for the test.
+What they call the validation loss is, unless one says otherwise, over the whole last tenth of the text: what is for
+validation since, and what is for the test.
 """
 
 from importlib import import_module
