@@ -175,7 +175,7 @@ def test_a_run_that_failed_is_made_the_next_time_and_only_it(again, capsys):
     assert run() == (1, [1.0, 3.0, 2.0])  # one of each experiment first
     assert "depth: x 3.0, seed 0: ZeroDivisionError()" in capsys.readouterr().out
     assert [one.run.settings["x"] for one in came.read(tool.DATA)] == [1.0, 2.0]
-    assert "| x 3.0, seed 0 | not yet |" in tool.PAGE.read_text(encoding="utf-8")
+    assert "- *not yet*: x 3.0, seed 0\n" in tool.PAGE.read_text(encoding="utf-8")
     fails.clear()
     assert run() == (0, [3.0])
     assert "depth: x 3.0, seed 0: 40 s, one seed: loss 7.0, now 3.0" in capsys.readouterr().out
@@ -212,7 +212,9 @@ def test_the_page_says_of_every_kind_how_it_came_out(again):
     #     name                 kinds the same, within, one seed, outside, not yet, seconds
     assert ["[leak](#leak)", "2", "1", "–", "–", "–", "1", "30"] in rows
     assert ["[depth](#depth)", "1", "–", "–", "1", "–", "–", "40"] in rows
-    assert ["x 1.0, seed 5", "the same", *"––––––", "ARM; stored: AVX", "30"] in rows
+    assert ["all", "3", "1", "–", "1", "–", "1", "70"] in rows
     assert [
         "x 3.0, seed 0", "one seed", "loss", "7.0", "3.0", "4", "0.57", "–", "ARM; stored: unknown", "40",
     ] in rows  # fmt: skip
+    assert "- *the same (ARM; stored: AVX)*: x 1.0, seed 5 (30 s)\n" in written
+    assert "- *not yet*: x 2.0, seed 5\n" in written

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +15,7 @@ from tools.again.came import Came, of
 from tools.again.compare import ALONE, OUTSIDE, SAME, VERDICTS, WITHIN, Difference, compare
 from tools.again.kinds import MODELS, NEURONS, Kind
 from tools.experiments import words
+from tools.pages.anchors import slug
 
 NOT_YET = "not yet"
 
@@ -22,7 +23,8 @@ HEADING = f"""# Made again
 
 The chapters draw runs that were made once and are stored. Do they come out the same? This page says what came when
 one run of every kind was made again, from nothing but its settings. Runs that differ in their seed alone are of one
-kind, and the first seed is made again. Whatever a run keeps is compared, and a row shows what differs most.
+kind, and the first seed is made again. Whatever a run keeps is compared. Of those that differ, a row shows what
+differs most.
 
 - *{SAME}*: every number agrees in all {DIGITS} digits that are kept, and every text in every character.
 - *{WITHIN}*: something differs, but by no more than the stored seeds differ in that same thing, or by one unit of
@@ -47,7 +49,7 @@ QUESTIONS = {
 ALL = """| | kinds | {} | seconds |
 | :-- | {}--: |
 """
-EACH = """| settings | came out | where most | stored | now | difference | relative | the seeds differ | CPU | seconds |
+DIFFERENT = """| settings | came out | most | stored | now | difference | relative | seeds differ | CPU | seconds |
 | :-- | :-- | :-- | --: | --: | --: | --: | --: | :-- | --: |
 """
 
@@ -59,12 +61,31 @@ def page(kinds: Sequence[Kind], came: list[Came]) -> str:
         for name, those in groupby(kinds, key=lambda kind: kind.name)
     ]
     columns = (*VERDICTS, NOT_YET)
-    parts = [HEADING, ALL.format(" | ".join(columns), "--: | " * (len(columns) + 1))]
-    parts[1] += "".join(_summary(*section) for section in sections)
+    summary = ALL.format(" | ".join(columns), "--: | " * (len(columns) + 1))
+    summary += "".join(_summary(f"[{name}](#{slug(name)})", rows) for name, rows in sections)
+    summary += _summary("all", [row for _, rows in sections for row in rows])
+    parts = [HEADING, summary]
     for name, rows in sections:
-        table = EACH + "".join(_row(kind, one) for kind, one in rows)
-        parts.append(f"## {name}\n\n{QUESTIONS.get(name) or experiment(name).question}\n\n{table}")
+        parts += [f"## {name}\n", f"{QUESTIONS.get(name) or experiment(name).question}\n", *_section(rows)]
     return "\n".join(parts)
+
+
+def _section(rows: Sequence[tuple[Kind, Came | None]]) -> Iterator[str]:
+    """What differs, in a table; the rest in a line for each way in which it came out."""
+    table, lists = [], defaultdict(list)
+    for kind, one in rows:
+        settings = words(kind.settings)
+        if one is None:
+            lists[NOT_YET].append(settings)
+            continue
+        worst, cpus = compare(kind.runs, one.run.found), _cpus(kind.runs[0].cpu, one.run.cpu)
+        if worst is None:
+            lists[f"{SAME} ({cpus})"].append(f"{settings} ({one.seconds:,.0f} s)")
+        else:
+            table.append(_line([settings, *_cells(worst), cpus, f"{one.seconds:,.0f}"]))
+    if table:
+        yield DIFFERENT + "".join(table)
+    yield "".join(f"- *{how}*: {'; '.join(those)}\n" for how, those in lists.items())
 
 
 def verdict(kind: Kind, one: Came | None) -> str:
@@ -86,18 +107,9 @@ def said(runs: Sequence[Run], now: Found) -> str:
 def _summary(name: str, rows: Sequence[tuple[Kind, Came | None]]) -> str:
     counts = Counter(verdict(*row) for row in rows)
     seconds = sum(one.seconds for _, one in rows if one)
-    cells = [f"[{name}](#{name.replace('_', '-')})", len(rows)]
+    cells = [name, len(rows)]
     cells += [counts[column] or "–" for column in (*VERDICTS, NOT_YET)]
     return _line([*cells, f"{seconds:,.0f}"])
-
-
-def _row(kind: Kind, one: Came | None) -> str:
-    settings = words(kind.settings)
-    if one is None:
-        return _line([settings, NOT_YET, *["–"] * 8])
-    worst = compare(kind.runs, one.run.found)
-    cells = _cells(worst) if worst else [SAME, *["–"] * 6]
-    return _line([settings, *cells, _cpus(kind.runs[0].cpu, one.run.cpu), f"{one.seconds:,.0f}"])
 
 
 def _cells(worst: Difference) -> list[str]:
