@@ -43,7 +43,7 @@ def test_what_is_the_same_has_no_difference(found):
         (2.0, 2.21, (2.1, 2.2), OUTSIDE),
         (2.0, 1.79, (2.1, 2.2), OUTSIDE),
         (2.0, 2.01, (), ALONE),
-        (500, 501, (500,), OUTSIDE),  # a count has no last digit to lose
+        (407_937, 407_938, (407_937,), OUTSIDE),  # a count is kept in all its digits
         # a unit of the fifth digit is rounding
         (1.2345, 1.2346, (1.2345,), WITHIN),
         (1.2345, 1.2347, (1.2345,), OUTSIDE),
@@ -193,6 +193,18 @@ def test_all_or_some_are_made_anew_the_cheapest_first(again):
         3.0,
     ]  # what came before is forgotten
     assert run("--page") == (0, [])
+
+
+def test_of_an_experiment_of_which_nothing_is_known_one_run_is_tried_first():
+    def some(name, *numbers):
+        return kinds.grouped(name, measure, [Run({"x": x, "seed": 0}, {}) for x in numbers])
+
+    every = [*some("known", 1, 2, 3), *some("unknown", 4, 5)]
+    took = [
+        came.Came("known", Run({"x": x, "seed": 0}, {}), seconds, {}) for x, seconds in ((1, 9.0), (2, 5.0))
+    ]
+    order = [kind.settings["x"] for kind in came.cheapest_first(every, took)]
+    assert order == [4, 2, 3, 1, 5]  # of 3 is known what others took
 
 
 def test_an_unknown_name_is_refused(again, capsys):

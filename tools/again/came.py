@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 from collections import Counter
@@ -29,19 +30,20 @@ def of(kind: Kind, came: Iterable[Came]) -> Came | None:
 
 
 def cheapest_first(kinds: Iterable[Kind], came: list[Came]) -> list[Kind]:
-    """Kinds by the seconds that they took, or that others of their experiment did; what is unknown comes first.
+    """Kinds by the seconds that they took, or that others of their experiment did.
 
-    Where that says nothing, one of each experiment comes before the second of any.
+    Of an experiment of which nothing is known, one comes before all that is known, the rest after it.
     """
     places: Counter[str] = Counter()
-    order: list[tuple[float, int, int, Kind]] = []
+    order: list[tuple[float, int, Kind]] = []
     for kind in kinds:
         one = of(kind, came)
         others = [other.seconds for other in came if other.name == kind.name]
-        seconds = one.seconds if one else statistics.median(others or [0.0])
-        order.append((seconds, places[kind.name], len(order), kind))
+        unknown = math.inf if places[kind.name] else 0.0
+        seconds = one.seconds if one else statistics.median(others or [unknown])
+        order.append((seconds, places[kind.name], kind))
         places[kind.name] += 1
-    return [kind for *_, kind in sorted(order, key=lambda row: row[:3])]
+    return [kind for *_, kind in sorted(order, key=lambda row: row[:2])]
 
 
 def read(file: Path) -> list[Came]:
