@@ -34,8 +34,9 @@ differs most.
 - *{NOT_YET}*: the run is still to be made again.
 
 Two kinds of CPU add up in another order, and training makes much of a difference in the last digit. So on another
-kind expect *{WITHIN}*; on the same kind, with the same versions, *{SAME}*. What is timed differs anyway. *Relative*
-is the difference in parts of the stored number. The seconds are those of one CPU.
+kind expect *{WITHIN}*; on the same kind, with the same versions, mostly *{SAME}*: a kind is what PyTorch says of its
+own instructions, and two CPUs of one kind need not agree in every bit. What is timed differs anyway. *Relative* is the
+difference in parts of the stored number. The seconds are those of one CPU.
 
 `make experiments-again` makes the runs, and writes this page after each: interrupted, it goes on where it stopped.
 What came is kept in `book/again.json`.
