@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab check test book notebooks ledger bench experiments models environment
+.PHONY: lab check test book notebooks ledger bench experiments experiments-again models environment
 
 lab: environment  ## read, run and practise, in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
@@ -29,6 +29,9 @@ bench: environment  ## ratios of speed and memory, beside transformers and PyTor
 
 experiments: environment  ## the long runs whose results the chapters draw: hours, and only those that are missing
 	@$(VENV)/bin/python tools/experiments.py
+
+experiments-again: environment  ## one run of every kind again: hours; says how far it is from what is stored
+	@$(VENV)/bin/python -m tools.again
 
 models: environment  ## train the models that come with the book, and write their page
 	@$(VENV)/bin/python -m tools.models

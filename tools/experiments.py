@@ -14,16 +14,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"  # a run is the same whatever else runs; several run at a time instead
-
 from glassformer.experiments import NAMES, Experiment, Run, experiment
-from glassformer.experiments.experiment import place, rounded
+from glassformer.experiments.experiment import Found, Settings, place, rounded
 
 
 def main() -> int:
@@ -51,35 +49,52 @@ def make(one: Experiment, workers: int, again: bool) -> int:
     missing = [settings for settings in one.runs if settings not in have]
     print(f"{one.name}: {len(kept)} runs are kept, {len(missing)} to make", flush=True)
     failed = 0
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        begun = time.monotonic()
-        waiting = {pool.submit(_measure, one.name, settings): settings for settings in missing}
-        for done in as_completed(waiting):
-            settings = waiting[done]
-            if done.exception() is not None:
-                failed += 1
-                print(f"  {_words(settings)}: {done.exception()!r}", flush=True)
-                continue
-            run, seconds = done.result()
-            kept.append(run)
-            _write(path, one, kept, _versions())
-            minutes = (time.monotonic() - begun) / 60
-            print(f"  {_words(settings)}: {seconds:.0f} s; {minutes:.1f} min so far", flush=True)
+    begun = time.monotonic()
+    for at, run, seconds in each([(one.measure, settings) for settings in missing], workers):
+        settings = missing[at]
+        if isinstance(run, BaseException):
+            failed += 1
+            print(f"  {words(settings)}: {run!r}", flush=True)
+            continue
+        kept.append(run)
+        _write(path, one, kept, versions())
+        minutes = (time.monotonic() - begun) / 60
+        print(f"  {words(settings)}: {seconds:.0f} s; {minutes:.1f} min so far", flush=True)
     if not missing:  # dropped, or in another order: but made when they were
         _write(path, one, kept, before["made_with"])
     return int(failed > 0)
 
 
-def _measure(name: str, settings: Mapping[str, Any]) -> tuple[Run, float]:
+def each(
+    todo: Sequence[tuple[Callable[..., Found], Settings]], workers: int
+) -> Iterator[tuple[int, Run | BaseException, float]]:
+    """Make runs, so many at a time: of each, when it is done, its place in `todo`, what came or was raised, seconds.
+
+    Every run has a process of its own and works on one thread, so it is the same whatever else runs. They begin in
+    the order of `todo`. The seconds are those of its CPU.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the processes
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        waiting = {pool.submit(_made, *one): at for at, one in enumerate(todo)}
+        try:
+            for done in as_completed(waiting):
+                error = done.exception()
+                run, seconds = (error, 0.0) if error is not None else done.result()
+                yield waiting[done], run, seconds
+        finally:
+            pool.shutdown(cancel_futures=True)  # who interrupts waits for what has begun, and for no more
+
+
+def _made(measure: Callable[..., Found], settings: Settings) -> tuple[Run, float]:
     import torch
 
     torch.set_num_threads(1)
-    begun = time.monotonic()
-    found = rounded(experiment(name).measure(**settings))
-    return Run(settings, found, _cpu()), time.monotonic() - begun
+    begun = time.process_time()
+    found = rounded(measure(**settings))
+    return Run(settings, found, cpu()), time.process_time() - begun
 
 
-def _cpu() -> str:
+def cpu() -> str:
     """The instructions that PyTorch's kernels use here, and whether products in bfloat16 are among them."""
     import torch
 
@@ -91,7 +106,7 @@ def _cpu() -> str:
     return f"{kind} {'with' if bfloat16 else 'without'} bfloat16"
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Of what a run that is made now is made with."""
     import numpy
     import torch
@@ -125,7 +140,7 @@ def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, st
     os.replace(beside, path)
 
 
-def _words(settings: Mapping[str, Any]) -> str:
+def words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
 
 

@@ -46,13 +46,17 @@ def found(
     return {"places": places, "values": values}
 
 
-def main() -> int:
-    model, tokenizer = shipped.load(NAME)
+def excited(name: str = NAME) -> dict[str, np.ndarray]:
+    """What `found` gives of a shipped decoder, which reads the training text's first `N_READ` characters."""
+    model, tokenizer = shipped.load(name)
     ids = split(tokenizer.encode(corpus()))[0][:N_READ]
-    every = memories(model, ids, n_contexts=N_CANDIDATES)
+    return found(memories(model, ids, n_contexts=N_CANDIDATES), ids, model.config.context_length)
+
+
+def main() -> int:
     folder = Path(str(PLACE))
     folder.mkdir(exist_ok=True)
-    (folder / f"{NAME}.safetensors").write_bytes(save(found(every, ids, model.config.context_length)))
+    (folder / f"{NAME}.safetensors").write_bytes(save(excited()))
     return 0
 
 

@@ -272,6 +272,7 @@ MADE = {  # pages that are made, each of what
     "bibliography.md": ("references.bib", lambda file, root: bibliography.page(file)),
     "claims.md": ("claims.toml", lambda file, root: claims.page(file, root / "notebooks")),
     "pitfalls.md": ("../src/glassformer/bugs/gallery.toml", lambda file, root: pitfalls(file)),
+    "again.md": ("again.json", lambda file, root: again(file)),
 }
 
 
@@ -280,6 +281,14 @@ def pitfalls(gallery: Path) -> str:
     from tools import pitfalls
 
     return pitfalls.page(gallery)
+
+
+def again(came: Path) -> str:
+    """The page of what was made again. What it imports takes seconds, too."""
+    from tools.again import came as kept
+    from tools.again import kinds, page
+
+    return page.page(kinds.kinds(), kept.read(came))
 
 
 def renew(name: str, root: Path, *, check: bool) -> bool:

@@ -1,18 +1,14 @@
 """What all experiments have in common, and what keeps their results."""
 
-import importlib.util
 import json
 import math
-import os
-from pathlib import Path
 
 import pytest
 import torch
 
 from glassformer.experiments import NAMES, Experiment, Run, experiment, spread, stored
 from glassformer.experiments.experiment import rounded, thinned
-
-TOOL = Path(__file__).parents[2] / "tools" / "experiments.py"
+from tools import experiments as tool
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,22 +81,11 @@ def test_a_short_run_keeps_what_it_is_asked_for():
 # The tool
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.setenv(
-        "OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS", "1")
-    )  # the tool sets it: put it back
-    spec = importlib.util.spec_from_file_location("tools_experiments", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 RUNS = ({"seed": 0}, {"seed": 1}, {"seed": 2})
 
 
 @pytest.fixture
-def made(tool, monkeypatch, tmp_path):
+def made(monkeypatch, tmp_path):
     """Makes an experiment's runs in this process; gives the settings of those made, and the file."""
     file, asked = tmp_path / "kept" / "x.json", []
 
@@ -116,6 +101,7 @@ def made(tool, monkeypatch, tmp_path):
 
         __enter__ = lambda self: self  # noqa: E731
         __exit__ = lambda self, *_: None  # noqa: E731
+        shutdown = lambda self, **_: None  # noqa: E731
 
         def submit(self, function, *arguments):
             from concurrent.futures import Future
@@ -129,11 +115,11 @@ def made(tool, monkeypatch, tmp_path):
 
     monkeypatch.setattr(tool, "ProcessPoolExecutor", Pool)
     monkeypatch.setattr(tool, "place", lambda name: file)
-    monkeypatch.setattr(tool, "_cpu", lambda: "AVX")
+    monkeypatch.setattr(tool, "cpu", lambda: "AVX")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # the tool sets it: put it back
 
     def make(runs=RUNS, again=False):
         one = Experiment(name="x", question="?", measure=measure, runs=runs, short={})
-        monkeypatch.setattr(tool, "experiment", lambda name: one)
         asked.clear()
         return tool.make(one, 1, again), list(asked)
 
@@ -178,7 +164,7 @@ def test_runs_that_are_no_part_of_it_any_more_are_dropped_and_others_made_again_
         ("DEFAULT", {"bf16": True}, "DEFAULT with bfloat16"),  # ARM's
     ],
 )
-def test_the_kind_of_a_cpu(tool, monkeypatch, kind, has, said):
+def test_the_kind_of_a_cpu(monkeypatch, kind, has, said):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: kind)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has)
-    assert tool._cpu() == said
+    assert tool.cpu() == said

@@ -1,0 +1,137 @@
+"""How far a run that was made again is from the one that is stored, beside what the stored seeds differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from glassformer.experiments import Run
+from glassformer.experiments.experiment import DIGITS, Found, rounded
+
+SAME, WITHIN, ALONE, OUTSIDE = "the same", "within the seeds", "one seed", "outside"
+VERDICTS = (SAME, WITHIN, ALONE, OUTSIDE)  # from the best to the worst
+
+LENGTH = "length"  # of a list
+SOMETHING, NOTHING = "something", "nothing"  # of what one run has and the other has not
+
+
+class Difference(NamedTuple):
+    """How far one thing that a run found is from what is stored of it.
+
+    A thing is a number, a text, or a list of these; of a list, `stored` and `now` are where it differs most.
+    `absolute` is infinite where they are no two numbers, `relative` is in parts of the stored one. `seeds` is what
+    the stored seeds differ in that thing, at most; None where only one is stored.
+    """
+
+    what: str
+    verdict: str
+    stored: Any
+    now: Any
+    absolute: float
+    relative: float
+    seeds: float | None
+
+
+def compare(runs: Sequence[Run], now: Found) -> Difference | None:
+    """The worst difference between the first of some stored runs and what came now; None: all is the same.
+
+    The others are other seeds' runs with the same settings. The verdicts: "within the seeds", where it is no larger
+    than what they differ in the same thing, or a unit of the last digit that is kept; "outside", where it is larger;
+    "one seed", where there are no others. The worst has the worst verdict, and then is the largest beside what the
+    seeds differ, or beside the stored number.
+    """
+    first, *others = [things(run.found) for run in runs]
+    here = things(now)
+    every = [
+        _difference(what, first.get(what), here.get(what), [seed.get(what) for seed in others])
+        for what in {**first, **here}
+    ]
+    return max((one for one in every if one), key=_badness, default=None)
+
+
+def things(found: Found) -> dict[str, list[Any]]:
+    """What a run found, thing by thing: the names that lead to it, and what it consists of, in order.
+
+    The length of a list is a thing of its own. What is no finite number is None, as in what is stored.
+    """
+    every: dict[str, list[Any]] = {}
+
+    def take(names: tuple[str, ...], value: Any) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                take((*names, name), inner)
+        elif isinstance(value, list):
+            every.setdefault(", ".join((*names, LENGTH)), []).append(len(value))
+            for inner in value:
+                take(names, inner)
+        else:
+            every.setdefault(", ".join(names), []).append(rounded(value))
+
+    take((), found)
+    return every
+
+
+def _difference(
+    what: str, stored: list[Any] | None, now: list[Any] | None, others: list[list[Any] | None]
+) -> Difference | None:
+    """Of one thing; None where there is none, or where a difference of length says it."""
+    if stored == now:
+        return None
+    if stored is None or now is None:
+        there = (NOTHING, SOMETHING) if stored is None else (SOMETHING, NOTHING)
+        return Difference(what, OUTSIDE, *there, math.inf, math.inf, None)
+    if len(stored) != len(now):
+        return None
+    absolute, at = max(
+        ((_apart(old, new), at) for at, (old, new) in enumerate(zip(stored, now, strict=True))),
+        key=lambda one: one[0],
+    )
+    seeds = [stored, *(other for other in others if other is not None and len(other) == len(stored))]
+    old, new = stored[at], now[at]
+    if len(seeds) == 1:
+        seeds_differ = None
+    elif math.isfinite(absolute):
+        seeds_differ = max(_range(values) for values in zip(*seeds, strict=True))
+    else:
+        seeds_differ = math.inf if _may_be(new, [seed[at] for seed in seeds]) else 0.0
+    if absolute <= max(seeds_differ or 0.0, _last_digit(old)):
+        verdict = WITHIN
+    else:
+        verdict = ALONE if seeds_differ is None else OUTSIDE
+    relative = absolute / abs(old) if _is_number(old) and old else math.inf
+    return Difference(what, verdict, old, new, absolute, relative, seeds_differ)
+
+
+def _badness(one: Difference) -> tuple[int, float]:
+    if one.seeds == math.inf:  # another text where every seed has another
+        return VERDICTS.index(one.verdict), 0.0
+    return VERDICTS.index(one.verdict), one.absolute / one.seeds if one.seeds else one.relative
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _apart(one: Any, other: Any) -> float:
+    if one == other:
+        return 0.0
+    return float(abs(one - other)) if _is_number(one) and _is_number(other) else math.inf
+
+
+def _range(values: Sequence[Any]) -> float:
+    """Of those of the values that are numbers, from the lowest to the highest."""
+    numbers = [value for value in values if _is_number(value)]
+    return float(max(numbers) - min(numbers)) if numbers else 0.0
+
+
+def _may_be(now: Any, seeds: Sequence[Any]) -> bool:
+    """Whether what is no number, or no longer one, is nothing new: a seed had it, or every seed's text is another."""
+    return now in seeds or (isinstance(now, str) and len(set(seeds)) > 1)
+
+
+def _last_digit(value: Any) -> float:
+    """A unit of the last digit that is kept of a number, and a little for the subtraction."""
+    if not isinstance(value, float) or value == 0:
+        return 0.0
+    return 1.001 * 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)

@@ -1,0 +1,85 @@
+"""Which stored runs there are, but for their seeds, and what makes one of each again."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glassformer import shipped
+from glassformer.experiments import NAMES, Run, experiment, stored
+from glassformer.experiments.experiment import Found, Settings, rounded
+
+MODELS, NEURONS = "models", "neurons"
+EVERY = (*NAMES, MODELS, NEURONS)
+
+
+class Kind(NamedTuple):
+    """Stored runs that differ in their seed alone, the experiment whose they are, and what makes one of them."""
+
+    name: str
+    measure: Callable[..., Found]
+    runs: list[Run]
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the first, which is the one that is made again."""
+        return self.runs[0].settings
+
+
+def kinds() -> list[Kind]:
+    """All of them: in the order of `EVERY`, and then in that of the runs."""
+    every = [kind for name in NAMES for kind in grouped(name, experiment(name).measure, stored(name))]
+    cards = [Run({"model": name}, rounded(_measured(shipped.card(name)))) for name in shipped.NAMES]
+    return [*every, *grouped(MODELS, card, cards), *grouped(NEURONS, neurons, _neurons_stored())]
+
+
+def grouped(name: str, measure: Callable[..., Found], runs: Iterable[Run]) -> list[Kind]:
+    """Runs of one experiment by what else than a seed they are made with."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        but_seed = {setting: value for setting, value in run.settings.items() if setting != "seed"}
+        groups.setdefault(json.dumps(but_seed), []).append(run)
+    return [Kind(name, measure, group) for group in groups.values()]
+
+
+def card(model: str) -> Found:
+    """What is said of a shipped model after it was measured again, with the weights that are there."""
+    from tools.models.make import keep, made
+
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(keep(made(model, [], Path(str(shipped.PLACE))), [], Path(folder)))
+
+
+def _measured(card: dict[str, Any]) -> Found:
+    """A card without what it says of itself and of the libraries that made it."""
+    return {name: said for name, said in card.items() if name not in ("made_with", "checksum")}
+
+
+def neurons(model: str) -> Found:
+    """What excites the neurons of a shipped decoder, looked for again; a few numbers of it."""
+    from tools.neurons import excited
+
+    return _of_neurons(excited(model))
+
+
+def _neurons_stored() -> list[Run]:
+    from safetensors.numpy import load
+
+    from glassformer.widgets.neurons import PLACE
+
+    files = sorted((file for file in PLACE.iterdir() if file.name.endswith(".safetensors")), key=str)
+    return [
+        Run({"model": file.name.removesuffix(".safetensors")}, rounded(_of_neurons(load(file.read_bytes()))))
+        for file in files
+    ]
+
+
+def _of_neurons(arrays: dict[str, Any]) -> Found:
+    """Of each block and sign, the mean of the values, and the sum of the places: another place is another sum."""
+    return {
+        "mean value": arrays["values"].astype(float).mean(axis=(2, 3)).tolist(),
+        "sum of the places": arrays["places"].astype(int).sum(axis=(2, 3)).tolist(),
+    }
