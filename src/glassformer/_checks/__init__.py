@@ -15,7 +15,7 @@ from glassformer._checks.arrays import (
     places,
     some,
 )
-from glassformer._checks.memory import fits
+from glassformer._checks.memory import SLACK, fits
 from glassformer._checks.models import (
     attention,
     attention_shapes,
@@ -52,6 +52,7 @@ from glassformer._checks.numbers import (
 __all__ = [
     "LARGEST",
     "MESSAGE",
+    "SLACK",
     "attention",
     "attention_shapes",
     "axes",

@@ -5,6 +5,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
+# A model with at most this many numbers more than twice those of its files is built, so that what does not fit can be
+# said name by name; a larger one is not.
+SLACK = 2**20
+
 UNKNOWN = 64 * 2**30  # bytes, of a machine that does not say
 # What a container may have, where the system keeps it: Linux's control groups, version 2 and 1
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))

@@ -191,7 +191,6 @@ SEEN = {
     "n_segments": ("segment_embedding.weight", 0),
     "d_ff": ("#.blocks.0.feedforward.W_up.weight", 1),
 }
-SLACK = 2**20  # numbers
 
 
 def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
@@ -208,7 +207,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
     if config.n_decoder_layers is not None:
         stacks["decoder"] = "n_decoder_layers"
     deep = sum(getattr(config, name) for name in stacks.values()) > len(shapes)
-    if wanted <= 2 * given + SLACK and not deep:
+    if wanted <= 2 * given + checks.SLACK and not deep:
         return
 
     known = {_full_name(layout, key): shape for key, shape in shapes.items()}
