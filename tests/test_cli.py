@@ -11,7 +11,7 @@ import threading
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
 from glassformer import checkpoints, huggingface, scratch
@@ -176,6 +176,17 @@ def test_generate_continues_the_prompt_alike_in_both_rooms(folder):
     (ids,) = generate(huggingface.load(folder), prompt, 12, generator=np.random.default_rng(0))
     assert len(prompt) == 3
     assert outputs["scratch", 0][0] == tokenizer.decode(ids) + "\n"
+
+
+def test_a_tokenizer_whose_regular_expression_has_tried_enough(folder, tmp_path):
+    """Every `a` may begin another group: 2**50 ways to read fifty of them, of which the library tries ten million."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    tokenizer = huggingface.tokenizer(folder)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    output, status = run("generate", tmp_path, "--prompt", "a" * 50 + "!")
+    assert status == 2
+    assert f"{tmp_path}, tokenizer.json: Onig: Regex search error: retry-limit-in-match over" in output
 
 
 def test_generate_takes_the_strategies(folder):

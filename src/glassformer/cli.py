@@ -463,8 +463,8 @@ class Opened(NamedTuple):
 def _opened(name: str, room: Room) -> Opened:
     """The model of that name or in that folder. The book's own names come first: ./dates is a folder."""
     from glassformer import checkpoints, huggingface, shipped
-    from glassformer.huggingface.files import CONFIG
-    from glassformer.text import tokenizer_from_json
+    from glassformer.huggingface.files import CONFIG, TOKENIZER
+    from glassformer.text import library_errors, tokenizer_from_json
 
     if name in shipped.NAMES:
         return _ours(*shipped.load(name, room=room.value))
@@ -481,7 +481,16 @@ def _opened(name: str, room: Room) -> Opened:
     tokenizer = huggingface.tokenizer(name)
     stop_ids = huggingface.stop_ids(name)
     start_id = huggingface.start_id(name) if built.config.family == "encoder-decoder" else 0
-    return Opened(built, lambda text: tokenizer.encode(text).ids, tokenizer.decode, start_id, stop_ids)
+
+    def encode(text: str) -> list[int]:
+        with library_errors(f"{name}, {TOKENIZER}"):
+            return tokenizer.encode(text).ids
+
+    def decode(ids: list[int]) -> str:
+        with library_errors(f"{name}, {TOKENIZER}"):
+            return tokenizer.decode(ids)
+
+    return Opened(built, encode, decode, start_id, stop_ids)
 
 
 def _ours(model: Any, tokenizer: Any) -> Opened:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ class BytePairTokenizer:
     def from_json(cls, text: str) -> "BytePairTokenizer":
         """The tokenizer that `to_json` wrote.
 
-        The library's may also hold regular expressions, of which some never end: such are not taken.
+        The library's may also hold regular expressions, of which some take minutes: such are not taken.
 
         Raises:
             ValueError: `text` is no tokenizer of the library, or does what this class does not.
@@ -224,15 +225,23 @@ def library_tokenizer(text: str, name: str) -> Any:
         ImportError: the package tokenizers is not installed.
     """
     library = _tokenizers()
-    try:
+    with library_errors(f"{name} is not a tokenizer of the tokenizers library"):
         return library.Tokenizer.from_str(text)
+
+
+@contextmanager
+def library_errors(begins: str) -> Iterator[None]:
+    """Within, what the tokenizers library raises becomes a ValueError, whose message begins like this.
+
+    The library has no class of its own for it, and may panic, as Rust does: at a regular expression, say, that has
+    tried too many ways through a text.
+    """
+    try:
+        yield
     except (KeyboardInterrupt, SystemExit):
         raise
-    except (
-        BaseException
-    ) as error:  # the library has no class of its own for this, and may panic, as Rust does
-        said = checks.shown(str(error), checks.MESSAGE)
-        raise ValueError(f"{name} is not a tokenizer of the tokenizers library: {said}") from error
+    except BaseException as error:
+        raise ValueError(f"{begins}: {checks.shown(str(error), checks.MESSAGE)}") from error
 
 
 def _tokenizers() -> Any:
