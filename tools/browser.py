@@ -81,7 +81,9 @@ def ensure() -> str | None:
     attempts = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     if shutil.which("apt-get") and getattr(os, "geteuid", lambda: 1)() == 0:
         # Playwright's Chromium needs libraries that a bare machine lacks; Debian's package brings its own.
-        attempts += [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]]
+        # Without what it recommends: printing, avatars and half a desktop.
+        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]
+        attempts += [["apt-get", "update", "-qq"], install]
     found = find()
     for command in attempts:
         if found:

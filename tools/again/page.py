@@ -36,8 +36,8 @@ differs most.
 
 Two kinds of CPU add up in another order, and training makes much of a difference in the last digit. So on another
 kind expect *{WITHIN}*; on the same kind, with the same versions, mostly *{SAME}*: a kind is what PyTorch says of its
-own instructions, and two CPUs of one kind need not agree in every bit. What is timed differs anyway. *Relative* is the
-difference in parts of the stored number. The seconds are those of one CPU.
+own instructions, and two CPUs of one kind need not agree in every bit. What is timed differs anyway. A CPU is
+named where it is of another kind than the stored run's. The seconds are those of one CPU.
 
 What the chapters say of stored runs is held by tests. They hold it of these, too, in the places of the stored ones:
 `pytest tests/experiments --made-again book/again.json`.
@@ -52,18 +52,18 @@ QUESTIONS = {
 }
 
 REMARKS = {
-    "pitfalls": "Most of what is compared are counts in 32 texts that a model writes in the end, some hundred words. "
-    "One number rounded otherwise makes other texts, and of how much such counts differ two seeds say little: hence "
-    "those that are outside. A model that saw its answers writes the same few words over and over; which, and so "
-    "whether they exist, is chance.",
+    "pitfalls": "Most of what is compared are counts in 32 texts, several hundred words, that a model writes in the "
+    "end. One number rounded otherwise makes other texts, and of how much such counts differ two seeds say little: "
+    "hence those that are outside. A model that saw its answers writes the same few words over and over; which, and "
+    "so whether they exist, is chance.",
 }
 """What to think of what came, where the verdicts alone mislead."""
 
 ALL = """| | kinds | {} | seconds |
 | :-- | {}--: |
 """
-DIFFERENT = """| settings | came out | most | stored | now | difference | relative | seeds differ | CPU | seconds |
-| :-- | :-- | :-- | --: | --: | --: | --: | --: | :-- | --: |
+DIFFERENT = """| settings | came out | most | stored | now | difference | seeds differ |
+| :-- | :-- | :-- | --: | --: | --: | --: |
 """
 
 
@@ -95,9 +95,9 @@ def _section(rows: Sequence[tuple[Kind, Came | None]]) -> Iterator[str]:
             continue
         worst, cpus = compare(kind.runs, one.run.found), _cpus(kind.runs[0].cpu, one.run.cpu)
         if worst is None:
-            lists[f"{SAME} ({cpus})"].append(f"{settings} ({one.seconds:,.0f} s)")
+            lists[f"{SAME}{cpus}"].append(f"{settings} ({one.seconds:,.0f} s)")
         else:
-            table.append(_line([settings, *_cells(worst), cpus, f"{one.seconds:,.0f}"]))
+            table.append(_line([settings, f"{worst.verdict}{cpus}", *_cells(worst)]))
     if table:
         yield DIFFERENT + "".join(table)
     yield "".join(f"- *{how}*: {'; '.join(those)}\n" for how, those in lists.items())
@@ -128,13 +128,18 @@ def _summary(name: str, rows: Sequence[tuple[Kind, Came | None]]) -> str:
 
 
 def _cells(worst: Difference) -> list[str]:
-    numbers = [_number(number) for number in (worst.absolute, worst.relative, worst.seeds)]
-    return [worst.verdict, worst.what, _found(worst.stored), _found(worst.now), *numbers]
+    return [
+        worst.what,
+        _found(worst.stored),
+        _found(worst.now),
+        _number(worst.absolute),
+        _number(worst.seeds),
+    ]
 
 
 def _cpus(stored: str | None, now: str | None) -> str:
-    """Of what kind each was."""
-    return f"{now}, as stored" if stored == now else f"{now}; stored: {stored or 'unknown'}"
+    """Of what kind each was, where they differ."""
+    return "" if stored == now else f" ({now}; stored: {stored or 'unknown'})"
 
 
 def _number(value: float | None) -> str:
