@@ -120,9 +120,55 @@ class Sure(module.Mine):
             self.model.wte.weight *= 2000
 
 
+class Slopes(torch.nn.Module):
+    """Positions as penalties for distance (ALiBi), and texts as torch's attention takes them: position by batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.e = torch.nn.Embedding(65, 32)
+        self.attentions = torch.nn.ModuleList(torch.nn.MultiheadAttention(32, 4) for _ in range(2))
+        self.networks = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.GELU(), torch.nn.Linear(128, 32))
+            for _ in range(2)
+        )
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(32) for _ in range(5))
+
+    def forward(self, ids):
+        n_batch, n = ids.shape
+        distance = torch.arange(n)[:, None] - torch.arange(n)
+        slopes = 2.0 ** (-2 * torch.arange(1, 5))[:, None, None]
+        bias = (-slopes * distance).masked_fill(distance < 0, -torch.inf).repeat(n_batch, 1, 1)
+        x = self.e(ids.T)
+        for i in range(2):
+            y = self.norms[i](x)
+            x = x + self.attentions[i](y, y, y, attn_mask=bias, need_weights=False)[0]
+            x = x + self.networks[i](self.norms[2 + i](x))
+        return (self.norms[4](x) @ self.e.weight.T / 8).transpose(0, 1)
+
+
+class ByDistance:
+    vocab_size, context_length = 65, 32
+    tensors = batched = True
+
+    def __init__(self):
+        torch.manual_seed(0)
+        self.model = Slopes()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
+
+    logits, loss, learn, weights = (vars(BySgd)[name] for name in ("logits", "loss", "learn", "weights"))
+
+
 @pytest.mark.parametrize(
     ("design", "stage"),
-    [(WithBuffers, "training"), (ByTables, "tokenizer"), (BySgd, "training"), (Sure, "generation")],
+    [
+        (WithBuffers, "training"),
+        (ByTables, "tokenizer"),
+        (BySgd, "training"),
+        (Sure, "generation"),
+        (ByDistance, "model"),
+        (ByDistance, "loss"),
+        (ByDistance, "training"),
+    ],
     ids=lambda one: one if isinstance(one, str) else one.__name__,
 )
 def test_what_is_unusual_and_right_passes(design, stage):
