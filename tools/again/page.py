@@ -52,6 +52,11 @@ QUESTIONS = {
 }
 
 REMARKS = {
+    "recall": "Where every seed finds nearly every mark, one question in a hundred is more than seeds differ: the two "
+    "that are outside.",
+    "inside": "A neuron's contexts are the twenty places that excite it most. Where two excite it equally to the last "
+    "digits, another CPU takes the other; so another share of its contexts agrees, and another neuron is among the "
+    "forty of a block that are taken out one by one.",
     "pitfalls": "Most of what is compared are counts in 32 texts, several hundred words, that a model writes in the "
     "end. One number rounded otherwise makes other texts, and of how much such counts differ two seeds say little: "
     "hence those that are outside. A model that saw its answers writes the same few words over and over; which, and "
