@@ -29,7 +29,9 @@ def pytest_configure(config):
     if file is None:
         return
     again = json.loads(Path(file).read_text(encoding="utf-8"))
-    made = {(one["name"], str(one["settings"])): one["found"] for one in again}
+    made = {(one["name"], str(one["settings"])): one["found"] for one in again if one["name"] in NAMES}
+    if unknown := made.keys() - {(name, str(run.settings)) for name in NAMES for run in stored(name)}:
+        raise pytest.UsageError(f"{AGAIN} {file}: no such run is stored: {min(unknown)}")
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     for name in NAMES:
