@@ -146,16 +146,11 @@ class Slopes(torch.nn.Module):
         return (self.norms[4](x) @ self.e.weight.T / 8).transpose(0, 1)
 
 
-class ByDistance:
-    vocab_size, context_length = 65, 32
-    tensors = batched = True
-
+class ByDistance(BySgd):
     def __init__(self):
         torch.manual_seed(0)
         self.model = Slopes()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
-
-    logits, loss, learn, weights = (vars(BySgd)[name] for name in ("logits", "loss", "learn", "weights"))
 
 
 @pytest.mark.parametrize(
