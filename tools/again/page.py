@@ -37,7 +37,7 @@ differs most.
 Two kinds of CPU add up in another order, and training makes much of a difference in the last digit. So on another
 kind expect *{WITHIN}*; on the same kind, with the same versions, mostly *{SAME}*: a kind is what PyTorch says of its
 own instructions, and two CPUs of one kind need not agree in every bit. What is timed differs anyway. A CPU is
-named where it is of another kind than the stored run's. The seconds are those of one CPU.
+named where the stored run's is of another kind, or not known. The seconds are those of one CPU.
 
 What the chapters say of stored runs is held by tests. They hold it of these, too, in the places of the stored ones:
 `pytest tests/experiments --made-again book/again.json`.
@@ -52,8 +52,8 @@ QUESTIONS = {
 }
 
 REMARKS = {
-    "recall": "Where every seed finds nearly every mark, one question in a hundred is more than seeds differ: the two "
-    "that are outside.",
+    "recall": "Where every seed finds nearly every mark, less than one question in a hundred is more than seeds "
+    "differ: the two that are outside.",
     "inside": "A neuron's contexts are the twenty places that excite it most. Where two excite it equally to the last "
     "digits, another CPU takes the other; so another share of its contexts agrees, and another neuron is among the "
     "forty of a block that are taken out one by one.",
