@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from glassformer.experiments import experiment, recipes, spread, stored
-from glassformer.experiments.recipes import FEWER, FIRST, LADDER, LAST, STEPS, rung
+from glassformer.experiments.recipes import FEWER, FIRST, FIRST_WEIGHTS, LADDER, LAST, RATE, STEPS, rung
 from glassformer.train.recipe import Recipe
 
 CHARACTERS = 12 * 64 * STEPS
@@ -76,6 +76,25 @@ def test_rmsnorm_and_the_norms_of_q_and_k_gain_no_more_than_seeds_differ_by():
         before, after = (spread(losses(part="ladder", recipe=names[names.index(name) + i])) for i in (-1, 0))
         widest = max(one.highest - one.lowest for one in (before, after))
         assert abs(after.median - before.median) < widest
+
+
+def test_zeros_and_larger_first_weights_gain_together_and_neither_alone():
+    before, both = (losses(part="ladder", recipe=name) for name in list(LADDER)[1:3])
+    zeros, larger = (
+        losses(part="first weights", recipe=RATE, changes=list(changes)) for changes in FIRST_WEIGHTS.values()
+    )
+    seeds = list(zip(before, zeros, larger, both, strict=True))
+    assert len(seeds) == 3
+    assert all(together < start - 0.04 for start, *_, together in seeds)
+    assert all(alone > start for start, alone, *_ in seeds)
+    assert {alone < start for start, _, alone, _ in seeds} == {True, False}
+    assert median(larger) > median(before) - 0.01
+
+
+def test_the_parts_of_that_step_make_the_step():
+    names = list(LADDER)
+    assert names[1] == RATE
+    assert sorted(sum(FIRST_WEIGHTS.values(), ())) == sorted(LADDER[names[2]])
 
 
 def test_in_the_same_time_it_is_still_far_better():

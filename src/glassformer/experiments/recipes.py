@@ -38,9 +38,15 @@ LADDER: dict[str, tuple[str, ...]] = {
 }
 """Each step of the ladder: its name, and what it changes of the step before. The last is the recipe "modern"."""
 
-FIRST, *_, LAST = LADDER
+FIRST, RATE, *_, LAST = LADDER
 
-PARTS = ("ladder", "fewer characters", "the same time")
+FIRST_WEIGHTS: dict[str, tuple[str, ...]] = {
+    "zeros": ("training.zero_init=true",),
+    "1/√n": ("training.init=ours",),
+}
+"""The two changes of the step that follows `RATE`, each without the other."""
+
+PARTS = ("ladder", "first weights", "fewer characters", "the same time")
 STEPS = 2000
 SEEDS = (0, 1, 2)
 FEWER = (200, 300, 400, 500)  # steps in which the modern recipe may reach what the old one does in STEPS
@@ -67,8 +73,9 @@ def measure(
 ) -> Found:
     """One training run on Shakespeare, and its loss over the whole validation part in windows of its own length.
 
-    The parts: "ladder", a step of the ladder; "fewer characters", the last step in fewer steps of training; "the
-    same time", the last step for as long as the first takes for `steps`, both timed in this process.
+    The parts: "ladder", a step of the ladder; "first weights", a step with further changes; "fewer characters", the
+    last step in fewer steps of training; "the same time", the last step for as long as the first takes for `steps`,
+    both timed in this process.
 
     Derived in chapter 10.
 
@@ -116,6 +123,11 @@ EXPERIMENT = Experiment(
     runs=(
         *({"part": "fewer characters", "steps": steps, "seed": seed} for steps in FEWER for seed in SEEDS),
         *({"part": "the same time", "seed": seed} for seed in SEEDS),
+        *(
+            {"part": "first weights", "recipe": RATE, "changes": list(changes), "seed": seed}
+            for changes in FIRST_WEIGHTS.values()
+            for seed in SEEDS
+        ),
         *(
             {"part": "ladder", "recipe": recipe, "seed": seed}
             for seed in SEEDS
