@@ -131,6 +131,8 @@ EXPERIMENT = Experiment(
             for seed in SEEDS
             for warmup in (0, LONGER * WARMUP)
         ),
+        # and where pre-norm is by then
+        *(settings("pre", DEPTHS[-1], 0, RATES[0], seed=seed, steps=LONGER * STEPS) for seed in SEEDS),
     ),
     short={"steps": 60, "characters": 20_000},
 )
