@@ -81,7 +81,7 @@ for module in sys.argv[1:]:
 """
     modules = (
         "text scratch published generate huggingface bugs tasks checkpoints shipped inside experiments train cli "
-        "onepage figures widgets exercises exercises.chapter04"
+        "onepage figures widgets exercises chapters.ch04.judge"
     )
     run = subprocess.run([sys.executable, "-c", program, *modules.split()], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

@@ -6,7 +6,7 @@ from bs4 import BeautifulSoup
 from matplotlib import pyplot as plt
 
 from glassformer import figures, roles
-from glassformer.chapters import Chapter, chapter, chapters
+from glassformer.contents import Chapter, chapter, chapters
 from glassformer.figures import loss_curve, machine, source, style
 from glassformer.figures.machine import HEIGHT, PARTS, WIDTH
 

@@ -6,7 +6,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from glassformer import figures
-from glassformer.chapters import chapter
+from glassformer.contents import chapter
 from glassformer.figures import page
 from tools.browser import axe_violations, contrast_violations
 

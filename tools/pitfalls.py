@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.bugs.gallery import Bug, read
-from glassformer.chapters import chapter
+from glassformer.contents import chapter
 from glassformer.experiments import spread, stored
 from glassformer.experiments.clinic import TESTS, caught, cheapest
 from glassformer.experiments.pitfalls import CANDIDATES, NOT_APPLICABLE, RIGHT, looks, writes_badly

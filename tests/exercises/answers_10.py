@@ -156,7 +156,7 @@ def accumulated_largest(pieces):
 
 @right("training.train")
 def train_array_by_array(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
-    from glassformer.exercises.chapter09 import gpt_gradients
+    from glassformer.chapters.ch09.judge import gpt_gradients
 
     means = {name: np.zeros_like(w) for name, w in weights.items()}
     squares = {name: np.zeros_like(w) for name, w in weights.items()}
@@ -184,8 +184,8 @@ def train_array_by_array(weights, n_heads, batches, steps, *, peak=1e-2, warmup=
 
 @right("training.train")
 def train_clipped_exactly(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
-    from glassformer.exercises.chapter09 import gpt_gradients
-    from glassformer.exercises.chapter10 import adamw, rate_at
+    from glassformer.chapters.ch09.judge import gpt_gradients
+    from glassformer.chapters.ch10.judge import adamw, rate_at
 
     memory = {name: (0.0, 0.0) for name in weights}
     for step, (inputs, targets) in zip(range(steps), batches, strict=False):
@@ -285,7 +285,7 @@ def gpt_of_modules(ids, weights, n_heads):
 
 @wrong("training.gpt_torch", "should be a tensor")
 def gpt_in_numpy(ids, weights, n_heads):
-    from glassformer.exercises.chapter08 import gpt
+    from glassformer.chapters.ch08.judge import gpt
 
     return gpt(ids.numpy(), {name: w.detach().numpy() for name, w in weights.items()}, n_heads)
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from glassformer.exercises.chapter08 import gpt
+from glassformer.chapters.ch08.judge import gpt
 
 from .answers import Answers
 

@@ -714,7 +714,7 @@ def test_an_exercise_says_when_what_it_builds_on_is_not_right(file, shown, monke
         "It builds on `wavelengths`, yours, from my_transformer.py, which is not right: `check("
     )
     assert not about_wavelengths(rotary.reference)
-    file("from glassformer.exercises.chapter04 import wavelengths\n")
+    file("from glassformer.chapters.ch04.judge import wavelengths\n")
     assert not about_wavelengths(wrong)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.bugs import BUGS
-from glassformer.chapters import chapter
+from glassformer.contents import chapter
 from glassformer.experiments import stored
 from tools import pitfalls
 

@@ -1,15 +1,16 @@
-"""Every exercise of the book by name: its prose from ``assets/exercises``, its checks from its chapter's module.
+"""Every exercise of the book by name: its words and its checks, from its chapter's folder.
 
-The prose is light, and read all at once. A chapter's module is imported when one of its exercises is asked for.
+The words (``exercises.toml``) are light, and read all at once. A chapter's judge is imported when one of its
+exercises is asked for.
 """
 
 import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module, resources
+from importlib import import_module
 from typing import Any
 
-from glassformer import chapters
+from glassformer import contents
 
 from .exercise import Exercise, Prose
 
@@ -17,20 +18,19 @@ from .exercise import Exercise, Prose
 @cache
 def catalogue() -> dict[str, Prose]:
     """What each exercise says and asks, by name, in the book's order."""
-    folder = resources.files("glassformer") / "assets" / "exercises"
     prose = {}
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        chapter = file.name.removesuffix(".toml")
-        said = tomllib.loads(file.read_text(encoding="utf-8"))
+    for chapter in contents.chapters():
+        file = contents.folder(chapter.number) / "exercises.toml"
+        said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         shared = said.pop("mistakes", {})
         for name, own in said.items():
-            prose[name] = Prose(name, chapter, **own | {"mistakes": shared | own["mistakes"]})
+            prose[name] = Prose(name, chapter.number, **own | {"mistakes": shared | own["mistakes"]})
     return prose
 
 
 def chapter_title(chapter: str) -> str:
     """The title of the chapter of that number."""
-    return chapters.chapter(chapter).title
+    return contents.chapter(chapter).title
 
 
 def find(name: str) -> Exercise:
@@ -49,5 +49,5 @@ def exercise(name: str, reference: Callable[..., Any], **judging: Any) -> Exerci
 
 @cache
 def _chapter(chapter: str) -> dict[str, Exercise]:
-    module = import_module(f"{__package__}.chapter{chapter}")
+    module = import_module(f"glassformer.chapters.ch{chapter}.judge")
     return {one.name: one for one in vars(module).values() if isinstance(one, Exercise)}

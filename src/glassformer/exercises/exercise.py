@@ -14,7 +14,7 @@ Step = Callable[[Callable[..., Any]], None]
 
 @dataclass(frozen=True)
 class Prose:
-    """What an exercise says and asks, as ``assets/exercises/NN.toml`` has it.
+    """What an exercise says and asks, as ``chapters/chNN/exercises.toml`` has it.
 
     Attributes:
         name: what the learner passes to `check`, for example ``positions.sinusoidal``.

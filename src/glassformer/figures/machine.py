@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from IPython.display import HTML
 
-from glassformer.chapters import Chapter, chapter
+from glassformer.contents import Chapter, chapter
 from glassformer.figures.style import ROLES, framed
 
 WIDTH, HEIGHT = 360, 480

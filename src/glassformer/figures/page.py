@@ -17,7 +17,7 @@ import numpy as np
 from IPython.display import HTML
 
 from glassformer import onepage, shipped
-from glassformer.chapters import chapter
+from glassformer.contents import chapter
 from glassformer.figures.machine import PARTS
 from glassformer.figures.style import ROLES, framed
 

@@ -1,9 +1,10 @@
 """Questions that answer back: choose an option and read at once why it is right or wrong."""
 
 import tomllib
-from importlib.resources import files
 
 from traitlets import Dict, Int, List, TraitError, observe, validate
+
+from glassformer import contents
 
 from .view import View
 
@@ -33,18 +34,16 @@ class Quiz(View, module="quiz"):
 
     @classmethod
     def load(cls, chapter: str) -> "Quiz":
-        """The quiz of one chapter, from assets/quiz/`chapter`.toml.
+        """Returns the quiz of one chapter, such as "05", from ``quiz.toml`` in the chapter's folder.
 
         Raises:
             ValueError: there is no quiz for `chapter`.
         """
-        folder = files("glassformer") / "assets" / "quiz"
-        there = sorted(f.name.removesuffix(".toml") for f in folder.iterdir() if f.name.endswith(".toml"))
-        if chapter not in there:
-            raise ValueError(
-                f"chapter={chapter!r} has no quiz; those that have one: {', '.join(there) or 'none'}"
-            )
-        return cls.from_toml((folder / f"{chapter}.toml").read_text(encoding="utf-8"))
+        file = contents.folder(str(chapter)) / "quiz.toml"
+        if not file.is_file():
+            there = [one.number for one in contents.chapters()]
+            raise ValueError(f"chapter={chapter!r} has no quiz; those that have one: {', '.join(there)}")
+        return cls.from_toml(file.read_text(encoding="utf-8"))
 
     @classmethod
     def from_toml(cls, text: str) -> "Quiz":

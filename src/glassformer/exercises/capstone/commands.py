@@ -6,7 +6,7 @@ from typing import Any
 
 from IPython import get_ipython
 
-from glassformer.chapters import chapter
+from glassformer.contents import chapter
 from glassformer.progress import bar
 
 from .. import commands as exercises

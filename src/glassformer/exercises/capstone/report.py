@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glassformer import checkpoints, shipped
-from glassformer.chapters import chapter
+from glassformer.contents import chapter
 from glassformer.published import published
 from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
 

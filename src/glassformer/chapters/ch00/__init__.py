@@ -1,0 +1,1 @@
+"""Everything that chapter 00 brings to the package."""

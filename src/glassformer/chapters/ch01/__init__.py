@@ -1,0 +1,1 @@
+"""Everything that chapter 01 brings to the package."""

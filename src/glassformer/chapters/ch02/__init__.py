@@ -1,0 +1,1 @@
+"""Everything that chapter 02 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 03 brings to the package."""

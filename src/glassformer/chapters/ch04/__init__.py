@@ -1,0 +1,1 @@
+"""Everything that chapter 04 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 05 brings to the package."""

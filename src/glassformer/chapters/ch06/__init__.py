@@ -1,0 +1,1 @@
+"""Everything that chapter 06 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 07 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 08 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 09 brings to the package."""

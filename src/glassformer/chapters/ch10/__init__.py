@@ -1,0 +1,1 @@
+"""Everything that chapter 10 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 11 brings to the package."""

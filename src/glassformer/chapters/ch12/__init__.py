@@ -1,0 +1,1 @@
+"""Everything that chapter 12 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 13 brings to the package."""

@@ -1,0 +1,1 @@
+"""Everything that chapter 14 brings to the package."""

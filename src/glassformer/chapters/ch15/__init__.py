@@ -1,0 +1,1 @@
+"""Everything that chapter 15 brings to the package."""
