@@ -8,7 +8,6 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from glassformer import _checks as checks
 
@@ -23,6 +22,10 @@ class Chapter:
     title: str
     question: str  # the one that it answers
     minutes: int | None = None  # what it takes; None: it is not written yet
+    practice: str = (
+        ""  # what its practice is, as the first page and texts say it; tools/derived.py fills it in
+    )
+    practice_time: str = ""  # what its practice takes, where that is not the sum of its exercises' minutes
 
     @property
     def name(self) -> str:
@@ -35,13 +38,14 @@ class Chapter:
         return self.minutes is not None
 
 
-@cache
 def chapters() -> tuple[Chapter, ...]:
     """Returns all chapters, in order."""
-    numbers = sorted(
-        found[1] for entry in PLACE.iterdir() if (found := re.fullmatch(r"ch(\d\d)", entry.name))
-    )
-    return tuple(Chapter(number, **_read(number, "chapter.toml")) for number in numbers)
+    return tuple(map(_chapter, numbers()))
+
+
+def numbers() -> list[str]:
+    """Returns the numbers of all chapters, in order. Lists their folders and opens none."""
+    return sorted(found[1] for entry in PLACE.iterdir() if (found := re.fullmatch(r"ch(\d\d)", entry.name)))
 
 
 def folder(number: str) -> Path:
@@ -49,16 +53,17 @@ def folder(number: str) -> Path:
     return PLACE / f"ch{number}"
 
 
-def _read(number: str, name: str) -> dict[str, Any]:
-    return tomllib.loads((folder(number) / name).read_text(encoding="utf-8"))
-
-
 def chapter(number: str) -> Chapter:
-    """The chapter of that number, such as "04".
+    """Returns the chapter of that number, such as "04". Reads no other.
 
     Raises:
         ValueError: there is none; the message lists those there are.
     """
-    by_number = {one.number: one for one in chapters()}
-    checks.one_of("number", number, by_number)
-    return by_number[number]
+    checks.one_of("number", number, numbers())
+    return _chapter(number)
+
+
+@cache
+def _chapter(number: str) -> Chapter:
+    said = (folder(number) / "chapter.toml").read_text(encoding="utf-8")
+    return Chapter(number, **tomllib.loads(said))

@@ -7,8 +7,10 @@ from html.parser import HTMLParser
 import pytest
 from IPython.display import display
 
-from glassformer.exercises import check, exercises, hint, progress, reveal
-from glassformer.exercises.catalogue import catalogue, find
+from glassformer import contents
+from glassformer.exercises import catalogue as catalogue_module
+from glassformer.exercises import check, commands, exercises, hint, progress, reveal
+from glassformer.exercises.catalogue import catalogue, find, prose
 from glassformer.exercises.verdict import BAR, Panel, Table
 
 
@@ -72,6 +74,37 @@ def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
             check(exercise.name, exercise.reference)
     progress()
     assert table().closing == "15 of 15 done. The chapter is yours."
+
+
+def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, monkeypatch):
+    monkeypatch.setattr(contents, "numbers", lambda: ["04", "05"])
+    read = []
+    words = commands.of_chapter
+    monkeypatch.setattr(commands, "of_chapter", lambda number: read.append(number) or words(number))
+    progress("05")
+    assert [panel.caption.split(",")[0] for panel in shown] == ["Chapter 05"]
+    assert set(read) == {"05"}
+    progress()
+    assert [panel.caption.split(",")[0] for panel in shown[1:]] == ["Chapter 04", "Chapter 05"]
+
+
+@pytest.mark.parametrize(
+    ("chapter", "said"), [("99", '"99"'), ("15", '"15"'), (5, "5"), ("", ""), (["05"], "list")]
+)
+def test_progress_of_a_chapter_without_exercises(chapter, said, shown):
+    progress(chapter)
+    (panel,) = shown
+    assert panel.headline.startswith("There are no exercises of chapter ")
+    assert said in panel.headline
+
+
+def test_one_exercise_is_found_without_the_words_of_later_chapters(monkeypatch):
+    read = []
+    words = catalogue_module.of_chapter
+    monkeypatch.setattr(catalogue_module, "of_chapter", lambda number: read.append(number) or words(number))
+    assert prose("machine.shapes").chapter == "01"
+    assert read == ["00", "01"]
+    assert prose("machine.shape") is None
 
 
 # How it looks

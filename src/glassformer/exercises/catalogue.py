@@ -1,7 +1,7 @@
 """Every exercise of the book by name: its words and its checks, from its chapter's folder.
 
-The words (``exercises.toml``) are light, and read all at once. A chapter's judge is imported when one of its
-exercises is asked for.
+The words (``exercises.toml``) are light. Whoever asks for one exercise reads the chapters up to its own, and imports
+its own chapter's judge.
 """
 
 import tomllib
@@ -15,39 +15,55 @@ from glassformer import contents
 from .exercise import Exercise, Prose
 
 
+def prose(name: str) -> Prose | None:
+    """Returns what the exercise of that name says and asks, or None: there is no such exercise."""
+    found = (of_chapter(number).get(name) for number in contents.numbers())
+    return next(filter(None, found), None)
+
+
 @cache
+def of_chapter(number: str) -> dict[str, Prose]:
+    """Returns what each exercise of one chapter says and asks, by name, in the chapter's order; maybe none."""
+    file = contents.folder(number) / "exercises.toml"
+    said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    shared = said.pop("mistakes", {})
+    return {
+        name: Prose(name, number, **own | {"mistakes": shared | own["mistakes"]})
+        for name, own in said.items()
+    }
+
+
 def catalogue() -> dict[str, Prose]:
-    """What each exercise says and asks, by name, in the book's order."""
-    prose = {}
-    for chapter in contents.chapters():
-        file = contents.folder(chapter.number) / "exercises.toml"
-        said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-        shared = said.pop("mistakes", {})
-        for name, own in said.items():
-            prose[name] = Prose(name, chapter.number, **own | {"mistakes": shared | own["mistakes"]})
-    return prose
-
-
-def chapter_title(chapter: str) -> str:
-    """The title of the chapter of that number."""
-    return contents.chapter(chapter).title
+    """Returns what each exercise of the book says and asks, by name, in order. Reads all chapters' words."""
+    return {name: one for number in contents.numbers() for name, one in of_chapter(number).items()}
 
 
 def find(name: str) -> Exercise:
-    """The exercise of that name. Imports its chapter and no other.
+    """Returns the exercise of that name. Imports the judge of its chapter and no other.
 
     Raises:
         KeyError: there is none.
     """
-    return _chapter(catalogue()[name].chapter)[name]
+    return _judged(_known(name).chapter)[name]
 
 
 def exercise(name: str, reference: Callable[..., Any], **judging: Any) -> Exercise:
-    """A new exercise, with the prose of that name; for the chapters' modules. `judging` as `Exercise` has it."""
-    return Exercise(catalogue()[name], reference, **judging)
+    """Returns a new exercise with the prose of that name, for the chapters' judges; `judging` as `Exercise` has it.
+
+    Raises:
+        KeyError: no exercise of that name has prose.
+    """
+    return Exercise(_known(name), reference, **judging)
+
+
+def _known(name: str) -> Prose:
+    found = prose(name)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 @cache
-def _chapter(chapter: str) -> dict[str, Exercise]:
+def _judged(chapter: str) -> dict[str, Exercise]:
     module = import_module(f"glassformer.chapters.ch{chapter}.judge")
     return {one.name: one for one in vars(module).values() if isinstance(one, Exercise)}

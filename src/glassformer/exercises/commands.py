@@ -2,15 +2,17 @@
 
 import difflib
 import inspect
-import itertools
 from numbers import Real
 from typing import Any
 
 from IPython.display import display
 
+from glassformer import contents
+
 from . import own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, Outcome, attempt
-from .catalogue import catalogue, chapter_title, find
+from .catalogue import catalogue, find, of_chapter
+from .catalogue import prose as prose_of
 from .exercise import Exercise, Prose
 from .expect import describe
 from .record import Record
@@ -93,11 +95,25 @@ def reveal(name: Any) -> None:
     return show(Panel(f"`{name}`: the book's answer", [("", exercise.prose.why)], code="\n\n".join(sources)))
 
 
-def progress() -> None:
-    """Show what is done, tried, revealed and left, chapter by chapter, and how many minutes that is."""
+def progress(chapter: Any = None) -> None:
+    """Show what is done, tried, revealed and left, and how many minutes that is.
+
+    Args:
+        chapter: the number of one chapter, ``progress("05")``; without it, every chapter that has exercises.
+    """
+    numbers = contents.numbers()
+    if chapter is not None:
+        asked = str.__str__(chapter) if isinstance(chapter, str) else ""
+        if asked not in numbers or not of_chapter(asked):
+            which = f'"{asked[:60]}"' if asked else describe(chapter)
+            advice = "`progress()` lists all that there are."
+            return show(Panel(f"There are no exercises of chapter {which}", [("", advice)], mood="bad"))
+        numbers = [asked]
     marks = _record.load()
-    for chapter, group in itertools.groupby(catalogue().values(), key=lambda prose: prose.chapter):
-        listed = list(group)
+    for number in numbers:
+        listed = list(of_chapter(number).values())
+        if not listed:
+            continue
         rows = [
             (prose.name, prose.title, prose.stars, f"{prose.minutes} min", _state(marks.get(prose.name, {})))
             for prose in listed
@@ -106,7 +122,8 @@ def progress() -> None:
         closing = f"{len(listed) - len(left)} of {len(listed)} done"
         closing += f"; about {sum(left)} minutes left." if left else ". The chapter is yours."
         heads = ("exercise", "what it asks", "difficulty", "time", "state")
-        show(Table(f"Chapter {chapter}, {chapter_title(chapter)}", heads, rows, closing))
+        show(Table(f"Chapter {number}, {contents.chapter(number).title}", heads, rows, closing))
+    return None
 
 
 def keep(function: Any, *, replace: bool = False) -> None:
@@ -213,7 +230,7 @@ def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
 
 def _prose(name: Any) -> Prose | None:
     """What the exercise of that name says, if there is one."""
-    return catalogue().get(str.__str__(name)) if isinstance(name, str) else None
+    return prose_of(str.__str__(name)) if isinstance(name, str) else None
 
 
 def _state(flags: dict[str, bool]) -> str:
