@@ -1,73 +1,153 @@
-"""What the book says of its chapters, in its contents, its first page and their own texts, is what the list says."""
+"""A chapter is a folder: it is complete, and what the book says about its chapters agrees with it.
+
+Titles, minutes, counts and lists in texts are filled in by tools/derived.py, whose tests are in test_derived.py. Here
+the texts are read as readers get them.
+"""
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 
+from glassformer import contents
 from glassformer.contents import chapter, chapters, folder
-from glassformer.exercises.catalogue import catalogue
+from glassformer.exercises.catalogue import catalogue, of_chapter
 from glassformer.experiments import NAMES, experiment
+from tools import derived
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "book" / "chapters"
-WRITTEN = [one for one in chapters() if one.written]
-INDEX = (TEXTS / "index.md").read_text(encoding="utf-8")
+WRITTEN = derived.written()
+PRACTISED = [one for one in WRITTEN if of_chapter(one.number)]
+OF_A_CHAPTER = pytest.mark.parametrize("one", WRITTEN, ids=lambda one: one.number)
+FIRST_PAGE = derived.text(TEXTS / "index.md")
 
 
-def text_of(place, one):
-    return (place / f"{one.name}.md").read_text(encoding="utf-8")
+def text_of(one):
+    return derived.text(derived.text_of(one))
 
 
-def practised():
-    """The written chapters that have a practice notebook."""
-    return [one for one in WRITTEN if (TEXTS / "exercises" / f"{one.name}.md").exists()]
+def practice_of(one):
+    return derived.text(derived.practice_of(one))
 
 
-def as_words(minutes):
-    return f"{minutes} minutes"
-
-
-def test_they_are_numbered_in_order():
+def test_chapters_are_numbered_in_order():
     assert [one.number for one in chapters()] == [f"{i:02d}" for i in range(len(chapters()))]
-    assert chapter("04").name == "04-putting-order-in"
     for one in chapters():
         assert re.fullmatch(r"\d\d(-[a-z]+)+", one.name)
         assert one.question.endswith("?")
 
 
+def test_a_chapters_files_are_named_by_its_number_and_title():
+    assert chapter("04").name == "04-putting-order-in"
+
+
 def test_a_number_that_no_chapter_has():
-    with pytest.raises(ValueError, match=r"number='4' is not one of '00', '01', .*'15'"):
+    last = chapters()[-1].number
+    with pytest.raises(ValueError, match=rf"number='4' is not one of '00', '01', .*'{last}'"):
         chapter("4")
 
 
-def test_what_is_written_has_a_text_and_nothing_else_has():
+def test_one_chapter_is_read_without_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(contents, "PLACE", tmp_path)
+    contents._chapter.cache_clear()
+    for number in ("00", "01"):
+        folder(number).mkdir()
+    (folder("01") / "chapter.toml").write_text('title = "One"\nquestion = "Why?"\n')
+    try:
+        assert chapter("01").title == "One"
+        assert not chapter("01").written
+    finally:
+        contents._chapter.cache_clear()
+
+
+# A chapter's folder
+
+
+@OF_A_CHAPTER
+def test_a_chapters_folder_is_complete(one):
+    files = {path.name for path in folder(one.number).iterdir()}
+    assert {"__init__.py", "chapter.toml", "quiz.toml"} <= files
+    assert ("exercises.toml" in files) == ("judge.py" in files)
+    assert one.practice
+    assert derived.practice_of(one)
+    assert of_chapter(one.number) or "exercises.toml" not in files
+    # What the practice is cannot be said by the number of its exercises alone, nor can a made-up number be right.
+    assert ("{{ exercises }}" in one.practice) == bool(of_chapter(one.number))
+    assert one.practice_time or of_chapter(one.number)
+
+
+@OF_A_CHAPTER
+def test_the_files_of_a_chapter_begin_with_its_title(one):
+    for name in ("quiz.toml", "exercises.toml"):
+        if (file := folder(one.number) / name).exists():
+            assert file.read_text(encoding="utf-8").startswith(f"# Chapter {one.number}, {one.title}")
+    assert set(tomllib.loads((folder(one.number) / "quiz.toml").read_text(encoding="utf-8"))) == {"question"}
+
+
+def test_no_two_chapters_have_an_exercise_of_the_same_name():
+    names = Counter(name for one in chapters() for name in of_chapter(one.number))
+    assert [name for name, count in names.items() if count > 1] == []
+    assert list(catalogue()) == list(names)
+
+
+def test_every_text_belongs_to_a_chapter_that_is_written():
     texts = {path.stem for path in TEXTS.glob("*.md")}
     assert texts - {"index"} == {one.name for one in WRITTEN}
     assert {path.stem for path in (TEXTS / "exercises").glob("*.md")} <= texts
 
 
-@pytest.mark.parametrize("one", WRITTEN, ids=lambda one: one.number)
+# Its texts
+
+
+@OF_A_CHAPTER
 def test_a_chapter_begins_with_its_title_its_question_and_its_time(one):
-    text = text_of(TEXTS, one)
-    title, beginning = re.search(r"^# (.+?)\n\n(.+?)```", text, re.DOTALL | re.MULTILINE).groups()
+    title, beginning = re.search(r"^# (.+?)\n\n(.+?)```", text_of(one), re.DOTALL | re.MULTILINE).groups()
     assert title == one.title
     assert beginning.startswith(f"**{one.question}**")
-    assert f"*Takes about {as_words(one.minutes)}." in beginning
+    assert f"*Takes about {one.minutes} minutes." in beginning
 
 
-def test_the_contents_list_what_is_written():
-    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
-    [listed] = [part["chapters"] for part in parts if part["caption"] == "Chapters"]
-    expected = []
-    for one in WRITTEN:
-        sections = [{"file": f"notebooks/exercises/{one.name}"}]
-        expected.append(
-            {"file": f"notebooks/{one.name}"} | ({"sections": sections} if one in practised() else {})
-        )
-    assert listed == expected
+@OF_A_CHAPTER
+def test_a_chapter_has_its_own_quiz_and_leads_to_its_practice(one):
+    assert re.findall(r'Quiz\.load\("(.+?)"\)', text_of(one)) == [one.number]
+    assert f"(exercises/{one.name}.ipynb)" in text_of(one)
+
+
+@OF_A_CHAPTER
+def test_a_practice_is_that_of_its_chapter(one):
+    title = one.title[0].lower() + one.title[1:]
+    assert re.search(r"^# (.+)$", practice_of(one), re.MULTILINE)[1] == f"Practice: {title}"
+    assert f"(../{one.name}.ipynb)" in practice_of(one)
+
+
+@pytest.mark.parametrize("one", PRACTISED, ids=lambda one: one.number)
+def test_a_practice_shows_the_progress_of_its_chapter_alone(one):
+    assert re.findall(r"^progress\((.*)\)$", practice_of(one), re.MULTILINE) == [f'"{one.number}"']
+
+
+@OF_A_CHAPTER
+def test_no_text_says_itself_what_is_derived(one):
+    """A count, a time or a title that is written out beside its placeholder would not change with the folder."""
+    exercises = derived.counted(len(of_chapter(one.number)), "exercise")
+    for path in (derived.text_of(one), derived.practice_of(one)):
+        written = path.read_text(encoding="utf-8")
+        assert f"**{one.question}**" not in written
+        assert not of_chapter(one.number) or f" {exercises}" not in written
+        assert not re.search(r"★ · \d+ minutes", written)
+
+
+# The first page and the contents of the site
+
+
+def test_wherever_the_first_page_names_a_chapter_it_is_by_its_title():
+    named = re.findall(r"\[([^\]]+)\]\((\d\d-[^)]+)\.ipynb\)", FIRST_PAGE)
+    assert {name for _, name in named} == {one.name for one in WRITTEN}
+    for words, name in named:
+        assert name == chapter(name[:2]).name
+        assert words.endswith(chapter(name[:2]).title)
 
 
 # Experiments, each a page named as the package names it
@@ -84,7 +164,7 @@ def test_the_page_of_an_experiment_begins_with_its_question(path):
 
 
 def test_the_contents_and_the_first_page_list_the_experiments_that_have_a_page():
-    parts = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]
+    parts = derived.table_of_contents()["parts"]
     [listed] = [part["chapters"] for part in parts if part["caption"] == "Experiments"]
     in_order = [name for name in NAMES if name in {path.stem for path in EXPERIMENTS}]
     assert listed == [{"file": f"notebooks/experiments/{name}"} for name in in_order]
@@ -93,43 +173,6 @@ def test_the_contents_and_the_first_page_list_the_experiments_that_have_a_page()
         title, minutes = re.search(r"^# (.+)$", text, re.MULTILINE)[1], re.search(r"(\d+ minutes)\.", text)[1]
         assert re.search(
             rf"^\| \[{re.escape(title)}\]\(experiments/{name}\.ipynb\) \| .+ \| {minutes} \|$",
-            INDEX,
+            FIRST_PAGE,
             re.MULTILINE,
         )
-
-
-def test_the_first_page_lists_what_is_written():
-    rows = re.findall(r"^\| \*\*\[(\d\d · .+?)\]\((.+?)\)\*\* \| (.+?) \| (.+?) \|$", INDEX, re.MULTILINE)
-    assert rows == [
-        (f"{one.number} · {one.title}", f"{one.name}.ipynb", one.question, as_words(one.minutes))
-        for one in WRITTEN
-    ]
-    practice = re.findall(r"^\| \[(\d\d) · Practice\]\((.+?)\)", INDEX, re.MULTILINE)
-    assert practice == [(one.number, f"exercises/{one.name}.ipynb") for one in practised()]
-
-
-def test_wherever_the_first_page_names_a_chapter_it_is_by_its_title():
-    for words, name in re.findall(r"\[([^\]]+)\]\((\d\d-[^)]+)\.ipynb\)", INDEX):
-        one = chapter(name[:2])
-        assert name == one.name
-        assert words.endswith(one.title)
-
-
-@pytest.mark.parametrize("one", practised(), ids=lambda one: one.number)
-def test_a_practice_notebook_is_that_of_its_chapter(one):
-    title = one.title[0].lower() + one.title[1:]
-    text = text_of(TEXTS / "exercises", one)
-    assert re.search(r"^# (.+)$", text, re.MULTILINE)[1] == f"Practice: {title}"
-    assert f"(../{one.name}.ipynb)" in text
-
-
-def test_there_is_a_quiz_for_each_chapter_that_is_written():
-    for one in WRITTEN:
-        text = (folder(one.number) / "quiz.toml").read_text(encoding="utf-8")
-        assert text.startswith(f"# Chapter {one.number}, {one.title}.")
-        assert set(tomllib.loads(text)) == {"question"}
-
-
-def test_exercises_are_those_of_chapters_that_are_written():
-    chapters = {prose.chapter for prose in catalogue().values()}
-    assert chapters == {one.number for one in practised()} - {"15"}  # a blank notebook: exercises/capstone

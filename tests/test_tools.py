@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from glassformer import contents
+from glassformer.exercises.catalogue import catalogue, of_chapter
 from tools import check, test
 
 
@@ -26,16 +28,32 @@ def test_units_are_of_the_suite():
     assert [path for path in check.SLOW if not (check.ROOT / path).exists()] == []
 
 
-def test_a_chapters_tests_are_named_by_its_number_and_by_its_exercises():
-    *rooms, _, chosen = test.of_chapter("04")
+@pytest.mark.parametrize("one", contents.chapters(), ids=lambda one: one.number)
+def test_a_chapters_tests_are_its_own_and_what_all_chapters_share_by_its_names(one):
+    *rooms, flag, chosen = test.of_chapter(one.number)
+    assert flag == "-k"
     assert [room for room in rooms if not (check.ROOT / room).exists()] == []
-    chosen = chosen.split(" or ")
-    assert {"04-", "positions.sinusoidal", "positions.t5_bucket"} <= set(chosen)
-    assert len(chosen) == 1 + 15 + 2
+    own = [room for room in rooms if room.startswith("notebooks/")]
+    assert own == [f"notebooks/{one.name}.ipynb", f"notebooks/exercises/{one.name}.ipynb"]
+    assert (f"tests/chapters/ch{one.number}" in rooms) == (
+        test.ROOT / f"tests/chapters/ch{one.number}"
+    ).exists()
+    asked = set(chosen.split(" or "))
+    assert {f"{one.number}-", f"ch{one.number}", "test_chapters", *of_chapter(one.number)} <= asked
+    assert not asked & {name for name in catalogue() if name not in of_chapter(one.number)}
+
+
+def test_a_chapters_own_tests_are_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(test, "ROOT", tmp_path)
+    monkeypatch.setattr(test.notebooks, "pairs", list)
+    for number in ("05", "06"):
+        (tmp_path / "tests" / "chapters" / f"ch{number}").mkdir(parents=True)
+    assert test.of_chapter("05")[0] == "tests/chapters/ch05"
+    assert test.of_chapter("07")[0] == test.SHARED[0]
 
 
 def test_a_chapter_that_is_not_there_is_said(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["test.py", "--chapter", "99"])
     with pytest.raises(SystemExit):
         test.main()
-    assert "chapter='99' is not there; those that are: " in capsys.readouterr().err
+    assert "number='99' is not one of '00', '01', " in capsys.readouterr().err

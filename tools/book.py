@@ -19,6 +19,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # for `python tools/book.py`, which has only tools/ on its path
+
+from tools import derived  # noqa: E402
+
 NO_REPOSITORY = (
     " This site was built in a copy of the project, which has the notebooks and all that they need: "
     "<code>make lab</code> in its folder opens them in JupyterLab."
@@ -54,8 +58,11 @@ def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
         config = Path(scratch) / "_config.yml"
         settings = configuration(os.environ.get("GLASSFORMER_REPOSITORY"))
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        toc = Path(scratch) / "_toc.yml"
+        toc.write_text(yaml.safe_dump(derived.table_of_contents()), encoding="utf-8")
         jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
-        options = ["--path-output", str(output), "--config", str(config), "--all", "-W", "-n", "--keep-going"]
+        options = ["--path-output", str(output), "--config", str(config), "--toc", str(toc)]
+        options += ["--all", "-W", "-n", "--keep-going"]
         subprocess.run(
             [*jupyter_book, "build", str(ROOT), *options, *["-q"] * quiet],
             check=True,

@@ -41,7 +41,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
 
-from tools import bibliography, claims, freshness  # noqa: E402
+from tools import bibliography, claims, derived, freshness  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -68,8 +68,12 @@ def pairs(root: Path = ROOT) -> list[tuple[Path, Path]]:
 
 
 def read_text(text: Path) -> NotebookNode:
-    """The notebook that a text describes, without outputs. A cell's id follows from its source."""
-    notebook = jupytext.read(text, fmt="md:myst")
+    """The notebook that a text describes, its facts filled in, without outputs. A cell's id follows from its source.
+
+    Raises:
+        UnknownFactError: the text names a fact that is not known.
+    """
+    notebook = jupytext.reads(derived.text(text), fmt="md:myst")
     notebook.cells = list(folded(notebook.cells))
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
@@ -166,11 +170,11 @@ def asks_for_docstrings(notebook: NotebookNode) -> bool:
 
 def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
     """How a notebook stands to its text: fresh, missing, edited, text changed, folded otherwise, or what else."""
+    written = read_text(text)
     if not notebook.exists():
         return "missing"
     stored = nbformat.read(notebook, as_version=4)
     made_from = stored.metadata.get("glassformer", {})
-    written = read_text(text)
     now = cells_fingerprint(written)
     if cells_fingerprint(stored) not in (made_from.get("cells"), now):
         return "edited"
@@ -321,7 +325,12 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         name = notebook.relative_to(root).as_posix()
         if options.only and not any(part in name for part in options.only):
             continue
-        found = condition(text, notebook, root)
+        try:
+            found = condition(text, notebook, root)
+        except derived.UnknownFactError as error:
+            failed = True
+            print(f"{name}: not made. {error}", file=sys.stderr)
+            continue
         if found == "edited":
             failed = True
             print(

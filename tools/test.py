@@ -2,7 +2,7 @@
 
     python tools/test.py                 all of it
     python tools/test.py --chapter 07    what whoever writes chapter 07 can break: its notebooks, cell by cell, its
-                                         exercises, its pages on the site, the quizzes, all links
+                                         exercises, its views, its pages on the site, its quiz, all links
 
 Other arguments are pytest's. Ends with pytest's own summary, or, where no browser could be had, with a line that
 says so; in CI that fails.
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -20,29 +19,35 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))  # as a file it has only tools/ on its path
 
-from tools import browser, check, ledger, notebooks
+from glassformer import contents
+from glassformer.exercises import catalogue
+from tools import browser, check, derived, ledger, notebooks
 
 ROOT = Path(__file__).resolve().parent.parent
 EVERYTHING = ["tests", "notebooks"]
+# Tests that are run for every chapter, and named by its number or by the names of its exercises.
+SHARED = [
+    "tests/test_chapters.py",
+    "tests/notebooks",
+    "tests/exercises",
+    "tests/site",
+    "tests/widgets/test_quiz.py",
+]
 
 
 def of_chapter(number: str) -> list[str]:
-    """What pytest is told for the tests of one chapter: by its number, and by the names of its exercises.
+    """Returns what pytest is told for the tests of one chapter: where to look, and by which names to choose there.
 
     Raises:
         ValueError: there is no such chapter.
     """
-    texts = [text for text, _ in notebooks.pairs() if text.name.startswith(f"{number}-")]
-    if not texts:
-        known = sorted({text.name[:2] for text, _ in notebooks.pairs() if text.name[:2].isdigit()})
-        raise ValueError(f"chapter={number!r} is not there; those that are: {', '.join(known)}")
-    names = {
-        name
-        for text in texts
-        for name in re.findall(r'check\(\s*"([\w.]+)"', text.read_text(encoding="utf-8"))
-    }
-    rooms = ["notebooks", "tests/notebooks", "tests/exercises", "tests/site", "tests/widgets/test_quiz.py"]
-    return [*rooms, "-k", " or ".join([f"{number}-", *sorted(names), "quizzes", "link_within"])]
+    chapter = contents.chapter(number)
+    texts = derived.text_of(chapter), derived.practice_of(chapter)
+    own = [notebook for text, notebook in notebooks.pairs() if text in texts]
+    own.append(ROOT / "tests" / "chapters" / f"ch{number}")
+    rooms = [path.relative_to(ROOT).as_posix() for path in own if path.exists()]
+    names = [f"{number}-", f"ch{number}", *catalogue.of_chapter(number), f"(quiz and {number})"]
+    return [*rooms, *SHARED, "-k", " or ".join([*names, "test_chapters", "link_within"])]
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ import torch
 from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
+from tools import derived
 
 from .answers_00 import ANSWERS as ANSWERS_00
 from .answers_01 import ANSWERS as ANSWERS_01
@@ -217,7 +218,7 @@ def test_a_practice_notebook_has_every_exercise_in_order_and_no_other(chapter):
 
 def _practice(chapter):
     (path,) = NOTEBOOKS.glob(f"{chapter}-*.md")
-    return path.read_text(encoding="utf-8")
+    return derived.text(path)
 
 
 def _section(exercise):

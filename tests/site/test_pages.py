@@ -5,23 +5,20 @@ import io
 import itertools
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import numpy as np
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from PIL import Image
 
+from tools import derived
 from tools.browser import axe_violations, contrast_violations
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def pages():
     """The pages that the table of contents lists, and the search page."""
-    contents = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    contents = derived.table_of_contents()
 
     def walk(entry):
         if "file" in entry:

@@ -1,0 +1,217 @@
+"""What the book says about its own chapters, filled into its texts: titles, minutes, counts, lists.
+
+A text in ``book/chapters/`` names a fact in double braces, ``{{ minutes }}``, and the notebook that is made from it has
+the fact itself. Every fact comes from the chapter's folder in the package (``chapter.toml``, ``exercises.toml``,
+``quiz.toml``) and from which texts there are, so it is written down once. With a capital letter, ``{{ Title }}``, a
+fact begins a sentence. `FACTS` lists what a chapter and its practice can name; the first page can name
+``{{ chapters }}``, and so can ``_toc.yml``, whose chapters are these.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import yaml
+
+from glassformer import contents
+from glassformer.contents import Chapter
+from glassformer.exercises.catalogue import of_chapter
+from glassformer.exercises.exercise import Prose
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXTS = ROOT / "book" / "chapters"
+PLACEHOLDER = re.compile(r"\{\{ +(.+?) +\}\}")
+WORDS = (
+    *(
+        "no",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    ),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
+
+
+class UnknownFactError(ValueError):
+    """A text names a fact that is not known there."""
+
+
+def text(path: Path) -> str:
+    """Returns a text of the book with its facts filled in.
+
+    Raises:
+        UnknownFactError: it names something that is not known there; the message has file, line, and what is known.
+    """
+    return fill(path.read_text(encoding="utf-8"), _known_to(path), path.name)
+
+
+def fill(template: str, known: Mapping[str, Callable[[], str]], where: str) -> str:
+    """Returns a template with each placeholder replaced by what it names.
+
+    Args:
+        template: the text, with placeholders such as ``{{ minutes }}``.
+        known: for each name a function that returns the fact. It is called only if the template asks for it.
+        where: what the text is called in an error message.
+
+    Raises:
+        UnknownFactError: a placeholder names something that is not in `known`.
+    """
+
+    def fact(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in known:
+            return known[name]()
+        if name[:1].lower() + name[1:] in known:
+            return _begin(known[name[:1].lower() + name[1:]]())
+        line = template.count("\n", 0, found.start()) + 1
+        raise UnknownFactError(f"{where}, line {line}: {found[0]} is not one of {', '.join(known) or 'none'}")
+
+    return PLACEHOLDER.sub(fact, template)
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns "nine exercises", "one exercise"; digits above twenty."""
+    return f"{WORDS[number] if number < len(WORDS) else number} {noun}{'' if number == 1 else 's'}"
+
+
+def in_words(minutes: int) -> str:
+    """Returns a time as a text says it, to the nearest half hour: "two and a half hours"."""
+    hours, half = divmod(_half_hours(minutes), 2)
+    if minutes < 45:
+        return counted(minutes, "minute")
+    if hours == 1:
+        return "an hour and a half" if half else "an hour"
+    return f"{WORDS[hours]} and a half hours" if half else counted(hours, "hour")
+
+
+def in_figures(minutes: int) -> str:
+    """Returns a time as a table says it, to the nearest half hour: "2½ hours"."""
+    hours, half = divmod(_half_hours(minutes), 2)
+    if minutes < 45:
+        return f"{minutes} minutes"
+    return "60 minutes" if (hours, half) == (1, 0) else f"{hours}{'½' * half} hours"
+
+
+def written() -> list[Chapter]:
+    """Returns the chapters that readers can open, in order."""
+    return [one for one in contents.chapters() if one.written]
+
+
+def text_of(chapter: Chapter) -> Path:
+    """Returns where the text of a chapter is."""
+    return TEXTS / f"{chapter.name}.md"
+
+
+def practice_of(chapter: Chapter) -> Path | None:
+    """Returns the text of a chapter's practice, or None: it has no practice."""
+    path = TEXTS / "exercises" / f"{chapter.name}.md"
+    return path if path.exists() else None
+
+
+def table_of_contents() -> dict:
+    """Returns the site's table of contents: ``_toc.yml``, its chapters listed."""
+    template = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(fill(template, {"chapters": _contents}, "_toc.yml"))
+
+
+def _contents() -> str:
+    """Returns the site's chapters, each with its practice below it, as YAML on one line."""
+    listed = [
+        {"file": f"notebooks/{one.name}"}
+        | ({"sections": [{"file": f"notebooks/exercises/{one.name}"}]} if practice_of(one) else {})
+        for one in written()
+    ]
+    return yaml.safe_dump(listed, default_flow_style=True, width=float("inf")).strip()
+
+
+def _rows() -> str:
+    """Returns the first page's rows: each chapter's question and time, and what its practice is."""
+    rows = []
+    for one in written():
+        rows.append(
+            f"| **[{one.number} · {one.title}]({one.name}.ipynb)** | {one.question} | {one.minutes} minutes |"
+        )
+        if practice_of(one):
+            time = one.practice_time or in_figures(_practice_minutes(one))
+            rows.append(
+                f"| [{one.number} · Practice](exercises/{one.name}.ipynb) | {_begin(_practice(one))} | {time} |"
+            )
+    return "\n".join(rows)
+
+
+# For each fact that a chapter's text and its practice can name, how it is found.
+FACTS: dict[str, Callable[[Chapter], str]] = {
+    "title": lambda one: one.title[0].lower() + one.title[1:],
+    "question": lambda one: one.question,
+    "minutes": lambda one: f"{one.minutes} minutes",
+    "exercises": lambda one: counted(len(of_chapter(one.number)), "exercise"),
+    "practice": lambda one: _practice(one),
+    "practice time": lambda one: one.practice_time or in_words(_practice_minutes(one)),
+    "questions": lambda one: counted(len(_quiz(one)["question"]), "question"),
+}
+
+
+def _known_to(path: Path) -> dict[str, Callable[[], str]]:
+    """Returns what a text can name: the first page the chapters, a chapter's texts the facts about that chapter."""
+    if path.stem == "index":
+        return {"chapters": _rows}
+    number = path.stem[:2]
+    if number not in contents.numbers() or contents.chapter(number).name != path.stem:
+        return {}
+    chapter = contents.chapter(number)
+    known: dict[str, Callable[[], str]] = {
+        name: lambda find=find: find(chapter) for name, find in FACTS.items()
+    }
+    for place, exercise in enumerate(of_chapter(number).values(), 1):
+        known[f"heading {exercise.name}"] = lambda place=place, exercise=exercise: (
+            f"{place} · {exercise.title}"
+        )
+        known[f"exercise {exercise.name}"] = lambda exercise=exercise: _prompt(exercise)
+    return known
+
+
+def _prompt(exercise: Prose) -> str:
+    """Returns the line below an exercise's heading: how hard, how long, where from, and how to get help."""
+    facts = (
+        exercise.stars,
+        f"{exercise.minutes} minutes",
+        exercise.source,
+        f'stuck? `hint("{exercise.name}")`',
+    )
+    return f"*{' · '.join(facts)}*"
+
+
+def _practice(chapter: Chapter) -> str:
+    """Returns what a chapter's practice is, in a few words."""
+    count = FACTS["exercises"](chapter)
+    return fill(
+        chapter.practice or "{{ exercises }}", {"exercises": lambda: count}, f"chapter {chapter.number}"
+    )
+
+
+def _practice_minutes(chapter: Chapter) -> int:
+    return sum(exercise.minutes for exercise in of_chapter(chapter.number).values())
+
+
+def _quiz(chapter: Chapter) -> dict:
+    return tomllib.loads((contents.folder(chapter.number) / "quiz.toml").read_text(encoding="utf-8"))
+
+
+def _half_hours(minutes: int) -> int:
+    return (minutes + 15) // 30
+
+
+def _begin(words: str) -> str:
+    return words[:1].upper() + words[1:]
