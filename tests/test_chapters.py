@@ -35,6 +35,7 @@ def practice_of(one):
 
 def test_chapters_are_numbered_in_order():
     assert [one.number for one in chapters()] == [f"{i:02d}" for i in range(len(chapters()))]
+    assert list(contents.one_by_one()) == [one.number for one in chapters()]
     for one in chapters():
         assert re.fullmatch(r"\d\d(-[a-z]+)+", one.name)
         assert one.question.endswith("?")

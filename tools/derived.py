@@ -167,14 +167,13 @@ def _known_to(path: Path) -> dict[str, Callable[[], str]]:
     """Returns what a text can name: the first page the chapters, a chapter's texts the facts about that chapter."""
     if path.stem == "index":
         return {"chapters": _rows}
-    number = path.stem[:2]
-    if number not in contents.numbers() or contents.chapter(number).name != path.stem:
+    chapter = next((one for one in contents.chapters() if one.name == path.stem), None)
+    if chapter is None:
         return {}
-    chapter = contents.chapter(number)
     known: dict[str, Callable[[], str]] = {
         name: lambda find=find: find(chapter) for name, find in FACTS.items()
     }
-    for place, exercise in enumerate(of_chapter(number).values(), 1):
+    for place, exercise in enumerate(of_chapter(chapter.number).values(), 1):
         known[f"heading {exercise.name}"] = lambda place=place, exercise=exercise: (
             f"{place} · {exercise.title}"
         )

@@ -77,7 +77,8 @@ def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
 
 
 def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, monkeypatch):
-    monkeypatch.setattr(contents, "numbers", lambda: ["04", "05"])
+    two = contents.chapter("04"), contents.chapter("05")
+    monkeypatch.setattr(contents, "chapters", lambda: two)
     read = []
     words = commands.of_chapter
     monkeypatch.setattr(commands, "of_chapter", lambda number: read.append(number) or words(number))
@@ -103,7 +104,7 @@ def test_one_exercise_is_found_without_the_words_of_later_chapters(monkeypatch):
     words = catalogue_module.of_chapter
     monkeypatch.setattr(catalogue_module, "of_chapter", lambda number: read.append(number) or words(number))
     assert prose("machine.shapes").chapter == "01"
-    assert read == ["00", "01"]
+    assert set(read) == {"00", "01"}
     assert prose("machine.shape") is None
 
 

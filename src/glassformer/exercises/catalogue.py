@@ -17,8 +17,10 @@ from .exercise import Exercise, Prose
 
 def prose(name: str) -> Prose | None:
     """Returns what the exercise of that name says and asks, or None: there is no such exercise."""
-    found = (of_chapter(number).get(name) for number in contents.numbers())
-    return next(filter(None, found), None)
+    for number in contents.one_by_one():
+        if name in of_chapter(number):
+            return of_chapter(number)[name]
+    return None
 
 
 @cache
@@ -35,7 +37,7 @@ def of_chapter(number: str) -> dict[str, Prose]:
 
 def catalogue() -> dict[str, Prose]:
     """Returns what each exercise of the book says and asks, by name, in order. Reads all chapters' words."""
-    return {name: one for number in contents.numbers() for name, one in of_chapter(number).items()}
+    return {name: prose for one in contents.chapters() for name, prose in of_chapter(one.number).items()}
 
 
 def find(name: str) -> Exercise:

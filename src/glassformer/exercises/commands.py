@@ -101,17 +101,21 @@ def progress(chapter: Any = None) -> None:
     Args:
         chapter: the number of one chapter, ``progress("05")``; without it, every chapter that has exercises.
     """
-    numbers = contents.numbers()
-    if chapter is not None:
+    if chapter is None:
+        shown = contents.chapters()
+    else:
         asked = str.__str__(chapter) if isinstance(chapter, str) else ""
-        if asked not in numbers or not of_chapter(asked):
+        try:
+            shown = (contents.chapter(asked),)
+        except ValueError:
+            shown = ()
+        if not any(of_chapter(one.number) for one in shown):
             which = f'"{asked[:60]}"' if asked else describe(chapter)
             advice = "`progress()` lists all that there are."
             return show(Panel(f"There are no exercises of chapter {which}", [("", advice)], mood="bad"))
-        numbers = [asked]
     marks = _record.load()
-    for number in numbers:
-        listed = list(of_chapter(number).values())
+    for one in shown:
+        listed = list(of_chapter(one.number).values())
         if not listed:
             continue
         rows = [
@@ -122,7 +126,7 @@ def progress(chapter: Any = None) -> None:
         closing = f"{len(listed) - len(left)} of {len(listed)} done"
         closing += f"; about {sum(left)} minutes left." if left else ". The chapter is yours."
         heads = ("exercise", "what it asks", "difficulty", "time", "state")
-        show(Table(f"Chapter {number}, {contents.chapter(number).title}", heads, rows, closing))
+        show(Table(f"Chapter {one.number}, {one.title}", heads, rows, closing))
     return None
 
 
