@@ -21,8 +21,8 @@ of the package tells that it is called. Not counted as code:
   (`vars`, `dir`, `globals`, `import *` …), every one counts.
 
 A docstring that is asked for leaves no trace. So a text with a cell that may ask, by `help`, `…?`, `%pdoc` or
-`__doc__`, counts every module that it imports to the last character, and so does a module of the package that reads
-docstrings.
+`__doc__`, counts docstrings and every name at the top of a module as code, and a module of the package that reads
+docstrings counts to the last character.
 
 What Python does not tell goes unheard:
 
@@ -41,6 +41,7 @@ import io
 import os
 import re
 import tokenize
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
@@ -150,15 +151,15 @@ def _of_modules(
     found: dict[str, str] = {}
     counted: dict[str, list[Piece]] = {}
     optional: dict[str, dict[str, list[Piece]]] = {}
-    words = set(words_in(cells))
+    words = set(words_in(cells)) | {"*"} if docstrings else set(words_in(cells))  # `help` shows every name
     for file, content in contents.items():
         if content is None:
             found[file] = ""
-        elif docstrings or READS_DOCSTRINGS.search(content.decode()):
+        elif READS_DOCSTRINGS.search(content.decode()):
             found[file] = _hash(content)
             words |= words_in(content.decode())
         else:
-            module = module_of(content.decode())
+            module = module_of(content.decode(), docstrings)
             called = calls.get(file, "").split()
             counted[file] = [module.rest, *(module.reached.get(name, Piece(f"no {name}")) for name in called)]
             # a function that was called counts with its head
@@ -200,9 +201,10 @@ class Module:
 
 
 @cache
-def module_of(source: str) -> Module:
+def module_of(source: str, docstrings: bool) -> Module:
     """A Python source in its pieces; the same in every Python."""
     tree, tokens, lines = ast.parse(source), _tokens(source), source.split("\n")
+    starts = [place for place, _ in tokens]
 
     def span(first: ast.AST, last: ast.AST | None = None) -> tuple[Place, Place]:
         last = last or first
@@ -213,18 +215,28 @@ def module_of(source: str) -> Module:
         return place(first.lineno, first.col_offset), place(last.end_lineno, last.end_col_offset)  # type: ignore
 
     def piece(where: tuple[Place, Place], cuts: list[tuple[Place, Place]]) -> Piece:
-        inside = [one for one in tokens if where[0] <= one[0] < where[1]]
-        return _piece([one for one in inside if not any(a <= one[0] < b for a, b in cuts)])
+        inside = tokens[bisect_left(starts, where[0]) : bisect_left(starts, where[1])]
+        kept, end = [], (0, 0)
+        waiting = sorted(cut for cut in cuts if where[0] <= cut[0] < where[1])[::-1]
+        for place, text in inside:
+            while waiting and waiting[-1][0] <= place:
+                end = max(end, waiting.pop()[1])
+            if place >= end:
+                kept.append((place, text))
+        return _piece(kept)
 
-    said = [
-        span(node)
+    documentation = [
+        node
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
     ]
+    said = [] if docstrings else [span(node) for node in documentation]
     module = Module(Piece(""))
     bodies = []
     for name, function in pieces.functions(tree):
-        body = span(function.body[0], function.body[-1])
+        first = function.body[0]
+        start, end = span(first)[docstrings and first in documentation], span(function.body[-1])[1]
+        body = start, end
         bodies.append(body)
         cuts = []
         for number, one in enumerate(pieces.raises(function)):
