@@ -3,24 +3,34 @@
 A notebook is stale when one of these is no longer what it was:
 
 - its own cells;
-- the code of a module of the package that it imports, itself or through others. Comments, docstrings and empty
-  lines are not code: they cannot change what is computed;
+- the code of the package that it runs: of each module that it imports, itself or through others, whatever is outside
+  functions, and the functions that were called;
 - the source of a function or class that it shows, to the last character;
-- any other file of the package that it opens: data, a quiz, a widget's JavaScript;
+- any other file of the package that it opens: data, a quiz, a widget's JavaScript without its comments;
 - the names in a folder of the package that it lists.
 
 Nothing else makes it stale. Python itself tells what is used: while a notebook is executed, `recorder/` listens
-in its kernel, and in every Python that the kernel starts, to what is opened or listed and by whom.
+in its kernel, and in every Python that the kernel starts, to what is opened or listed and by whom, and every function
+of the package tells that it is called. Not counted as code:
+
+- comments, docstrings and how a statement is laid out: they cannot change what is computed;
+- the body of a function that was not called. Its decorators and defaults count, and so does that a class has it;
+- a `raise` statement that was not reached, and with it the wording of its message;
+- an assignment of constants, or a function without decorators, at the top of a module, if its name occurs nowhere in
+  the code that counts or in the cells, not even as a word in a string. Where code asks a namespace for all its names
+  (`vars`, `dir`, `globals`, `import *` …), every one counts.
 
 A docstring that is asked for leaves no trace. So a text with a cell that may ask, by `help`, `…?`, `%pdoc` or
-`__doc__`, counts docstrings as code, and a module of the package that reads docstrings counts to the last character.
+`__doc__`, counts docstrings and every name at the top of a module as code, and a module of the package that reads
+docstrings counts to the last character.
 
 What Python does not tell goes unheard:
 
 - whether a file is there, how large and how old it is, and an import that fails today and would not tomorrow;
 - a docstring of another module than the one that reads it, and the comment above a function (`getcomments`);
 - what another program reads (`!cat`), a library that is not written in Python (`safe_open`), or a Python that is
-  told to ignore its environment (`python -I`).
+  told to ignore its environment (`python -I`);
+- a name at the top of a module that is put together while the code runs (`getattr(module, "A" + "B")`).
 """
 
 from __future__ import annotations
@@ -31,17 +41,33 @@ import io
 import os
 import re
 import tokenize
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment
+
+from tools.recorder import pieces
+
 RECORDER = Path(__file__).resolve().parent / "recorder"
-KINDS = ("imports", "opens", "lists", "shows")
+KINDS = ("imports", "calls", "opens", "lists", "shows")
 ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|\?\s*$|%p(doc|info)", re.MULTILINE)
 READS_DOCSTRINGS = re.compile(r"__doc__|\bgetdoc\b")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Place = tuple[int, int]  # row and column, as tokenize counts
 Uses = dict[str, dict[str, str]]
-"""For each kind of use the files or folders, a shown object with its name after a space, and a hash of each."""
+"""For each kind of use the files or folders, a shown object with its name after a space, and a hash of each. For calls
+the names of the functions of each file, and of its `raise` statements; the hash of the file is among the imports."""
+
+ALL_NAMES = re.compile(
+    r"(?<![.\w])(?<!\.\n)(vars\n?\((?!\n?(self|layer)\b)|(globals|locals|dir|eval|exec)\n?\()"
+    r"|__dict__|getmembers|\bimport\n?\s*\*"
+)
+"""Code that asks a namespace for all its names: not `model.eval()`, and not the attributes of one object."""
 
 
 def listening(package: Path, uses: Path) -> dict[str, str]:
@@ -55,69 +81,251 @@ def listening(package: Path, uses: Path) -> dict[str, str]:
     }
 
 
-def heard(package: Path, uses: Path, *, docstrings: bool) -> Uses:
+def heard(package: Path, uses: Path, *, docstrings: bool, cells: str = "") -> Uses:
     """What a process wrote into `uses`, with the hash of everything as it is now."""
     found: Uses = {kind: {} for kind in KINDS}
     for line in sorted(set(uses.read_text(encoding="utf-8").splitlines())):
         kind, file, name = line.split("\t")
-        use = f"{file} {name}".strip()
-        found[kind][use] = fingerprint(package, kind, use, docstrings)
+        if kind == "calls":
+            found[kind][file] = f"{found[kind].get(file, '')} {name}".strip()
+        else:
+            found[kind][f"{file} {name}".strip()] = ""
+    return found | fingerprints(package, found, docstrings=docstrings, cells=cells)
+
+
+def changed(package: Path, uses: Uses, *, docstrings: bool, cells: str = "") -> list[str]:
+    """Those uses that are no longer what they were."""
+    now = fingerprints(package, uses, docstrings=docstrings, cells=cells)
+    return [use for kind in now for use, before in uses[kind].items() if now[kind][use] != before]
+
+
+def fingerprints(package: Path, uses: Uses, *, docstrings: bool, cells: str) -> Uses:
+    """A hash of what counts in each file or folder that is used; of what is not there, an empty one."""
+    modules = {file: _content(package / file) for file in uses["imports"]}
+    found = {"imports": _of_modules(modules, uses["calls"], docstrings, cells)}
+    for kind in KINDS[2:]:
+        found[kind] = {use: _fingerprint(package, kind, use) for use in uses[kind]}
     return found
 
 
-def changed(package: Path, uses: Uses, *, docstrings: bool) -> list[str]:
-    """Those uses that are no longer what they were."""
-    return [
-        use
-        for kind in KINDS
-        for use, before in uses[kind].items()
-        if fingerprint(package, kind, use, docstrings) != before
-    ]
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes().replace(b"\r\n", b"\n") if path.is_file() else None
 
 
-def fingerprint(package: Path, kind: str, use: str, docstrings: bool) -> str:
-    """A hash of what counts in a file or folder that is used in this way; of what is not there, an empty one."""
+def _fingerprint(package: Path, kind: str, use: str) -> str:
     file, _, name = use.partition(" ")
     path = package / file
-    if kind == "lists" and path.is_dir():
+    if kind == "lists":
+        if not path.is_dir():
+            return ""
         names = {inner.name for inner in path.iterdir()} - {"__pycache__"}
-        return _hash("\n".join(sorted(names)).encode(), kind, name)
-    if kind != "lists" and path.is_file():
-        content = path.read_bytes().replace(b"\r\n", b"\n")
-        return _hash(content, "opens" if docstrings and kind == "imports" else kind, name)
-    return ""
-
-
-@cache
-def _hash(content: bytes, kind: str, name: str) -> str:
-    if kind == "imports" and not READS_DOCSTRINGS.search(content.decode()):
-        content = code_of(content.decode()).encode()
-    elif kind == "shows":
+        return _hash("\n".join(sorted(names)).encode())
+    content = _content(path)
+    if content is None:
+        return ""
+    if kind == "shows":
         content = source_of(name, content.decode()).encode()
+    elif path.suffix in (".js", ".css"):
+        content = without_comments(content.decode(), path.suffix[1:]).encode()
+    return _hash(content)
+
+
+def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def code_of(source: str) -> str:
-    """Python source without its comments, its docstrings and its empty lines; the same in every Python."""
+@cache
+def without_comments(source: str, language: str) -> str:
+    """JavaScript or CSS without its comments and the empty lines that they leave."""
+    tokens = get_lexer_by_name(language, ensurenl=False, stripnl=False).get_tokens(source)
+    code = "".join(" " if kind in Comment else text for kind, text in tokens)
+    if "`" in code:  # blanks may be part of a template
+        return code
+    return "\n".join(line.rstrip() for line in code.split("\n") if line.strip())
+
+
+def _of_modules(
+    contents: dict[str, bytes | None], calls: dict[str, str], docstrings: bool, cells: str
+) -> dict[str, str]:
+    """The hash of what counts in each module. What is named in one counts in every other."""
+    found: dict[str, str] = {}
+    counted: dict[str, list[Piece]] = {}
+    optional: dict[str, dict[str, list[Piece]]] = {}
+    words = set(words_in(cells)) | {"*"} if docstrings else set(words_in(cells))  # `help` shows every name
+    for file, content in contents.items():
+        if content is None:
+            found[file] = ""
+        elif READS_DOCSTRINGS.search(content.decode()):
+            found[file] = _hash(content)
+            words |= words_in(content.decode())
+        else:
+            module = module_of(content.decode(), docstrings)
+            called = calls.get(file, "").split()
+            counted[file] = [module.rest, *(module.reached.get(name, Piece(f"no {name}")) for name in called)]
+            # a function that was called counts with its head
+            named = {name.partition("!")[0] for name in called}
+            counted[file] += [piece for name in sorted(named) for piece in module.optional.get(name, [])]
+            optional[file] = {name: these for name, these in module.optional.items() if name not in named}
+            words |= {word for piece in counted[file] for word in piece.words}
+    grows = True
+    while grows:
+        grows = False
+        for file, those in optional.items():
+            for name in [name for name in those if name in words or "*" in words]:
+                new = those.pop(name)
+                counted[file] += new
+                words |= {word for piece in new for word in piece.words}
+                grows = True
+    for file, these in counted.items():
+        # in an order that does not depend on how they were found
+        first, *others = (piece.code for piece in these)
+        found[file] = _hash("\n\n".join([first, *sorted(others)]).encode())
+    return found
+
+
+@dataclass
+class Piece:
+    """Some code without its comments and its layout, and the words in it."""
+
+    code: str
+    words: frozenset[str] = frozenset()
+
+
+@dataclass
+class Module:
+    """A source in pieces: what counts when it is called or reached, what counts when it is named, and the rest."""
+
+    rest: Piece
+    reached: dict[str, Piece] = field(default_factory=dict)
+    optional: dict[str, list[Piece]] = field(default_factory=dict)
+
+
+@cache
+def module_of(source: str, docstrings: bool) -> Module:
+    """A Python source in its pieces; the same in every Python."""
+    tree, tokens, lines = ast.parse(source), _tokens(source), source.split("\n")
+    starts = [place for place, _ in tokens]
+
+    def span(first: ast.AST, last: ast.AST | None = None) -> tuple[Place, Place]:
+        last = last or first
+
+        def place(row: int, column: int) -> Place:
+            return row, len(lines[row - 1].encode()[:column].decode())
+
+        return place(first.lineno, first.col_offset), place(last.end_lineno, last.end_col_offset)  # type: ignore
+
+    def piece(where: tuple[Place, Place], cuts: list[tuple[Place, Place]]) -> Piece:
+        inside = tokens[bisect_left(starts, where[0]) : bisect_left(starts, where[1])]
+        kept, end = [], (0, 0)
+        waiting = sorted(cut for cut in cuts if where[0] <= cut[0] < where[1])[::-1]
+        for place, text in inside:
+            while waiting and waiting[-1][0] <= place:
+                end = max(end, waiting.pop()[1])
+            if place >= end:
+                kept.append((place, text))
+        return _piece(kept)
+
+    documentation = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
+    ]
+    said = [] if docstrings else [span(node) for node in documentation]
+    module = Module(Piece(""))
+    bodies = []
+    for name, function in pieces.functions(tree):
+        first = function.body[0]
+        start, end = span(first)[docstrings and first in documentation], span(function.body[-1])[1]
+        body = start, end
+        bodies.append(body)
+        cuts = []
+        for number, one in enumerate(pieces.raises(function)):
+            cuts.append(span(one))
+            _add(module.reached, f"{name}!{number}", piece(span(one), said))
+        _add(module.reached, name, piece(body, said + cuts))
+    named = []
+    made = Counter(name for node in tree.body for name in _droppable(node))
+    for node in tree.body:
+        names = _droppable(node)
+        if names and all(made[name] == 1 for name in names):  # of two, the later one counts
+            named.append(span(node))
+            for name in names:
+                module.optional.setdefault(name, []).append(piece(span(node), said + bodies))
+    module.rest = piece(((0, 0), (len(lines) + 1, 0)), said + bodies + named)
+    return module
+
+
+def _add(pieces: dict[str, Piece], name: str, new: Piece) -> None:
+    """Several functions may have one name, such as a property's; what is called is then all of them."""
+    old = pieces.get(name, Piece(""))
+    pieces[name] = Piece(old.code + "\n" + new.code, old.words | new.words)
+
+
+def _droppable(node: ast.stmt) -> list[str]:
+    """The names that a statement at the top of a module makes, if to make them is all that it does."""
+    if isinstance(node, pieces.Function):
+        defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        plain = not node.decorator_list and all(map(_is_constant, defaults))
+        return [node.name] if plain and not node.name.startswith("__") else []
+    if isinstance(node, ast.Assign) and _is_constant(node.value):
+        targets = [
+            inner
+            for target in node.targets
+            for inner in (target.elts if isinstance(target, ast.Tuple) else [target])
+        ]
+    elif isinstance(node, ast.AnnAssign) and node.value and _is_constant(node.value):
+        targets = [node.target]
+    else:
+        return []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    plain = len(names) == len(targets) and not any(name.startswith("__") for name in names)
+    return names if plain else []
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """Whether an expression is made of literals and names: to compute it changes nothing elsewhere."""
+    allowed = (
+        ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.UnaryOp, ast.BinOp,
+        ast.operator, ast.unaryop, ast.expr_context,
+    )  # fmt: skip
+    return all(isinstance(inner, allowed) for inner in ast.walk(node))
+
+
+def _piece(tokens: list[tuple[Place, str]]) -> Piece:
+    text = "\n".join(text for _, text in tokens)
+    return Piece(text, words_in(text))
+
+
+def words_in(code: str) -> frozenset[str]:
+    """The words of some code, in its strings too, and `*` if it asks for all names."""
+    return frozenset(re.findall(r"\w+", code) + ["*"] * bool(ALL_NAMES.search(code)))
+
+
+def _tokens(source: str) -> list[tuple[Place, str]]:
+    """Where each token begins, and its text. The first of a line has the depth of the line before it."""
+    layout = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+    found: list[tuple[Place, str]] = []
     lines = source.split("\n")
-    within: set[int] = set()  # lines that end inside a string: they count as they are
+    opened: list[Place] = []  # formatted strings, which are one token up to Python 3.11 and many after it
+    begins = True
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        within |= set(range(token.start[0] - 1, token.end[0] - 1))
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
-            first, end = node.lineno - 1, node.end_lineno or node.lineno
-            before = lines[first].encode()[: node.col_offset].decode()
-            after = lines[end - 1].encode()[node.end_col_offset :].decode()
-            lines[first:end] = [*[""] * (end - first - 1), before + after]
-            within -= set(range(first, end - 1))
-    return "\n".join(
-        line if row in within else line.rstrip()
-        for row, line in enumerate(lines)
-        if row in within or line.strip()
-    )
+        kind = tokenize.tok_name[token.type]
+        if token.type == tokenize.NEWLINE:
+            begins = True
+        elif kind == "FSTRING_START":
+            opened.append(token.start)
+        elif kind == "FSTRING_END":
+            start, end = opened.pop(), token.end
+            if not opened:
+                rows = lines[start[0] - 1 : end[0]]
+                rows[-1] = rows[-1][: end[1]]
+                rows[0] = rows[0][start[1] :]
+                found.append((start, f"@{start[1]} " * begins + "\n".join(rows)))
+                begins = False
+        elif not opened and token.type not in layout and token.string:
+            found.append((token.start, f"@{token.start[1]} " * begins + token.string))
+            begins = False
+    return found
 
 
 def source_of(name: str, source: str) -> str:

@@ -162,10 +162,14 @@ def package_of(root: Path) -> Path:
     return root / "src" / "glassformer"
 
 
+def code_in(notebook: NotebookNode) -> str:
+    """The code of all cells."""
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+
+
 def asks_for_docstrings(notebook: NotebookNode) -> bool:
     """Whether a cell looks for a docstring, which nothing but its source can tell."""
-    code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
-    return any(freshness.ASKS_FOR_DOCSTRINGS.search(source) for source in code)
+    return bool(freshness.ASKS_FOR_DOCSTRINGS.search(code_in(notebook)))
 
 
 def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
@@ -182,8 +186,9 @@ def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
         return "text changed"
     if not set(freshness.KINDS) <= set(made_from):
         return "made from something unknown"
-    docstrings = asks_for_docstrings(written)
-    changed = freshness.changed(package_of(root), made_from, docstrings=docstrings)
+    changed = freshness.changed(
+        package_of(root), made_from, docstrings=asks_for_docstrings(written), cells=code_in(written)
+    )
     if changed:
         return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed"
     return "fresh" if folds(stored) == folds(written) else "folded otherwise"
@@ -216,7 +221,9 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
             coalesce_streams=True,
             record_timing=False,
         ).execute(env=environment)
-        made_from |= freshness.heard(package_of(root), uses, docstrings=asks_for_docstrings(fresh))
+        made_from |= freshness.heard(
+            package_of(root), uses, docstrings=asks_for_docstrings(fresh), cells=code_in(fresh)
+        )
     fresh.metadata.language_info.pop("version", None)
     fresh.metadata["glassformer"] = made_from
     fresh = with_stable_widgets(fresh, notebook.stem)

@@ -51,13 +51,16 @@ PACKAGE = {
     "here/five.txt": "five",
     "unlisted/six.txt": "six",
 }
-TEXT = """---
+HEAD = """---
 jupytext:
   text_representation:
     extension: .md
     format_name: myst
 ---
-
+"""
+TEXT = (
+    HEAD
+    + """
 ```{code-cell} ipython3
 import inspect
 import linecache
@@ -81,21 +84,25 @@ code = "import os; from glassformer import child; os.listdir()"
 subprocess.run([sys.executable, "-c", code], cwd=shapes.HERE / "here").returncode
 ```
 """
+)
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory):
+def made(root, package, written):
     """A project of one chapter, executed."""
-    root = tmp_path_factory.mktemp("project")
-    for name, content in PACKAGE.items():
+    for name, content in package.items():
         path = root / "src" / "glassformer" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content.replace("\n        ", "\n").lstrip("\n"), encoding="utf-8")
     text = root / "book" / "chapters" / "01.md"
     text.parent.mkdir(parents=True)
-    text.write_text(TEXT, encoding="utf-8")
+    text.write_text(written, encoding="utf-8")
     assert notebooks.main([], root) == 0
     return root
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("project"), PACKAGE, TEXT)
 
 
 @pytest.fixture
@@ -218,53 +225,237 @@ def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
     text.write_text(TEXT.replace("import inspect", cell), encoding="utf-8")
     assert notebooks.asks_for_docstrings(notebooks.read_text(text)) == asks
     package = project / "src" / "glassformer"
-    before = freshness.fingerprint(package, "imports", "shapes.py", docstrings=asks)
+    uses = {kind: {} for kind in freshness.KINDS} | {"imports": {"shapes.py": ""}}
+    before = freshness.fingerprints(package, uses, docstrings=asks, cells="")
     change(project, "shapes.py", "Said of the area", "Told of the area")
-    assert (freshness.fingerprint(package, "imports", "shapes.py", docstrings=asks) != before) == asks
-
-
-def test_code_is_what_is_left_without_comments_docstrings_and_empty_lines():
-    source = '''#!/usr/bin/env python
-"""A module,
-in two lines."""; ä = "# no comment"  # a comment
-
-x = f"{ä}  # none {1:>{2}}"
-"""Said of x."""
-
-def f(): "Said of f."
-
-class C:
-    """Said of C."""
-
-    text = """
-    not a # docstring
-    """
-'''
-    code = """
-; ä = "# no comment"
-x = f"{ä}  # none {1:>{2}}"
-def f():
-class C:
-    text = \"\"\"
-    not a # docstring
-    \"\"\""""
-    assert freshness.code_of(source) == code.lstrip("\n")
+    assert (freshness.fingerprints(package, uses, docstrings=asks, cells="") != before) == asks
 
 
 @pytest.mark.parametrize(
-    ("source", "counts"),
+    ("before", "after", "same"),
     [
-        ('x = """{}"""\n', True),
-        ('x = f"""{}{{1}}"""\n', True),
-        ('"""Said."""; x = """{}"""\n', True),
-        ('def f():\n    """{}"""\n    return 1\n', False),
-        ('x = "1"; """{}"""\n', False),
+        ("x = 1\n", "# said\nx = 1  # one\n", True),
+        ('"""Said."""\nx = 1\n', '"""Told."""; x = 1\n', False),  # a semicolon is code, and layout no matter
+        ("x = f(1,\n  2)\n", "x = f(1, 2)\n", True),
+        ("if a:\n    x()\ny()\n", "if a:\n    x()\n    y()\n", False),
+        ('x = f("""a\n\nb""")\n', 'x = f("""a\nb""")\n', False),
+        ('x = f(f"{ä}  # {1:>{2}}")\n', 'x = f(f"{ä} # {1:>{2}}")\n', False),
+        ("x = 1\n", "x = 2\n", True),  # nobody names it
+        ("x = 1\ny = f(x)\n", "x = 2\ny = f(x)\n", False),
+        ("x = 1\ny = f(a.x)\n", "x = 2\ny = f(a.x)\n", False),
+        ("x = 1\ny = getattr(a, 'x')\n", "x = 2\ny = getattr(a, 'x')\n", False),
+        ("x = 1\nz = (x,)\ny = f(z)\n", "x = 2\nz = (x,)\ny = f(z)\n", False),
+        ("x = 1\ny = vars(a)\n", "x = 2\ny = vars(a)\n", False),
+        ("from a import *\nx = 1\n", "from a import *\nx = 2\n", False),
+        ("x = 1\nx = 2\n", "x = 2\nx = 1\n", False),
+        ("x = f(1)\n", "x = f(2)\n", False),  # to call it may do something
+        ("def f(a):\n    return 1\n", "def f(a):\n    return 2\n", True),
+        ("", "def f(a=1):\n    return 1\n\n\n", True),
+        ("def f(a=g(1)): pass\n", "def f(a=g(2)): pass\n", False),
+        ("@a(1)\ndef f(): pass\n", "@a(2)\ndef f(): pass\n", False),
+        ("class C:\n    x = 1\n", "class C:\n    x = 2\n", False),
+        ("class C:\n    def f(self): pass\n", "class C:\n    def __eq__(self): pass\n", False),
+        ("if a:\n    x = 1\n", "if a:\n    x = 2\n", False),
+        ("raise A('a')\n", "raise A('b')\n", False),  # outside functions
     ],
 )
-def test_blanks_and_empty_lines_count_in_a_string_that_is_no_docstring(source, counts):
-    inside = ["a\n\nb", "a\n\n\nb", "a\n \nb", "a \n\nb", "a\n\n b"]
-    codes = {freshness.code_of(source.replace("{}", text)) for text in inside}
-    assert len(codes) == (len(inside) if counts else 1)
+def test_what_counts_of_a_module_whose_functions_nobody_calls(tmp_path, before, after, same):
+    hashes = []
+    for source in (before, after):
+        (tmp_path / "a.py").write_text(source, encoding="utf-8")
+        uses = {kind: {} for kind in freshness.KINDS} | {"imports": {"a.py": ""}}
+        hashes.append(freshness.fingerprints(tmp_path, uses, docstrings=False, cells="print(1)"))
+    assert (hashes[0] == hashes[1]) == same
+
+
+def test_a_constant_that_a_cell_or_another_module_names_counts(tmp_path):
+    uses = {kind: {} for kind in freshness.KINDS} | {"imports": {"a.py": "", "b.py": ""}}
+    (tmp_path / "b.py").write_text("def f():\n    return a.Y\n")
+    for cells, calls, same in [
+        ("a.X", {}, False), ("'X'", {}, False), ("a.Z", {}, True), ("b.f()", {"b.py": "f"}, True)
+    ]:  # fmt: skip
+        found = []
+        for value in (1, 2):
+            (tmp_path / "a.py").write_text(f"X = {value}\nY = 3\n")
+            found.append(
+                freshness.fingerprints(tmp_path, uses | {"calls": calls}, docstrings=False, cells=cells)
+            )
+        assert (found[0] == found[1]) == same, cells
+    found = []
+    for value in (3, 4):
+        (tmp_path / "a.py").write_text(f"X = 1\nY = {value}\n")
+        found.append(
+            freshness.fingerprints(tmp_path, uses | {"calls": calls}, docstrings=False, cells="b.f()")
+        )
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    ("language", "before", "after", "same"),
+    [
+        ("js", "a(1); // said\n", "/* told */ a(1);\n", False),  # a blank is kept where a comment was
+        ("js", "// said\na(1);\n", "// told\n// more\na(1);\n", True),
+        ("js", "a(1); // said\n", "a(1);\n", True),
+        ("js", 'a("// said");\n', 'a("// told");\n', False),
+        ("js", "a(`\n// said\n`);\n", "a(`\n// told\n`);\n", False),
+        ("js", "a(`x\n\ny`);\n", "a(`x\ny`);\n", False),
+        ("js", "a(/[/*]/, 1);\n", "a(/[/*]/, 2);\n", False),
+        ("css", "/* said */\nb { c: 1 }\n", "/* told */\nb { c: 1 }\n", True),
+        ("css", 'b { c: "/* said */" }\n', 'b { c: "/* told */" }\n', False),
+        ("css", "b { c: url(x//y) }\n", "b { c: url(x//z) }\n", False),
+    ],
+)
+def test_comments_in_javascript_and_stylesheets_do_not_count(language, before, after, same):
+    assert (
+        freshness.without_comments(before, language) == freshness.without_comments(after, language)
+    ) == same
+
+
+RUN = {
+    "__init__.py": "",
+    "run.py": '''
+        """Everything that a notebook may run."""
+        import functools
+        import threading
+        import _thread
+        import time
+
+        SCALE, LIMIT = 2, 3
+
+        def check(x):
+            if x > LIMIT:
+                raise ValueError(f"{x} is too large")
+
+        def shout(x):
+            if x > 1:
+                raise KeyError("seen by all")
+            raise KeyError("seen by none")
+
+        def threaded(x):
+            return x + 10
+
+        def raw(found):
+            found.append(20)
+
+        def steps():
+            yield 30
+
+        @functools.cache
+        def kept():
+            return 40
+
+        class Base:
+            size = 50
+
+            @property
+            def wide(self):
+                return self.size + 1
+
+            def inherited(self):
+                return 60
+
+            def over(self):
+                return 70
+
+            def never(self):
+                return 80
+
+        class Child(Base):
+            def __getattr__(self, name):
+                return 90
+
+            def over(self):
+                return super().over()
+
+        def default(x=100):
+            def inner():
+                return x + 110
+            return inner()
+
+        def traced():
+            return 120
+
+        def by_child():
+            return 130
+
+        def replaced():
+            return 140
+
+        def never():
+            return 150
+    ''',
+}
+RUNS = (
+    HEAD
+    + """
+```{code-cell} ipython3
+import subprocess, sys, threading, _thread, time
+from concurrent.futures import ThreadPoolExecutor
+from glassformer import run
+run.replaced = lambda: 0
+run.check(1)
+try:
+    run.shout(2)
+except KeyError as error:
+    print(error)
+found = []
+_thread.start_new_thread(run.raw, (found,))
+while not found:
+    time.sleep(0.01)
+print(ThreadPoolExecutor().submit(run.threaded, 1).result(), found, list(run.steps()), run.kept(), run.kept())
+child = run.Child()
+print(child.wide, child.inherited(), child.over(), child.anything, run.default(), run.replaced())
+sys.settrace(lambda *event: None)
+print(run.traced())
+sys.settrace(None)
+code = "from glassformer import run; print(run.by_child())"
+print(subprocess.run([sys.executable, "-c", code], capture_output=True).stdout)
+```
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A project whose notebook runs functions in every way."""
+    return made(tmp_path_factory.mktemp("ran"), RUN, RUNS)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counts"),
+    [
+        ("x > LIMIT", "x > LIMIT + 1", True),
+        ("2, 3", "2, 4", True),  # the limit is named by a function that was called
+        ("is too large", "is larger than that", False),
+        ("raise ValueError(", "raise TypeError(", False),
+        ("seen by all", "read by all", True),
+        ("seen by none", "read by none", False),
+        ("x + 10\n", "x + 11\n", True),
+        ("20", "21", True),
+        ("30", "31", True),
+        ("40", "41", True),
+        ("50", "51", True),
+        ("self.size + 1", "self.size + 2", True),
+        ("60", "61", True),
+        ("70", "71", True),
+        ("80", "81", False),
+        ("90", "91", True),
+        ("x=100", "x=101", True),
+        ("x + 110", "x + 111", True),
+        ("120", "121", True),
+        ("130", "131", True),
+        ("140", "141", False),
+        ("150", "151", False),
+        ("def never():", "def one_more():\n    return 1\n\n\ndef never():", False),
+        ("def never():", "def print(*it):\n    return 1\n\n\ndef never():", True),  # a name that is used
+        ("class Child(Base):", "class Child(Base):\n    def wide(self):\n        return 1\n", True),
+    ],
+)
+def test_what_is_run_counts_and_nothing_else(ran, tmp_path, before, after, counts):
+    project = shutil.copytree(ran, tmp_path / "project")
+    assert condition(project) == "fresh"
+    change(project, "run.py", before, after)
+    assert (condition(project) != "fresh") == counts
 
 
 def test_a_source_is_found_by_its_qualified_name():

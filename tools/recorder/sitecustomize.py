@@ -1,15 +1,24 @@
 """Write down what of the package a process uses. Every Python that finds this on its path imports it first.
 
 `tools/freshness.py` puts it on the path of a notebook's kernel, and so of whatever that starts. Each use is one
-line of the file GLASSFORMER_USES: imports, opens, lists or shows; the file or folder in the package; of a source
-that is shown, the name of its function or class.
+line of the file GLASSFORMER_USES: imports, calls, opens, lists or shows; the file or folder in the package; of a source
+that is shown, the name of its function or class; of a call, the name of the function, or of the function and the number
+of a `raise` statement in it.
+
+The package's modules are compiled here, with a mark in every function (`pieces.py`). Unlike a trace function, a mark
+also speaks in threads that Python did not start, and under a debugger or whatever else sets a trace function.
 """
 
+import builtins
 import inspect
 import linecache
 import os
 import sys
+from importlib.machinery import SourceFileLoader
+from types import CodeType
 from typing import Any
+
+import pieces
 
 PACKAGE = os.environ["GLASSFORMER_PACKAGE"] + os.sep
 USES = os.open(os.environ["GLASSFORMER_USES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -32,6 +41,8 @@ def note(kind: str, path: str, name: str = "") -> None:
 def hear(event: str, arguments: tuple) -> None:
     """What Python calls before it opens a file or lists a folder, whoever asks for it."""
     if event not in EVENTS or not isinstance(arguments[0], str | bytes | os.PathLike | None):
+        return
+    if sys._getframe(1).f_code is get_code.__code__:
         return
     path, caller = os.fsdecode(arguments[0] or "."), sys._getframe(1)  # os.listdir() lists where it is
     imports = caller.f_code.co_filename == IMPORTLIB
@@ -66,6 +77,29 @@ def findsource(object: Any) -> tuple[list[str], int]:
     return found
 
 
+class Reached(dict):
+    """The functions and `raise` statements that were reached: a new one is written down."""
+
+    def __missing__(self, piece: str) -> None:
+        file, name = piece.split(" ")
+        self[piece] = None
+        note("calls", os.path.join(PACKAGE, file), name)
+
+
+def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
+    """As importlib has it; the package's own modules get their marks, and are not taken from compiled files."""
+    path = os.path.abspath(loader.get_filename(fullname))
+    if not path.startswith(PACKAGE):
+        return PLAIN_GET_CODE(loader, fullname)
+    note("imports", path)
+    file = path.removeprefix(PACKAGE).replace(os.sep, "/")
+    with open(path, "rb") as source:
+        return compile(pieces.marked(source.read(), file), path, "exec", dont_inherit=True)
+
+
+PLAIN_GET_CODE = SourceFileLoader.get_code
+SourceFileLoader.get_code = get_code
+setattr(builtins, pieces.MARK, Reached())
 PLAIN_FINDSOURCE, PLAIN_GETLINES = inspect.findsource, linecache.getlines
 inspect.findsource, linecache.getlines = findsource, getlines
 sys.addaudithook(hear)
