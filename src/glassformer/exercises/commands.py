@@ -6,8 +6,6 @@ import itertools
 from numbers import Real
 from typing import Any
 
-from IPython.display import display
-
 from . import own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, Outcome, attempt
 from .catalogue import catalogue, chapter_title, find
@@ -287,6 +285,13 @@ def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
 def record() -> Record:
     """What this kernel and the reader's file know of what is done."""
     return _record
+
+
+def display(panel: Panel | Table) -> None:
+    """Show a panel below the cell. Judging needs no IPython; showing does."""
+    from IPython import display as notebook
+
+    notebook.display(panel)
 
 
 def show(panel: Panel | Table) -> None:
