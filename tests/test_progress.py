@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from glassformer import progress
 from glassformer.progress import bar
 
 
@@ -15,7 +14,7 @@ def shown(capsys):
 
 
 def test_in_a_notebook_it_is_printed_and_goes(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
     out, err = shown(capsys)
     assert "2/3" in out
     assert out.endswith("\r")

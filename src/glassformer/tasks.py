@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, Integer
 
 from glassformer import _checks as checks
+from glassformer.shapes import Int64, Integer
 from glassformer.text import inputs_and_targets, split_in_three
 
 NO_TARGET = -100  # what the loss leaves out, `ignore_index` of `cross_entropy`

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, Integer
 
 from glassformer import _checks as checks
 from glassformer.documents import bytes_in, decoded, json_object
+from glassformer.shapes import Int64, Integer
 
 
 def corpus() -> str:

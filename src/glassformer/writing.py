@@ -8,8 +8,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 PATIENCE = 10.0  # seconds to wait for another notebook, which holds a lock for milliseconds
 LOCK = ".lock"
 
@@ -22,7 +20,10 @@ def locked(path: Path) -> Iterator[None]:
     reader's work.
     """
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError, RuntimeError, NotImplementedError, Timeout):
+        # Timeout is an OSError; without the library of locks there are no locks
+        with contextlib.suppress(ImportError, OSError, RuntimeError, NotImplementedError):
+            from filelock import FileLock
+
             name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
             lock = FileLock(Path(tempfile.gettempdir()) / f"glassformer-{name}.lock", timeout=PATIENCE)
             stack.enter_context(lock)
@@ -40,6 +41,8 @@ def only_writer(folder: Path) -> Iterator[None]:
         BlockingIOError: somebody else writes to it. Nobody waits: a run may take hours.
         OSError: the folder cannot be made or written to.
     """
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     # One object for each path and thread: it counts how often it was taken
     lock = FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True)

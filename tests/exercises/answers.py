@@ -1,6 +1,8 @@
 """How a chapter's answers are written down: right ones, and classic wrong ones with what must be said."""
 
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -35,3 +37,10 @@ class Answers:
             return function
 
         return add
+
+
+def all_answers() -> dict[str, Answers]:
+    """The answers of every chapter that has some, by its number: ``tests/chapters/chNN/answers.py``."""
+    files = sorted((Path(__file__).parents[1] / "chapters").glob("ch*/answers.py"))
+    names = [file.parent.name for file in files]
+    return {name[2:]: import_module(f"tests.chapters.{name}.answers").ANSWERS for name in names}

@@ -1,7 +1,7 @@
 """Every exercise of the book: right answers pass, wrong ones fail with a message that names the mistake.
 
-The classic mistakes of a chapter are run as answers here; `answers_NN.py` has right answers unlike the book's, and
-what goes wrong in other ways.
+The classic mistakes of a chapter are run as answers here. `tests/chapters/chNN/answers.py` has right answers that are
+unlike the book's, and what goes wrong in other ways.
 """
 
 import re
@@ -17,39 +17,9 @@ from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
 from tools import derived
 
-from .answers_00 import ANSWERS as ANSWERS_00
-from .answers_01 import ANSWERS as ANSWERS_01
-from .answers_02 import ANSWERS as ANSWERS_02
-from .answers_03 import ANSWERS as ANSWERS_03
-from .answers_04 import ANSWERS as ANSWERS_04
-from .answers_05 import ANSWERS as ANSWERS_05
-from .answers_06 import ANSWERS as ANSWERS_06
-from .answers_07 import ANSWERS as ANSWERS_07
-from .answers_08 import ANSWERS as ANSWERS_08
-from .answers_09 import ANSWERS as ANSWERS_09
-from .answers_10 import ANSWERS as ANSWERS_10
-from .answers_11 import ANSWERS as ANSWERS_11
-from .answers_12 import ANSWERS as ANSWERS_12
-from .answers_13 import ANSWERS as ANSWERS_13
-from .answers_14 import ANSWERS as ANSWERS_14
+from .answers import all_answers
 
-ALL = [
-    ANSWERS_00,
-    ANSWERS_01,
-    ANSWERS_02,
-    ANSWERS_03,
-    ANSWERS_04,
-    ANSWERS_05,
-    ANSWERS_06,
-    ANSWERS_07,
-    ANSWERS_08,
-    ANSWERS_09,
-    ANSWERS_10,
-    ANSWERS_11,
-    ANSWERS_12,
-    ANSWERS_13,
-    ANSWERS_14,
-]
+ALL = list(all_answers().values())
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
 MUTANTS = [mutant for answers in ALL for mutant in answers.mutants]
 MISTAKES = [(exercise, mistake) for exercise in exercises() for mistake in exercise.mistakes]

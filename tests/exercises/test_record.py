@@ -316,8 +316,6 @@ def test_a_disk_that_refuses_is_said_once_and_survived(kind, tmp_path, monkeypat
 
 def test_without_the_environments_word_it_is_the_users_data_folder(tmp_path, monkeypatch):
     monkeypatch.delenv(ENVIRONMENT)
-    monkeypatch.setattr(
-        record_module.platformdirs, "user_data_path", lambda *args: tmp_path / "data" / "glassformer"
-    )
+    monkeypatch.setattr("platformdirs.user_data_path", lambda *args: tmp_path / "data" / "glassformer")
     Record().mark("a", "done")
     assert on_disk(tmp_path / "data" / "glassformer" / "progress.json") == {"a": {"done": True}}

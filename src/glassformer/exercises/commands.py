@@ -5,8 +5,6 @@ import inspect
 from numbers import Real
 from typing import Any
 
-from IPython.display import display
-
 from glassformer import contents
 
 from . import own_file
@@ -308,6 +306,13 @@ def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
 def record() -> Record:
     """What this kernel and the reader's file know of what is done."""
     return _record
+
+
+def display(panel: Panel | Table) -> None:
+    """Show a panel below the cell. Judging needs no IPython; showing does."""
+    from IPython import display as notebook
+
+    notebook.display(panel)
 
 
 def show(panel: Panel | Table) -> None:

@@ -81,6 +81,7 @@ class Exercise:
         built_on: functions of the package that the reference calls and `reveal` shows with it.
         parts: names of what the answer returns, where that is several things.
         axes: letters of what it returns, "T D"; for each of the parts, where there are several.
+        needs: libraries other than NumPy that the exercise is about: ("torch",).
         checks: in teaching order.
         mistakes: in the order in which they are recognised.
     """
@@ -90,6 +91,7 @@ class Exercise:
     built_on: tuple[Callable[..., Any], ...] = ()
     parts: tuple[str, ...] = ()
     axes: str | tuple[str, ...] = ""
+    needs: tuple[str, ...] = ()
     checks: list[Check] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 

@@ -5,8 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from glassformer.writing import locked, write_whole
 
 ENVIRONMENT = "GLASSFORMER_PROGRESS"
@@ -107,7 +105,11 @@ class Record:
 def _path() -> Path:
     """Where the record is: the environment's word, or this user's data folder."""
     chosen = os.environ.get(ENVIRONMENT)
-    return Path(chosen) if chosen else platformdirs.user_data_path("glassformer", False) / "progress.json"
+    if chosen:
+        return Path(chosen)
+    import platformdirs  # here: whoever chooses a place, as a page does, needs none
+
+    return platformdirs.user_data_path("glassformer", False) / "progress.json"
 
 
 def _valid(data: Any) -> Marks:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from glassformer import _checks as checks
 from glassformer.generate.inputs import (
@@ -18,6 +17,7 @@ from glassformer.generate.inputs import (
     stop_ids_of,
 )
 from glassformer.generate.reader import Reader
+from glassformer.shapes import Float, Int64
 from glassformer.trace import see
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
+from glassformer.shapes import Float, Integer
 
 Ids = Any  # one text: a list, array or tensor of ids. Or several: a list of such texts, of any lengths
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from glassformer import _checks as checks
 from glassformer.generate.inputs import (
@@ -18,6 +17,7 @@ from glassformer.generate.inputs import (
 )
 from glassformer.generate.reader import Reader
 from glassformer.generate.strategies import distribution, draw
+from glassformer.shapes import Float, Int64
 
 
 def generate(model: Any, prompt_ids: Ids | None, n_new: int, **options: Any) -> list[Int64[np.ndarray, " _"]]:

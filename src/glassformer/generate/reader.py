@@ -8,7 +8,8 @@ from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64, Integer
+
+from glassformer.shapes import Float, Int64, Integer
 
 CHUNK = 128  # how many positions of a prompt are read at a time: their activations are all that needs memory
 

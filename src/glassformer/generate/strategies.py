@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int64, Integer
 
 from glassformer import _checks as checks
 from glassformer.generate.inputs import check_finite
 from glassformer.scratch import softmax
+from glassformer.shapes import Float, Int64, Integer
 
 
 def apply_temperature(

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-from jaxtyping import Bool, Integer
 
 from glassformer import _checks as checks
 from glassformer.inside.look import check_model, decoder_of, entering, look
 from glassformer.scratch import Transformer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy
+from glassformer.shapes import Bool, Integer
 from glassformer.tasks import NO_TARGET, Batch
 
 SUBLAYERS = ("attention", "feed-forward")

@@ -8,13 +8,13 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
 from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering, final_norm_of, look
 from glassformer.scratch import Transformer
 from glassformer.scratch.attention import split_heads
 from glassformer.scratch.norm import LayerNorm, RMSNorm
+from glassformer.shapes import Float, Integer
 
 
 def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Float[np.ndarray, "*B T D"]]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Integer
 
 from glassformer.scratch import Transformer, cross_entropy_backward
 from glassformer.scratch.layer import Layer
+from glassformer.shapes import Integer
 
 PARTS = (
     "embedding",

@@ -10,12 +10,12 @@ The axes: B batch, N positions of a text, T = 2N of that text twice, L blocks, H
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
 from glassformer.inside.look import check_model, look
 from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
+from glassformer.shapes import Float, Integer
 
 
 class Repetition(NamedTuple):

@@ -4,10 +4,10 @@ The axes: B batch, T positions, L blocks, V vocabulary.
 """
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer.inside.look import decoder_of, look
 from glassformer.scratch import Transformer
+from glassformer.shapes import Float, Integer
 
 
 def logit_lens(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "_ *B T V"]:

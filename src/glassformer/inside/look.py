@@ -2,7 +2,6 @@
 
 from typing import cast
 
-from jaxtyping import Float, Integer
 from numpy import ndarray
 
 from glassformer import _checks as checks
@@ -10,6 +9,7 @@ from glassformer.scratch import Transformer
 from glassformer.scratch.attention import merge_heads
 from glassformer.scratch.model import Stack
 from glassformer.scratch.norm import LayerNorm, RMSNorm
+from glassformer.shapes import Float, Integer
 from glassformer.trace import Trace, trace
 
 

@@ -6,12 +6,12 @@ The axes: T positions, D d_model, F d_ff, V vocabulary.
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
 from glassformer.inside.attribution import linear_part
 from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering, final_norm_of, look
 from glassformer.scratch import Transformer
+from glassformer.shapes import Float, Integer
 
 AT_A_TIME = 2048  # tokens, about: so many neurons' values are looked at together
 

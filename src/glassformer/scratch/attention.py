@@ -8,7 +8,6 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
@@ -19,6 +18,7 @@ from glassformer.scratch.layer import Kept, Layer, keep, plus, sum_to
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.norm import RMSNorm
 from glassformer.scratch.positions import NoPositions
+from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter_sublayer, see, trace
 
 

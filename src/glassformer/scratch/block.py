@@ -6,7 +6,6 @@ The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
 from numpy.typing import DTypeLike
 
 from glassformer.config import ModelConfig
@@ -16,6 +15,7 @@ from glassformer.scratch.feedforward import FeedForward
 from glassformer.scratch.layer import Kept, Layer
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.scratch.positions import NoPositions, positions_of
+from glassformer.shapes import Bool, Float
 from glassformer.trace import see
 
 NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}

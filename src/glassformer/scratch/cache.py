@@ -5,10 +5,10 @@ values stay as they are while the text grows, and a new token needs only its own
 """
 
 import numpy as np
-from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike, DTypeLike
 
 from glassformer import _checks as checks
+from glassformer.shapes import Float, Integer
 
 
 class KeyValueCache:

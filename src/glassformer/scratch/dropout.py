@@ -1,10 +1,10 @@
 """Dropout: in training, a random part is left out, so that none is relied on alone."""
 
 import numpy as np
-from jaxtyping import Float
 
 from glassformer import _checks as checks
 from glassformer.scratch.layer import Kept, Layer, keep
+from glassformer.shapes import Float
 
 
 class Dropout(Layer):

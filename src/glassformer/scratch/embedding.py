@@ -1,11 +1,11 @@
 """Token ids become vectors: a table with one row for each entry of the vocabulary."""
 
 import numpy as np
-from jaxtyping import Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.scratch.layer import Kept, Layer, keep, normal
+from glassformer.shapes import Float, Integer
 
 
 class TokenEmbedding(Layer):

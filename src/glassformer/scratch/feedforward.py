@@ -6,7 +6,6 @@ The axes: T positions, D d_model, F d_ff.
 import math
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
@@ -14,6 +13,7 @@ from glassformer.config import GATED
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.layer import Kept, Layer, keep
 from glassformer.scratch.linear import Linear
+from glassformer.shapes import Float
 from glassformer.trace import enter_sublayer, see
 
 # Activations: one number in, one out; each with its slope, which is its backward
@@ -44,8 +44,11 @@ def gelu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
 
 def _normal_cdf(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    # NumPy has none. Imported here, since only the exact GELU needs SciPy
-    from scipy.special import erf
+    # NumPy has none. Imported here, since only the exact GELU needs it; Python's own is as exact, but slow
+    try:
+        from scipy.special import erf
+    except ImportError:
+        erf = np.vectorize(math.erf, otypes=[np.result_type(x, np.float32)])
 
     return (1 + erf(x / math.sqrt(2))) / 2
 

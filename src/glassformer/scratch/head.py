@@ -1,7 +1,6 @@
 """The way out: from the last state of the stream to a number for every entry of the vocabulary."""
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
@@ -11,6 +10,7 @@ from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.feedforward import ACTIVATIONS, SLOPES
 from glassformer.scratch.layer import Kept, Layer, keep, normal
 from glassformer.scratch.linear import Linear
+from glassformer.shapes import Float
 
 
 class Unembedding(Layer):

@@ -1,11 +1,11 @@
 """The linear map: every output is a weighted sum of the inputs."""
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.scratch.layer import Kept, Layer, keep, normal
+from glassformer.shapes import Float
 
 
 class Linear(Layer):

@@ -1,9 +1,9 @@
 """The loss: how surprised the model was by what came next."""
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer import _checks as checks
+from glassformer.shapes import Float, Integer
 
 
 def cross_entropy(

@@ -7,7 +7,6 @@ vocabulary.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
@@ -19,6 +18,7 @@ from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.head import Pooler, Unembedding
 from glassformer.scratch.layer import Kept, Layer, keep, plus
 from glassformer.scratch.positions import positions_of
+from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter, see
 
 

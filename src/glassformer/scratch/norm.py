@@ -1,11 +1,11 @@
 """Normalization: every position's vector brought to a standard size."""
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.scratch.layer import Kept, Layer, keep
+from glassformer.shapes import Float
 
 
 class LayerNorm(Layer):

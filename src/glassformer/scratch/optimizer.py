@@ -4,10 +4,10 @@ import math
 from collections.abc import Collection
 
 import numpy as np
-from jaxtyping import Float
 
 from glassformer import _checks as checks
 from glassformer.scratch.layer import Layer
+from glassformer.shapes import Float
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial in `orthogonalized`: it lifts small numbers fast, and then keeps

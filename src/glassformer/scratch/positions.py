@@ -19,13 +19,13 @@ import math
 from collections.abc import Collection
 
 import numpy as np
-from jaxtyping import Float, Int, Integer, Real
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.scratch.embedding import add_at
 from glassformer.scratch.layer import Kept, Layer, keep, normal, sum_to
+from glassformer.shapes import Float, Int, Integer, Real
 
 IN_PAIRS = "sines and cosines come in pairs of dimensions"
 

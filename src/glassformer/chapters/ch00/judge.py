@@ -7,10 +7,10 @@ The axis: V vocabulary.
 import math
 
 import numpy as np
-from jaxtyping import Float
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.scratch.attention import softmax
+from glassformer.shapes import Float
 
 # 1 · Temperature
 

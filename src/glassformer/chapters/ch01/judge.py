@@ -8,12 +8,12 @@ The axes: T tokens, D d_model, H heads, K d_head, F d_ff, V vocabulary, L blocks
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float
 
 from glassformer.config import ModelConfig
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, as_numbers, expect, expect_parts
 from glassformer.scratch import Transformer
+from glassformer.shapes import Float
 from glassformer.trace import Trace, trace
 
 

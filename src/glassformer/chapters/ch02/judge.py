@@ -12,21 +12,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Int, Integer
 
 from glassformer import _checks as checks
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect, expect_shape
+from glassformer.exercises.material import numbers
 from glassformer.scratch.loss import cross_entropy
+from glassformer.shapes import Float, Int, Integer
 from glassformer.text import CharTokenizer
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 LETTERS = " !Aadefghikmnorsy"  # of the line, in Unicode order
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 # 1 · Which characters are there?
@@ -167,7 +163,7 @@ hot.case("as many columns as you are told, used or not", np.array([1]), 6, want=
 
 @hot.check("times a table it looks rows up")
 def _(one_hot):
-    ids, table = np.array([7, 0, 3, 3, 10, 1]), _numbers(11, 4)
+    ids, table = np.array([7, 0, 3, 3, 10, 1]), numbers(11, 4)
     rows = one_hot(ids, 11)
     expect_shape(rows, (6, 11), "one_hot(ids, 11)", axes="T V")
     expect(np.asarray(rows) @ table, table[ids], "one_hot(ids, 11) @ table", axes="T D")
@@ -203,9 +199,9 @@ def embed(ids: Integer[np.ndarray, "*B T"], table: Float[np.ndarray, "V D"]) -> 
 
 lookup = exercise("tokens.embed", embed, axes="T D")
 
-_ids, _table = np.array([4, 0, 4]), _numbers(6, 3)
+_ids, _table = np.array([4, 0, 4]), numbers(6, 3)
 lookup.case("row i for id i", _ids, _table, want=np.stack([_table[4], _table[0], _table[4]]))
-_ids, _square = np.array([[1, 0], [3, 3], [2, 1]]), _numbers(4, 4, seed=1)
+_ids, _square = np.array([[1, 0], [3, 3], [2, 1]]), numbers(4, 4, seed=1)
 lookup.case(
     "a batch keeps its shape, (B, T, D)",
     _ids, _square, want=[[_square[i] for i in row] for row in _ids], axes="B T D",
@@ -619,7 +615,7 @@ loss.also(_odds, np.array([0, 1]), want=(math.log(4 / 3) + math.log(2)) / 2, bei
 
 @loss.check("a number added to a whole row changes nothing")
 def _(surprise):
-    logits, targets = _numbers(4, 6), np.array([5, 0, 3, 3])
+    logits, targets = numbers(4, 6), np.array([5, 0, 3, 3])
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     want = -np.log(np.prod([p[0, 5], p[1, 0], p[2, 3], p[3, 3]])) / 4
     expect(surprise(logits, targets), want, "surprise(logits, targets)")

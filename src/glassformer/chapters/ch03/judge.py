@@ -4,17 +4,17 @@ For each: the reference, where the package has none; then its checks, in teachin
 What is right comes from hand-worked numbers and from sums written out one number at a time. The axes: B batch,
 T positions asking, S positions answering, D d_model, H heads, G heads of keys and values, K d_head.
 """
-# ruff: noqa: ANN001, ANN002, ANN003, ANN202 - a check is read by its title, a mistake by its sentence
+# ruff: noqa: ANN001, ANN002, ANN202 - a check is read by its title, a mistake by its sentence
 
 import math
 from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect, expect_shape
+from glassformer.exercises.material import numbers, quiet
 from glassformer.scratch.attention import (
     causal_mask,
     merge_heads,
@@ -23,12 +23,7 @@ from glassformer.scratch.attention import (
     softmax,
     split_heads,
 )
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
-
+from glassformer.shapes import Float
 
 # What is right, a number at a time
 
@@ -39,7 +34,7 @@ def _shares(row: Any) -> list[float]:
     return [power / math.fsum(powers) for power in powers]
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def attended(q: Any, k: Any, v: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Outputs and weights of one head: every score, share and mean is a sum written out."""
     weights = []
     for t, query in enumerate(q):
@@ -80,18 +75,18 @@ def scores(query: Float[np.ndarray, " K"], keys: Float[np.ndarray, "S K"]) -> Fl
 
 matching = exercise("attention.scores", scores, axes="S")
 
-matching.shape("one score for each key", _numbers(4), _numbers(3, 4, seed=1), want=(3,))
+matching.shape("one score for each key", numbers(4), numbers(3, 4, seed=1), want=(3,))
 matching.case(
     "the same direction scores high, a right angle 0, the opposite low",
     np.array([2.0, 0, 0, 0]), np.array([[3.0, 0, 0, 0], [0, 1, 0, 0], [-1, 0, 5, 0]]), want=[3.0, 0.0, -1.0],
     being="6/√4, 0/√4 and −2/√4",
 )  # fmt: skip
-_q, _k = _numbers(5), _numbers(2, 5, seed=1)
+_q, _k = numbers(5), numbers(2, 5, seed=1)
 matching.case(
     "random vectors, and another width",
     _q, _k, want=[sum(a * b for a, b in zip(_q, row, strict=True)) / 5**0.5 for row in _k],
 )  # fmt: skip
-_q, _k = _numbers(1), _numbers(6, 1, seed=1)
+_q, _k = numbers(1), numbers(6, 1, seed=1)
 matching.case("one number wide: the root is 1", _q, _k, want=[_q[0] * row[0] for row in _k])
 
 matching.mistake("no root", lambda q, k: k @ q)
@@ -114,9 +109,9 @@ shares.case(
     "one point more is worth a factor of e",
     np.array([1.0, 0.0]), want=[math.e / (1 + math.e), 1 / (1 + math.e)], being="e/(e + 1) and 1/(e + 1)", axes="S",
 )  # fmt: skip
-_x = _numbers(3, 4)
+_x = numbers(3, 4)
 shares.case("each row of a table by itself", _x, want=[_shares(row) for row in _x])
-_x = _numbers(2, 3, 4)
+_x = numbers(2, 3, 4)
 shares.case(
     "the last axis, however many there are",
     _x,
@@ -136,37 +131,27 @@ shares.case(
 )  # fmt: skip
 
 
-def _quiet(function):
-    """The same, without NumPy's warnings."""
-
-    def quiet(*args, **kwargs):
-        with np.errstate(all="ignore"):
-            return function(*args, **kwargs)
-
-    return quiet
-
-
 def _powers(x, largest):
     powers = np.exp(x - largest)
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-shares.mistake("overflow", _quiet(lambda x: _powers(x, 0)))
-shares.mistake("largest of all", _quiet(lambda x: _powers(x, x.max())))
-shares.mistake("no exp", _quiet(lambda x: x / x.sum(axis=-1, keepdims=True)))
+shares.mistake("overflow", quiet(lambda x: _powers(x, 0)))
+shares.mistake("largest of all", quiet(lambda x: _powers(x, x.max())))
+shares.mistake("no exp", quiet(lambda x: x / x.sum(axis=-1, keepdims=True)))
 
 
 @shares.mistake("mean")
-@_quiet
+@quiet
 def _(x):
     seen = np.isfinite(x)
     return _powers(x, np.mean(x, axis=-1, keepdims=True, where=seen))
 
 
-shares.mistake("mean", _quiet(lambda x: _powers(x, x.mean(axis=-1, keepdims=True))))
-shares.mistake("absolute", _quiet(lambda x: _powers(x, np.abs(x).max(axis=-1, keepdims=True))))
-shares.mistake("upside down", _quiet(lambda x: softmax(-x)))
-shares.mistake("divided by it", _quiet(lambda x: _powers(x / x.max(axis=-1, keepdims=True), 0)))
+shares.mistake("mean", quiet(lambda x: _powers(x, x.mean(axis=-1, keepdims=True))))
+shares.mistake("absolute", quiet(lambda x: _powers(x, np.abs(x).max(axis=-1, keepdims=True))))
+shares.mistake("upside down", quiet(lambda x: softmax(-x)))
+shares.mistake("divided by it", quiet(lambda x: _powers(x / x.max(axis=-1, keepdims=True), 0)))
 shares.mistake("powers of 2", lambda x: softmax(x * math.log(2)))
 shares.mistake("not divided", lambda x: np.exp(x - x.max(axis=-1, keepdims=True)))
 shares.mistake("whole table", lambda x: softmax(x.ravel()).reshape(x.shape))
@@ -221,7 +206,7 @@ single = exercise(
     "attention.attend_one", attend_one, built_on=(softmax,), parts=("weights", "output"), axes=("S", "N")
 )
 
-_k, _v = _numbers(4, 2), _numbers(4, 3, seed=1)
+_k, _v = numbers(4, 2), numbers(4, 3, seed=1)
 single.case(
     "a query of zeros prefers no key: the mean of all values",
     np.zeros(2), _k, _v, want=([0.25] * 4, [math.fsum(column) / 4 for column in _v.T]), being="",
@@ -232,10 +217,10 @@ single.case(
     np.array([2 * _apart, 0, 0, 0]), np.array([[1.0, 0, 0, 0], [0, 1, 0, 0]]), np.array([[8.0, 0], [0, 4.0]]),
     want=([0.75, 0.25], [6.0, 1.0]),
 )  # fmt: skip
-_q, _k, _v = _numbers(3), _numbers(5, 3, seed=1), _numbers(5, 3, seed=2)
-_o, _w = _attended([_q], _k, _v)
+_q, _k, _v = numbers(3), numbers(5, 3, seed=1), numbers(5, 3, seed=2)
+_o, _w = attended([_q], _k, _v)
 single.case("random vectors", _q, _k, _v, want=(_w[0], _o[0]))
-_q, _k, _v = _numbers(2), _numbers(1, 2, seed=1), _numbers(1, 4, seed=2)
+_q, _k, _v = numbers(2), numbers(1, 2, seed=1), numbers(1, 4, seed=2)
 single.case("a single key gets everything", _q, _k, _v, want=([1.0], _v[0]))
 
 
@@ -246,7 +231,7 @@ def _one(weigh, mix=lambda weights, k, v: weights @ v):
         weights = weigh(k @ q, len(q))
         return weights, mix(weights, k, v)
 
-    return _quiet(wrong)
+    return quiet(wrong)
 
 
 def _rooted(x, K):
@@ -277,8 +262,8 @@ attention = exercise(
     axes=("T K", "T S"),
 )
 
-_q, _k, _v = _numbers(3, 4), _numbers(5, 4, seed=1), _numbers(5, 4, seed=2)
-attention.case("three queries, five keys, no mask", _q, _k, _v, want=_attended(_q, _k, _v))
+_q, _k, _v = numbers(3, 4), numbers(5, 4, seed=1), numbers(5, 4, seed=2)
+attention.case("three queries, five keys, no mask", _q, _k, _v, want=attended(_q, _k, _v))
 _mask = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 1, 1, 1]], dtype=bool)
 attention.case(
     "a mask: where it is False, a query does not look",
@@ -286,13 +271,13 @@ attention.case(
     _k,
     _v,
     mask=_mask,
-    want=_attended(_q, _k, _v, _mask),
+    want=attended(_q, _k, _v, _mask),
 )
-_q, _k, _v = (_numbers(6, 2, seed=seed) for seed in (3, 4, 5))
+_q, _k, _v = (numbers(6, 2, seed=seed) for seed in (3, 4, 5))
 _mask = np.tri(6, dtype=bool)
-attention.case("the causal mask", _q, _k, _v, mask=_mask, want=_attended(_q, _k, _v, _mask))
-_q, _k, _v = _numbers(2, 3, 4, 5), _numbers(2, 3, 6, 5, seed=1), _numbers(2, 3, 6, 5, seed=2)
-_each = [[_attended(_q[b, h], _k[b, h], _v[b, h]) for h in range(3)] for b in range(2)]
+attention.case("the causal mask", _q, _k, _v, mask=_mask, want=attended(_q, _k, _v, _mask))
+_q, _k, _v = numbers(2, 3, 4, 5), numbers(2, 3, 6, 5, seed=1), numbers(2, 3, 6, 5, seed=2)
+_each = [[attended(_q[b, h], _k[b, h], _v[b, h]) for h in range(3)] for b in range(2)]
 attention.case(
     "any axes in front: batch and heads",
     _q, _k, _v, want=tuple(np.array([[each[i] for each in row] for row in _each]) for i in range(2)),
@@ -300,14 +285,14 @@ attention.case(
 )  # fmt: skip
 
 
-_turned = [[_attended(_q[b, h], _k[b, h], _v[b, h], np.tri(4, 6, 2)) for h in range(3)] for b in range(2)]
+_turned = [[attended(_q[b, h], _k[b, h], _v[b, h], np.tri(4, 6, 2)) for h in range(3)] for b in range(2)]
 attention.case(
     "a mask is for all that stands in front, or for each text of a batch",
     _q, _k, _v, mask=np.tri(4, 6, 2, dtype=bool),
     want=tuple(np.array([[each[i] for each in row] for row in _turned]) for i in range(2)), axes="",
 )  # fmt: skip
 _seen = np.array([[1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 1]], dtype=bool)
-_padded = [[_attended(_q[b, h], _k[b, h], _v[b, h], [_seen[b]] * 4) for h in range(3)] for b in range(2)]
+_padded = [[attended(_q[b, h], _k[b, h], _v[b, h], [_seen[b]] * 4) for h in range(3)] for b in range(2)]
 attention.also(
     _q, _k, _v, mask=_seen[:, None, None],
     want=tuple(np.array([[each[i] for each in row] for row in _padded]) for i in range(2)), axes="",
@@ -329,14 +314,14 @@ attention.case(
 
 @attention.check("what is masked says nothing, however loud")
 def _(attention):
-    q, k, v = (_numbers(4, 3, seed=seed) for seed in (6, 7, 8))
+    q, k, v = (numbers(4, 3, seed=seed) for seed in (6, 7, 8))
     loud = k.copy()
     loud[-1] *= 50
     mask = np.tri(4, dtype=bool)
     outputs, _ = attention(q, loud, v, mask=mask)
     expect(
         np.asarray(outputs)[:3],
-        _attended(q, k, v, mask)[0][:3],
+        attended(q, k, v, mask)[0][:3],
         "the first three outputs, with a louder last key,",
     )
 
@@ -367,11 +352,11 @@ attention.mistake("pair", lambda q, k, v, mask=None: _wrong(q, k, v, mask=mask)[
 
 for _number in (-30.0, -100.0, -1000.0):
     attention.mistake("finite", partial(_wrong, hide=_number))
-attention.mistake("overflow", _quiet(partial(_wrong, shares=lambda x: _powers(x, 0))))
+attention.mistake("overflow", quiet(partial(_wrong, shares=lambda x: _powers(x, 0))))
 
 
 @attention.mistake("zero after, divided anew")
-@_quiet
+@quiet
 def _(q, k, v, mask=None):
     weights = _wrong(q, k, v)[1] * (1 if mask is None else mask)
     weights = weights / weights.sum(axis=-1, keepdims=True)
@@ -412,21 +397,21 @@ def _(q, k, v, mask=None):
 splitting = exercise("attention.split_heads", split_heads, axes="H T K")
 
 splitting.shape(
-    "heads first, then positions, then what is left of the width", _numbers(5, 6), 2, want=(2, 5, 3)
+    "heads first, then positions, then what is left of the width", numbers(5, 6), 2, want=(2, 5, 3)
 )
 splitting.case(
     "each head gets neighbouring numbers of every position",
     np.arange(12.0).reshape(2, 6), 3, want=[[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]],
 )  # fmt: skip
-_x = _numbers(4, 6)
+_x = numbers(4, 6)
 splitting.case("one head: nothing is cut", _x, 1, want=_x[None])
 splitting.case("as many heads as numbers", _x, 6, want=_x.T[:, :, None])
-_x = _numbers(2, 3, 4)
+_x = numbers(2, 3, 4)
 splitting.case(
     "a batch in front stays in front", _x, 2, want=[[x[:, :2], x[:, 2:]] for x in _x], axes="B H T K"
 )
 splitting.refuses(
-    "heads that do not divide the width: ValueError", _numbers(3, 6), 4, what="6 numbers for 4 heads"
+    "heads that do not divide the width: ValueError", numbers(3, 6), 4, what="6 numbers for 4 heads"
 )
 
 
@@ -467,14 +452,14 @@ def _(x, n_heads):
 
 merging = exercise("attention.merge_heads", merge_heads, axes="T D")
 
-merging.shape("positions first, then all heads side by side", _numbers(2, 5, 3), want=(5, 6))
+merging.shape("positions first, then all heads side by side", numbers(2, 5, 3), want=(5, 6))
 merging.case(
     "it puts back what splitting took apart",
     np.array([[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]), want=np.arange(12.0).reshape(2, 6),
 )  # fmt: skip
-_x = _numbers(1, 4, 3)
+_x = numbers(1, 4, 3)
 merging.case("one head: it is the head", _x, want=_x[0])
-_x = _numbers(2, 3, 2, 4)
+_x = numbers(2, 3, 2, 4)
 merging.case("a batch in front stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
 
 merging.mistake("no swap", lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1))
@@ -524,17 +509,17 @@ several = exercise(
 
 def _layer(T: int, D: int, seed: int = 0) -> tuple[Any, Any, Any, Any, Any]:
     """Vectors of a text, and the four matrices."""
-    W_q, W_k, W_v, W_o = _numbers(4, D, D, seed=seed + 1) / math.sqrt(D)
-    return _numbers(T, D, seed=seed), W_q, W_k, W_v, W_o
+    W_q, W_k, W_v, W_o = numbers(4, D, D, seed=seed + 1) / math.sqrt(D)
+    return numbers(T, D, seed=seed), W_q, W_k, W_v, W_o
 
 
-def _head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -> np.ndarray:
+def head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -> np.ndarray:
     """Each head from its own columns of the matrices, one after another; what it finds, through its own rows of W_o."""
     K = x.shape[1] // n_heads
     total = np.zeros_like(x)
     for columns in (slice(h * K, (h + 1) * K) for h in range(n_heads)):
         q, k, v = (x @ W[:, columns] for W in (W_q, W_k, W_v))
-        total += _attended(q, k, v, np.tri(len(x), dtype=bool))[0] @ W_o[columns]
+        total += attended(q, k, v, np.tri(len(x), dtype=bool))[0] @ W_o[columns]
     return total
 
 
@@ -547,19 +532,19 @@ several.case(
     want=_given[0] @ _given[3] @ _given[4],
 )
 _given = _layer(5, 4, seed=2)
-several.case("one head", *_given, 1, want=_head_by_head(*_given, 1))
+several.case("one head", *_given, 1, want=head_by_head(*_given, 1))
 _given = _layer(4, 6, seed=4)
-several.case("three heads", *_given, 3, want=_head_by_head(*_given, 3))
-several.also(*_given, 6, want=_head_by_head(*_given, 6))
+several.case("three heads", *_given, 3, want=head_by_head(*_given, 3))
+several.also(*_given, 6, want=head_by_head(*_given, 6))
 
 
 @several.check("a later position changes nothing before it")
 def _(multi_head):
     x, *matrices = _layer(5, 6, seed=6)
     other = x.copy()
-    other[-1] = _numbers(6, seed=9)
+    other[-1] = numbers(6, seed=9)
     W_q, W_k, W_v, W_o = matrices
-    right = _head_by_head(x, W_q, W_k, W_v, W_o, 2)[:4]
+    right = head_by_head(x, W_q, W_k, W_v, W_o, 2)[:4]
     expect(
         np.asarray(multi_head(other, *matrices, 2))[:4],
         right,
@@ -648,12 +633,12 @@ grouped = exercise(
 def _shared(
     H: int, G: int, T: int, S: int, K: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return _numbers(H, T, K, seed=seed), _numbers(G, S, K, seed=seed + 1), _numbers(G, S, K, seed=seed + 2)
+    return numbers(H, T, K, seed=seed), numbers(G, S, K, seed=seed + 1), numbers(G, S, K, seed=seed + 2)
 
 
 def _in_groups(q, k, v):
     return np.array(
-        [_attended(q[h], k[h * len(k) // len(q)], v[h * len(k) // len(q)])[0] for h in range(len(q))]
+        [attended(q[h], k[h * len(k) // len(q)], v[h * len(k) // len(q)])[0] for h in range(len(q))]
     )
 
 
@@ -720,11 +705,11 @@ cross = exercise(
 
 
 def _texts(T: int, S: int, D: int, K: int, seed: int = 0) -> tuple[np.ndarray, ...]:
-    return _numbers(T, D, seed=seed), _numbers(S, D, seed=seed + 1), *_numbers(3, D, K, seed=seed + 2)
+    return numbers(T, D, seed=seed), numbers(S, D, seed=seed + 1), *numbers(3, D, K, seed=seed + 2)
 
 
 def _fetched(x, memory, W_q, W_k, W_v):
-    return _attended(x @ W_q, memory @ W_k, memory @ W_v)[0]
+    return attended(x @ W_q, memory @ W_k, memory @ W_v)[0]
 
 
 cross.shape(
@@ -800,7 +785,7 @@ spread.also(16, 4.0, 9.0, True, want=36.0)
 
 @spread.check("it is what twenty thousand drawn pairs show")
 def _(score_variance):
-    q, k = 0.5 * _numbers(20_000, 12), 3 * _numbers(20_000, 12, seed=1)
+    q, k = 0.5 * numbers(20_000, 12), 3 * numbers(20_000, 12, seed=1)
     drawn = float((q * k).sum(axis=1).var())
     got = score_variance(12, 0.25, 9.0, False)
     expect_shape(got, (), "score_variance(12, 0.25, 9, False)")

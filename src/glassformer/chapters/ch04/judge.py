@@ -11,10 +11,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Integer
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, as_numbers, expect, expect_shape, is_tensor, remark
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention, softmax
 from glassformer.scratch.positions import (
     LearnedPositions,
@@ -25,17 +25,13 @@ from glassformer.scratch.positions import (
     sinusoidal,
     t5_bucket,
 )
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
+from glassformer.shapes import Float, Integer
 
 
 def _attend(x: np.ndarray, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """One head of attention with fixed weights: outputs (T, D) and weights (T, T)."""
     D = x.shape[1]
-    q, k, v = (x @ _numbers(D, D, seed=seed) for seed in (1, 2, 3))
+    q, k, v = (x @ numbers(D, D, seed=seed) for seed in (1, 2, 3))
     return scaled_dot_product_attention(q, k, v, **options)
 
 
@@ -76,12 +72,12 @@ def shuffled(
 
 equivariance = exercise("positions.equivariance", shuffled, parts=("outputs", "weights"), axes=("T D", "T S"))
 
-_o, _w, _order = _numbers(4, 3), softmax(_numbers(4, 4)), np.array([2, 0, 3, 1])
+_o, _w, _order = numbers(4, 3), softmax(numbers(4, 4)), np.array([2, 0, 3, 1])
 equivariance.case("the outputs move with their words", _o, _w, _order, part="outputs", want=_o[_order])
 equivariance.case(
     "the weights move along both axes", _o, _w, _order, part="weights", want=_w[np.ix_(_order, _order)]
 )
-_x, _order = _numbers(6, 4), np.array([5, 2, 0, 1, 3, 4])
+_x, _order = numbers(6, 4), np.array([5, 2, 0, 1, 3, 4])
 equivariance.case(
     "it is what attention gives when it really runs on the shuffled words",
     *_attend(_x), _order, want=_attend(_x[_order]), what="attention to six random words",
@@ -193,7 +189,7 @@ def _score(q, k, distance, theta):
 
 rope = exercise("positions.rope_score", rope_score, built_on=(frequencies,))
 
-_q, _k, _east, _north = _numbers(6), _numbers(6, seed=1), np.array([1.0, 0.0]), np.array([0.0, 1.0])
+_q, _k, _east, _north = numbers(6), numbers(6, seed=1), np.array([1.0, 0.0]), np.array([0.0, 1.0])
 rope.case("at distance 0 it is the plain dot product", _q, _k, 0, want=sum(_q * _k))
 rope.case(
     "two equal vectors, turned apart by d radians, score cos d",
@@ -394,29 +390,27 @@ def add_learned(
 
 table = exercise("positions.learned", add_learned, built_on=(LearnedPositions,), axes="T D")
 
-_x, _rows = _numbers(3, 4), _numbers(5, 4, seed=1)
+_x, _rows = numbers(3, 4), numbers(5, 4, seed=1)
 table.case("row t of the table is added to row t of x", _x, _rows, want=_x + _rows[:3])
-_x = _numbers(14, 3, 4)  # 14 sequences: more than the table has rows
+_x = numbers(14, 3, 4)  # 14 sequences: more than the table has rows
 _sums = np.stack([sequence + _rows[:3] for sequence in _x])
 table.case("a batch: every sequence gets the same rows", _x[:4], _rows, want=_sums[:4], axes="B T D")
 table.also(_x, _rows, want=_sums, axes="B T D")
-_x = _numbers(5, 4)
+_x = numbers(5, 4)
 table.case("a sequence as long as the table still fits", _x, _rows, want=_x + _rows)
 table.also(_x[None], _rows, want=(_x + _rows)[None], axes="B T D")
 table.also(_x[None, :1], _rows, want=(_x[:1] + _rows[:1])[None], axes="B T D")
 table.refuses(
     "positions past the table's end: ValueError, and the message names both lengths",
-    _numbers(12, 2), _numbers(10, 2), what="12 positions and a table of 10 rows", names=(12, 10),
+    numbers(12, 2), numbers(10, 2), what="12 positions and a table of 10 rows", names=(12, 10),
 )  # fmt: skip
-table.also_refuses(
-    _numbers(11, 2), _numbers(10, 2), what="11 positions and a table of 10 rows", names=(11, 10)
-)
+table.also_refuses(numbers(11, 2), numbers(10, 2), what="11 positions and a table of 10 rows", names=(11, 10))
 table.refuses(
-    "in a batch too", _numbers(2, 12, 3), _numbers(10, 3), names=(12, 10),
+    "in a batch too", numbers(2, 12, 3), numbers(10, 3), names=(12, 10),
     what="two sequences of 12 positions and a table of 10 rows",
 )  # fmt: skip
 table.refuses(
-    "a table of one row is not stretched", _numbers(13, 2), _numbers(1, 2), names=(13, 1),
+    "a table of one row is not stretched", numbers(13, 2), numbers(1, 2), names=(13, 1),
     what="13 positions and a table of 1 row",
 )  # fmt: skip
 
@@ -457,7 +451,7 @@ def rotary(x: Float[np.ndarray, "*B T K"], base: float = 10_000.0) -> Float[np.n
 
 turn = exercise("positions.rotary", rotary, built_on=(rotation_angles, rotate), axes="T K")
 
-_x, _angle = _numbers(5, 6), np.arange(4)
+_x, _angle = numbers(5, 6), np.arange(4)
 turn.shape("the shape stays", _x, want=(5, 6))
 turn.case("position 0 is not turned", _x, row=0, want=_x[0], being="as it was")
 turn.case(
@@ -473,7 +467,7 @@ turn.also(
 
 @turn.check("a rotation keeps every row's length")
 def _(rotary):
-    x = _numbers(5, 8)
+    x = numbers(5, 8)
     got = rotary(x)
     expect_shape(got, (5, 8), "rotary(x)", axes="T K")
     expect(np.linalg.norm(got, axis=-1), np.linalg.norm(x, axis=-1), "the length of each row")
@@ -482,21 +476,21 @@ def _(rotary):
 turn.case(
     "dimension i is paired with i + K/2, each pair with its own frequency", _x, want=_turned(_x, _theta(6))
 )
-_x = _numbers(3, 5, 4)
+_x = numbers(3, 5, 4)
 turn.case(
     "heads and batches in front; positions run along the second axis from the end",
     _x, want=_turned(_x, _theta(4)), axes="H T K",
 )  # fmt: skip
-_x = _numbers(2, 3, 5, 10)
+_x = numbers(2, 3, 5, 10)
 turn.also(_x, want=_turned(_x, _theta(10)), axes="B H T K")
 turn.also(_x[:1], want=_turned(_x[:1], _theta(10)), axes="B H T K")
-_x, _wide = _numbers(1100, 2), _numbers(6, 20)
+_x, _wide = numbers(1100, 2), numbers(6, 20)
 turn.case("a long text, a wide head", _x, want=_turned(_x, _theta(2)), what="1,100 positions, rotated,")
 turn.also(_wide, want=_turned(_wide, _theta(20)), what="a head of 20 dimensions, rotated,")
 turn.case(
     "another base", np.array([_second] * 2), base=100.0, row=1, want=[0.0, math.cos(0.1), 0.0, math.sin(0.1)]
 )
-_x = _numbers(3, 5, 4)
+_x = numbers(3, 5, 4)
 turn.also(_x, base=100.0, want=_turned(_x, [1, 0.1]), axes="H T K")
 
 
@@ -576,7 +570,7 @@ layout = exercise("positions.layout", interleaved_to_half, axes="D D")
 
 @layout.check("the columns change seats; no number changes")
 def _(interleaved_to_half):
-    W = _numbers(6, 6)
+    W = numbers(6, 6)
     got = interleaved_to_half(W, 1)
     expect_shape(got, (6, 6), "interleaved_to_half(W, 1)", axes="D D")
     expect(np.sort(got, axis=1), np.sort(W, axis=1), "each row of W, sorted,", being="as it was", axes="D D")
@@ -598,7 +592,7 @@ def _(interleaved_to_half):
     T, K = 5, 6
     for H in (2, 3):
         D = H * K
-        x, weights = _numbers(T, D), (_numbers(D, D, seed=1), _numbers(D, D, seed=2))
+        x, weights = numbers(T, D), (numbers(D, D, seed=1), numbers(D, D, seed=2))
         new = [interleaved_to_half(W, H) for W in weights]
         for W in new:
             expect_shape(W, (D, D), f"interleaved_to_half(W, {H})", axes="D D")
@@ -863,7 +857,7 @@ def _judge(sees_order, attention, want, what, advice):
             return x.new_tensor(outputs)
         return outputs
 
-    got = sees_order(watched, _numbers(24, 8))
+    got = sees_order(watched, numbers(24, 8))
     try:
         expect(got, want, f"for {what} the answer", advice=advice)
     except Wrong as wrong:
@@ -904,7 +898,7 @@ def _(sees_order):
         return _attend(x + sinusoidal(np.arange(len(x)), x.shape[1]))[0]
 
     def rope(x):
-        q, k = rotary(x @ _numbers(8, 8, seed=1)), rotary(x @ _numbers(8, 8, seed=2))
+        q, k = rotary(x @ numbers(8, 8, seed=1)), rotary(x @ numbers(8, 8, seed=2))
         return scaled_dot_product_attention(q, k, x)[0]
 
     def alibi(x):
@@ -1011,13 +1005,13 @@ def table_gradient(dx: Float[np.ndarray, "B T D"], context_length: int) -> Float
 
 backward = exercise("positions.table_gradient", table_gradient, axes="N D")
 
-backward.shape("the gradient has the table's shape", _numbers(2, 3, 4), 6, want=(6, 4))
-_dx = _numbers(4, 3, 2)
+backward.shape("the gradient has the table's shape", numbers(2, 3, 4), 6, want=(6, 4))
+_dx = numbers(4, 3, 2)
 backward.case(
     "each row collects from every sequence of the batch", _dx, 3, want=_dx[0] + _dx[1] + _dx[2] + _dx[3]
 )
 backward.also(_dx[:1], 3, want=_dx[0], advice="Each call begins with zeros of its own.")
-_dx = _numbers(2, 3, 2)
+_dx = numbers(2, 3, 2)
 backward.case(
     "rows that no sequence reached get exactly zero", _dx, 5, want=[*(_dx[0] + _dx[1]), [0, 0], [0, 0]],
     advice="Begin with np.zeros: np.empty keeps whatever lay in memory.",
@@ -1026,8 +1020,8 @@ backward.case(
 
 @backward.check("it predicts how the loss moves when the table does")
 def _(table_gradient):
-    tokens, dx = _numbers(3, 4, 5), _numbers(3, 4, 5, seed=1)
-    before, step = _numbers(7, 5), _numbers(7, 5, seed=2)
+    tokens, dx = numbers(3, 4, 5), numbers(3, 4, 5, seed=1)
+    before, step = numbers(7, 5), numbers(7, 5, seed=2)
 
     def loss(rows):  # linear in x, so that its gradient is dx everywhere
         return float((dx * (tokens + rows[:4])).sum())

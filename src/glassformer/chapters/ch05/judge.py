@@ -4,27 +4,23 @@ For each: the reference, where the package has none; then its checks, in teachin
 What is right comes from hand-worked numbers and from sums written out one number at a time. The axes: B batch,
 L stages, N writes, T positions, D d_model, V vocabulary.
 """
-# ruff: noqa: ANN001, ANN002, ANN003, ANN202 - a check is read by its title, a mistake by its sentence
+# ruff: noqa: ANN001, ANN003, ANN202 - a check is read by its title, a mistake by its sentence
 
 import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect
+from glassformer.exercises.material import numbers, quiet
 from glassformer.scratch.attention import softmax
+from glassformer.shapes import Float
 
 Norm = Callable[[np.ndarray], np.ndarray]
 
 EPS = 1e-5
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 # What is right, a number at a time
@@ -50,16 +46,6 @@ def _rms_norm(x: Any, weight: Any, eps: float = EPS) -> np.ndarray:
         return np.array([_rms_norm(row, weight, eps) for row in x])
     divisor = math.sqrt(_mean(a * a for a in x) + eps)
     return np.array([a / divisor * w for a, w in zip(x, weight, strict=True)])
-
-
-def _quiet(function):
-    """The same, without NumPy's warnings."""
-
-    def quiet(*args, **kwargs):
-        with np.errstate(all="ignore"):
-            return function(*args, **kwargs)
-
-    return quiet
 
 
 # 1 · LayerNorm
@@ -94,13 +80,13 @@ layer.case(
     "where all features are equal, what is left is the shift",
     np.array([3.0, 3.0, 3.0, 3.0]), np.array([2.0, 2, 2, 2]), np.array([1.0, 0, -1, 4]), want=[1.0, 0, -1, 4], axes="D",
 )  # fmt: skip
-_x = _numbers(4, 3) * [[1], [10], [0.1], [3]] + 2
+_x = numbers(4, 3) * [[1], [10], [0.1], [3]] + 2
 layer.case("each row by itself", _x, np.ones(3), np.zeros(3), want=_layer_norm(_x, np.ones(3), np.zeros(3)))
-_x, _w, _b = _numbers(2, 4), _numbers(4, seed=1), _numbers(4, seed=2)
+_x, _w, _b = numbers(2, 4), numbers(4, seed=1), numbers(4, seed=2)
 layer.case("first the gain of each feature, then its shift", _x, _w, _b, want=_layer_norm(_x, _w, _b))
 layer.case("another ε", _x, _w, _b, 0.5, want=_layer_norm(_x, _w, _b, 0.5))
 layer.also(_x, _w, _b, eps=0.01, want=_layer_norm(_x, _w, _b, 0.01))
-_x = _numbers(2, 3, 4)
+_x = numbers(2, 3, 4)
 layer.case("any axes in front", _x, _w, _b, want=_layer_norm(_x, _w, _b), axes="B T D")
 
 
@@ -118,11 +104,11 @@ def _layer_norms(x, axis=-1, ddof=0, inside=True, root=True, centre=True, floor=
 
 
 def _wrong_layer(**changed):
-    return _quiet(lambda x, w, b, eps=EPS: _layer_norms(x, floor=eps, **changed) * w + b)
+    return quiet(lambda x, w, b, eps=EPS: _layer_norms(x, floor=eps, **changed) * w + b)
 
 
 layer.mistake("eps outside", _wrong_layer(inside=False))
-layer.mistake("no eps", _quiet(lambda x, w, b, eps=EPS: layer_norm(x, w, b, 0.0)))
+layer.mistake("no eps", quiet(lambda x, w, b, eps=EPS: layer_norm(x, w, b, 0.0)))
 layer.mistake("unbiased", _wrong_layer(ddof=1))
 layer.mistake("no root", _wrong_layer(root=False))
 layer.mistake("not centred", _wrong_layer(centre=False))
@@ -175,13 +161,13 @@ root_mean_square.case(
     _even, _one, want=_rms_norm(_even, _one), axes="D", being="0.001/√(2.5e-7 + 1e-5)",
 )  # fmt: skip
 root_mean_square.also(_zero, _one, want=_zero, axes="D")
-_x = _numbers(4, 3) * [[1], [10], [0.1], [3]] + 2
+_x = numbers(4, 3) * [[1], [10], [0.1], [3]] + 2
 root_mean_square.case("each row by itself", _x, np.ones(3), want=_rms_norm(_x, np.ones(3)))
-_x = _numbers(2, 4)
+_x = numbers(2, 4)
 root_mean_square.case("the gain of each feature", _x, _w, want=_rms_norm(_x, _w))
 root_mean_square.case("another ε", _x, _w, 0.5, want=_rms_norm(_x, _w, 0.5))
 root_mean_square.also(_x, _w, eps=0.01, want=_rms_norm(_x, _w, 0.01))
-_x = _numbers(2, 3, 4)
+_x = numbers(2, 3, 4)
 root_mean_square.case("any axes in front", _x, _w, want=_rms_norm(_x, _w), axes="B T D")
 
 
@@ -192,7 +178,7 @@ def _wrong_rms(divide, axis=-1):
         along = axis(x) if callable(axis) else axis
         return x / divide((x**2).mean(axis=along, keepdims=True), eps) * w
 
-    return _quiet(wrong)
+    return quiet(wrong)
 
 
 def _rooted(square, eps):
@@ -280,7 +266,7 @@ def ledger(x_0: Float[np.ndarray, "T D"], writes: Float[np.ndarray, "N T D"]) ->
 
 sums = exercise("stream.ledger", ledger, axes="L T D")
 
-sums.shape("one entry more than there are writes", _numbers(3, 4), _numbers(2, 3, 4, seed=1), want=(3, 3, 4))
+sums.shape("one entry more than there are writes", numbers(3, 4), numbers(2, 3, 4, seed=1), want=(3, 3, 4))
 sums.case(
     "the first entry is what was there before any write",
     np.array([[1.0, 2.0]]), np.array([[[10.0, 0]], [[0, 5.0]]]), row=0, want=[[1.0, 2.0]], axes="T D",
@@ -290,7 +276,7 @@ sums.case(
     np.array([[1.0, 2.0]]), np.array([[[10.0, 0]], [[0, 5.0]], [[-1.0, 1.0]]]),
     want=[[[1.0, 2.0]], [[11.0, 2.0]], [[11.0, 7.0]], [[10.0, 8.0]]],
 )  # fmt: skip
-_x, _writes = _numbers(3, 4), _numbers(5, 3, 4, seed=1)
+_x, _writes = numbers(3, 4), numbers(5, 3, 4, seed=1)
 sums.case(
     "random writes, five of them",
     _x, _writes,
@@ -397,7 +383,7 @@ def two_sublayers(
 
 block = exercise("stream.two_sublayers", two_sublayers, axes="T D")
 
-_mix, _turn = _numbers(3, 3, seed=1), _numbers(2, 2, seed=2)
+_mix, _turn = numbers(3, 3, seed=1), numbers(2, 2, seed=2)
 
 
 def _attention(x):
@@ -427,7 +413,7 @@ def _gives(x):
     return np.asarray(x)
 
 
-_x = _numbers(3, 2)
+_x = numbers(3, 2)
 block.case(
     "pre-norm, with sublayers that write nothing: what goes in comes out",
     _x, _nothing, _nothing, _halves, _less_one, "pre", want=_x,
@@ -603,9 +589,9 @@ def _said(streams: Any, weight: Any, W: Any, eps: float = EPS) -> np.ndarray:
     ])  # fmt: skip
 
 
-_W = _numbers(4, 5, seed=3)
-early.shape("a logit for each stage, position and token", _numbers(3, 2, 4), _one, _W, want=(3, 2, 5))
-_streams = _numbers(3, 2, 4) * [[[1]], [[3]], [[9]]]
+_W = numbers(4, 5, seed=3)
+early.shape("a logit for each stage, position and token", numbers(3, 2, 4), _one, _W, want=(3, 2, 5))
+_streams = numbers(3, 2, 4) * [[[1]], [[3]], [[9]]]
 early.case("random streams, which grow", _streams, _one, _W, want=_said(_streams, _one, _W))
 early.case("the norm's gain counts", _streams, _w, _W, want=_said(_streams, _w, _W))
 _small = _streams / 1000
@@ -664,7 +650,7 @@ def _shared(writes: Any, weight: Any, W: Any, token: int, against: int, eps: flo
     ]  # fmt: skip
 
 
-_parts = _numbers(5, 4)
+_parts = numbers(5, 4)
 who.shape("a share for each write", _parts, _one, _W, 2, 0, want=(5,))
 who.case(
     "two writes along two features, of a stream of mean square 12.5",

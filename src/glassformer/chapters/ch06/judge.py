@@ -11,17 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect
+from glassformer.exercises.material import numbers
 from glassformer.scratch.feedforward import gelu, gelu_tanh, relu, silu
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
-
+from glassformer.shapes import Float, Int
 
 # What is right, a number at a time
 
@@ -91,9 +86,9 @@ cut = exercise("feedforward.relu", relu, axes="")
 cut.case(
     "negative becomes 0, positive stays", np.array([-2.0, -0.5, 0.0, 0.5, 3.0]), want=[0, 0, 0, 0.5, 3.0]
 )
-_x = _numbers(3, 4)
+_x = numbers(3, 4)
 cut.case("each number of a table by itself", _x, want=[[max(0.0, n) for n in row] for row in _x])
-_x = _numbers(2, 3, 2, seed=1) - 5
+_x = numbers(2, 3, 2, seed=1) - 5
 cut.case("all of them negative: nothing but zeros", _x, want=np.zeros((2, 3, 2)))
 
 cut.mistake("absolute", np.abs)
@@ -118,9 +113,9 @@ smooth.case(
     "exact, not its neighbour with the tanh",
     np.array([-2.7, -1.9]), want=[_gelu(-2.7), _gelu(-1.9)], advice="erf is in scipy.special, and in math.",
 )  # fmt: skip
-_x = 2 * _numbers(3, 4)
+_x = 2 * numbers(3, 4)
 smooth.case("each number of a table by itself", _x, want=_each(_gelu, _x))
-_x = 2 * _numbers(2, 3, 4, seed=1)
+_x = 2 * numbers(2, 3, 4, seed=1)
 smooth.also(_x, want=_each(_gelu, _x))
 
 smooth.mistake("share alone", _cdf)
@@ -145,7 +140,7 @@ near.case(
 )  # fmt: skip
 _x = np.array([-3.0, -2.7, -1.5, -0.3, 0.6, 2.2])
 near.case("as GPT-2 has it", _x, want=_each(_gelu_tanh, _x))
-_x = 2 * _numbers(2, 3, 4)
+_x = 2 * numbers(2, 3, 4)
 near.case("each number of a table by itself", _x, want=_each(_gelu_tanh, _x))
 
 
@@ -180,7 +175,7 @@ swish.case(
     "at 0 it is 0; at ln 3 the sigmoid is 3/4",
     np.array([0.0, math.log(3), -math.log(3)]), want=[0, 0.75 * math.log(3), -0.25 * math.log(3)],
 )  # fmt: skip
-_x = 2 * _numbers(2, 3, 4)
+_x = 2 * numbers(2, 3, 4)
 swish.case("each number of a table by itself", _x, want=_each(_silu, _x))
 swish.case("large numbers do not overflow", np.array([1000.0, -1000.0]), want=[1000.0, 0.0])
 
@@ -218,14 +213,14 @@ wide = exercise("feedforward.feed_forward", feed_forward, built_on=(gelu,), axes
 def _layer(D: int, F: int, seed: int = 0) -> tuple[Any, Any, Any, Any]:
     """W_up, b_up, W_down, b_down."""
     return (
-        _numbers(D, F, seed=seed),
-        _numbers(F, seed=seed + 1),
-        _numbers(F, D, seed=seed + 2),
-        _numbers(D, seed=seed + 3),
+        numbers(D, F, seed=seed),
+        numbers(F, seed=seed + 1),
+        numbers(F, D, seed=seed + 2),
+        numbers(D, seed=seed + 3),
     )
 
 
-wide.shape("the shape of x", _numbers(5, 3), *_layer(3, 7), want=(5, 3))
+wide.shape("the shape of x", numbers(5, 3), *_layer(3, 7), want=(5, 3))
 _eye, _none = np.eye(2), np.zeros(2)
 wide.case(
     "with matrices that change nothing, it is GELU",
@@ -238,11 +233,11 @@ wide.case(
     "of a row of zeros the biases are left: b_up is bent, b_down is not",
     _zero, *_given, want=_network(_zero, *_given),
 )  # fmt: skip
-_x, _given = _numbers(5, 3, seed=9), _layer(3, 7, seed=10)
+_x, _given = numbers(5, 3, seed=9), _layer(3, 7, seed=10)
 wide.case("random vectors", _x, *_given, want=_network(_x, *_given))
-_x = _numbers(2, 4, 3, seed=14)
+_x = numbers(2, 4, 3, seed=14)
 wide.case("any axes in front: a batch", _x, *_given, want=_network(_x, *_given), axes="B T D")
-_x = _numbers(3, seed=15)
+_x = numbers(3, seed=15)
 wide.also(_x, *_given, want=_network(_x, *_given), axes="D")
 
 wide.mistake("no bend", lambda x, W_up, b_up, W_down, b_down: (x @ W_up + b_up) @ W_down + b_down)
@@ -279,10 +274,10 @@ gate = exercise("feedforward.swiglu", swiglu, built_on=(silu,), axes="T D")
 
 def _three(D: int, F: int, seed: int = 0) -> tuple[Any, Any, Any]:
     """W_gate, W_up, W_down."""
-    return _numbers(D, F, seed=seed), _numbers(D, F, seed=seed + 1), _numbers(F, D, seed=seed + 2)
+    return numbers(D, F, seed=seed), numbers(D, F, seed=seed + 1), numbers(F, D, seed=seed + 2)
 
 
-gate.shape("the shape of x", _numbers(5, 3), *_three(3, 7), want=(5, 3))
+gate.shape("the shape of x", numbers(5, 3), *_three(3, 7), want=(5, 3))
 _one = np.array([[1.0]])
 gate.case(
     "one number: the gate sees ln 3, the other twice that",
@@ -292,11 +287,11 @@ gate.case(
     "a closed gate lets next to nothing of the other through",
     np.array([[-30.0]]), _one, 100 * _one, _one, want=[[_silu(-30.0) * -3000.0]],
 )  # fmt: skip
-_x, _given = _numbers(5, 3, seed=3), _three(3, 7, seed=4)
+_x, _given = numbers(5, 3, seed=3), _three(3, 7, seed=4)
 gate.case("random vectors", _x, *_given, want=_gated(_x, *_given))
-_x = _numbers(2, 4, 3, seed=7)
+_x = numbers(2, 4, 3, seed=7)
 gate.case("any axes in front: a batch", _x, *_given, want=_gated(_x, *_given), axes="B T D")
-_x = _numbers(3, seed=8)
+_x = numbers(3, seed=8)
 gate.also(_x, *_given, want=_gated(_x, *_given), axes="D")
 
 gate.mistake("swapped", lambda x, W_gate, W_up, W_down: (silu(x @ W_up) * (x @ W_gate)) @ W_down)
@@ -479,8 +474,8 @@ def looks_sideways(f: Callable[[np.ndarray], np.ndarray], x: Float[np.ndarray, "
 
 sideways = exercise("feedforward.looks_sideways", looks_sideways)
 
-_rows = _numbers(5, 3, seed=3)
-_W = _numbers(3, 3, seed=4)
+_rows = numbers(5, 3, seed=3)
+_W = numbers(3, 3, seed=4)
 
 
 def _only(row: int, x: np.ndarray) -> np.ndarray:
@@ -637,14 +632,14 @@ likelier.case(
     "a negative neuron promotes what its row suppresses",
     np.array([1.0, 0]), np.ones(2), _head, 2, sign=-1, want=[2, 1],
 )  # fmt: skip
-_r, _g, _h = _numbers(4, seed=1), np.array([0.5, -1.5, 2.0, 1.0]), _numbers(4, 40, seed=3)
+_r, _g, _h = numbers(4, seed=1), np.array([0.5, -1.5, 2.0, 1.0]), numbers(4, 40, seed=3)
 _logits = [math.fsum(a * b * c for a, b, c in zip(_r, _g, column, strict=True)) for column in _h.T]
 likelier.case(
     "random vectors; a gain may be negative",
     _r, _g, _h, 12, want=sorted(range(40), key=lambda i: -_logits[i])[:12],
 )  # fmt: skip
 likelier.also(_r, _g, _h, 40, want=sorted(range(40), key=lambda i: -_logits[i]))
-_r, _h = _numbers(3, seed=5), _numbers(3, 3, seed=6)
+_r, _h = numbers(3, seed=5), numbers(3, 3, seed=6)
 _logits = [math.fsum(a * c for a, c in zip(_r, column, strict=True)) for column in _h.T]
 likelier.case(
     "as many tokens as features: the head is (D, V)",

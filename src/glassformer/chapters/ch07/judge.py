@@ -11,24 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-from glassformer.chapters.ch03.judge import _head_by_head, multi_head
+from glassformer.chapters.ch03.judge import head_by_head, multi_head
 from glassformer.chapters.ch05.judge import layer_norm
 from glassformer.chapters.ch06.judge import feed_forward
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect, expect_shape
+from glassformer.exercises.material import numbers
 from glassformer.scratch.feedforward import gelu, relu
+from glassformer.shapes import Float
 
 Weights = Mapping[str, np.ndarray]
 
 
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def _weights(D: int, F: int, seed: int = 0) -> dict[str, np.ndarray]:
+def block_weights(D: int, F: int, seed: int = 0) -> dict[str, np.ndarray]:
     """The weights of one block, all drawn, the gains of the norms around 1."""
     g = np.random.default_rng((seed, D, F))
 
@@ -51,7 +47,7 @@ def _weights(D: int, F: int, seed: int = 0) -> dict[str, np.ndarray]:
 # What is right, a number at a time
 
 
-def _normed(x: Any, weight: Any, bias: Any) -> np.ndarray:
+def normed(x: Any, weight: Any, bias: Any) -> np.ndarray:
     """LayerNorm of each row, from its definition."""
     rows = []
     for row in x:
@@ -61,13 +57,13 @@ def _normed(x: Any, weight: Any, bias: Any) -> np.ndarray:
     return np.array(rows)
 
 
-def _bent(x: float) -> float:
+def _gelu(x: float) -> float:
     return x * (1 + math.erf(x / math.sqrt(2))) / 2
 
 
 def _attention(x: Any, w: Weights, n_heads: int) -> np.ndarray:
     W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
-    return _head_by_head(x, W_q, W_k, W_v, W_o, n_heads)
+    return head_by_head(x, W_q, W_k, W_v, W_o, n_heads)
 
 
 def _feedforward(x: Any, w: Weights) -> np.ndarray:
@@ -76,16 +72,17 @@ def _feedforward(x: Any, w: Weights) -> np.ndarray:
     b_up, b_down = w["feedforward.W_up.bias"], w["feedforward.W_down.bias"]
     rows = []
     for row in x:
-        neurons = [_bent(math.fsum(row * column) + b) for column, b in zip(up.T, b_up, strict=True)]
+        neurons = [_gelu(math.fsum(row * column) + b) for column, b in zip(up.T, b_up, strict=True)]
         rows.append([math.fsum(neurons * column) + b for column, b in zip(down.T, b_down, strict=True)])
     return np.array(rows)
 
 
 def _norm_of(x: Any, w: Weights, name: str) -> np.ndarray:
-    return _normed(x, w[f"{name}.weight"], w[f"{name}.bias"])
+    return normed(x, w[f"{name}.weight"], w[f"{name}.bias"])
 
 
-def _pre(x: Any, w: Weights, n_heads: int) -> np.ndarray:
+def pre_norm_by_hand(x: Any, w: Weights, n_heads: int) -> np.ndarray:
+    """Returns the block's output, each head, position and neuron by itself."""
     x = x + _attention(_norm_of(x, w, "norm_attention"), w, n_heads)
     return x + _feedforward(_norm_of(x, w, "norm_feedforward"), w)
 
@@ -219,7 +216,7 @@ def _quiet(w: Weights, *names: str) -> dict[str, np.ndarray]:
 ATTENTION_WRITES = ("attention.W_o.weight",)
 FEEDFORWARD_WRITES = ("feedforward.W_down.weight", "feedforward.W_down.bias")
 
-_x, _w = _numbers(5, 6, seed=1), _weights(6, 10)
+_x, _w = numbers(5, 6, seed=1), block_weights(6, 10)
 whole.shape("the shape of x", _x, _w, 2, want=(5, 6))
 whole.case(
     "with W_o, W_down and its bias at zero nothing is written: x comes out as it went in",
@@ -235,12 +232,18 @@ whole.case(
     "with an attention that writes nothing: x, and what the feed-forward makes of its norm",
     _x, _half, 2, want=_x + _feedforward(_norm_of(_x, _w, "norm_feedforward"), _w),
 )  # fmt: skip
-whole.case("both, one after the other", _x, _w, 2, want=_pre(_x, _w, 2))
-_x, _w = _numbers(4, 6, seed=2), _weights(6, 7, seed=1)
-whole.case("other sizes, three heads", _x, _w, 3, want=_pre(_x, _w, 3))
-whole.also(_x[:1], _w, 1, want=_pre(_x[:1], _w, 1))
-_x = 40 * _numbers(4, 6, seed=3) + 5
-whole.case("a large stream, which a norm makes small for those who read it", _x, _w, 2, want=_pre(_x, _w, 2))
+whole.case("both, one after the other", _x, _w, 2, want=pre_norm_by_hand(_x, _w, 2))
+_x, _w = numbers(4, 6, seed=2), block_weights(6, 7, seed=1)
+whole.case("other sizes, three heads", _x, _w, 3, want=pre_norm_by_hand(_x, _w, 3))
+whole.also(_x[:1], _w, 1, want=pre_norm_by_hand(_x[:1], _w, 1))
+_x = 40 * numbers(4, 6, seed=3) + 5
+whole.case(
+    "a large stream, which a norm makes small for those who read it",
+    _x,
+    _w,
+    2,
+    want=pre_norm_by_hand(_x, _w, 2),
+)
 
 whole.mistake("replaced", _of(_replaced))
 whole.mistake("first replaced", _of(_first_replaced))
@@ -319,19 +322,19 @@ def post_block(x: Float[np.ndarray, "T D"], weights: Weights, n_heads: int) -> F
 
 after = exercise("block.post_block", post_block, built_on=(multi_head, layer_norm, feed_forward), axes="T D")
 
-_x, _w = _numbers(5, 6, seed=4), _weights(6, 10, seed=2)
+_x, _w = numbers(5, 6, seed=4), block_weights(6, 10, seed=2)
 after.shape("the shape of x", _x, _w, 2, want=(5, 6))
 _plain = _quiet(_w, *ATTENTION_WRITES, *FEEDFORWARD_WRITES, "norm_attention.bias", "norm_feedforward.bias")
 _plain |= {f"{name}.weight": np.ones(6) for name in ("norm_attention", "norm_feedforward")}
 
 
-_alike = _normed(_normed(_x, np.ones(6), np.zeros(6)), np.ones(6), np.zeros(6))
+_alike = normed(normed(_x, np.ones(6), np.zeros(6)), np.ones(6), np.zeros(6))
 after.case(
     "where nothing is written, and the gains are 1, each row comes out with mean 0 and variance 1",
     _x, _plain, 2, want=_alike,
 )  # fmt: skip
 after.case("the whole block", _x, _w, 2, want=_post(_x, _w, 2))
-_x, _w = 5 * _numbers(4, 6, seed=5), _weights(6, 7, seed=3)
+_x, _w = 5 * numbers(4, 6, seed=5), block_weights(6, 7, seed=3)
 after.case("other sizes, three heads, a larger stream", _x, _w, 3, want=_post(_x, _w, 3))
 
 after.mistake("pre-norm", block)
@@ -402,14 +405,14 @@ def stack(x: Float[np.ndarray, "T D"], blocks: Sequence[Weights], n_heads: int) 
 
 deep = exercise("block.stack", stack, built_on=(block,))
 
-_x, _blocks = _numbers(4, 6, seed=6), [_weights(6, 8, seed=seed) for seed in (4, 5, 6)]
+_x, _blocks = numbers(4, 6, seed=6), [block_weights(6, 8, seed=seed) for seed in (4, 5, 6)]
 
 
 def _streams(x: Any, blocks: Sequence[Weights], n_heads: int) -> np.ndarray:
     """Each from the one before, a number at a time."""
     made = [x]
     for weights in blocks:
-        made.append(_pre(made[-1], weights, n_heads))
+        made.append(pre_norm_by_hand(made[-1], weights, n_heads))
     return np.array(made)
 
 
@@ -726,23 +729,23 @@ silence.case(
 silence.case(
     "the last of two heads", _W, 1, 2, want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]]
 )
-_W = _numbers(6, 6, seed=7)
+_W = numbers(6, 6, seed=7)
 silence.case("of three heads, the middle one", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
 silence.case("a single head: nothing is left", _W, 0, 1, want=np.zeros((6, 6)))
 
 
 @silence.check("what all heads write, less what is left, is what this head writes")
 def _(without_head):
-    x, w, n_heads, head = _numbers(4, 6, seed=8), _weights(6, 8, seed=7), 3, 2
+    x, w, n_heads, head = numbers(4, 6, seed=8), block_weights(6, 8, seed=7), 3, 2
     W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
     alone = np.zeros_like(W_o)
     alone[4:6] = W_o[4:6]
     silenced = np.asarray(without_head(W_o, head, n_heads), dtype=float)
     expect_shape(silenced, (6, 6), "without_head(W_o, 2, 3)", axes="D D")
-    written = _head_by_head(x, W_q, W_k, W_v, W_o, n_heads)
+    written = head_by_head(x, W_q, W_k, W_v, W_o, n_heads)
     expect(
-        written - _head_by_head(x, W_q, W_k, W_v, silenced, n_heads),
-        _head_by_head(x, W_q, W_k, W_v, alone, n_heads),
+        written - head_by_head(x, W_q, W_k, W_v, silenced, n_heads),
+        head_by_head(x, W_q, W_k, W_v, alone, n_heads),
         "what head 2 of 3 writes",
         axes="T D",
     )
@@ -844,7 +847,7 @@ def _patients(kind: str) -> None:
     @clinic.check(f"a block of the kind {kind!r}")
     def _(diagnose):
         for T, D, F, n_heads in ((5, 6, 10, 2), (3, 8, 12, 4)):
-            said = diagnose(_of(KINDS[kind]), _numbers(T, D, seed=D), _weights(D, F, seed=9), n_heads)
+            said = diagnose(_of(KINDS[kind]), numbers(T, D, seed=D), block_weights(D, F, seed=9), n_heads)
             expect(said, kind, f"diagnose of a block of the kind {kind!r}")
 
 

@@ -14,23 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 
 from glassformer.chapters.ch04.judge import rotary
 from glassformer.chapters.ch05.judge import layer_norm, rms_norm
 from glassformer.chapters.ch06.judge import swiglu
-from glassformer.chapters.ch07.judge import block
+from glassformer.chapters.ch07.judge import block, normed, pre_norm_by_hand
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
 from glassformer.scratch.feedforward import gelu_tanh
+from glassformer.shapes import Bool, Float, Integer
 
 Weights = Mapping[str, np.ndarray]
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 # 1 · The head
@@ -48,17 +44,17 @@ def _dots(x: Any, embedding: Any) -> list[list[float]]:
     return [[math.fsum(a * b for a, b in zip(state, row, strict=True)) for row in embedding] for state in x]
 
 
-head.shape("a logit for each entry of the vocabulary", _numbers(5, 4), _numbers(7, 4, seed=1), want=(5, 7))
+head.shape("a logit for each entry of the vocabulary", numbers(5, 4), numbers(7, 4, seed=1), want=(5, 7))
 head.case(
     "the logit of an entry is the dot product with its row",
     np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 5], [0, -3, 1]]),
     want=[[1.0, 2.0, 3.0, -6.0]],
 )  # fmt: skip
-_x, _e = _numbers(3, 4), _numbers(6, 4, seed=1)
+_x, _e = numbers(3, 4), numbers(6, 4, seed=1)
 head.case("random states", _x, _e, want=_dots(_x, _e))
-_x, _e = _numbers(3, 4, seed=2), _numbers(4, 4, seed=3)
+_x, _e = numbers(3, 4, seed=2), numbers(4, 4, seed=3)
 head.case("as many entries as the width: both ways round have the right shape", _x, _e, want=_dots(_x, _e))
-_x, _e = _numbers(2, 3, 4, seed=4), _numbers(5, 4, seed=5)
+_x, _e = numbers(2, 3, 4, seed=4), numbers(5, 4, seed=5)
 head.case("any axes in front", _x, _e, want=[_dots(one, _e) for one in _x], axes="B T V")
 head.also(_x[0, 0], _e, want=_dots(_x[0, :1], _e)[0], axes="V")
 
@@ -186,7 +182,7 @@ def gpt(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float
 whole = exercise("gpt.gpt", gpt, built_on=(block, layer_norm), axes="T V")
 
 
-def _weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
+def gpt_weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
     """Of a GPT under the package's names, none at a value that would hide its absence."""
     rng = np.random.default_rng(seed)
     shapes: dict[str, tuple[int, ...]] = {
@@ -214,42 +210,25 @@ def _weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> 
 ENDS = ("weight", "bias")
 
 
-def _by_torch(ids: Any, weights: Weights, n_heads: int, at_the_end: Callable | None = None) -> np.ndarray:
-    """The same by PyTorch's own functions, one block after another."""
-    import torch
-    from torch.nn import functional
-
-    w = {name: torch.tensor(value) for name, value in weights.items()}
-    table = w["token_embedding.weight"]
-    D = (table.shape[1],)
-    x = functional.embedding(torch.tensor(ids), table) + w["decoder.positions.weight"][: len(ids)]
+def gpt_by_hand(ids: Any, weights: Weights, n_heads: int) -> np.ndarray:
+    """Returns the logits of a GPT, a number at a time, with the blocks of chapter 07."""
+    table = weights["token_embedding.weight"]
+    x = np.array([table[one] + weights["decoder.positions.weight"][t] for t, one in enumerate(ids)])
     i = 0
-    while f"decoder.blocks.{i}.attention.W_q.weight" in w:
-        at = f"decoder.blocks.{i}."
-        normed = functional.layer_norm(x, D, w[f"{at}norm_attention.weight"], w[f"{at}norm_attention.bias"])
-        q, k, v = (
-            (normed @ w[f"{at}attention.W_{name}.weight"]).unflatten(-1, (n_heads, -1)).transpose(0, 1)
-            for name in "qkv"
-        )
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + mixed.transpose(0, 1).flatten(1) @ w[f"{at}attention.W_o.weight"]
-        normed = functional.layer_norm(
-            x, D, w[f"{at}norm_feedforward.weight"], w[f"{at}norm_feedforward.bias"]
-        )
-        wide = functional.linear(normed, w[f"{at}feedforward.W_up.weight"].T, w[f"{at}feedforward.W_up.bias"])
-        down = w[f"{at}feedforward.W_down.weight"].T
-        x = x + functional.linear(functional.gelu(wide), down, w[f"{at}feedforward.W_down.bias"])
-        i += 1
-    x = functional.layer_norm(x, D, w["decoder.norm.weight"], w["decoder.norm.bias"])
-    return functional.linear(x, table).numpy()
+    while own := _of_block(weights, i):
+        x, i = pre_norm_by_hand(x, own, n_heads), i + 1
+    x = normed(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])
+    return np.array([[math.fsum(row * one) for one in table] for row in x])
 
 
 @cache
-def _torch_on(T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int) -> tuple[Any, Any, np.ndarray]:
-    """Ids, weights, and what PyTorch makes of them: computed when the first answer is judged."""
+def _by_hand_on(
+    T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int
+) -> tuple[Any, Any, np.ndarray]:
+    """Returns ids, weights and their logits: computed when the first answer is judged."""
     ids = np.random.default_rng(seed).integers(V, size=T)
-    weights = _weights(V, D, n_layers, seed=seed)
-    return ids, weights, _by_torch(ids, weights, n_heads)
+    weights = gpt_weights(V, D, n_layers, seed=seed)
+    return ids, weights, gpt_by_hand(ids, weights, n_heads)
 
 
 def _many(n: int, thing: str) -> str:
@@ -261,7 +240,7 @@ def _whole_case(title: str, T: int, V: int, D: int, n_layers: int, n_heads: int,
 
     @whole.check(title)
     def _(gpt):
-        ids, weights, want = _torch_on(T, V, D, n_layers, n_heads, seed)
+        ids, weights, want = _by_hand_on(T, V, D, n_layers, n_heads, seed)
         expect(gpt(ids, weights, n_heads), want, what, axes="T V")
 
 
@@ -296,7 +275,7 @@ _whole_case("eleven blocks, in their order", T=3, V=5, D=2, n_layers=11, n_heads
 
 @whole.check("a later token changes no logit before it")
 def _(gpt):
-    ids, weights, want = _torch_on(5, 9, 4, 3, 2, 1)
+    ids, weights, want = _by_hand_on(5, 9, 4, 3, 2, 1)
     other = ids.copy()
     other[-1] = (other[-1] + 1) % 9
     expect(np.asarray(gpt(other, weights, 2))[:4], want[:4], "the first four rows, with another fifth token,")
@@ -593,7 +572,7 @@ one = exercise("gpt.is_tied", is_tied)
 
 def _pair(V: int, D: int, of: Callable) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     def make() -> tuple[np.ndarray, np.ndarray]:
-        embedding = _numbers(V, D, seed=80_808) * 0.02  # no numbers that an answer writes itself
+        embedding = numbers(V, D, seed=80_808) * 0.02  # no numbers that an answer writes itself
         return of(embedding)
 
     return make
@@ -613,7 +592,7 @@ def _in_one_row(embedding: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray
 
 _TITLES = {
     "the embedding, turned: one matrix": (5, 3, lambda E: (E, E.T), True),
-    "a matrix of its own": (5, 3, lambda E: (E, _numbers(3, 5, seed=9)), False),
+    "a matrix of its own": (5, 3, lambda E: (E, numbers(3, 5, seed=9)), False),
     "a copy: the same numbers, until one is changed": (5, 3, lambda E: (E, E.T.copy()), False),
     "the same memory the wrong way round": (4, 4, lambda E: (E, E), False),
     "the same memory in another order": (5, 3, lambda E: (E, E[::-1].T), False),
@@ -813,10 +792,15 @@ def _by_the_page(ids: Any, weights: Weights, n_heads: int, scale: float) -> np.n
 @cache
 def _shipped() -> dict[str, np.ndarray]:
     """The weights of the book's model, as its file has them, in double precision."""
-    from safetensors.numpy import load_file
+    from glassformer.onepage import GPT
 
-    file = resources.files("glassformer") / "assets" / "models" / "shakespeare" / "model.safetensors"
-    return {name: w.astype(np.float64) for name, w in load_file(Path(str(file))).items()}
+    folder = resources.files("glassformer") / "assets" / "models" / "shakespeare"
+    parts = GPT(Path(str(folder))).w.items()
+    return {
+        f"{part}.{name}.weight".removeprefix("."): w.astype(np.float64)
+        for part, own in parts
+        for name, w in own.items()
+    }
 
 
 @cache

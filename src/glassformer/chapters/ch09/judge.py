@@ -12,44 +12,56 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 
 from glassformer.chapters.ch03.judge import multi_head
 from glassformer.chapters.ch05.judge import layer_norm
-from glassformer.chapters.ch07.judge import _weights as _block_weights
-from glassformer.chapters.ch07.judge import block
-from glassformer.chapters.ch08.judge import _weights as _gpt_weights
+from glassformer.chapters.ch07.judge import block, block_weights
+from glassformer.chapters.ch08.judge import gpt_weights
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expect import Wrong, describe, expect, expect_parts
+from glassformer.exercises.material import numbers
+from glassformer.shapes import Bool, Float, Integer
 
 Weights = Mapping[str, np.ndarray]
 
 
 def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng((9, seed)).normal(size=shape)
+    """Returns numbers of this chapter's own."""
+    return numbers(*shape, seed=(9, seed))
 
 
-# What is right, by PyTorch
+# What is right: the slope of each number by itself. The functions forward are written for complex numbers, and an
+# imaginary nudge that is far too small to change anything else comes out as nudge times slope, exact to the last
+# digits: there is no difference of two nearly equal numbers. Source: Squire and Trapp 1998, "Using complex variables
+# to estimate derivatives of real functions".
+
+NUDGE = 1e-100
 
 
 def _slopes(forward: Callable, inputs: Sequence[Any], grad: Any = None) -> list[np.ndarray]:
-    """The gradient of every array among `inputs`, where `forward` takes tensors and `grad` is that of what it gives."""
-    import torch
+    """Returns the gradient of every array among `inputs`; `grad` is the gradient of what `forward` returns."""
+    inputs = [x.astype(complex) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in inputs]
+    found = []
+    for x in (x for x in inputs if isinstance(x, np.ndarray) and x.dtype.kind == "c"):
+        slopes = np.empty(x.shape)
+        for place in np.ndindex(x.shape):
+            x[place] += NUDGE * 1j
+            y = forward(*inputs)
+            slopes[place] = np.sum(y.imag if grad is None else y.imag * grad) / NUDGE
+            x[place] = x[place].real
+        found.append(slopes)
+    return found
 
-    tensors = [
-        torch.tensor(x, requires_grad=True) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
-        for x in inputs
-    ]
-    y = forward(torch, *tensors)
-    wanted = [x for x in tensors if isinstance(x, torch.Tensor)]
-    grad = None if grad is None else torch.tensor(grad)
-    return [g.numpy() for g in torch.autograd.grad(y, wanted, grad)]
+
+def _shares(scores: Any) -> np.ndarray:
+    """Returns the softmax of each row."""
+    powers = np.exp(scores - scores.real.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def _torch_case(of: Exercise, title: str, forward: Callable, *inputs: Any, grad: Any = None, **options: Any):
-    """The next check: the gradients of these inputs are PyTorch's. Without `grad`, those of a scalar."""
+def _slopes_case(of: Exercise, title: str, forward: Callable, *inputs: Any, grad: Any = None, **options: Any):
+    """Adds a check: the gradients of these inputs are right. Without `grad`, `forward` returns a scalar."""
     wanted = cache(lambda: _slopes(partial(forward, **options), inputs, grad))
     given = inputs if grad is None else (grad, *inputs)
 
@@ -177,9 +189,9 @@ def cross_entropy_backward(
 surprise_back = exercise("back.cross_entropy_backward", cross_entropy_backward, axes="T V")
 
 
-def _torch_loss(targets):
-    def loss(torch, logits):
-        return torch.nn.functional.cross_entropy(logits, torch.tensor(targets))
+def _loss_of(targets):
+    def loss(logits):
+        return -np.mean(np.log(_shares(logits)[np.arange(len(targets)), targets]))
 
     return loss
 
@@ -199,7 +211,7 @@ for _title, _shape, _t in (
     @surprise_back.check(_title)
     def _(learner, shape=_shape, targets=tuple(_t)):
         z, targets = _numbers(*shape, seed=2), np.array(targets)
-        want = _slopes(_torch_loss(targets), [z])[0]
+        want = _slopes(_loss_of(targets), [z])[0]
         expect(learner(z, targets), want, "cross_entropy_backward(logits, targets)", axes="T V")
 
 
@@ -419,15 +431,15 @@ linear.case(
 )  # fmt: skip
 
 
-def _product(torch, x, W):
+def _product(x, W):
     return x @ W
 
 
-_torch_case(
+_slopes_case(
     linear, "T, D and F all different", _product, _numbers(5, 4), _numbers(4, 3, seed=1),
     grad=_numbers(5, 3, seed=2),
 )  # fmt: skip
-_torch_case(
+_slopes_case(
     linear, "all of a size, where a wrong turn has the right shape", _product, _numbers(4, 4),
     _numbers(4, 4, seed=1), grad=_numbers(4, 4, seed=2),
 )  # fmt: skip
@@ -468,8 +480,10 @@ norm_back = exercise(
 )
 
 
-def _norm(torch, x, weight, bias, eps=1e-5):
-    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps=eps)
+def _norm(x, weight, bias, eps=1e-5):
+    apart = x - x.sum(axis=-1, keepdims=True) / x.shape[-1]
+    variance = (apart * apart).sum(axis=-1, keepdims=True) / x.shape[-1]
+    return apart * (variance + eps) ** -0.5 * weight + bias
 
 
 def _of_norm(T: int, D: int, seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -477,18 +491,18 @@ def _of_norm(T: int, D: int, seed: int = 0) -> tuple[np.ndarray, ...]:
     return _numbers(T, D, seed=seed) * 2, 1 + 0.5 * _numbers(D, seed=seed + 1), _numbers(D, seed=seed + 2)
 
 
-_torch_case(
+_slopes_case(
     norm_back, "one position, gain 1", _norm, _numbers(1, 4), np.ones(4), np.zeros(4),
     grad=_numbers(1, 4, seed=3),
 )  # fmt: skip
-_torch_case(norm_back, "one position, with a gain", _norm, *_of_norm(1, 5), grad=_numbers(1, 5, seed=4))
-_torch_case(
+_slopes_case(norm_back, "one position, with a gain", _norm, *_of_norm(1, 5), grad=_numbers(1, 5, seed=4))
+_slopes_case(
     norm_back, "four positions share gain and bias", _norm, *_of_norm(4, 6), grad=_numbers(4, 6, seed=5)
 )
-_torch_case(
+_slopes_case(
     norm_back, "as many positions as features", _norm, *_of_norm(5, 5, seed=7), grad=_numbers(5, 5, seed=6)
 )
-_torch_case(norm_back, "a large eps", _norm, *_of_norm(3, 4, seed=9), grad=_numbers(3, 4, seed=7), eps=0.5)
+_slopes_case(norm_back, "a large eps", _norm, *_of_norm(3, 4, seed=9), grad=_numbers(3, 4, seed=7), eps=0.5)
 
 
 @norm_back.check("more of all features alike changes nothing: the slopes of a position sum to 0")
@@ -641,8 +655,15 @@ feed_back = exercise(
 )
 
 
-def _feed(torch, x, W_up, b_up, W_down, b_down):
-    return torch.nn.functional.gelu(x @ W_up + b_up) @ W_down + b_down
+def _erf(z):
+    """Returns erf beside the real axis: a nudge times the slope, 2 exp(−x²)/√π, is all there is of the rest."""
+    x = z.real
+    return np.vectorize(math.erf, otypes=[float])(x) + 2j * z.imag * np.exp(-x * x) / math.sqrt(math.pi)
+
+
+def _feed(x, W_up, b_up, W_down, b_down):
+    up = x @ W_up + b_up
+    return (up + up * _erf(up / math.sqrt(2))) / 2 @ W_down + b_down
 
 
 def _of_feed(T: int, D: int, F: int, seed: int = 0) -> tuple[np.ndarray, ...]:
@@ -657,11 +678,13 @@ feed_back.case(
     np.array([[1.0]]), np.array([[1.0]]), np.array([[1.0]]), np.array([0.0]), np.array([[2.0]]), np.array([0.0]),
     want=[2 * 1.0833154705876863], part="grad_b_up",
 )  # fmt: skip
-_torch_case(feed_back, "one position, three neurons", _feed, *_of_feed(1, 2, 3), grad=_numbers(1, 2, seed=21))
-_torch_case(
+_slopes_case(
+    feed_back, "one position, three neurons", _feed, *_of_feed(1, 2, 3), grad=_numbers(1, 2, seed=21)
+)
+_slopes_case(
     feed_back, "five positions share the weights", _feed, *_of_feed(5, 4, 7), grad=_numbers(5, 4, seed=22)
 )
-_torch_case(feed_back, "T, D and F alike", _feed, *_of_feed(4, 4, 4, seed=5), grad=_numbers(4, 4, seed=23))
+_slopes_case(feed_back, "T, D and F alike", _feed, *_of_feed(4, 4, 4, seed=5), grad=_numbers(4, 4, seed=23))
 
 
 def _feed_wrong(
@@ -718,7 +741,7 @@ soft_back.case(
 def _of_scores(shape, seed):
     scores = _numbers(*shape, seed=seed)
     grad = _numbers(*shape, seed=seed + 1)
-    want = cache(lambda: _slopes(lambda torch, s: s.softmax(dim=-1), [scores], grad)[0])
+    want = cache(lambda: _slopes(_shares, [scores], grad)[0])
     return grad, _p(scores), want
 
 
@@ -782,34 +805,36 @@ head_back = exercise(
 )
 
 
-def _attention(torch, q, k, v, mask=None):
-    mask = None if mask is None else torch.tensor(mask)
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+def _attention(q, k, v, mask=None):
+    scores = np.einsum("...tk,...sk->...ts", q, k) / q.shape[-1] ** 0.5
+    return np.einsum(
+        "...ts,...sk->...tk", _shares(scores if mask is None else np.where(mask, scores, -np.inf)), v
+    )
 
 
 def _of_head(*lead: int, T: int, S: int, K: int, seed: int = 0) -> tuple[np.ndarray, ...]:
     return tuple(_numbers(*lead, n, K, seed=seed + i) for i, n in enumerate((T, S, S)))
 
 
-_torch_case(
+_slopes_case(
     head_back, "one query, two keys", _attention, *_of_head(T=1, S=2, K=3), grad=_numbers(1, 3, seed=31)
 )
-_torch_case(
+_slopes_case(
     head_back, "three queries, five keys", _attention, *_of_head(T=3, S=5, K=4, seed=3),
     grad=_numbers(3, 4, seed=32),
 )  # fmt: skip
-_torch_case(
+_slopes_case(
     head_back, "T, S and K alike", _attention, *_of_head(T=4, S=4, K=4, seed=6), grad=_numbers(4, 4, seed=33)
 )
-_torch_case(
+_slopes_case(
     head_back, "with a causal mask", _attention, *_of_head(T=5, S=5, K=2, seed=9),
     grad=_numbers(5, 2, seed=34), mask=np.tri(5, dtype=bool),
 )  # fmt: skip
-_torch_case(
+_slopes_case(
     head_back, "a mask that is not causal", _attention, *_of_head(T=2, S=3, K=2, seed=12),
     grad=_numbers(2, 2, seed=35), mask=np.array([[True, False, True], [False, True, True]]),
 )  # fmt: skip
-_torch_case(
+_slopes_case(
     head_back, "three heads at once", _attention, *_of_head(3, T=4, S=4, K=2, seed=15),
     grad=_numbers(3, 4, 2, seed=36), mask=np.tri(4, dtype=bool),
 )  # fmt: skip
@@ -906,15 +931,17 @@ heads_back = exercise(
 )
 
 
-def _heads(torch, x, W_q, W_k, W_v, W_o, n_heads):
-    q, k, v = ((x @ W).unflatten(-1, (n_heads, -1)).transpose(0, 1) for W in (W_q, W_k, W_v))
-    mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    return mixed.transpose(0, 1).flatten(1) @ W_o
+def _heads(x, W_q, W_k, W_v, W_o, n_heads):
+    of_heads = zip(
+        *(np.split(W, n_heads, axis=1) for W in (W_q, W_k, W_v)), np.split(W_o, n_heads), strict=True
+    )
+    see = np.tri(len(x), dtype=bool)
+    return sum(_attention(x @ q, x @ k, x @ v, see) @ out for q, k, v, out in of_heads)
 
 
 def _heads_case(title: str, T: int, D: int, n_heads: int, seed: int) -> None:
     inputs = _numbers(T, D, seed=seed), *(_numbers(4, D, D, seed=seed + 1) / math.sqrt(D))
-    _torch_case(heads_back, title, _heads, *inputs, n_heads, grad=_numbers(T, D, seed=seed + 2))
+    _slopes_case(heads_back, title, _heads, *inputs, n_heads, grad=_numbers(T, D, seed=seed + 2))
 
 
 _heads_case("one position, one head", 1, 4, 1, 40)
@@ -1004,24 +1031,24 @@ block_back = exercise(
 )
 
 
-def _block_torch(torch, x, w, n_heads):
+def _block(x, w, n_heads):
     def norm(x, name):
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w[f"{name}.bias"])
+        return _norm(x, w[f"{name}.weight"], w[f"{name}.bias"])
 
     matrices: Any = [w[f"attention.W_{n}.weight"] for n in "qkvo"]
-    x = x + _heads(torch, norm(x, NORMS[0]), *matrices, n_heads=n_heads)
+    x = x + _heads(norm(x, NORMS[0]), *matrices, n_heads=n_heads)
     maps = (w[f"feedforward.W_{n}"] for n in ("up.weight", "up.bias", "down.weight", "down.bias"))
-    return x + _feed(torch, norm(x, NORMS[1]), *maps)
+    return x + _feed(norm(x, NORMS[1]), *maps)
 
 
 @cache
 def _of_block(T: int, D: int, F: int, n_heads: int, seed: int) -> tuple[Any, ...]:
-    """grad, x and weights; and PyTorch's gradients of x and of the weights."""
+    """grad, x and weights; and the gradients of x and of the weights."""
     grad, x = _numbers(T, D, seed=seed), _numbers(T, D, seed=seed + 1)
-    weights = _block_weights(D, F, seed=seed)
+    weights = block_weights(D, F, seed=seed)
 
-    def forward(torch, x, *arrays):
-        return _block_torch(torch, x, dict(zip(weights, arrays, strict=True)), n_heads)
+    def forward(x, *arrays):
+        return _block(x, dict(zip(weights, arrays, strict=True)), n_heads)
 
     grad_x, *own = _slopes(forward, [x, *weights.values()], grad)
     return grad, x, weights, grad_x, dict(zip(weights, own, strict=True))
@@ -1167,28 +1194,26 @@ whole = exercise(
 
 @cache
 def _of_gpt(T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int) -> tuple[Any, ...]:
-    """ids, targets and weights; and PyTorch's loss and gradients."""
+    """ids, targets and weights; and the loss and its gradients."""
     rng = np.random.default_rng((99, seed))
     ids, targets = rng.integers(V, size=(2, T))
     ids[-1] = ids[0]  # a token that is read twice
-    weights = _gpt_weights(V, D, n_layers, seed=seed)
-    loss = []
+    weights = gpt_weights(V, D, n_layers, seed=seed)
 
-    def forward(torch, *arrays):
+    def forward(*arrays):
         w = dict(zip(weights, arrays, strict=True))
         table = w["token_embedding.weight"]
-        x = table[torch.tensor(ids)] + w["decoder.positions.weight"][:T]
+        x = table[ids] + w["decoder.positions.weight"][:T]
         for i in range(n_layers):
             at = f"decoder.blocks.{i}."
             own = {n.removeprefix(at): a for n, a in w.items() if n.startswith(at)}
-            x = _block_torch(torch, x, own, n_heads)
+            x = _block(x, own, n_heads)
         ends = w["decoder.norm.weight"], w["decoder.norm.bias"]
-        logits = torch.nn.functional.layer_norm(x, x.shape[-1:], *ends) @ table.T
-        loss.append(_torch_loss(targets)(torch, logits))
-        return loss[0]
+        return _loss_of(targets)(_norm(x, *ends) @ table.T)
 
     found = _slopes(forward, list(weights.values()))
-    return ids, targets, weights, loss[0].item(), dict(zip(weights, found, strict=True))
+    loss = forward(*(w.astype(complex) for w in weights.values())).real
+    return ids, targets, weights, float(loss), dict(zip(weights, found, strict=True))
 
 
 for _title, _sizes in {

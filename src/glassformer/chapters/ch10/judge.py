@@ -14,20 +14,16 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Integer
 
-from glassformer.chapters.ch08.judge import _by_torch, _weights
+from glassformer.chapters.ch08.judge import gpt_by_hand, gpt_weights
 from glassformer.chapters.ch09.judge import gpt_gradients
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect, expect_parts, expect_shape
+from glassformer.exercises.material import numbers
+from glassformer.shapes import Float, Integer
 
 Weights = dict[str, np.ndarray]
 Batch = tuple[Integer[np.ndarray, "B T"], Integer[np.ndarray, "B T"]]
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 # 1 · Batches
@@ -395,28 +391,41 @@ stepped.case(
 )  # fmt: skip
 
 
-@cache
-def _adamw_by_torch(n: int, betas: tuple[float, float], eps: float, decay: float, rate: float) -> tuple:
-    """What PyTorch's AdamW makes of so many steps: before the last one, its gradient, and after it."""
-    import torch
+def _adamw_by_hand(
+    w: float, g: float, m: float, v: float, t: int, rate: float, betas=(0.9, 0.95), eps=1e-8, decay=0.1
+) -> tuple[float, float, float]:
+    """Returns one weight and its memory after step t, in the order of Loshchilov and Hutter 2019, algorithm 2."""
+    m += (1 - betas[0]) * (g - m)
+    v += (1 - betas[1]) * (g * g - v)
+    size = math.sqrt(v) / math.sqrt(1 - betas[1] ** t) + eps
+    return w * (1 - rate * decay) - rate / (1 - betas[0] ** t) * m / size, m, v
 
-    weight = torch.nn.Parameter(torch.tensor(_numbers(3, 4)))
-    optimizer = torch.optim.AdamW([weight], lr=rate, betas=betas, eps=eps, weight_decay=decay)
-    now: list[Any] = [weight.detach().numpy().copy(), np.zeros((3, 4)), np.zeros((3, 4))]
+
+def _each_by_hand(
+    weight: Any, grad: Any, m: Any, v: Any, t: int, rate: float, **given: Any
+) -> list[np.ndarray]:
+    """Returns the arrays after step t: each number by itself."""
+    each = zip(weight.flat, grad.flat, m.flat, v.flat, strict=True)
+    found = np.array([_adamw_by_hand(*one, t, rate, **given) for one in each])
+    return [one.reshape(weight.shape) for one in found.T]
+
+
+@cache
+def _adamw_run(n: int, betas: tuple[float, float], eps: float, decay: float, rate: float) -> tuple:
+    """Returns weight, m and v before the last of so many steps; its gradient; and the three after it."""
+    now = [numbers(3, 4), np.zeros((3, 4)), np.zeros((3, 4))]
     before, grad = now, np.zeros(0)
     for step in range(n):
-        before, grad = now, _numbers(3, 4, seed=step + 1) * 10.0 ** ((step % 3) - 1)
-        weight.grad = torch.tensor(grad)
-        optimizer.step()
-        state = optimizer.state[weight]
-        now = [one.detach().numpy().copy() for one in (weight, state["exp_avg"], state["exp_avg_sq"])]
+        before, grad = now, numbers(3, 4, seed=step + 1) * 10.0 ** ((step % 3) - 1)
+        weight, m, v = now
+        now = _each_by_hand(weight, grad, m, v, step + 1, rate, betas=betas, eps=eps, decay=decay)
     return before, grad, now
 
 
 def _adamw_case(title: str, n: int, *, betas=(0.9, 0.95), eps=1e-8, decay=0.1, rate=0.01) -> None:
     @stepped.check(title)
     def _(adamw):
-        (weight, m, v), grad, want = _adamw_by_torch(n, betas, eps, decay, rate)
+        (weight, m, v), grad, want = _adamw_run(n, betas, eps, decay, rate)
         given = {"betas": betas, "eps": eps, "decay": decay}
         found = expect_parts(adamw(weight, grad, m, v, n, rate, **given), ("weight", "m", "v"))
         for name, value, right in zip(("weight", "m", "v"), found, want, strict=True):
@@ -575,46 +584,40 @@ def _some_batches(n: int, size: int) -> list[Batch]:
 
 
 @cache
-def _trained_by_torch(
+def _trained_by_hand(
     n: int, size: int, n_layers: int, n_heads: int, peak: float, warmup: int, max_norm: float, exactly: bool
 ) -> tuple[list[float], list[Weights]]:
-    """The losses, and the weights after each step: PyTorch's functions, gradients, clipping and AdamW.
+    """Returns the losses, and the weights after each step. The gradients are chapter 09's, which has them checked.
 
     `exactly`: clipped without the 1e-6 that PyTorch adds to the length.
     """
-    import torch
-    from torch.nn import functional
-
-    weights = {name: torch.nn.Parameter(torch.tensor(w)) for name, w in _start(n_layers).items()}
-    groups = [
-        {"params": [w for w in weights.values() if (w.ndim == 2) == matrix], "weight_decay": 0.1 * matrix}
-        for matrix in (True, False)
-    ]
-    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95))
+    weights = {name: w.copy() for name, w in _start(n_layers).items()}
+    memory = {name: [np.zeros_like(w), np.zeros_like(w)] for name, w in weights.items()}
     losses, after = [], []
     for step, (inputs, targets) in enumerate(_some_batches(n, size)):
-        logits = torch.stack([gpt_torch(torch.tensor(ids), weights, n_heads) for ids in inputs])
-        loss = functional.cross_entropy(logits.flatten(0, 1), torch.tensor(targets).flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        long = torch.nn.utils.clip_grad_norm_(list(weights.values()), max_norm).item()
-        if exactly and long > max_norm:
-            for w in weights.values():
-                assert w.grad is not None
-                w.grad.mul_((long + 1e-6) / long)
+        texts = [
+            gpt_gradients(ids, wanted, weights, n_heads) for ids, wanted in zip(inputs, targets, strict=True)
+        ]
+        grads = {name: np.add.reduce([of_text[name] for _, of_text in texts]) / size for name in weights}
+        long = math.sqrt(math.fsum(one * one for grad in grads.values() for one in grad.flat))
+        short = min(1.0, max_norm / (long if exactly else long + 1e-6))
         up = (step + 1) / (warmup + 1) if step < warmup else None
         down = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (n - warmup)))
-        for group in optimizer.param_groups:
-            group["lr"] = peak * (down if up is None else up)
-        optimizer.step()
-        losses.append(loss.item())
-        after.append({name: w.detach().numpy().copy() for name, w in weights.items()})
+        rate = peak * (down if up is None else up)
+        for name, w in weights.items():
+            decay = 0.1 if w.ndim == 2 else 0.0
+            m, v = memory[name]
+            weights[name], *memory[name] = _each_by_hand(
+                w, short * grads[name], m, v, step + 1, rate, decay=decay
+            )
+        losses.append(math.fsum(loss for loss, _ in texts) / size)
+        after.append(dict(weights))
     return losses, after
 
 
 @cache
 def _start(n_layers: int) -> Weights:
-    return _weights(_V, _D, n_layers, seed=n_layers)
+    return gpt_weights(_V, _D, n_layers, seed=n_layers)
 
 
 _LOOKED_AT = ("decoder.norm.weight", "token_embedding.weight", "decoder.norm.bias")
@@ -654,7 +657,7 @@ def _train_case(
             losses.append(float(np.asarray(loss)))
             seen.append({name: np.array(weights.get(name)) for name in _LOOKED_AT})
         ways = [
-            _trained_by_torch(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
+            _trained_by_hand(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
             for exactly in (False, True)
         ]
         want, after = min(ways, key=lambda way: _apart(losses, seen, *way))
@@ -860,7 +863,7 @@ restored = exercise("training.restore", restore)
 
 def _kept(names: Sequence[str], step: int) -> Weights:
     drawn = {
-        f"{part}/{name}": _numbers(2, 3, seed=100 * i + k)
+        f"{part}/{name}": numbers(2, 3, seed=100 * i + k)
         for k, name in enumerate(names)
         for i, part in enumerate(("weights", "m", "v"))
     }
@@ -971,7 +974,7 @@ def gpt_torch(ids: Any, weights: Mapping[str, Any], n_heads: int) -> Any:
     return x @ table.T
 
 
-in_torch = exercise("training.gpt_torch", gpt_torch, axes="T V")
+in_torch = exercise("training.gpt_torch", gpt_torch, axes="T V", needs=("torch",))
 
 
 def _as_tensors(weights: Weights) -> dict[str, Any]:
@@ -989,7 +992,7 @@ def _in_torch_case(title: str, T: int, n_layers: int, n_heads: int) -> None:
 
         ids = np.random.default_rng(T).integers(_V, size=T)
         found = gpt_torch(torch.tensor(ids), _as_tensors(_start(n_layers)), n_heads)
-        expect(found, _by_torch(ids, _start(n_layers), n_heads), what, axes="T V")
+        expect(found, gpt_by_hand(ids, _start(n_layers), n_heads), what, axes="T V")
 
 
 _in_torch_case("no block: look up, norm, head", 3, 0, 2)
@@ -1137,9 +1140,9 @@ for _title, _shape, _rounds, _seed in (  # where float32 loses less than the sev
     ("a tall one, four", (6, 2), 4, 19),
     ("a square one, five", (4, 4), 5, 23),
 ):
-    _G = _numbers(*_shape, seed=_seed)
+    _G = numbers(*_shape, seed=_seed)
     squared.case(_title, _G, _rounds, want=_by_singular_values(_G, _rounds))
-_G = _numbers(4, 6, seed=9) * 1e3
+_G = numbers(4, 6, seed=9) * 1e3
 squared.case("how long the gradient is makes no difference", _G, want=_by_singular_values(_G, 4))
 
 

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 
 from glassformer.chapters.ch05.judge import layer_norm
 from glassformer.chapters.ch06.judge import feed_forward
@@ -21,6 +20,7 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expect import Wrong, as_numbers, expect, expect_parts, expect_shape
 from glassformer.scratch.attention import merge_heads, softmax, split_heads
+from glassformer.shapes import Bool, Float, Integer
 
 Weights = Mapping[str, np.ndarray]
 NO = -math.inf

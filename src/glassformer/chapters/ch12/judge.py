@@ -12,26 +12,23 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 
+from glassformer.chapters.ch03.judge import attended
 from glassformer.chapters.ch05.judge import layer_norm
 from glassformer.chapters.ch06.judge import feed_forward
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, as_numbers, expect
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import (
     merge_heads,
     scaled_dot_product_attention,
     softmax,
     split_heads,
 )
+from glassformer.shapes import Bool, Float, Integer
 from glassformer.tasks import NO_TARGET
 
 Weights = Mapping[str, np.ndarray]
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 # 1 · Cells
@@ -108,7 +105,7 @@ padding.case(
 
 @padding.check("no query gives anything to padding, and all that it has to the rest")
 def _(learner):
-    lengths, scores = np.array([2, 5, 3]), _numbers(3, 2, 6, 5)
+    lengths, scores = np.array([2, 5, 3]), numbers(3, 2, 6, 5)
     mask = as_numbers(learner(lengths, 5), "padding_mask([2, 5, 3], 5)")
     shares = softmax(np.where(mask, scores, -1e9))
     want = np.zeros_like(shares)
@@ -376,12 +373,14 @@ def loss(logits: Float[np.ndarray, "*B T V"], targets: Integer[np.ndarray, "*B T
 mean = exercise("families.loss", loss)
 
 
-def _of_torch(logits: np.ndarray, targets: np.ndarray) -> float:
-    import torch
-    from torch.nn import functional
-
-    flat = torch.tensor(logits).reshape(-1, logits.shape[-1])
-    return functional.cross_entropy(flat, torch.tensor(targets).reshape(-1)).item()
+def _by_hand(logits: np.ndarray, targets: np.ndarray) -> float:
+    """Returns the mean surprise of the targets that are asked for, one after another."""
+    surprises = []
+    for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.flat, strict=True):
+        if target != NO_TARGET:
+            top = max(row)
+            surprises.append(top - row[target] + math.log(math.fsum(math.exp(one - top) for one in row)))
+    return math.fsum(surprises) / len(surprises)
 
 
 mean.case(
@@ -393,13 +392,13 @@ mean.case(
     np.log(np.array([[0.25, 0.75], [1e-30, 1.0], [0.5, 0.5]])), np.array([0, -100, 1]),
     want=math.log(8) / 2,
 )  # fmt: skip
-_z, _t = _numbers(2, 6, 5), np.array([[4, 1, 0, 2, 3, 3], [2, 0, -100, -100, -100, -100]])
-mean.case("two texts, one of them mostly padding: every target counts alike", _z, _t, want=_of_torch(_z, _t))
-mean.case("all are asked", _z[0], _t[0], want=_of_torch(_z[0], _t[0]))
-_z, _t = 4000 + _numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
-mean.case("logits so large that exp has no room for them", _z, _t, want=_of_torch(_z, _t))
-_z = 4000 * _numbers(4, 3, seed=3)
-mean.case("so far apart that p has no room, though its logarithm has", _z, _t, want=_of_torch(_z, _t))
+_z, _t = numbers(2, 6, 5), np.array([[4, 1, 0, 2, 3, 3], [2, 0, -100, -100, -100, -100]])
+mean.case("two texts, one of them mostly padding: every target counts alike", _z, _t, want=_by_hand(_z, _t))
+mean.case("all are asked", _z[0], _t[0], want=_by_hand(_z[0], _t[0]))
+_z, _t = 4000 + numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
+mean.case("logits so large that exp has no room for them", _z, _t, want=_by_hand(_z, _t))
+_z = 4000 * numbers(4, 3, seed=3)
+mean.case("so far apart that p has no room, though its logarithm has", _z, _t, want=_by_hand(_z, _t))
 
 
 def _each(logits, targets):
@@ -489,20 +488,18 @@ across = exercise(
 
 def _two(T: int, S: int, D: int, n_heads: int, hidden: Sequence[int] = (), seed: int = 0) -> tuple[Any, ...]:
     real = ~np.isin(np.arange(S), hidden)
-    texts = _numbers(T, D, seed=seed), _numbers(S, D, seed=seed + 1)
-    return *texts, *_numbers(4, D, D, seed=seed + 2), n_heads, real
+    texts = numbers(T, D, seed=seed), numbers(S, D, seed=seed + 1)
+    return *texts, *numbers(4, D, D, seed=seed + 2), n_heads, real
 
 
-def _of_torch_across(x, memory, W_q, W_k, W_v, W_o, n_heads, real) -> np.ndarray:
-    import torch
-    from torch.nn import functional
-
-    def heads(rows: np.ndarray) -> Any:
-        return torch.tensor(rows).unflatten(-1, (n_heads, -1)).transpose(0, 1)
-
-    q, k, v = heads(x @ W_q), heads(memory @ W_k), heads(memory @ W_v)
-    mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(real)[None])
-    return mixed.transpose(0, 1).flatten(1).numpy() @ W_o
+def _across_by_hand(x, memory, W_q, W_k, W_v, W_o, n_heads, real) -> np.ndarray:
+    """Returns what each head finds, through its own rows of W_o, added up."""
+    mask = [real] * len(x)
+    columns = np.split(np.arange(x.shape[1]), n_heads)
+    heads = (
+        attended(x @ W_q[:, own], memory @ W_k[:, own], memory @ W_v[:, own], mask)[0] for own in columns
+    )
+    return np.add.reduce([found @ W_o[own] for found, own in zip(heads, columns, strict=True)])
 
 
 across.shape("a row for each that asks", *_two(2, 5, 6, 3), want=(2, 6))
@@ -517,7 +514,7 @@ for _title, _given in (
     ("padding at the end is not seen", _two(5, 6, 4, 2, (4, 5), seed=7)),
     ("nor padding in the middle, with three heads", _two(4, 4, 6, 3, (1,), seed=9)),
 ):
-    across.case(_title, *_given, want=_of_torch_across(*_given))
+    across.case(_title, *_given, want=_across_by_hand(*_given))
 
 
 def _across(

@@ -14,20 +14,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Integer
 
+from glassformer.chapters.ch03.judge import attended
 from glassformer.chapters.ch05.judge import layer_norm
+from glassformer.chapters.ch07.judge import normed
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import as_numbers, expect, expect_parts, expect_shape
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
 from glassformer.scratch.feedforward import gelu, gelu_tanh
+from glassformer.shapes import Float, Integer
 
 Weights = Mapping[str, np.ndarray]
-
-
-def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    """The same normal numbers each time."""
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 # 1 · A LLaMA to the digit
@@ -185,7 +183,7 @@ thirds.case(
 
 @thirds.check("x @ W + b is the third that it was of c_attn")
 def _(learner):
-    weight, bias, x = _numbers(6, 18), _numbers(18, seed=1), _numbers(4, 6, seed=2)
+    weight, bias, x = numbers(6, 18), numbers(18, seed=1), numbers(4, 6, seed=2)
     found = expect_parts(learner(weight, bias), _SIX)
     at_once = x @ weight + bias
     for number, one in enumerate("qkv"):
@@ -195,7 +193,7 @@ def _(learner):
         expect(x @ W + b, at_once[:, 6 * number : 6 * number + 6], f"x @ W_{one} + b_{one}", axes="T D")
 
 
-_w, _b = _numbers(9, 27, seed=3), _numbers(27, seed=4)
+_w, _b = numbers(9, 27, seed=3), numbers(27, seed=4)
 thirds.case(
     "another width", _w, _b,
     want=tuple(_w[:, 9 * i : 9 * i + 9] for i in range(3)) + tuple(_b[9 * i : 9 * i + 9] for i in range(3)),
@@ -499,7 +497,7 @@ def _seats(heads: int, K: int) -> list[int]:
 
 def _attention(D: int, H: int, G: int, K: int, seed: int) -> tuple[np.ndarray, ...]:
     shapes = ((D, H * K), (D, G * K), (D, G * K), (H * K, D))
-    return tuple(_numbers(*shape, seed=seed + i) for i, shape in enumerate(shapes))
+    return tuple(numbers(*shape, seed=seed + i) for i, shape in enumerate(shapes))
 
 
 def _moved(matrices: tuple[np.ndarray, ...], H: int, G: int, K: int) -> tuple[np.ndarray, ...]:
@@ -598,13 +596,13 @@ folded.case(
     "ε below the root", np.array([[0.6, 0.8], [0.0, 0.0]]), np.ones(2), np.ones(2), 1.0, 0.5,
     want=[[0.6, 0.8], [0.0, 0.0]], part="table", what="ε = 0.5",
 )  # fmt: skip
-_table = _numbers(5, 6)
+_table = numbers(5, 6)
 folded.case(
-    "random numbers", _table, _numbers(6, seed=1), _numbers(8, seed=2), 0.7, 0.1,
+    "random numbers", _table, numbers(6, seed=1), numbers(8, seed=2), 0.7, 0.1,
     want=(
         [[value * g / math.sqrt(math.fsum(one * one for one in row) / 6 + 0.1)
-          for value, g in zip(row, _numbers(6, seed=1), strict=True)] for row in _table.tolist()],
-        [g * 0.7 * math.sqrt(8) for g in _numbers(8, seed=2)],
+          for value, g in zip(row, numbers(6, seed=1), strict=True)] for row in _table.tolist()],
+        [g * 0.7 * math.sqrt(8) for g in numbers(8, seed=2)],
     ),
 )  # fmt: skip
 
@@ -828,40 +826,41 @@ def _weights(V: int, D: int, n_layers: int, context: int = 12, seed: int = 0) ->
     return {name: made[name] for name in rng.permutation(sorted(made)).tolist()}
 
 
-def _in_torch(ids: np.ndarray, weights: Weights, n_heads: int) -> np.ndarray:
-    """By PyTorch's own functions."""
-    import torch
-    from torch.nn import functional
-
-    w = {name: torch.as_tensor(one) for name, one in weights.items()}
-    T, D = len(ids), w["wte.weight"].shape[1]
+def _by_hand(ids: np.ndarray, weights: Weights, n_heads: int) -> np.ndarray:
+    """Returns GPT-2's logits, head by head and GELU by GELU."""
 
     def norm(x, name):
-        return functional.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
+        return normed(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
     def conv(x, name):
-        return functional.linear(x, w[f"{name}.weight"].T, w[f"{name}.bias"])
+        return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
-    x = functional.embedding(torch.as_tensor(ids), w["wte.weight"]) + w["wpe.weight"][:T]
-    for i in range(sum(name.endswith("ln_1.weight") for name in w)):
+    def bent(x):
+        return x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+    see = np.tri(len(ids), dtype=bool)
+    x = np.array([weights["wte.weight"][one] + weights["wpe.weight"][t] for t, one in enumerate(ids)])
+    for i in range(sum(name.endswith("ln_1.weight") for name in weights)):
         at = f"h.{i}"
-        three = conv(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn").view(T, 3, n_heads, D // n_heads)
-        q, k, v = three.permute(1, 2, 0, 3)
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + conv(mixed.transpose(0, 1).reshape(T, D), f"{at}.attn.c_proj")
-        inner = functional.gelu(conv(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc"), approximate="tanh")
+        q, k, v = (
+            np.split(one, n_heads, axis=1)
+            for one in np.split(conv(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, axis=1)
+        )
+        heads = [attended(*one, see)[0] for one in zip(q, k, v, strict=True)]
+        x = x + conv(np.hstack(heads), f"{at}.attn.c_proj")
+        inner = np.vectorize(bent, otypes=[float])(conv(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc"))
         x = x + conv(inner, f"{at}.mlp.c_proj")
-    return functional.linear(norm(x, "ln_f"), w["wte.weight"]).numpy()
+    return norm(x, "ln_f") @ weights["wte.weight"].T
 
 
 def _judged(title: str, V: int, D: int, n_layers: int, n_heads: int, T: int, seed: int, what: str) -> None:
-    """The next check: a model of those sizes, as PyTorch computes it. Torch is imported when it is asked for."""
+    """The next check: a model of those sizes, a number at a time."""
 
     @whole.check(title)
     def _(learner):
         weights = _weights(V, D, n_layers, seed=seed)
         ids = np.random.default_rng(seed).integers(0, V, T)
-        expect(learner(ids, weights, n_heads), _in_torch(ids, weights, n_heads), what, axes="T V")
+        expect(learner(ids, weights, n_heads), _by_hand(ids, weights, n_heads), what, axes="T V")
 
 
 _judged("no block: two tables, a norm, and the table again", 11, 6, 0, 2, 5, 1, "gpt2 without blocks")

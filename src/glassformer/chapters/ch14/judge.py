@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expect import Wrong, as_numbers, expect
 from glassformer.scratch.attention import softmax
 from glassformer.scratch.loss import cross_entropy
+from glassformer.shapes import Bool, Float, Integer
 
 NEAR = 1e-4  # logits that differ by less are the same
 Model = Callable[..., np.ndarray]

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import torch
 
-from .answers import Answers
+from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong

@@ -8,8 +8,7 @@ import torch
 from torch.nn import functional
 
 from glassformer.chapters.ch08.judge import gpt
-
-from .answers import Answers
+from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from .answers import Answers
+from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from .answers import Answers
+from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong

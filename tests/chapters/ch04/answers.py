@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from .answers import Answers
+from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
 right, wrong = ANSWERS.right, ANSWERS.wrong

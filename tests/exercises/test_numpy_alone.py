@@ -1,0 +1,85 @@
+"""What judges an exercise needs NumPy and Python alone; judges share by public names, and build on earlier chapters."""
+
+import ast
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import erf
+
+import glassformer
+from glassformer.exercises import exercises
+from glassformer.exercises.catalogue import find
+from glassformer.scratch import feedforward
+
+ROOT = Path(__file__).parents[2]
+JUDGES = sorted((Path(glassformer.__file__).parent / "chapters").glob("ch*/judge.py"))
+LIBRARIES = (
+    "torch", "scipy", "IPython", "jaxtyping", "transformers", "matplotlib", "traitlets", "ipywidgets", "anywidget",
+    "platformdirs", "filelock", "safetensors", "tqdm",
+)  # fmt: skip
+AT_RANDOM = {"draw_of_its_own"}  # draws numbers of its own, so its verdict differs each time
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """All verdicts twice, in two processes side by side: with all libraries, and with none but NumPy."""
+    program = [sys.executable, "-m", "tests.exercises.judged"]
+    running = [
+        subprocess.Popen([*program, *blocked], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for blocked in ((), LIBRARIES)
+    ]
+    outputs = [process.communicate()[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    return [json.loads(output) for output in outputs]
+
+
+def test_without_any_library_every_verdict_is_the_same(judged):
+    whole, alone = (one["verdicts"] for one in judged)
+    alone = {label: said for label, said in alone.items() if label.split()[-1] not in AT_RANDOM}
+    assert {label: whole[label] for label in alone} == alone
+
+
+def test_only_exercises_about_a_library_need_it(judged):
+    whole, alone = (one["exercises"] for one in judged)
+    assert set(whole) - set(alone) == {one.name for one in exercises() if one.needs}
+    assert {one.name for one in exercises() if one.needs} == {"training.gpt_torch"}
+    assert {f"{name}: reference" for name in alone} <= set(judged[1]["verdicts"])
+    assert {f"{name}: mistake {n}" for name in alone for n in range(len(find(name).mistakes))} <= set(
+        judged[1]["verdicts"]
+    )
+
+
+def imported(judge):
+    """Every name that a judge imports from a module, with the module."""
+    for node in ast.walk(ast.parse(judge.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name, alias.asname or alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.parent.name)
+def test_judges_share_public_names_and_build_on_earlier_chapters(judge):
+    for module, name, _ in imported(judge):
+        if module != "glassformer" or name != "_checks":  # the package's own room of checks
+            assert not name.startswith("_"), f"{name} is private to {module}"
+        if module.startswith("glassformer.chapters."):
+            assert module.split(".")[2] < judge.parent.name, f"{module} is not an earlier chapter"
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_erf_without_scipy_is_scipys(kind, monkeypatch):
+    x = np.concatenate([np.linspace(-7, 7, 2001), [0.0, -0.0, 1e-300, 40.0, -40.0]]).astype(kind)
+    with_scipy = feedforward.gelu(x), feedforward.gelu_slope(x)
+    monkeypatch.setitem(sys.modules, "scipy.special", None)  # importing it raises ImportError
+    alone = feedforward.gelu(x), feedforward.gelu_slope(x)
+    ulp = np.finfo(kind).eps
+    for one, other in zip(alone, with_scipy, strict=True):
+        assert one.dtype == other.dtype == kind
+        assert abs(one - other).max() <= 4 * ulp * abs(other).max() or np.allclose(
+            one, other, rtol=4 * ulp, atol=ulp
+        )
+    assert feedforward.gelu(np.float64(1.0)) == pytest.approx((1 + erf(1 / math.sqrt(2))) / 2, rel=4e-16)
