@@ -158,9 +158,9 @@ def forward_and_backward(rounds: int) -> list[Row]:
 
     def by_hand() -> dict[str, np.ndarray]:
         in_numpy.zero_gradients()
-        kept: list[tuple] = []
-        logits = in_numpy(ids, kept=kept)
-        in_numpy.backward(scratch.cross_entropy_backward(logits, targets), kept)
+        saved: list[tuple] = []
+        logits = in_numpy(ids, saved=saved)
+        in_numpy.backward(scratch.cross_entropy_backward(logits, targets), saved)
         return in_numpy.gradients()
 
     def by_autograd() -> dict[str, np.ndarray]:

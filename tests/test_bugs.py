@@ -544,7 +544,7 @@ def test_positions_late_leaves_the_first_block_blind(room):
 @both_rooms
 def test_rope_on_values_makes_it_matter_where_the_text_begins(room):
     it = model(room, GROUPED)
-    here, there = ({"positions": np.arange(6) + shift} for shift in (0, 2))
+    here, there = ({"position_ids": np.arange(6) + shift} for shift in (0, 2))
     assert difference(logits(room, it, IDS, **here), logits(room, it, IDS, **there)) <= ROUNDING
     with put_in("rope-on-values"):
         assert difference(logits(room, it, IDS, **here), logits(room, it, IDS, **there)) > SHOWS
@@ -570,12 +570,12 @@ def test_t5_sign_puts_all_the_past_in_bucket_0(room):
     method = room.layers.T5Positions(1, bidirectional=False, n_buckets=8, **room.parameters())
     room.load(method, weight=np.arange(8.0)[:, None])
     past = np.tri(6, dtype=bool)
-    assert set(room.numpy(method.bias(places, places))[0][past]) == {0, 1, 2, 3, 4}
+    assert set(room.numpy(method.score_bias(places, places))[0][past]) == {0, 1, 2, 3, 4}
     alibi = room.layers.AlibiPositions(2)
-    right = room.numpy(alibi.bias(places, places))
+    right = room.numpy(alibi.score_bias(places, places))
     with put_in("t5-sign"):
-        assert set(room.numpy(method.bias(places, places))[0][past]) == {0}
-        np.testing.assert_array_equal(room.numpy(alibi.bias(places, places)), right)
+        assert set(room.numpy(method.score_bias(places, places))[0][past]) == {0}
+        np.testing.assert_array_equal(room.numpy(alibi.score_bias(places, places)), right)
 
 
 @both_rooms
@@ -671,9 +671,9 @@ def test_a_tied_gradient_that_is_overwritten_is_that_of_the_lookup():
 
     def gradient():
         it.zero_gradients()
-        kept = []
-        it(IDS, kept=kept)
-        it.backward(grad, kept)
+        saved = []
+        it(IDS, saved=saved)
+        it.backward(grad, saved)
         return it.gradients()
 
     right = gradient()
@@ -689,9 +689,9 @@ def test_gradients_that_are_set_to_zero_do_not_add_up():
     linear = scratch.Linear(2, 3, generator=np.random.default_rng(0))
     for _ in range(3):
         linear.zero_gradients()
-        kept = []
-        linear(np.ones((1, 2), np.float32), kept)
-        linear.backward(np.ones((1, 3), np.float32), kept)
+        saved = []
+        linear(np.ones((1, 2), np.float32), saved)
+        linear.backward(np.ones((1, 3), np.float32), saved)
     np.testing.assert_array_equal(linear.gradients()["weight"], 1)
 
 
@@ -743,7 +743,7 @@ def test_cache_off_by_one_puts_all_that_is_new_where_the_last_of_the_prompt_stan
         new = np.split(ids, [6, 7, 8], axis=1)
         with torch.no_grad():
             wrong = [room.numpy(it(room.array(some), cache=cache)) for some in new]
-        assert room.numpy(cache.positions).tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
+        assert room.numpy(cache.position_ids).tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
     off = np.abs(np.concatenate(wrong, axis=1) - right).max(axis=(0, 2))
     assert (off[:6] <= ROUNDING).all()
     assert (off[6:] > SHOWS).all()

@@ -461,7 +461,7 @@ def test_a_run_that_diverges_says_so_and_keeps_what_it_had(tmp_path, story):
 
 
 def test_sizes_are_compared_with_the_memory_before_anything_is_made(tmp_path, story, monkeypatch):
-    monkeypatch.setattr("glassformer._checks.memory.memory", lambda: 2**33)
+    monkeypatch.setattr("glassformer._checks.ram.ram", lambda: 2**33)
     for options, said in (
         (["--batch-size", 10**9], "batch_size=1000000000 needs"),
         (["--batch-size", 10**7], "batch_size=10000000 in pieces of 10000000 needs"),
@@ -477,7 +477,7 @@ def test_sizes_are_compared_with_the_memory_before_anything_is_made(tmp_path, st
             assert status == 0, output
         else:
             assert (status, said in output, (tmp_path / "run").exists()) == (2, True, False), output
-    monkeypatch.setattr("glassformer._checks.memory.memory", lambda: 500)
+    monkeypatch.setattr("glassformer._checks.ram.ram", lambda: 500)
     output, status = train(tmp_path / "other", "--text", story)
     assert (status, f"{story} needs 0.0 GiB of memory at least" in output) == (2, True), output
 

@@ -360,7 +360,7 @@ def train(
     from glassformer import checkpoints, nn
     from glassformer import text as texts
     from glassformer.train import Trainer, continuing
-    from glassformer.train.memory import check_memory
+    from glassformer.train.ram import check_memory
 
     flags = {
         "steps": steps,

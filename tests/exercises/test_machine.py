@@ -654,9 +654,9 @@ def test_its_gradients_are_the_packages(own, tmp_path):
         np.savez("found.npz", loss=loss, **grads)
     """
     assert elsewhere(own, tmp_path, program) == ""
-    kept = []
-    logits = model(ids[:-1], kept=kept)
-    model.backward(scratch.cross_entropy_backward(logits, ids[1:]), kept)
+    saved = []
+    logits = model(ids[:-1], saved=saved)
+    model.backward(scratch.cross_entropy_backward(logits, ids[1:]), saved)
     found = dict(np.load(tmp_path / "found.npz"))
     np.testing.assert_allclose(found.pop("loss"), scratch.cross_entropy(logits, ids[1:]), rtol=0, atol=1e-12)
     right = model.gradients()

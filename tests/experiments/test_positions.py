@@ -125,7 +125,7 @@ def test_interpolation_makes_four_steps_of_one():
     squeezed = ways_to_reach(model)["interpolated"]
     ids = torch.arange(20)
     with torch.no_grad():
-        torch.testing.assert_close(squeezed(ids, positions=4 * torch.arange(20)), model(ids))
+        torch.testing.assert_close(squeezed(ids, position_ids=4 * torch.arange(20)), model(ids))
         assert not torch.allclose(squeezed(ids), model(ids), atol=1e-2)
 
 

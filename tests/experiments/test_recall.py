@@ -87,7 +87,7 @@ def test_a_model_that_has_not_learned_guesses():
 
 def test_a_capped_penalty_is_alibis_within_training_and_grows_no_more_beyond():
     query, keys = torch.tensor([200]), torch.arange(201)
-    capped, alibi = (method(4).bias(query, keys) for method in (CappedAlibi, nn.AlibiPositions))
+    capped, alibi = (method(4).score_bias(query, keys) for method in (CappedAlibi, nn.AlibiPositions))
     within = 200 - keys < T
     assert torch.equal(capped[..., within], alibi[..., within])
     assert (capped[..., ~within] == alibi[..., 200 - (T - 1), None]).all()

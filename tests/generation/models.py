@@ -26,12 +26,12 @@ class Arithmetic:
         self.shapes = []  # of the ids, at every call
         self.encoded = 0
 
-    def hidden(self, ids, *, mask=None, positions=None, cache=None, memory=None, source_mask=None):
+    def hidden(self, ids, *, mask=None, position_ids=None, cache=None, memory=None, source_mask=None):
         self.shapes.append(ids.shape)
         past = 0 if cache is None else cache.length
-        if positions is None:
-            positions = np.arange(past, past + ids.shape[1])
-        shares = (positions + 1) * (ids + 1)
+        if position_ids is None:
+            position_ids = np.arange(past, past + ids.shape[1])
+        shares = (position_ids + 1) * (ids + 1)
         if cache is not None:
             shares = cache.append(shares)
         visible = np.ones(shares.shape, bool) if mask is None else mask
@@ -118,14 +118,14 @@ class Theirs:
         )
 
     @torch.no_grad()
-    def hidden(self, ids, *, mask=None, positions=None, cache=None, memory=None, source_mask=None):
+    def hidden(self, ids, *, mask=None, position_ids=None, cache=None, memory=None, source_mask=None):
         given = {"input_ids": torch.from_numpy(ids), "use_cache": cache is not None}
         if cache is not None:
             given["past_key_values"] = cache.theirs
         if mask is not None:
             given["attention_mask"] = torch.from_numpy(mask).long()
-        if positions is not None:
-            given["position_ids"] = torch.from_numpy(positions)
+        if position_ids is not None:
+            given["position_ids"] = torch.from_numpy(position_ids)
         if self.seq2seq:
             given["encoder_hidden_states"] = torch.from_numpy(memory)
             given["encoder_attention_mask"] = torch.from_numpy(source_mask).long()

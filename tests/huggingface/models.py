@@ -168,15 +168,15 @@ def batch(case, padded, seed=1):
             given["mask"] = np.arange(T) < T - short
     elif padded:  # a decoder's, on the left: the end of the text is where it goes on
         given["mask"] = np.arange(T) >= short
-        given["positions"] = np.maximum(np.arange(T) - short, 0)
+        given["position_ids"] = np.maximum(np.arange(T) - short, 0)
     return given
 
 
 THEIR_NAMES = {
     "ids": "input_ids",
     "mask": "attention_mask",
-    "positions": "position_ids",
     "segments": "token_type_ids",
+    "position_ids": "position_ids",
 }
 THEIR_T5_NAMES = {"ids": "decoder_input_ids", "source": "input_ids", "source_mask": "attention_mask"}
 

@@ -141,9 +141,9 @@ def test_gradients(tmp_path, case, room):
         gradients = {name: weight.grad for name, weight in ours.named_parameters()}
         gradients = {name: gradient.numpy() for name, gradient in gradients.items() if gradient is not None}
     else:
-        kept = []
-        logits = ours(**given, kept=kept)
-        ours.backward(cross_entropy_backward(logits, targets), kept)
+        saved = []
+        logits = ours(**given, saved=saved)
+        ours.backward(cross_entropy_backward(logits, targets), saved)
         gradients = ours.gradients()
     if ours.config.pooler:  # it has no part in this loss
         zeros = {name: np.zeros(w.shape) for name, w in ours.state_dict().items() if "pooler" in name}

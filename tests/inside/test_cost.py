@@ -42,9 +42,9 @@ def test_products_are_those_of_the_formulas_and_back_there_are_two_of_each(found
 
 def test_what_is_kept_is_counted_once_though_three_maps_share_it(found):
     size = 8 * T  # bytes of one feature
-    assert found["norms"].kept == (2 * N + 1) * size * (D + 1)  # the standard vectors, and one number a row
-    assert found["attention: maps"].kept == N * size * 2 * D  # what q, k and v read, and what W_o reads
-    assert found["feed-forward: maps"].kept == N * size * (D + F)
+    assert found["norms"].saved == (2 * N + 1) * size * (D + 1)  # the standard vectors, and one number a row
+    assert found["attention: maps"].saved == N * size * 2 * D  # what q, k and v read, and what W_o reads
+    assert found["feed-forward: maps"].saved == N * size * (D + F)
     assert set(found) == set(PARTS)
 
 

@@ -81,9 +81,9 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 class Layer:
-    """Token vectors in, through door 1 and then attention with doors 2 and 3. NumPy in, NumPy out, float64.
+    """Token vectors in, with positions added to the input, and then attention, which rotates or biases.
 
-    The weights depend only on the sizes and the seed, never on the room.
+    NumPy in, NumPy out, float64. The weights depend only on the sizes and the seed, never on the room.
     """
 
     def __init__(self, room, method, D=24, H=3, *, causal=False, seed=0):
@@ -93,19 +93,19 @@ class Layer:
         if hasattr(self.method, "weight"):  # as large as the token vectors, so that it cannot be overlooked
             room.load(self.method, weight=rng.normal(size=tuple(self.method.weight.shape)))
         self.attention = room.layers.MultiHeadAttention(
-            D, H, positions=self.method, causal=causal, **room.parameters()
+            D, H, position_encoding=self.method, causal=causal, **room.parameters()
         )
         for name in ("W_q", "W_k", "W_v", "W_o"):
             room.load(self.attention, **{name: rng.normal(0, D**-0.5, (D, D))})
 
     def _run(self, function, x, positions, mask):
-        given = {"positions": positions, "mask": mask}
+        given = {"position_ids": positions, "mask": mask}
         given = {name: self.room.array(value) for name, value in given.items() if value is not None}
-        x = self.method.embed(self.room.array(x), given.get("positions"))
+        x = self.method.embed(self.room.array(x), given.get("position_ids"))
         return self.room.numpy(function(x, **given))
 
-    def __call__(self, x, *, positions=None, mask=None):
-        return self._run(self.attention, x, positions, mask)
+    def __call__(self, x, *, position_ids=None, mask=None):
+        return self._run(self.attention, x, position_ids, mask)
 
-    def weights(self, x, *, positions=None, mask=None):
-        return self._run(self.attention.weights, x, positions, mask)
+    def attention_weights(self, x, *, position_ids=None, mask=None):
+        return self._run(self.attention.attention_weights, x, position_ids, mask)

@@ -173,7 +173,7 @@ CASES = {
     "SinusoidalPositions positions": (
         lambda r: r.layers.SinusoidalPositions(8).embed(ones(r, 5, 8), r.array([0, 1])),
         ValueError,
-        "positions has 2 entries, but there are 5 rows to place",
+        "position_ids has 2 entries, but there are 5 rows to place",
     ),
     # learned
     "context_length": (
@@ -189,17 +189,17 @@ CASES = {
     "beyond the context": (
         lambda r: r.layers.LearnedPositions(4, 8, **r.parameters()).embed(ones(r, 2, 5, 8)),
         ValueError,
-        "positions[4]=4 is outside 0..3 (context_length=4)",
+        "position_ids[4]=4 is outside 0..3 (context_length=4)",
     ),
     "learned negative": (
         lambda r: r.layers.LearnedPositions(4, 8, **r.parameters()).embed(ones(r, 2, 8), r.array([0, -1])),
         ValueError,
-        "positions[1]=-1 is outside 0..3 (context_length=4)",
+        "position_ids[1]=-1 is outside 0..3 (context_length=4)",
     ),
     "learned float": (
         lambda r: r.layers.LearnedPositions(4, 8, **r.parameters()).embed(ones(r, 2, 8), r.array([0.0, 1.0])),
         TypeError,
-        "positions must be an array of integers, not float64",
+        "position_ids must be an array of integers, not float64",
     ),
     "learned width": (
         lambda r: r.layers.LearnedPositions(4, 8, **r.parameters()).embed(ones(r, 2, 6)),
@@ -280,12 +280,12 @@ CASES = {
     "RotaryPositions positions": (
         lambda r: r.layers.RotaryPositions(4).rotate(ones(r, 5, 4), r.array([[0, 1, 2, 3, 4]])),
         ValueError,
-        "positions has shape (1, 5), but needs exactly one axis",
+        "position_ids has shape (1, 5), but needs exactly one axis",
     ),
     "RotaryPositions floats": (
         lambda r: r.layers.RotaryPositions(4).rotate(ones(r, 2, 4), r.array([0.0, 1.0])),
         TypeError,
-        "positions must be an array of integers, not float64",
+        "position_ids must be an array of integers, not float64",
     ),
     # relative
     "relative floats": (
@@ -415,14 +415,14 @@ CASES = {
         "mask of shape (1, 5, 6) does not broadcast to the scores' (5, 6)",
     ),
     "bias shape": (
-        lambda r: attend(r, bias=ones(r, 3, 5, 6)),
+        lambda r: attend(r, score_bias=ones(r, 3, 5, 6)),
         ValueError,
-        "bias of shape (3, 5, 6) does not broadcast to the scores' (5, 6)",
+        "score_bias of shape (3, 5, 6) does not broadcast to the scores' (5, 6)",
     ),
     "bias ints": (
-        lambda r: attend(r, bias=ones(r, 5, 6, dtype="int64")),
+        lambda r: attend(r, score_bias=ones(r, 5, 6, dtype="int64")),
         TypeError,
-        "bias must be an array of floating-point numbers, not int64",
+        "score_bias must be an array of floating-point numbers, not int64",
     ),
     "split": (
         lambda r: r.layers.split_heads(ones(r, 5, 8), 3),
@@ -446,14 +446,14 @@ CASES = {
     ),
     "n_heads zero": (lambda r: attention(r, n_heads=0), ValueError, "n_heads=0 must be at least 1"),
     "another n_heads": (
-        lambda r: attention(r, positions=r.layers.AlibiPositions(1)),
+        lambda r: attention(r, position_encoding=r.layers.AlibiPositions(1)),
         ValueError,
-        "positions.n_heads=1 does not match n_heads=3",
+        "position_encoding.n_heads=1 does not match n_heads=3",
     ),
     "another d_head": (
-        lambda r: attention(r, positions=r.layers.RotaryPositions(6)),
+        lambda r: attention(r, position_encoding=r.layers.RotaryPositions(6)),
         ValueError,
-        "positions.d_head=6 does not match d_head=4",
+        "position_encoding.d_head=6 does not match d_head=4",
     ),
     "attention width": (
         lambda r: attention(r)(ones(r, 5, 10)),
@@ -476,14 +476,14 @@ CASES = {
         "q (3, 0, 4), k (3, 0, 4), v (3, 0, 4): there is no key to attend to",
     ),
     "attention positions": (
-        lambda r: attention(r)(ones(r, 5, 12), positions=r.array([0, 1, 2])),
+        lambda r: attention(r)(ones(r, 5, 12), position_ids=r.array([0, 1, 2])),
         ValueError,
-        "positions has 3 entries, but there are 5 rows to place",
+        "position_ids has 3 entries, but there are 5 rows to place",
     ),
     "attention positions kind": (
-        lambda r: attention(r).weights(ones(r, 2, 12), positions=r.array([0.0, 1.0])),
+        lambda r: attention(r).attention_weights(ones(r, 2, 12), position_ids=r.array([0.0, 1.0])),
         TypeError,
-        "positions must be an array of integers, not float64",
+        "position_ids must be an array of integers, not float64",
     ),
     "attention mask": (
         lambda r: attention(r, causal=True)(ones(r, 2, 5, 12), mask=ones(r, 4, 4, dtype="bool")),
@@ -506,14 +506,14 @@ CASES = {
         "bias=True is not one of 'all', 'qkv', 'none'",
     ),
     "attention bias shape": (
-        lambda r: attention(r)(ones(r, 5, 12), bias=ones(r, 2, 5, 5)),
+        lambda r: attention(r)(ones(r, 5, 12), score_bias=ones(r, 2, 5, 5)),
         ValueError,
-        "bias of shape (2, 5, 5) does not broadcast to the scores' (3, 5, 5)",
+        "score_bias of shape (2, 5, 5) does not broadcast to the scores' (3, 5, 5)",
     ),
     "attention positions by row": (
-        lambda r: attention(r)(ones(r, 2, 5, 12), positions=r.array(np.zeros((3, 5), int))),
+        lambda r: attention(r)(ones(r, 2, 5, 12), position_ids=r.array(np.zeros((3, 5), int))),
         ValueError,
-        "positions has shape (3, 5), but needs exactly one axis",
+        "position_ids has shape (3, 5), but needs exactly one axis",
     ),
     "repeat times": (
         lambda r: r.layers.repeat_heads(ones(r, 2, 5, 4), 0),
@@ -654,7 +654,7 @@ CASES = {
     "longer than the context": (
         lambda r: read(r, 13),
         ValueError,
-        "positions[12]=12 is outside 0..11 (context_length=12)",
+        "position_ids[12]=12 is outside 0..11 (context_length=12)",
     ),
     "model mask shape": (
         lambda r: read(r, 2, 3, mask=np.ones((2, 4), bool)),
@@ -667,14 +667,14 @@ CASES = {
         "mask must be an array of booleans (True = a real token), not int64",
     ),
     "model positions": (
-        lambda r: read(r, 2, 3, system="BLOOM", positions=[0, 1]),
+        lambda r: read(r, 2, 3, system="BLOOM", position_ids=[0, 1]),
         ValueError,
-        "positions has 2 entries, but there are 3 rows to place",
+        "position_ids has 2 entries, but there are 3 rows to place",
     ),
     "model positions kind": (
-        lambda r: read(r, 2, 3, system="BLOOM", positions=[0.0, 1.0, 2.0]),
+        lambda r: read(r, 2, 3, system="BLOOM", position_ids=[0.0, 1.0, 2.0]),
         TypeError,
-        "positions must be an array of integers, not float64",
+        "position_ids must be an array of integers, not float64",
     ),
     "segments without": (
         lambda r: read(r, 2, 3, segments=np.zeros((2, 3), int)),
@@ -961,7 +961,7 @@ def test_an_input_is_never_changed(room, method):
     layer = Layer(room, method)
     weight = room.numpy(layer.method.weight).copy() if hasattr(layer.method, "weight") else None
     positions, mask = room.array(np.arange(5)), room.array(np.tri(5, dtype=bool))
-    layer.attention(layer.method.embed(x, positions), positions=positions, mask=mask)
+    layer.attention(layer.method.embed(x, positions), position_ids=positions, mask=mask)
     np.testing.assert_array_equal(room.numpy(x), kept)
     np.testing.assert_array_equal(room.numpy(positions), np.arange(5))
     np.testing.assert_array_equal(room.numpy(mask), np.tri(5, dtype=bool))

@@ -57,7 +57,9 @@ def test_attention(room):
     for result, expected in zip(results(), ([[3, 2, 1, 0]], [[3 / 4, 1 / 4]]), strict=True):
         np.testing.assert_allclose(result, expected, **EXACT)
     # a bias of ln 3 for the second key makes the two scores equal
-    for result, expected in zip(results(bias=[[0.0, LN3]]), ([[2, 4, 1, 0]], [[1 / 2, 1 / 2]]), strict=True):
+    for result, expected in zip(
+        results(score_bias=[[0.0, LN3]]), ([[2, 4, 1, 0]], [[1 / 2, 1 / 2]]), strict=True
+    ):
         np.testing.assert_allclose(result, expected, rtol=0, atol=2e-15)
     for result, expected in zip(results(mask=[[False, True]]), ([[0, 8, 1, 0]], [[0, 1]]), strict=True):
         np.testing.assert_array_equal(result, expected)
@@ -82,7 +84,7 @@ def test_multi_head_attention(room):
     x = room.array([[1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0, 0.0]])
     np.testing.assert_array_equal(room.numpy(attention(x)), [[4, 2, 6, 8], [4, 4, 4, 4]])
     rows = [[1, 0], [1 / 2, 1 / 2]]
-    np.testing.assert_array_equal(room.numpy(attention.weights(x)), [rows, rows])
+    np.testing.assert_array_equal(room.numpy(attention.attention_weights(x)), [rows, rows])
     # A query sees what the mask and causality both allow: here, only itself.
     mask = room.array([[True, True], [False, True]])
     np.testing.assert_array_equal(room.numpy(attention(x, mask=mask)), [[4, 2, 6, 8], [4, 6, 2, 0]])
@@ -164,7 +166,7 @@ def test_alibi(room):
     assert slopes(3) == [1 / 16, 1 / 256, 1 / 4]
     assert slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
     assert slopes(6) == [1 / 4, 1 / 16, 1 / 64, 1 / 256, 1 / 2, 1 / 8]
-    bias = room.layers.AlibiPositions(2).bias(room.array([2, 3]), room.array([1, 2, 3]))
+    bias = room.layers.AlibiPositions(2).score_bias(room.array([2, 3]), room.array([1, 2, 3]))
     steep = np.array([[-1, 0, -1], [-2, -1, 0]]) / 16
     np.testing.assert_array_equal(room.numpy(bias), [steep, steep / 16])
     assert not np.signbit(room.numpy(bias)[0, 0, 1])  # 0, which prints better than −0
@@ -188,7 +190,7 @@ def test_t5_buckets(room):
 def test_t5_bias(room):
     method = room.layers.T5Positions(2, bidirectional=False, n_buckets=2, max_distance=2, **room.parameters())
     room.load(method, weight=np.array([[10.0, 20.0], [30.0, 40.0]]))  # bucket 0: here; bucket 1: before
-    bias = room.numpy(method.bias(room.array([0, 1]), room.array([0, 1])))
+    bias = room.numpy(method.score_bias(room.array([0, 1]), room.array([0, 1])))
     np.testing.assert_array_equal(bias, [[[10, 10], [30, 10]], [[20, 20], [40, 20]]])
 
 
@@ -207,7 +209,7 @@ def test_no_positions(room):
     x = room.array([[1.0, 2.0]])
     assert method.embed(x) is x
     assert method.rotate(x) is x
-    assert method.bias(room.array([0]), room.array([0])) is None
+    assert method.score_bias(room.array([0]), room.array([0])) is None
 
 
 @both_rooms

@@ -35,12 +35,12 @@ def test_reordering_rows_is_having_read_them_in_that_order(room, name):
     model, ids, order = built(room, name), np.arange(18).reshape(3, 6) % 11, [2, 0, 2]
     source, cache = source_of(model), model.new_cache(3, 6)
     positions = np.array([[0, 1, 2, 3], [0, 0, 0, 1], [5, 6, 7, 8]])
-    step(room, model, ids[:, :4], cache, positions=positions, **source)
+    step(room, model, ids[:, :4], cache, position_ids=positions, **source)
     cache.reorder(order)
     source = {n: values[order] for n, values in source.items()}
     continued = step(room, model, ids[:, 4:5], cache, **source)
     all_positions = np.concatenate([positions, positions[:, -1:] + 1], axis=1)[order]
-    read = {"ids": np.concatenate([ids[order, :4], ids[:, 4:5]], axis=1), "positions": all_positions}
+    read = {"ids": np.concatenate([ids[order, :4], ids[:, 4:5]], axis=1), "position_ids": all_positions}
     assert np.abs(continued - run(room, model, read | source)[:, 4:]).max() <= ROUNDING
 
 
@@ -71,11 +71,13 @@ def test_what_is_refused_changes_nothing(room, name):
     refused = [
         (ids[:, :3], {}, "capacity=6 positions: 4 are there, and 3 more do not fit"),
         (ids[:, :1] + 11, {}, r"ids\[0, 0\]=\d+ is outside 0..10"),
-        (ids[:, :1], {"positions": np.array([0, 1])}, "positions has 2 entries"),
+        (ids[:, :1], {"position_ids": np.array([0, 1])}, "position_ids has 2 entries"),
         (ids[:, :1], {"mask": np.ones((3, 4), bool)}, r"mask.shape=\(3, 4\) does not match .*=\(3, 5\)"),
     ]
     if model.config.positions == "learned":
-        refused.append((ids[:, :1], {"positions": np.array([12])}, r"positions\[0\]=12 is outside 0..11"))
+        refused.append(
+            (ids[:, :1], {"position_ids": np.array([12])}, r"position_ids\[0\]=12 is outside 0..11")
+        )
     for new, given, message in refused:
         with pytest.raises(ValueError, match=message):
             step(room, model, new, cache, **given, **source)
@@ -93,10 +95,10 @@ def test_positions_that_are_left_out_follow_those_that_were_given(room):
         ([[0, 0], [7, 8]], [[1, 2, 3], [9, 10, 11]], [[0, 0, 1, 2, 3], [7, 8, 9, 10, 11]]),
     ]
     for first, follow, everywhere in asked:
-        expected = run(room, model, {"ids": ids, "positions": np.array(everywhere)})[:, 2:]
-        for second in ({}, {"positions": np.array(follow)}):
+        expected = run(room, model, {"ids": ids, "position_ids": np.array(everywhere)})[:, 2:]
+        for second in ({}, {"position_ids": np.array(follow)}):
             cache = model.new_cache(2, 5)
-            step(room, model, ids[:, :2], cache, positions=np.array(first))
+            step(room, model, ids[:, :2], cache, position_ids=np.array(first))
             assert np.abs(step(room, model, ids[:, 2:], cache, **second) - expected).max() <= ROUNDING
 
 

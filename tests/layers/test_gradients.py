@@ -52,7 +52,7 @@ def check(forward, inputs, gradients, rng):
 def check_layer(model, call, inputs, *, seed=0, backward=None, back=None, silent=()):
     """Checks the gradients of all inputs and all weights of a layer.
 
-    `call(kept)` is the layer's forward on `inputs`, `backward` the layer's own unless given, and `back` says how
+    `call(saved)` is the layer's forward on `inputs`, `backward` the layer's own unless given, and `back` says how
     what it gives is named: by default, one gradient for the only input. `silent` are weights without a part in
     the output.
     """
@@ -64,10 +64,10 @@ def check_layer(model, call, inputs, *, seed=0, backward=None, back=None, silent
     handed_in = grad.copy()
 
     def gradients_of_inputs():
-        kept = [below := ("below",)]  # what others have kept stays where it is
-        call(kept)
-        gave = backward(grad, kept)
-        assert kept == [below]
+        saved = [below := ("below",)]  # what others have saved stays where it is
+        call(saved)
+        gave = backward(grad, saved)
+        assert saved == [below]
         np.testing.assert_array_equal(grad, handed_in)  # the gradient that came in is the caller's
         return back(gave) if back else dict(zip(inputs, [gave], strict=True))
 
@@ -153,7 +153,7 @@ def test_scaled_dot_product_attention(mask, scale):
     given = {"mask": MASKS[mask], "scale": scale}
 
     def attend(q, k, v, bias):
-        return scratch.scaled_dot_product_attention(q, k, v, bias=bias, **given)
+        return scratch.scaled_dot_product_attention(q, k, v, score_bias=bias, **given)
 
     check_function(
         lambda *inputs: attend(*inputs)[0],
@@ -208,7 +208,7 @@ def test_sum_to_undoes_broadcasting(shape):
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
 def test_linear(bias, shape):
     linear, x = scratch.Linear(4, 3, bias=bias, **drawn()), normal(*shape)
-    check_layer(linear, lambda kept: linear(x, kept), {"x": x})
+    check_layer(linear, lambda saved: linear(x, saved), {"x": x})
 
 
 @pytest.mark.parametrize("norm", ["LayerNorm", "SigmaNorm", "RMSNorm"])
@@ -216,13 +216,13 @@ def test_linear(bias, shape):
 @pytest.mark.parametrize("eps", [1e-5, 0.5])
 def test_norms(norm, shape, eps):
     norm, x = getattr(scratch, norm)(4, eps=eps, dtype=np.float64), normal(*shape)
-    check_layer(norm, lambda kept: norm(x, kept), {"x": x})
+    check_layer(norm, lambda saved: norm(x, saved), {"x": x})
 
 
 @pytest.mark.parametrize("norm", ["LayerNorm", "RMSNorm"])
 def test_norms_of_a_vector_of_equal_features(norm):
     norm, x = getattr(scratch, norm)(4, eps=0.5, dtype=np.float64), np.array([[2.0] * 4, [0.0] * 4])
-    check_layer(norm, lambda kept: norm(x, kept), {"x": x})
+    check_layer(norm, lambda saved: norm(x, saved), {"x": x})
 
 
 @pytest.mark.parametrize("activation", feedforward.ACTIVATIONS)
@@ -230,12 +230,12 @@ def test_norms_of_a_vector_of_equal_features(norm):
 def test_feedforward(activation, bias):
     network = scratch.FeedForward(4, 5, activation=activation, bias=bias, **drawn())
     x = normal(2, 3, 4)
-    check_layer(network, lambda kept: network(x, kept), {"x": x})
+    check_layer(network, lambda saved: network(x, saved), {"x": x})
 
 
 def test_token_embedding():
     embedding, ids = scratch.TokenEmbedding(5, 3, **drawn()), np.array([[1, 4, 1], [0, 1, 2]])
-    check_layer(embedding, lambda kept: embedding(ids, kept), {}, back=lambda gave: {})
+    check_layer(embedding, lambda saved: embedding(ids, saved), {}, back=lambda gave: {})
 
 
 PLACES = {"from 0": None, "alike": np.array([3, 0, 7]), "by row": np.array([[0, 1, 2], [5, 5, 0]])}
@@ -243,17 +243,17 @@ PLACES = {"from 0": None, "alike": np.array([3, 0, 7]), "by row": np.array([[0, 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("places", PLACES)
-@pytest.mark.parametrize("door", ["embed", "rotate"])
-def test_doors_1_and_2(method, places, door):
+@pytest.mark.parametrize("way", ["embed", "rotate"])
+def test_what_adds_to_the_input_and_what_rotates(method, places, way):
     D, H = 12, 3
     method = METHODS[method](SCRATCH, D, H)
-    x = normal(2, 3, D) if door == "embed" else normal(2, H, 3, D // H)
-    opened, backward = getattr(method, door), getattr(method, f"{door}_backward")
+    x = normal(2, 3, D) if way == "embed" else normal(2, H, 3, D // H)
+    opened, backward = getattr(method, way), getattr(method, f"{way}_backward")
     silent = set(method.named_parameters())
-    if isinstance(method, scratch.LearnedPositions) and door == "embed":
+    if isinstance(method, scratch.LearnedPositions) and way == "embed":
         silent = set()
     check_layer(
-        method, lambda kept: opened(x, PLACES[places], kept), {"x": x}, backward=backward, silent=silent
+        method, lambda saved: opened(x, PLACES[places], saved), {"x": x}, backward=backward, silent=silent
     )
 
 
@@ -269,9 +269,9 @@ def test_door_3(bidirectional, by_row):
 
     check_layer(
         method,
-        lambda kept: method.bias(queries, keys, kept),
+        lambda saved: method.score_bias(queries, keys, saved),
         {},
-        backward=method.bias_backward,
+        backward=method.score_bias_backward,
         back=lambda gave: {},
     )
 
@@ -291,7 +291,7 @@ ATTENTIONS = {
 def self_and_bias(gave):
     x, memory, bias = gave
     assert memory is None
-    return {"x": x} if bias is None else {"x": x, "bias": bias}
+    return {"x": x} if bias is None else {"x": x, "score_bias": bias}
 
 
 @pytest.mark.parametrize("variant", ATTENTIONS)
@@ -302,10 +302,10 @@ def test_attention(variant, extra):
     if extra == "mask":
         options["mask"] = np.array([[[[0, 0, 1]]], [[[1, 1, 0]]]], bool)  # causal, two queries see no key
     if extra == "bias":
-        inputs["bias"] = normal(attention.n_heads, 3, 3, seed=5)
-        options["bias"] = inputs["bias"]
+        inputs["score_bias"] = normal(attention.n_heads, 3, 3, seed=5)
+        options["score_bias"] = inputs["score_bias"]
     check_layer(
-        attention, lambda kept: attention(inputs["x"], **options, kept=kept), inputs, back=self_and_bias
+        attention, lambda saved: attention(inputs["x"], **options, saved=saved), inputs, back=self_and_bias
     )
 
 
@@ -314,20 +314,20 @@ def test_attention(variant, extra):
 def test_attention_with_positions(method, places):
     D, H = 12, 3
     method = METHODS[method](SCRATCH, D, H)
-    attention = scratch.MultiHeadAttention(D, H, positions=method, causal=True, **drawn())
+    attention = scratch.MultiHeadAttention(D, H, position_encoding=method, causal=True, **drawn())
     x, bias = normal(2, 3, D), normal(3, 3, seed=5)
-    silent = {"positions.weight"} if isinstance(method, scratch.LearnedPositions) else ()
+    silent = {"position_encoding.weight"} if isinstance(method, scratch.LearnedPositions) else ()
     check_layer(
         attention,
-        lambda kept: attention(x, positions=PLACES[places], bias=bias, kept=kept),
-        {"x": x, "bias": bias},
+        lambda saved: attention(x, position_ids=PLACES[places], score_bias=bias, saved=saved),
+        {"x": x, "score_bias": bias},
         back=self_and_bias,
         silent=silent,
     )
 
 
 def stream_memory_and_bias(gave):
-    return dict(zip(("x", "memory", "bias"), gave, strict=True))
+    return dict(zip(("x", "memory", "score_bias"), gave, strict=True))
 
 
 @pytest.mark.parametrize("variant", [n for n, v in ATTENTIONS.items() if "causal" not in v])
@@ -338,8 +338,8 @@ def test_cross_attention(variant, masked):
     mask = np.array([[[[0, 0, 0, 0]]], [[[1, 1, 0, 1]]]], bool) if masked else None
     check_layer(
         attention,
-        lambda kept: attention(x, memory=memory, bias=bias, mask=mask, kept=kept),
-        {"x": x, "memory": memory, "bias": bias},
+        lambda saved: attention(x, memory=memory, score_bias=bias, mask=mask, saved=saved),
+        {"x": x, "memory": memory, "score_bias": bias},
         back=stream_memory_and_bias,
     )
 
@@ -350,14 +350,14 @@ def test_cross_attention(variant, masked):
 def test_block(placement, crossing, system):
     config = SYSTEMS[system].replace(norm_placement=placement)
     block = scratch.Block(config, causal=True, crossing=crossing, **drawn())
-    inputs = {"x": normal(2, 3, 8), "bias": normal(3, 3, seed=5)}
+    inputs = {"x": normal(2, 3, 8), "score_bias": normal(3, 3, seed=5)}
     if crossing:
         inputs["memory"] = normal(2, 4, 8, seed=2)
 
     def back(gave):
         return {name: grad for name, grad in stream_memory_and_bias(gave).items() if name in inputs}
 
-    check_layer(block, lambda kept: block(**inputs, kept=kept), inputs, back=back)
+    check_layer(block, lambda saved: block(**inputs, saved=saved), inputs, back=back)
 
 
 @pytest.mark.parametrize("crossing", [False, True])
@@ -369,7 +369,7 @@ def test_stack(system, crossing):
         inputs["memory"] = normal(2, 4, SYSTEMS[system].d_model, seed=2)
     check_layer(
         stack,
-        lambda kept: stack(**inputs, kept=kept),
+        lambda saved: stack(**inputs, saved=saved),
         inputs,
         back=lambda gave: {n: g for n, g in zip(("x", "memory"), gave, strict=True) if n in inputs},
     )
@@ -390,11 +390,11 @@ class Head(scratch.Layer):
         self.embedding = scratch.TokenEmbedding(config.vocab_size, config.d_model, **drawn())
         self.unembedding = scratch.Unembedding(config, **drawn())
 
-    def forward(self, x, kept):
-        return self.unembedding(x, self.embedding, kept)
+    def forward(self, x, saved):
+        return self.unembedding(x, self.embedding, saved)
 
-    def backward(self, grad, kept):
-        return self.unembedding.backward(grad, kept)
+    def backward(self, grad, saved):
+        return self.unembedding.backward(grad, saved)
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -402,22 +402,22 @@ class Head(scratch.Layer):
 def test_unembedding(kind, shape):
     head, x = Head(SYSTEMS["GPT-2"].replace(**HEADS[kind])), normal(*shape)
     silent = {"embedding.weight"} if "untied" in kind else ()
-    check_layer(head, lambda kept: head(x, kept), {"x": x}, silent=silent)
+    check_layer(head, lambda saved: head(x, saved), {"x": x}, silent=silent)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)], ids=str)
 def test_pooler(shape):
     pooler, x = scratch.Pooler(4, **drawn()), normal(*shape)
-    check_layer(pooler, lambda kept: pooler(x, kept), {"x": x})
+    check_layer(pooler, lambda saved: pooler(x, saved), {"x": x})
 
 
 def test_dropout():
     """With a generator that starts anew at each call, the same numbers are dropped, and it is a linear map."""
     dropout, x = scratch.Dropout(0.4, generator=None), normal(3, 50)
 
-    def call(kept):
+    def call(saved):
         dropout.generator = np.random.default_rng(3)
-        return dropout(x, kept)
+        return dropout(x, saved)
 
     check_layer(dropout, call, {"x": x})
 
@@ -429,7 +429,7 @@ def test_model(system):
     silent = {name for name in model.named_parameters() if name.startswith("pooler")}
     check_layer(
         model,
-        lambda kept: model(**read, kept=kept),
+        lambda saved: model(**read, saved=saved),
         {},
         back=lambda gave: {},
         silent=silent,
@@ -445,11 +445,11 @@ def test_a_model_with_dropout():
         len(dropouts) == 2 + 2 * 2 + 2 * 3
     )  # each stack's embeddings, and every sublayer of two blocks each
 
-    def call(kept):
+    def call(saved):
         rng = np.random.default_rng(3)
         for part in dropouts:
             part.generator = rng
-        return model(**read, kept=kept)
+        return model(**read, saved=saved)
 
     check_layer(model, call, {}, back=lambda gave: {})
 
@@ -457,16 +457,16 @@ def test_a_model_with_dropout():
 def test_a_model_that_kept_nothing_says_so():
     model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0))
     y = model(np.array([0, 1]))
-    with pytest.raises(ValueError, match="kept is empty: hand the same list to forward"):
+    with pytest.raises(ValueError, match="saved is empty: hand the same list to forward"):
         model.backward(y, [])
 
 
 def test_no_gradient_leads_through_a_cache():
     model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0))
-    ids, cache, kept = np.array([[0, 1]]), model.new_cache(1, 4), []
+    ids, cache, saved = np.array([[0, 1]]), model.new_cache(1, 4), []
     with pytest.raises(ValueError, match="no gradient leads through a cache"):
-        model(ids, cache=cache, kept=kept)
-    assert kept == []
+        model(ids, cache=cache, saved=saved)
+    assert saved == []
     np.testing.assert_array_equal(model(ids, cache=cache), model(ids))  # the cache is as it was
     with pytest.raises(ValueError, match="no gradient leads through a cache"):
-        model.decoder.blocks[0](np.zeros((1, 2, 8), np.float32), cache=cache.blocks[0], kept=[])
+        model.decoder.blocks[0](np.zeros((1, 2, 8), np.float32), cache=cache.blocks[0], saved=[])

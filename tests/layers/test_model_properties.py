@@ -151,7 +151,7 @@ def test_an_encoder_without_positions_does_not_see_order(room, seed, T):
 def test_only_absolute_positions_see_where_the_text_begins(room, positions, seed, T, shift):
     model = model_of(room, "GPT-2", positions=positions, t5_n_buckets=8, t5_max_distance=9)
     text = read(model, seed, T)
-    moved = run(room, model, text | {"positions": np.arange(T) + shift})
+    moved = run(room, model, text | {"position_ids": np.arange(T) + shift})
     if positions in ("rope", "alibi", "t5"):
         assert difference(moved, run(room, model, text)) <= ROUNDING
     else:

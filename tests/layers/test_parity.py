@@ -61,7 +61,7 @@ def test_same_gradients(name, kind):
 @every_model
 def test_one_text_is_a_batch_without_its_axis(room, name):
     config, model = GRID[name], twins(name)[room.is_torch]
-    read = all_but(texts(config, "padded"), "positions")
+    read = all_but(texts(config, "padded"), "position_ids")
     one = {name: values[1] for name, values in read.items()}
     assert_close(run(room, model, one), run(room, model, read)[1])
 
@@ -104,11 +104,11 @@ def cached(room, model, read, chunks):
     cache, outputs, end = model.new_cache(B, T), [], 0
     for length in chunks:
         begin, end = end, end + length
-        some = all_but(read, "positions", "mask") | {"ids": read["ids"][:, begin:end], "cache": cache}
+        some = all_but(read, "position_ids", "mask") | {"ids": read["ids"][:, begin:end], "cache": cache}
         if "mask" in read:  # for all that has been read
             some["mask"] = read["mask"][:, :end]
-        if "positions" in read:  # for the new ones
-            some["positions"] = read["positions"][..., begin:end]
+        if "position_ids" in read:  # for the new ones
+            some["position_ids"] = read["position_ids"][..., begin:end]
         ids = room.array(some.pop("ids"))
         arrays = {n: v if n == "cache" else room.array(v) for n, v in some.items()}
         with torch.no_grad():

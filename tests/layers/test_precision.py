@@ -78,11 +78,11 @@ def test_float32_all_the_way_through_a_model_and_back(promoted, name, kind):
         if isinstance(part, scratch.Dropout):
             part.generator = np.random.default_rng(0)
     read = given(SCRATCH, texts(config, kind))
-    kept = []
-    y = model(**read, kept=kept)
+    saved = []
+    y = model(**read, saved=saved)
     assert isinstance(y, Watched)
     assert y.dtype == np.float32
-    model.backward(watched(*y.shape), kept)
+    model.backward(watched(*y.shape), saved)
     gradients = model.gradients()
     assert set(gradients) == {n for n in model.named_parameters() if not n.startswith("pooler")}
     assert {g.dtype for g in gradients.values()} == {np.dtype(np.float32)}
@@ -106,19 +106,19 @@ def test_float32_in_training(promoted):
     optimizer = scratch.AdamW(model)
     for _ in range(2):
         model.zero_gradients()
-        kept = []
-        logits = model(**read, kept=kept)
+        saved = []
+        logits = model(**read, saved=saved)
         targets = read["ids"].copy()
         targets[0, 0] = -100
         assert scratch.cross_entropy(logits, targets).dtype == np.float32
-        model.backward(scratch.cross_entropy_backward(logits, targets), kept)
+        model.backward(scratch.cross_entropy_backward(logits, targets), saved)
         scratch.clip_gradients(model, 0.1)
         optimizer.step()
     arrays = [*model.named_parameters().values(), *model.gradients().values()]
     arrays += [mean for pair in optimizer.means.values() for mean in pair]
     assert {array.dtype for array in arrays} == {np.dtype(np.float32)}
-    pooled = model.pooler(model.hidden(**read), kept)
-    assert model.pooler.backward(pooled, kept).dtype == np.float32
+    pooled = model.pooler(model.hidden(**read), saved)
+    assert model.pooler.backward(pooled, saved).dtype == np.float32
     assert promoted == []
 
 
@@ -202,9 +202,9 @@ ROWS = {
 def test_norms_of_large_and_of_flat_rows(norm, row):
     x = ROWS[row][None]
     layer = getattr(scratch, norm)(11)
-    kept = []
-    y = layer(x, kept)
-    gradient = layer.backward(LARGE[None] / 1e4, kept)
+    saved = []
+    y = layer(x, saved)
+    gradient = layer.backward(LARGE[None] / 1e4, saved)
     for array in (y, gradient, *layer.gradients().values()):
         assert array.dtype == np.float32
         assert np.isfinite(array).all()
@@ -228,9 +228,9 @@ def test_a_model_with_embeddings_of_1e4(name):
         state["token_embedding.weight"] = 1e4 * state["token_embedding.weight"]
         model.load_state_dict(state)
     read = texts(SYSTEMS[name], "padded")
-    kept = []
-    y = models[0](**given(SCRATCH, read), kept=kept)
-    models[0].backward(np.full_like(y, 1e4), kept)
+    saved = []
+    y = models[0](**given(SCRATCH, read), saved=saved)
+    models[0].backward(np.full_like(y, 1e4), saved)
     for array in (y, *models[0].gradients().values()):
         assert np.isfinite(array).all()
     other = models[1](**given(NN, read))

@@ -30,8 +30,8 @@ def test_without_positions_or_mask_permuting_the_input_permutes_the_output(room,
     x, order = rng.normal(size=(*batch, T, D)), rng.permutation(T)
     layer = Layer(room, "none", D, H, seed=seed)
     assert difference(layer(x[..., order, :]), layer(x)[..., order, :]) <= ROUNDING
-    weights = layer.weights(x)[..., order, :][..., order]
-    assert difference(layer.weights(x[..., order, :]), weights) <= ROUNDING
+    weights = layer.attention_weights(x)[..., order, :][..., order]
+    assert difference(layer.attention_weights(x[..., order, :]), weights) <= ROUNDING
 
 
 @both_rooms
@@ -54,7 +54,10 @@ def test_every_method_lets_order_in_and_nothing_else(room, method, size, T):
     layer = Layer(room, method, D, H, seed=seed)
     order = np.roll(np.arange(T), 1)
     assert difference(layer(x[order]), layer(x)[order]) > MATTERS
-    assert difference(layer(x[order], positions=places[order]), layer(x, positions=places)[order]) <= ROUNDING
+    assert (
+        difference(layer(x[order], position_ids=places[order]), layer(x, position_ids=places)[order])
+        <= ROUNDING
+    )
 
 
 @both_rooms
@@ -92,7 +95,7 @@ def test_no_output_depends_on_a_later_token(room, method, size, T, data):
     before, after = layer(x), layer(changed)
     assert t == 0 or difference(before[:, :t], after[:, :t]) <= ROUNDING
     assert difference(before[:, t], after[:, t]) > MATTERS
-    assert not np.triu(layer.weights(x), 1).any()
+    assert not np.triu(layer.attention_weights(x), 1).any()
 
 
 @both_rooms
@@ -207,8 +210,8 @@ def test_interpolation_puts_a_longer_text_into_the_angles_of_a_shorter(room, pai
 def test_biases_depend_only_on_the_relative_position(room, method, H, shift, seed):
     queries, keys = np.random.default_rng(seed).integers(-50, 50, size=(2, 12))
     method = Layer(room, method, 2 * H, H, seed=seed).method
-    bias = room.numpy(method.bias(room.array(queries), room.array(keys)))
-    moved = room.numpy(method.bias(room.array(queries + shift), room.array(keys + shift)))
+    bias = room.numpy(method.score_bias(room.array(queries), room.array(keys)))
+    moved = room.numpy(method.score_bias(room.array(queries + shift), room.array(keys + shift)))
     np.testing.assert_array_equal(moved, bias)
     assert bias.shape == (H, 12, 12)
 
@@ -220,7 +223,7 @@ def test_relative_methods_do_not_see_where_the_text_begins(room, method, size, T
     (D, H), seed = size
     x = np.random.default_rng(seed).normal(size=(T, D))
     layer = Layer(room, method, D, H, causal=True, seed=seed)
-    assert difference(layer(x), layer(x, positions=np.arange(T) + shift)) <= ROUNDING
+    assert difference(layer(x), layer(x, position_ids=np.arange(T) + shift)) <= ROUNDING
 
 
 @both_rooms
@@ -230,7 +233,7 @@ def test_absolute_methods_do(room, method, size, T, shift):
     (D, H), seed = size
     x = np.random.default_rng(seed).normal(size=(T, D))
     layer = Layer(room, method, D, H, causal=True, seed=seed)
-    assert difference(layer(x), layer(x, positions=np.arange(T) + shift)) > MATTERS
+    assert difference(layer(x), layer(x, position_ids=np.arange(T) + shift)) > MATTERS
 
 
 @both_rooms

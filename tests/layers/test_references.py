@@ -55,7 +55,7 @@ def test_scaled_dot_product_attention(room, shape, extra):
         given["mask"] = room.array(mask)
         for_torch = torch.from_numpy(mask)
     if extra in ("bias", "both"):
-        given["bias"] = room.array(bias)
+        given["score_bias"] = room.array(bias)
         for_torch = torch64(np.where(mask, bias, -np.inf) if extra == "both" else bias)
     attend = room.layers.scaled_dot_product_attention
     output, weights = attend(room.array(q), room.array(k), room.array(v), **given)
@@ -84,7 +84,7 @@ def test_multi_head_attention(room, shape, H, causal):
     hidden = ~torch.ones(T, T, dtype=torch.bool).tril() if causal else None  # there, True = may not attend
     output, weights = theirs(*[torch64(x)] * 3, attn_mask=hidden, average_attn_weights=False)
     compare("multi-head attention", TORCH, room, layer(x), output, DOUBLE)
-    compare("multi-head attention: weights", TORCH, room, layer.weights(x), weights, DOUBLE)
+    compare("multi-head attention: weights", TORCH, room, layer.attention_weights(x), weights, DOUBLE)
 
 
 # Sinusoidal
@@ -190,7 +190,10 @@ def test_a_whole_layer_of_llama(room, H):
     x = np.random.default_rng(3).uniform(-1, 1, size=(2, T, D)).astype(np.float32)
     cos_sin = llama.LlamaRotaryEmbedding(config)(torch.from_numpy(x), torch.arange(T)[None])
     output, weights = theirs(torch.from_numpy(x), cos_sin, causal_bias(T))
-    for ours, expected in ((attention(room.array(x)), output), (attention.weights(room.array(x)), weights)):
+    for ours, expected in (
+        (attention(room.array(x)), output),
+        (attention.attention_weights(room.array(x)), weights),
+    ):
         compare("LLaMA: a layer of attention", TRANSFORMERS, room, ours, expected, SINGLE)
 
 
@@ -200,7 +203,7 @@ def test_a_whole_layer_of_gpt_j(room, H):
     T, D = 8, 12
     method = room.layers.RotaryPositions(D // H, layout="interleaved")
     layer = Layer(room, "none", D, H, causal=True)
-    layer.attention.positions = method
+    layer.attention.position_encoding = method
     attention, W = in_single_precision(room, layer)
     config = GPTJConfig(n_embd=D, n_head=H, n_positions=T, rotary_dim=D // H, attn_implementation="eager")
     theirs = gptj.GPTJAttention(config, layer_idx=0).eval()
@@ -210,7 +213,10 @@ def test_a_whole_layer_of_gpt_j(room, H):
     output, weights = theirs(
         torch.from_numpy(x), attention_mask=causal_bias(T), position_ids=torch.arange(T).expand(2, T)
     )
-    for ours, expected in ((attention(room.array(x)), output), (attention.weights(room.array(x)), weights)):
+    for ours, expected in (
+        (attention(room.array(x)), output),
+        (attention.attention_weights(room.array(x)), weights),
+    ):
         compare("GPT-J: a layer of attention", TRANSFORMERS, room, ours, expected, SINGLE)
 
 
@@ -287,9 +293,9 @@ def test_a_whole_layer_of_t5(room, bidirectional, H):
     mask = None if bidirectional else torch.full((T, T), -torch.inf, dtype=torch.float64).triu(1)[None, None]
     output, _, weights = theirs(torch64(x), mask=mask)
     places = room.array(np.arange(T))
-    bias = layer.method.bias(places, places)
+    bias = layer.method.score_bias(places, places)
     compare("T5: bias of positions", TRANSFORMERS, room, bias, theirs.compute_bias(T, T)[0], EXACT)
-    for ours, expected in ((layer(x), output), (layer.weights(x), weights)):
+    for ours, expected in ((layer(x), output), (layer.attention_weights(x), weights)):
         compare("T5: a layer of attention", TRANSFORMERS, room, ours, expected, DOUBLE)
 
 
@@ -306,14 +312,14 @@ def test_alibi_is_bloom(room, H):
     slopes = room.numpy(room.layers.alibi_slopes(H))
     bloom, relative = of("BLOOM, in float32"), largest_relative_difference
     compare("ALiBi: slopes (relative)", bloom, room, slopes, theirs[:, 0, 1], SINGLE, relative)
-    ours = room.numpy(room.layers.AlibiPositions(H).bias(places, places))
+    ours = room.numpy(room.layers.AlibiPositions(H).score_bias(places, places))
     past = np.tri(T, dtype=bool)
     from_the_query = theirs - theirs.transpose(0, 2, 1)
     compare("ALiBi: bias of positions", bloom, room, ours[:, past], from_the_query[:, past], SINGLE)
 
     q, k, v = np.random.default_rng(4).normal(size=(3, H, T, 4))
     attend = room.layers.scaled_dot_product_attention
-    _, weights = attend(*map(room.array, (q, k, v)), mask=room.array(past), bias=room.array(ours))
+    _, weights = attend(*map(room.array, (q, k, v)), mask=room.array(past), score_bias=room.array(ours))
     scores = torch64(q) @ torch64(k).transpose(-1, -2) / 2 + torch64(theirs)
     expected = scores.masked_fill(~torch.from_numpy(past), -torch.inf).softmax(-1)
     compare("ALiBi: attention weights", bloom, room, weights, expected, SINGLE)

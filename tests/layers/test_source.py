@@ -12,7 +12,7 @@ import pytest
 from glassformer import _checks as checks
 from glassformer import figures, nn, scratch
 from glassformer.figures import source
-from glassformer.scratch.layer import keep
+from glassformer.scratch.layer import save_for_backward
 from glassformer.trace import see
 
 from .grid import GRID, SYSTEMS
@@ -42,7 +42,7 @@ def test_no_gradient_is_shown_unasked_and_nothing_wider_than_the_column(shown, i
     optimizer = item.__module__.endswith("optimizer")  # that is about gradients
     if item is not scratch.Layer and not optimizer:
         figures.show_source(item)
-        assert not re.search(r"\bgrad\b|backward|\bkept\b|\bkeep\(|checks\.|\bsee\(", shown[-1])
+        assert not re.search(r"\bgrad\b|backward|\bsaved\b|\bsave_for_backward\(|checks\.|\bsee\(", shown[-1])
     figures.show_source(item, backward=True, checks=True)
     for text in shown:
         assert max(map(len, text.splitlines())) <= source.WIDTH
@@ -117,17 +117,17 @@ def test_functions_are_what_is_shown_of_them(shown, room):
                 np.testing.assert_array_equal(room.numpy(got), room.numpy(wanted))
 
 
-def wide(x, kept=None, *, naïve_and_long_name=None):
+def wide(x, saved=None, *, naïve_and_long_name=None):
     """A summary that is much too long for the column of the page, so that it has to go on in a second line."""
     checks.floats("x", x)
     if x is None:
         raise ValueError
     for name in "ab":
         checks.floats(name, x)
-    # about what is kept
-    keep(kept, x)
+    # about what is saved
+    save_for_backward(saved, x)
     y = wide(
-        "naïve …", kept, naïve_and_long_name=naïve_and_long_name
+        "naïve …", saved, naïve_and_long_name=naïve_and_long_name
     )  # fmt: skip
     see(y=y)
     return y
@@ -163,16 +163,16 @@ def of(text, **options):
 
 ODD = {
     "a variable of that name is not the parameter": (
-        "def f(x):\n    kept = []\n    return g(x, kept=kept)",
-        "def f(x):\n    kept = []\n    return g(x, kept=kept)",
+        "def f(x):\n    saved = []\n    return g(x, saved=saved)",
+        "def f(x):\n    saved = []\n    return g(x, saved=saved)",
     ),
-    "first": ("def f(kept, x):\n    return g(kept, x)", "def f(x):\n    return g(x)"),
-    "the only one": ("def f(kept=None):\n    return g(kept)", "def f():\n    return g()"),
-    "the only one by name": ("def f(*, kept=None):\n    return 1", "def f():\n    return 1"),
-    "first by name": ("def f(x, *, kept=None, y=1):\n    return 1", "def f(x, *, y=1):\n    return 1"),
-    "after *args": ("def f(*args, kept=None):\n    return 1", "def f(*args):\n    return 1"),
+    "first": ("def f(saved, x):\n    return g(saved, x)", "def f(x):\n    return g(x)"),
+    "the only one": ("def f(saved=None):\n    return g(saved)", "def f():\n    return g()"),
+    "the only one by name": ("def f(*, saved=None):\n    return 1", "def f():\n    return 1"),
+    "first by name": ("def f(x, *, saved=None, y=1):\n    return 1", "def f(x, *, y=1):\n    return 1"),
+    "after *args": ("def f(*args, saved=None):\n    return 1", "def f(*args):\n    return 1"),
     "before **more": (
-        "def f(x, *, kept=None, **m):\n    return g(x, **m)",
+        "def f(x, *, saved=None, **m):\n    return g(x, **m)",
         "def f(x, **m):\n    return g(x, **m)",
     ),
     "on one line": ("def f(x): checks.g(x); return x", "def f(x): checks.g(x); return x"),
@@ -193,7 +193,7 @@ ODD = {
     "no program": ("lambda x: x, ",) * 2,
     "Windows": ("def f(x):\r\n    checks.g(x)\r\n    return x", "def f(x):\n    return x"),
     "a coroutine": (
-        'async def f(x, kept=None):\n    """One.\n\n    Two.\n    """\n    return x',
+        'async def f(x, saved=None):\n    """One.\n\n    Two.\n    """\n    return x',
         'async def f(x):\n    """One."""\n    return x',
     ),
 }
@@ -206,6 +206,6 @@ def test_odd_sources_are_shown_right_or_whole(case):
 
 
 def test_what_is_checked_of_the_list_goes_with_the_list():
-    text = "def f(x, kept=None):\n    checks.none(kept)\n    checks.g(x)\n    return x"
+    text = "def f(x, saved=None):\n    checks.none(saved)\n    checks.g(x)\n    return x"
     assert of(text, checks=True) == "def f(x):\n    checks.g(x)\n    return x"
     assert of(text, checks=True, backward=True) == text

@@ -18,7 +18,7 @@ def test_gradients_reach_every_weight_and_agree_with_finite_differences(method):
     weights = dict(layer.attention.named_parameters()) | dict(layer.method.named_parameters())
     names = {f"{W}.weight" for W in ("W_q", "W_k", "W_v", "W_o")}
     if method in ("learned", "t5", "t5-bidirectional"):
-        names |= {"weight", "positions.weight"}  # one weight: the attention holds the method too
+        names |= {"weight", "position_encoding.weight"}  # one weight: the attention holds the method too
     assert set(weights) == names
     torch.autograd.gradcheck(lambda x: layer.attention(layer.method.embed(x)), x)
     layer.attention(layer.method.embed(x)).square().sum().backward()
@@ -53,7 +53,7 @@ def test_attentions_that_share_a_method_share_its_weights():
     """As T5 does: one table of biases for all layers."""
     shared = gnn.T5Positions(2, bidirectional=True, **NN.parameters())
     layers = torch.nn.ModuleList(
-        gnn.MultiHeadAttention(8, 2, positions=shared, **NN.parameters()) for _ in range(3)
+        gnn.MultiHeadAttention(8, 2, position_encoding=shared, **NN.parameters()) for _ in range(3)
     )
     assert sum(p.numel() for p in layers.parameters()) == 3 * 4 * 64 + 32 * 2
 

@@ -275,9 +275,9 @@ def test_adamw_takes_torch_steps(settings):
     reference = torch.optim.AdamW(groups, **{in_torch.get(n, n): v for n, v in settings.items()})
     for step in range(50):
         ours.zero_gradients()
-        kept = []
-        y = ours(normal(2, 3, 4, seed=step), kept)
-        ours.backward(y - normal(2, 3, 4, seed=step + 1), kept)
+        saved = []
+        y = ours(normal(2, 3, 4, seed=step), saved)
+        ours.backward(y - normal(2, 3, 4, seed=step + 1), saved)
         for name, weight in weights.items():
             weight.grad = torch64(ours.gradients()[name])
         optimizer.step()
@@ -328,13 +328,13 @@ def test_clipping_without_gradients():
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_dropout_drops_that_share_and_keeps_the_mean(rate):
     dropout, x = scratch.Dropout(rate, generator=np.random.default_rng(0)), np.ones((100, 1000), np.float32)
-    kept = []
-    y = dropout(x, kept)
+    saved = []
+    y = dropout(x, saved)
     n, deviation = x.size, (rate * (1 - rate)) ** 0.5
     assert abs((y == 0).mean() - rate) < 5 * deviation / n**0.5
     np.testing.assert_array_equal(y[y != 0], np.float32(1) / np.float32(1 - rate))
     assert abs(y.mean() - 1) < 5 * deviation / (1 - rate) / n**0.5
-    np.testing.assert_array_equal(dropout.backward(2 * x, kept), 2 * y)  # the same numbers, scaled alike
+    np.testing.assert_array_equal(dropout.backward(2 * x, saved), 2 * y)  # the same numbers, scaled alike
     assert (dropout(x) != y).any()  # and others the next time
 
 
@@ -344,10 +344,10 @@ def test_dropout_does_nothing_in_evaluation_or_at_rate_0():
         scratch.Dropout(0.5, generator=np.random.default_rng(0)).eval(),
         scratch.Dropout(0.0, generator=None),
     ):
-        kept = []
-        y = dropout(x, kept)
+        saved = []
+        y = dropout(x, saved)
         assert y is x
-        assert dropout.backward(x, kept) is x
+        assert dropout.backward(x, saved) is x
 
 
 @both_rooms

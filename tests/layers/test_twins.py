@@ -55,9 +55,9 @@ def methods(cls):
 
 
 def parameters(function):
-    """Names, kinds and defaults; the dtype's default is each room's own, as are devices and what is `kept`."""
+    """Names, kinds and defaults; the dtype's default is each room's own, as are devices and what is `saved`."""
     found = inspect.signature(function).parameters.values()
-    return [(p.name, p.kind, p.default) for p in found if p.name not in ("dtype", "device", "kept")]
+    return [(p.name, p.kind, p.default) for p in found if p.name not in ("dtype", "device", "saved")]
 
 
 def test_both_rooms_have_the_same_files():
@@ -120,12 +120,12 @@ def test_same_numbers(method, shape, H, causal):
     anywhere = rng.permutation(CONTEXT)[:T]  # out of order and with gaps
     some = (rng.random((T, T)) < 0.7) | np.eye(T, dtype=bool)
     scratch, nn = (Layer(room, method, H=H, causal=causal) for room in (SCRATCH, NN))
-    for given in ({}, {"positions": anywhere, "mask": some}):
-        output, weights = scratch(x, **given), scratch.weights(x, **given)
+    for given in ({}, {"position_ids": anywhere, "mask": some}):
+        output, weights = scratch(x, **given), scratch.attention_weights(x, **given)
         assert output.shape == shape
         assert weights.shape == (*shape[:-2], H, T, T)
         np.testing.assert_allclose(output, nn(x, **given), rtol=0, atol=ROUNDING)
-        np.testing.assert_allclose(weights, nn.weights(x, **given), rtol=0, atol=ROUNDING)
+        np.testing.assert_allclose(weights, nn.attention_weights(x, **given), rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 2000])
@@ -166,7 +166,7 @@ def test_single_precision_in_single_precision_out(method, causal):
         assert layer.method.rotate(heads).dtype == float32
         for given in ({}, {"mask": room.array(mask)}):
             assert layer.attention(embedded, **given).dtype == float32
-            assert layer.attention.weights(embedded, **given).dtype == float32
+            assert layer.attention.attention_weights(embedded, **given).dtype == float32
 
 
 @both_rooms

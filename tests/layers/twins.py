@@ -55,7 +55,7 @@ def texts(config, kind="plain", seed=1):
         read["source"] = rng.integers(0, config.vocab_size, (B, S))
     if kind == "padded":
         read["mask"] = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]], bool)
-        read["positions"] = np.array([[0, 1, 2, 3, 4], [0, 0, 0, 2, 3]])
+        read["position_ids"] = np.array([[0, 1, 2, 3, 4], [0, 0, 0, 2, 3]])
         if "source" in read:
             read["source_mask"] = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], bool)
     return read
@@ -83,8 +83,8 @@ def gradients(room, model, read, grad):
         (model(ids, **read) * room.array(grad)).sum().backward()
         return {name: w.grad.numpy() for name, w in model.named_parameters() if w.grad is not None}
     model.zero_gradients()
-    kept = []
-    model(ids, **read, kept=kept)
-    model.backward(grad, kept)
-    assert kept == []  # every layer has taken what it kept, and no other's
+    saved = []
+    model(ids, **read, saved=saved)
+    model.backward(grad, saved)
+    assert saved == []  # every layer has taken what it saved, and no other's
     return model.gradients()

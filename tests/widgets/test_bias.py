@@ -36,7 +36,7 @@ def t5(settings, **traits):
 def test_alibi_is_pythons(call, n_heads):
     length = 8 + 3 * n_heads
     positions = np.arange(length)
-    bias = AlibiPositions(n_heads).bias(positions, positions)
+    bias = AlibiPositions(n_heads).score_bias(positions, positions)
     slopes, back = alibi_slopes(n_heads).tolist(), (positions[-1] - positions).tolist()
     got = call.each("bias", "alibiBias", [[slope, b] for slope in slopes for b in back])
     np.testing.assert_allclose(np.reshape(got, (n_heads, length)), bias[:, -1], rtol=0, atol=1e-12)
@@ -131,7 +131,7 @@ def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_head
     slopes = alibi_slopes(n_heads)
     slope = slopes[head - 1]
     positions = np.arange(length)
-    bias = AlibiPositions(n_heads).bias(positions, positions)[head - 1]
+    bias = AlibiPositions(n_heads).score_bias(positions, positions)[head - 1]
 
     # One colour per distance, in every cell that a query may see.
     np.testing.assert_allclose(bias[:, 0], -slope * positions, rtol=0, atol=1e-12)

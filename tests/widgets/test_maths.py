@@ -58,7 +58,7 @@ def test_attention(call, T, S, K, masked, biased):
     q, k, v = draw.normal(size=(T, K)), draw.normal(size=(S, K)), draw.normal(size=(S, K))
     mask = draw.random((T, S)) < 0.6 if masked else None
     bias = draw.normal(size=(T, S)) if biased else None
-    output, weights = scratch.scaled_dot_product_attention(q, k, v, mask=mask, bias=bias)
+    output, weights = scratch.scaled_dot_product_attention(q, k, v, mask=mask, score_bias=bias)
     options = {
         "mask": None if mask is None else mask.tolist(),
         "bias": None if bias is None else bias.tolist(),

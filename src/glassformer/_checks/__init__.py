@@ -15,7 +15,6 @@ from glassformer._checks.arrays import (
     places,
     some,
 )
-from glassformer._checks.memory import SLACK, fits
 from glassformer._checks.models import (
     attention,
     attention_shapes,
@@ -23,10 +22,10 @@ from glassformer._checks.models import (
     may_attend,
     model_inputs,
     no_faults,
-    no_way_back,
+    no_gradient_through_cache,
     padding,
     room_in_cache,
-    scores_bias,
+    score_bias_fits,
     state_dict,
     t5_buckets,
     text_to_read,
@@ -48,6 +47,7 @@ from glassformer._checks.numbers import (
     shown,
     whole,
 )
+from glassformer._checks.ram import SLACK, fits
 
 __all__ = [
     "LARGEST",
@@ -71,7 +71,7 @@ __all__ = [
     "may_attend",
     "model_inputs",
     "no_faults",
-    "no_way_back",
+    "no_gradient_through_cache",
     "not_negative",
     "number",
     "one_axis",
@@ -82,7 +82,7 @@ __all__ = [
     "positive",
     "rate",
     "room_in_cache",
-    "scores_bias",
+    "score_bias_fits",
     "shown",
     "some",
     "state_dict",

@@ -58,10 +58,10 @@ def no_faults(what: str, faults: list[str]) -> None:
         raise ValueError(f"{what}: {'; '.join(faults[:FAULTS])}{more}")
 
 
-def no_way_back(kept: Any, cache: Any) -> None:
-    """Nothing is to be kept for gradients beside a cache, which is for generating."""
-    if kept is not None and cache is not None:
-        raise ValueError("no gradient leads through a cache: kept must be None with one")
+def no_gradient_through_cache(saved: Any, cache: Any) -> None:
+    """Nothing is to be saved for gradients beside a cache, which is for generating."""
+    if saved is not None and cache is not None:
+        raise ValueError("no gradient leads through a cache: saved must be None with one")
 
 
 def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
@@ -91,22 +91,22 @@ def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
     raise ValueError(f"{shapes}: there is no key to attend to")
 
 
-def attention(q: Any, k: Any, v: Any, mask: Any, bias: Any) -> None:
-    """Queries can attend to these keys and values, with that mask and bias, if there are any."""
+def attention(q: Any, k: Any, v: Any, mask: Any, score_bias: Any) -> None:
+    """Queries can attend to these keys and values, with that mask and score bias, if there are any."""
     for name, array in (("q", q), ("k", k), ("v", v)):
         floats(name, array)
     attention_shapes(q.shape, k.shape, v.shape)
     scores = (*q.shape[:-1], k.shape[-2])
-    scores_bias(bias, scores)
+    score_bias_fits(score_bias, scores)
     if mask is not None:
         may_attend(mask, scores)
 
 
-def scores_bias(array: Any, scores: Shape) -> None:
+def score_bias_fits(array: Any, scores: Shape) -> None:
     """`array`, if there is one, holds what can be added to the scores, (..., T, S)."""
     if array is not None:
-        floats("bias", array)
-        broadcasts("bias", array, scores)
+        floats("score_bias", array)
+        broadcasts("score_bias", array, scores)
 
 
 def may_attend(array: Any, scores: Shape) -> None:
@@ -121,7 +121,7 @@ def model_inputs(
     ids: Any,
     *,
     mask: Any,
-    positions: Any,
+    position_ids: Any,
     segments: Any,
     source: Any,
     memory: Any,
@@ -136,8 +136,8 @@ def model_inputs(
     _fit_the_family(config, source, memory, source_mask, cache)
     if cache is not None:  # before anything is put there, so that a text too long changes nothing
         _fit_the_cache(config, ids, cache)
-    if positions is not None:
-        places("positions", positions, tuple(B), T)
+    if position_ids is not None:
+        places("position_ids", position_ids, tuple(B), T)
     if segments is not None:
         if not config.n_segments:
             raise ValueError("segments were given, but n_segments=0")

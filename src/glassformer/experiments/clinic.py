@@ -137,7 +137,7 @@ def order(seed: int) -> bool:
             if near(it.logits()[:, -1], it.logits(ids=shuffled)[:, -1]) != (positions == "none"):
                 return False
     it = patient(LLAMA, seed)
-    return near(it.logits(), it.logits(positions=np.arange(T) + 2))
+    return near(it.logits(), it.logits(position_ids=np.arange(T) + 2))
 
 
 def again(seed: int) -> bool:
@@ -169,9 +169,9 @@ def gradient(seed: int) -> bool:
         targets = np.where(np.arange(targets.shape[1]) < 2, NO_TARGET, targets)
         for _ in range(2):
             it.model.zero_gradients()
-            kept: list[Any] = []
-            logits = it.model(ids, kept=kept)
-            it.model.backward(cross_entropy_backward(logits, targets), kept)
+            saved: list[Any] = []
+            logits = it.model(ids, saved=saved)
+            it.model.backward(cross_entropy_backward(logits, targets), saved)
         claimed, state = it.model.gradients(), it.model.state_dict()
         rng = np.random.default_rng(seed)
         along = {name: rng.normal(size=w.shape) for name, w in state.items()}

@@ -116,12 +116,12 @@ def ways(model: nn.Transformer, length: int) -> dict[str, nn.Transformer]:
 class CappedAlibi(nn.AlibiPositions):
     """ALiBi whose penalty grows no more beyond a distance of T − 1."""
 
-    def bias(
+    def score_bias(
         self, query_positions: Int64[Tensor, "..."], key_positions: Int64[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
         """As in ALiBi, or what it is at the longest distance in training."""
-        bias = super().bias(query_positions, key_positions)
-        furthest = super().bias(
+        bias = super().score_bias(query_positions, key_positions)
+        furthest = super().score_bias(
             query_positions.new_tensor([0]), query_positions.new_tensor([T - 1])
         )  # (H, 1, 1)
         return bias.maximum(furthest)

@@ -14,7 +14,7 @@ WIDTH = 82
 
 CHECKS, GRADIENTS, HOOKS = "checks of arguments", "gradients (chapter 09)", "hooks for looking inside"
 _HOOKS = {"see", "enter", "enter_sublayer"}  # of glassformer.trace
-_KEPT = "kept"  # the argument that leads gradients back: glassformer.scratch.layer
+_SAVED = "saved"  # the argument that leads gradients back: glassformer.scratch.layer
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -62,7 +62,7 @@ class _Source:
     def shortened(self) -> str:
         """What is left; all of it, where that would be no program any more."""
         try:
-            self._visit(ast.parse(self.text), in_try=False, has_kept=False)
+            self._visit(ast.parse(self.text), in_try=False, has_saved=False)
             text, end = "", 0
             for cut in sorted(self.cuts):
                 if cut.start >= end:  # else it lies within what is cut already
@@ -75,22 +75,23 @@ class _Source:
             return self.text
         return _joined(_without_gaps(text))
 
-    def _visit(self, node: ast.AST, *, in_try: bool, has_kept: bool) -> None:
+    def _visit(self, node: ast.AST, *, in_try: bool, has_saved: bool) -> None:
         if isinstance(node, Function | ast.ClassDef):
             self._cut_docstring(node)
         if isinstance(node, Function):
-            has_kept = _KEPT in {parameter.arg for parameter in _parameters(node)}
-            if has_kept and not self.backward:
+            takes_it = _SAVED in {parameter.arg for parameter in _parameters(node)}
+            if takes_it and not self.backward:
                 self._cut_parameter(node)
-        if isinstance(node, ast.Call) and has_kept and not self.backward:
+            has_saved = has_saved or takes_it  # a function within sees it, too
+        if isinstance(node, ast.Call) and has_saved and not self.backward:
             self._cut_argument(node)
         for name, value in ast.iter_fields(node):
             children = value if isinstance(value, list) else [value]
             if name in ("body", "orelse") and isinstance(value, list) and not isinstance(node, ast.Module):
-                self._cut_statements(value, in_try=isinstance(node, ast.Try), has_kept=has_kept)
+                self._cut_statements(value, in_try=isinstance(node, ast.Try), has_saved=has_saved)
             for child in children:
                 if isinstance(child, ast.AST):
-                    self._visit(child, in_try=in_try, has_kept=has_kept)
+                    self._visit(child, in_try=in_try, has_saved=has_saved)
 
     def _cut_docstring(self, node: Function | ast.ClassDef) -> None:
         """All but its summary, which gets as many lines as it needs."""
@@ -114,9 +115,9 @@ class _Source:
             return
         self.cuts.append(_Cut(start, end, f"\n{indent}".join(lines)))
 
-    def _cut_statements(self, body: Sequence[ast.stmt], *, in_try: bool, has_kept: bool) -> None:
+    def _cut_statements(self, body: Sequence[ast.stmt], *, in_try: bool, has_saved: bool) -> None:
         """The statements of a body that are left out, with the comments right above them."""
-        kinds = [self._left_out(statement, in_try=in_try, has_kept=has_kept) for statement in body]
+        kinds = [self._left_out(statement, in_try=in_try, has_saved=has_saved) for statement in body]
         for statement, kind in zip(body, kinds, strict=True):
             if kind is None or self._shares_its_line(statement):
                 continue
@@ -131,34 +132,34 @@ class _Source:
             last = statement.end_lineno or statement.lineno
             self.cuts.append(_Cut(self.starts[first], self.starts[last], instead))
 
-    def _left_out(self, statement: ast.stmt, *, in_try: bool, has_kept: bool) -> str | None:
+    def _left_out(self, statement: ast.stmt, *, in_try: bool, has_saved: bool) -> str | None:
         """Why a statement is not shown; None if it is."""
         check = None if self.checks else CHECKS
         match statement:
             case ast.FunctionDef(name=name) if name.endswith("backward"):
                 return None if self.backward else GRADIENTS
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="checks")), args=args)):
-                # Whoever is shown no `kept` cannot be shown what is checked of it
-                of_kept = has_kept and not self.backward and any(_is_kept(argument) for argument in args)
-                return GRADIENTS if of_kept else check
-            case ast.Expr(value=ast.Call(func=ast.Name(id="keep"))):
+                # Whoever is shown no `saved` cannot be shown what is checked of it
+                of_saved = has_saved and not self.backward and any(_is_saved(argument) for argument in args)
+                return GRADIENTS if of_saved else check
+            case ast.Expr(value=ast.Call(func=ast.Name(id="save_for_backward"))):
                 return None if self.backward else GRADIENTS
             case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in _HOOKS:
                 return HOOKS
             case ast.If(body=[*before, ast.Raise()], orelse=[]) if not in_try:
                 return check if all(isinstance(inner, ast.Assign) for inner in before) else None
             case ast.If(body=body, orelse=[]) | ast.For(body=body, orelse=[]):
-                kinds = [self._left_out(inner, in_try=in_try, has_kept=has_kept) for inner in body]
+                kinds = [self._left_out(inner, in_try=in_try, has_saved=has_saved) for inner in body]
                 return kinds[0] if all(kinds) else None
         return None
 
     def _cut_parameter(self, node: Function) -> None:
-        """The parameter `kept`, and a star that would stand alone without it."""
+        """The parameter `saved`, and a star that would stand alone without it."""
         places = [self._place_of(parameter, default) for parameter, default in _with_defaults(node)]
         names = [parameter.arg for parameter in _parameters(node)]
-        i = names.index(_KEPT)
+        i = names.index(_SAVED)
         start, end = places[i]
-        alone = [p.arg for p in node.args.kwonlyargs] == [_KEPT] and node.args.vararg is None
+        alone = [p.arg for p in node.args.kwonlyargs] == [_SAVED] and node.args.vararg is None
         if alone:
             start = self.text.rindex("*", 0, start)
         before = [last for _, last in places if last <= start]
@@ -172,10 +173,10 @@ class _Source:
             self._cut_gradients(start, min(after, default=end))
 
     def _cut_argument(self, node: ast.Call) -> None:
-        """`kept` among the arguments, by place or by name."""
+        """`saved` among the arguments, by place or by name."""
         places = sorted(self._span(item) for item in [*node.args, *node.keywords])
         for item in [*node.args, *node.keywords]:
-            if _is_kept(item.value if isinstance(item, ast.keyword) else item):
+            if _is_saved(item.value if isinstance(item, ast.keyword) else item):
                 i = places.index(self._span(item))
                 if i > 0:
                     self._cut_gradients(places[i - 1][1], places[i][1])
@@ -204,8 +205,8 @@ class _Source:
         return place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
 
 
-def _is_kept(value: ast.expr) -> bool:
-    return isinstance(value, ast.Name) and value.id == _KEPT
+def _is_saved(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id == _SAVED
 
 
 def _with_defaults(node: Function) -> Iterator[tuple[ast.arg, ast.expr | None]]:

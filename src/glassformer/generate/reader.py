@@ -102,7 +102,7 @@ class Reader:
         if begins.max() > first:
             columns = np.arange(first, end)
             positions = np.maximum(columns[begin - first :] - begins, 0)
-            padding = {"mask": self._to_model(columns >= begins), "positions": self._to_model(positions)}
+            padding = {"mask": self._to_model(columns >= begins), "position_ids": self._to_model(positions)}
         ids = self._to_model(self.ids[:, begin:end])
         return self.model.hidden(ids, cache=self.cache, **padding, **self.encoded)
 

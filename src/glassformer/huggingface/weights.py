@@ -145,7 +145,7 @@ T5 = Layout(
     ignored=r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
 )
 
-# Version 1.1 has a gate: wi_0 is what bends, wi_1 what it is multiplied with.
+# Version 1.1 has a gate: wi_0 goes through the activation, wi_1 is multiplied with the result.
 T5_GATED = Layout(
     names=T5.names
     | {

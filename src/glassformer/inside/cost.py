@@ -1,4 +1,4 @@
-"""What a run forward and back takes: multiply-adds, other operations, and what is kept, part by part.
+"""What a run forward and back takes: multiply-adds, other operations, and what is saved, part by part.
 
 Read off a run, not computed from formulas: an array counts what NumPy does with it, and every layer says when it is at
 work.
@@ -41,7 +41,7 @@ class Cost:
 
     products: Counter[str] = field(default_factory=Counter)  # by the way: "forward", "back"
     other: Counter[str] = field(default_factory=Counter)
-    kept: int = 0  # bytes for the way back; what several parts keep counts for the first
+    saved: int = 0  # bytes for the way back; what several parts keep counts for the first
 
 
 def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
@@ -58,10 +58,10 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
         part = _part_of(path, layer)
         if part:
             _watch(layer, part, meter)
-    kept = _Keeping(meter)
-    logits = model(ids[:-1], kept=kept)
+    saved = _Keeping(meter)
+    logits = model(ids[:-1], saved=saved)
     grad = cross_entropy_backward(np.asarray(logits), ids[1:])
-    model.backward(_counting(grad, meter), kept)
+    model.backward(_counting(grad, meter), saved)
     return {part: meter.by_part[part] for part in PARTS}
 
 
@@ -105,7 +105,7 @@ class _Counting(np.ndarray):
 
 
 class _Keeping(list):
-    """What is kept for the way back; the meter is told for whom."""
+    """What is saved for the way back; the meter is told for whom."""
 
     def __init__(self, meter: _Meter) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class _Keeping(list):
                 x = x.base  # a view takes no memory of its own
             if isinstance(x, np.ndarray) and not any(x is other for other in self.met):
                 self.met.append(x)
-                self.meter.by_part[self.meter.at_work[-1][0]].kept += x.nbytes
+                self.meter.by_part[self.meter.at_work[-1][0]].saved += x.nbytes
 
 
 def _plain(x: Any) -> Any:

@@ -69,16 +69,16 @@ def scaled_dot_product_attention(
     v: Float[Tensor, "*B S K"],
     *,
     mask: Bool[Tensor, "..."] | None = None,
-    bias: Float[Tensor, "..."] | None = None,
+    score_bias: Float[Tensor, "..."] | None = None,
     scale: float | None = None,
 ) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
-    """softmax(q·kᵀ·scale + bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
+    """softmax(q·kᵀ·scale + score_bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
 
-    `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything
-    else that broadcasts to the scores (..., T, S). A query that may see no key
-    gets zeros.
+    `mask` is boolean, True = may attend. `mask` and `score_bias` are (T, S) or
+    anything else that broadcasts to the scores (..., T, S). A query that may see
+    no key gets zeros.
 
-    A mask is no wall against NaN. A NaN in a query stays in that query's row, and
+    A mask does not stop NaNs. A NaN in a query stays in that query's row, and
     one in a key reaches only the queries that see that key; but a NaN in a value
     reaches every query, because a weight of 0 times NaN is NaN.
 
@@ -89,15 +89,16 @@ def scaled_dot_product_attention(
         The output (..., T, K) and the weights (..., T, S).
 
     Raises:
-        ValueError: the shapes of q, k and v, or of `mask` or `bias`, do not fit;
-            there is no key.
-        TypeError: q, k, v or `bias` is not floating-point, or `mask` not boolean.
+        ValueError: the shapes of q, k and v, or of `mask` or `score_bias`, do not
+            fit; there is no key.
+        TypeError: q, k, v or `score_bias` is not floating-point, or `mask` not
+            boolean.
     """
-    checks.attention(q, k, v, mask, bias)
+    checks.attention(q, k, v, mask, score_bias)
     scores = q @ k.transpose(-1, -2)  # (..., T, S)
     scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    if bias is not None:
-        scores = scores + bias.to(scores.dtype)
+    if score_bias is not None:
+        scores = scores + score_bias.to(scores.dtype)
     if mask is not None:
         scores = torch.where(mask, scores, -torch.inf)
     weights = softmax(scores)
@@ -111,13 +112,13 @@ def _attend_in_one_piece(
     v: Float[Tensor, "*B S K"],
     *,
     mask: Bool[Tensor, "..."] | None,
-    bias: Float[Tensor, "..."] | None,
+    score_bias: Float[Tensor, "..."] | None,
     scale: float | None,
 ) -> tuple[Float[Tensor, "*B T K"], None]:
     """The same by torch's own kernel, which never keeps the weights: there are none to give."""
-    checks.attention(q, k, v, mask, bias)
-    if bias is not None:
-        bias = bias.to(q.dtype)
+    checks.attention(q, k, v, mask, score_bias)
+    if score_bias is not None:
+        bias = score_bias.to(q.dtype)
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
     mixed = functional.scaled_dot_product_attention(
         q, k, v, attn_mask=mask, scale=scale
@@ -185,9 +186,9 @@ class MultiHeadAttention(nn.Module):
     RMSNorm over d_head, so that no score can grow large. `dropout` is the share
     of the output that is dropped in training.
 
-    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries
-    and keys) and 3 (scores) here; door 1 is the caller's:
-    `attention(positions.embed(x))`.
+    `position_encoding`, one of the classes in `positions.py`, rotates queries and
+    keys or biases the scores here. One that adds to the input is the caller's:
+    `attention(encoding.embed(x))`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
@@ -195,8 +196,8 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: `n_heads` does not divide `d_model` (where `d_head` is not
-            given), `n_kv_heads` does not divide `n_heads`, or `positions` was
-            made for another n_heads or d_head.
+            given), `n_kv_heads` does not divide `n_heads`, or
+            `position_encoding` was made for another n_heads or d_head.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class MultiHeadAttention(nn.Module):
         *,
         n_kv_heads: int | None = None,
         d_head: int | None = None,
-        positions: NoPositions | None = None,
+        position_encoding: NoPositions | None = None,
         causal: bool = False,
         bias: str = "none",
         qk_norm: bool = False,
@@ -226,24 +227,30 @@ class MultiHeadAttention(nn.Module):
         self.d_model, self.d_head = d_model, d_head
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.causal, self.scale = causal, scale
-        self.positions = NoPositions() if positions is None else positions
+        self.position_encoding = (
+            NoPositions() if position_encoding is None else position_encoding
+        )
         for name, size in (("n_heads", n_heads), ("d_head", d_head)):
             checks.equal(
-                f"positions.{name}",
-                getattr(self.positions, name, size),
+                f"position_encoding.{name}",
+                getattr(self.position_encoding, name, size),
                 name,
                 size,
             )
 
-        drawn = {"generator": generator, "dtype": dtype}
-        self.W_q = Linear(d_model, n_heads * d_head, bias=bias != "none", **drawn)
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.W_q = Linear(
+            d_model, n_heads * d_head, bias=bias != "none", **init_kwargs
+        )
         self.W_k = Linear(
-            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
         )
         self.W_v = Linear(
-            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
         )
-        self.W_o = Linear(n_heads * d_head, d_model, bias=bias == "all", **drawn)
+        self.W_o = Linear(
+            n_heads * d_head, d_model, bias=bias == "all", **init_kwargs
+        )
         self.norm_q = (
             RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
         )
@@ -257,26 +264,26 @@ class MultiHeadAttention(nn.Module):
         x: Float[Tensor, "*B T D"],
         *,
         memory: Float[Tensor, "*B S D"] | None = None,
-        positions: Integer[Tensor, "..."] | None = None,
+        position_ids: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
-        bias: Float[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by
+        `position_ids` says where each row of x sits: (T,) or (B, T), 0..T-1 by
         default. `mask`, True = may attend, broadcasts to (..., H, T, S); with
         `causal`, a query sees what both masks allow, and "before" goes by row,
-        whatever `positions` says. `bias`, which broadcasts alike, is added to the
-        scores: for a table that many layers share. With a `cache`, x is what is
-        new; its keys and values are added to those of the past. A NaN anywhere in
+        whatever `position_ids` says. `score_bias`, which broadcasts alike, is
+        added to the scores: for a table that many layers share. With a `cache`, x is
+        what is new; its keys and values are added to those of the past. A NaN anywhere in
         row t of x makes every row NaN, those before t too.
 
         Raises:
             ValueError: a shape does not fit, or a position is one that
-                `positions` cannot place.
-            TypeError: x is not floating-point, `positions` not integer or `mask`
-                not boolean.
+                the position encoding cannot place.
+            TypeError: x is not floating-point, `position_ids` not integer or
+                `mask` not boolean.
         """
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
@@ -288,26 +295,26 @@ class MultiHeadAttention(nn.Module):
         if memory is None:
             k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
             v = self._heads(x, self.W_v, None)
-            positions = self._stands(x, positions, cache)
-            q = self.positions.rotate(q, positions)
-            k = self.positions.rotate(k, positions)
+            position_ids = self._default_positions(x, position_ids, cache)
+            q = self.position_encoding.rotate(q, position_ids)
+            k = self.position_encoding.rotate(k, position_ids)
             if cache is not None:
                 k, v = cache.append(k, v)  # (..., G, S, K)
-            own_bias = self._own_bias(positions, cache)
+            own_score_bias = self._own_score_bias(position_ids, cache)
         else:
             k, v = self._of_memory(memory, cache)
-            own_bias = None
+            own_score_bias = None
         sharing = self.n_heads // self.n_kv_heads
         k = repeat_heads(k, sharing)  # (..., H, S, K)
         v = repeat_heads(v, sharing)
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
-        checks.scores_bias(bias, (*q.shape[:-1], k.shape[-2]))
+        checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
         mask = self._visible(mask, q, k)
         options = {
             "mask": mask,
-            "bias": plus(bias, own_bias),
+            "score_bias": plus(score_bias, own_score_bias),
             "scale": self.scale,
         }
         # In one piece; but by hand for who looks inside, for the weights
@@ -321,7 +328,7 @@ class MultiHeadAttention(nn.Module):
         see(write=y)
         return y
 
-    def weights(
+    def attention_weights(
         self, x: Float[Tensor, "*B T D"], **inputs: Any
     ) -> Float[Tensor, "*B H T S"]:
         """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys.
@@ -359,19 +366,19 @@ class MultiHeadAttention(nn.Module):
 
     # What serves caches, cross-attention and positions of one's own
 
-    def _stands(
+    def _default_positions(
         self,
         x: Float[Tensor, "*B T D"],
-        positions: Integer[Tensor, "..."] | None,
+        position_ids: Integer[Tensor, "..."] | None,
         cache: KeyValueCache | None,
     ) -> Integer[Tensor, "..."]:
-        """Where each row of x sits: by default 0..T-1, or after what is cached."""
+        """Returns the position of each row of x: by default 0..T-1, or after what is cached."""
         *B, T, _ = x.shape
-        if positions is None:
+        if position_ids is None:
             past = 0 if cache is None else cache.length
             return torch.arange(past, past + T, device=x.device)
-        checks.places("positions", positions, tuple(B), T)
-        return positions
+        checks.places("position_ids", position_ids, tuple(B), T)
+        return position_ids
 
     def _of_memory(
         self,
@@ -385,23 +392,23 @@ class MultiHeadAttention(nn.Module):
         v = self._heads(memory, self.W_v, None)
         return (k, v) if cache is None else cache.append(k, v)
 
-    def _own_bias(
+    def _own_score_bias(
         self,
-        positions: Integer[Tensor, "..."],
+        position_ids: Integer[Tensor, "..."],
         cache: KeyValueCache | None,
     ) -> Float[Tensor, "..."] | None:
-        """What `positions` adds to the scores, if it opens door 3.
+        """Returns what the position encoding adds to the scores, or None.
 
         The cached keys are then taken to stand at 0, 1, 2 …, and x right after
         them.
         """
-        key_positions = positions
-        if cache is not None and self.positions.door == 3:
-            key_positions = torch.arange(cache.length, device=positions.device)
-            n_cached = cache.length - positions.shape[-1]
-            if not torch.equal(positions, key_positions[n_cached:]):
+        key_positions = position_ids
+        if cache is not None and self.position_encoding.acts_on == "scores":
+            key_positions = torch.arange(cache.length, device=position_ids.device)
+            n_cached = cache.length - position_ids.shape[-1]
+            if not torch.equal(position_ids, key_positions[n_cached:]):
                 raise ValueError(
-                    f"positions={positions.tolist()} do not follow {n_cached} "
-                    "cached ones: for other places, give the bias of all"
+                    f"position_ids={position_ids.tolist()} do not follow "
+                    f"{n_cached} cached ones: for others, give score_bias"
                 )
-        return self.positions.bias(positions, key_positions)
+        return self.position_encoding.score_bias(position_ids, key_positions)

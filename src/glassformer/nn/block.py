@@ -3,10 +3,8 @@
 The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 """
 
-from typing import Any
-
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
@@ -14,7 +12,7 @@ from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.feedforward import FeedForward
 from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.nn.positions import NoPositions, positions_of
+from glassformer.nn.positions import NoPositions, position_encoding_of
 from glassformer.trace import see
 
 NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
@@ -48,28 +46,32 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         self.norm_placement = config.norm_placement
-        drawn = {
+        init_kwargs = {
             "dropout": config.dropout,
             "generator": generator,
             "dtype": dtype,
         }
 
-        def attention(positions: NoPositions, causal: bool) -> MultiHeadAttention:
+        def attention(
+            position_encoding: NoPositions, causal: bool
+        ) -> MultiHeadAttention:
             return MultiHeadAttention(
                 config.d_model,
                 config.n_heads,
                 n_kv_heads=config.n_kv_heads,
                 d_head=config.d_head,
-                positions=positions,
+                position_encoding=position_encoding,
                 causal=causal,
                 bias=config.attention_bias,
                 qk_norm=config.qk_norm,
                 norm_eps=config.norm_eps,
                 scale=config.attention_scale,
-                **drawn,
+                **init_kwargs,
             )
 
-        rotation = positions_of(config, doors=(2,), dtype=dtype)
+        rotation = position_encoding_of(
+            config, acting_on=("queries and keys",), dtype=dtype
+        )
         self.norm_attention = norm_of(config, dtype)
         self.attention = attention(rotation, causal)
         self.norm_cross_attention = norm_of(config, dtype) if crossing else None
@@ -82,38 +84,56 @@ class Block(nn.Module):
             config.d_ff,
             activation=config.feedforward,
             bias=config.feedforward_bias,
-            **drawn,
+            **init_kwargs,
         )
 
     def forward(
         self,
         x: Float[Tensor, "*B T D"],
         *,
+        position_ids: Integer[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
         memory: Float[Tensor, "*B S D"] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         memory_cache: KeyValueCache | None = None,
-        **own: Any,
     ) -> Float[Tensor, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `own` are the inputs of self-attention: `positions`, `mask`, `bias` and
-        `cache`.
+        `position_ids`, `mask`, `score_bias` and `cache` are the inputs of
+        self-attention, those that begin with `memory` of cross-attention.
         """
-        other = {"memory": memory, "mask": memory_mask, "cache": memory_cache}
+
+        def attend(x: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B T D"]:
+            return self.attention(
+                x,
+                position_ids=position_ids,
+                mask=mask,
+                score_bias=score_bias,
+                cache=cache,
+            )
+
+        def cross_attend(x: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B T D"]:
+            return self.cross_attention(
+                x,
+                memory=memory,
+                mask=memory_mask,
+                cache=memory_cache,
+            )
+
         if self.norm_placement == "pre":
-            x = x + self.attention(self.norm_attention(x), **own)
+            x = x + attend(self.norm_attention(x))
             see(stream=x)
             if self.cross_attention is not None:
-                normed = self.norm_cross_attention(x)
-                x = x + self.cross_attention(normed, **other)
+                x = x + cross_attend(self.norm_cross_attention(x))
                 see(stream=x)
             x = x + self.feedforward(self.norm_feedforward(x))
         else:
-            x = self.norm_attention(x + self.attention(x, **own))
+            x = self.norm_attention(x + attend(x))
             see(stream=x)
             if self.cross_attention is not None:
-                looked = self.cross_attention(x, **other)
-                x = self.norm_cross_attention(x + looked)
+                x = self.norm_cross_attention(x + cross_attend(x))
                 see(stream=x)
             x = self.norm_feedforward(x + self.feedforward(x))
         see(stream=x)

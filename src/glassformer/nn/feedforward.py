@@ -55,7 +55,7 @@ def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     return torch.sigmoid(x)
 
 
-# The name that a configuration gives, and what bends; GATED says which have a gate.
+# The activation that a configuration names; GATED says which have a gate
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -98,12 +98,12 @@ class FeedForward(nn.Module):
         super().__init__()
         checks.one_of("activation", activation, ACTIVATIONS)
         self.activation = activation
-        drawn = {"bias": bias, "generator": generator, "dtype": dtype}
-        self.W_up = Linear(d_model, d_ff, **drawn)
+        init_kwargs = {"bias": bias, "generator": generator, "dtype": dtype}
+        self.W_up = Linear(d_model, d_ff, **init_kwargs)
         self.W_gate = (
-            Linear(d_model, d_ff, **drawn) if activation in GATED else None
+            Linear(d_model, d_ff, **init_kwargs) if activation in GATED else None
         )
-        self.W_down = Linear(d_ff, d_model, **drawn)
+        self.W_down = Linear(d_ff, d_model, **init_kwargs)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:

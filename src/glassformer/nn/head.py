@@ -43,8 +43,10 @@ class Unembedding(nn.Module):
             config.head_scale,
             config.feedforward,
         )
-        drawn = {"generator": generator, "dtype": dtype}
-        self.transform = Linear(D, D, **drawn) if config.head_transform else None
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.transform = (
+            Linear(D, D, **init_kwargs) if config.head_transform else None
+        )
         self.norm = norm_of(config, dtype) if config.head_transform else None
         self.weight = (
             normal(generator, D**-0.5, (D, V), dtype)

@@ -16,7 +16,7 @@ from glassformer.nn.block import Block, norm_of
 from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.head import Pooler, Unembedding
-from glassformer.nn.positions import positions_of
+from glassformer.nn.positions import position_encoding_of
 from glassformer.trace import enter, see
 
 
@@ -41,16 +41,16 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.name = "decoder" if causal else "encoder"
-        drawn = {"generator": generator, "dtype": dtype}
-        self.positions = positions_of(
-            config, doors=(1, 3), causal=causal, **drawn
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.positions = position_encoding_of(
+            config, acting_on=("input", "scores"), causal=causal, **init_kwargs
         )
         self.embedding_norm = (
             norm_of(config, dtype) if config.embedding_norm else None
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
-            Block(config, causal=causal, crossing=crossing, **drawn)
+            Block(config, causal=causal, crossing=crossing, **init_kwargs)
             for _ in range(n_layers)
         )
         self.norm = (
@@ -62,7 +62,7 @@ class Stack(nn.Module):
         x: Float[Tensor, "*B T D"],
         *,
         memory: Float[Tensor, "*B S D"] | None = None,
-        positions: Integer[Tensor, "..."] | None = None,
+        position_ids: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: ModelCache | None = None,
@@ -72,15 +72,19 @@ class Stack(nn.Module):
         The masks say which positions are real, (B, S); the causal mask is the
         stack's own affair.
         """
-        if positions is None:
-            positions = torch.arange(x.shape[-2], device=x.device)
+        if position_ids is None:
+            position_ids = torch.arange(x.shape[-2], device=x.device)
             if cache is not None:
-                positions = positions + cache.next_position
+                position_ids = position_ids + cache.next_position
 
         enter(f"{self.name}: in")
-        x = self.positions.embed(x, positions)
-        key_positions = positions if cache is None else cache.place(positions)
-        bias = self.positions.bias(positions, key_positions)  # one for all blocks
+        x = self.positions.embed(x, position_ids)
+        key_positions = (
+            position_ids if cache is None else cache.place(position_ids)
+        )
+        score_bias = self.positions.score_bias(
+            position_ids, key_positions
+        )  # one for all blocks
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
         x = self.dropout(x)
@@ -93,15 +97,16 @@ class Stack(nn.Module):
                 block, None if memory is None else memory.shape[-2]
             )
 
+        mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
                 x,
-                positions=positions,
-                mask=_for_all_queries(mask),
-                bias=bias,
+                position_ids=position_ids,
+                mask=mask,
+                score_bias=score_bias,
                 memory=memory,
-                memory_mask=_for_all_queries(memory_mask),
+                memory_mask=memory_mask,
                 **caches(i),
             )
 
@@ -145,22 +150,26 @@ class Transformer(nn.Module):
         super().__init__()
         checks.instance("config", config, ModelConfig)
         self.config = config
-        drawn = {"generator": generator, "dtype": dtype}
+        init_kwargs = {"generator": generator, "dtype": dtype}
         two, D = config.family == "encoder-decoder", config.d_model
-        self.token_embedding = TokenEmbedding(config.vocab_size, D, **drawn)
+        self.token_embedding = TokenEmbedding(config.vocab_size, D, **init_kwargs)
         self.segment_embedding = self.encoder = self.decoder = None
         self.unembedding = self.pooler = None
         if config.n_segments:
-            self.segment_embedding = TokenEmbedding(config.n_segments, D, **drawn)
+            self.segment_embedding = TokenEmbedding(
+                config.n_segments, D, **init_kwargs
+            )
         if config.family != "decoder":
-            self.encoder = Stack(config, config.n_layers, causal=False, **drawn)
+            self.encoder = Stack(
+                config, config.n_layers, causal=False, **init_kwargs
+            )
         if config.family != "encoder":
             n_layers = config.n_decoder_layers or config.n_layers
             self.decoder = Stack(
-                config, n_layers, causal=True, crossing=two, **drawn
+                config, n_layers, causal=True, crossing=two, **init_kwargs
             )
         if config.head != "none":
-            self.unembedding = Unembedding(config, **drawn)
+            self.unembedding = Unembedding(config, **init_kwargs)
         if config.head == "tied":
             # Lies in memory as (D, V), and is still (V, D): for each new token
             # the head reads the whole table, and so nearly twice as fast, while
@@ -168,7 +177,7 @@ class Transformer(nn.Module):
             table = self.token_embedding.weight
             table.data = table.data.T.contiguous().T
         if config.pooler:
-            self.pooler = Pooler(D, **drawn)
+            self.pooler = Pooler(D, **init_kwargs)
 
     def forward(
         self,
@@ -192,7 +201,7 @@ class Transformer(nn.Module):
         ids: Integer[Tensor, "*B T"],
         *,
         mask: Bool[Tensor, "*B _"] | None = None,
-        positions: Integer[Tensor, "..."] | None = None,
+        position_ids: Integer[Tensor, "..."] | None = None,
         segments: Integer[Tensor, "*B T"] | None = None,
         source: Integer[Tensor, "*B S"] | None = None,
         memory: Float[Tensor, "*B S D"] | None = None,
@@ -202,8 +211,8 @@ class Transformer(nn.Module):
         """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits.
 
         `mask` (..., S) is True at real tokens and False at padding, with a cache
-        for all that is cached and new. `positions` is (T,) or (B, T), by default
-        0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
+        for all that is cached and new. `position_ids` is (T,) or (B, T), by
+        default 0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
         read as `source`, or as `memory` what `encode` made of them, with
         `source_mask` for their padding. With a `cache`, ids are the new ones
         only.
@@ -216,7 +225,7 @@ class Transformer(nn.Module):
             self.config,
             ids,
             mask=mask,
-            positions=positions,
+            position_ids=position_ids,
             segments=segments,
             source=source,
             memory=memory,
@@ -224,14 +233,16 @@ class Transformer(nn.Module):
             cache=cache,
         )
         if self.decoder is None:
-            return self._encode(ids, segments, mask=mask, positions=positions)
+            return self._encode(
+                ids, segments, mask=mask, position_ids=position_ids
+            )
         if source is not None:
             memory = self._encode(source, mask=source_mask)
         return self.decoder(
             self._embed(ids),
             memory=memory,
             memory_mask=source_mask,
-            positions=positions,
+            position_ids=position_ids,
             mask=mask,
             cache=cache,
         )

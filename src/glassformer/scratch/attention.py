@@ -14,7 +14,13 @@ from glassformer import _checks as checks
 from glassformer.config import ATTENTION_BIASES
 from glassformer.scratch.cache import KeyValueCache
 from glassformer.scratch.dropout import Dropout
-from glassformer.scratch.layer import Kept, Layer, keep, plus, sum_to
+from glassformer.scratch.layer import (
+    Layer,
+    Saved,
+    plus,
+    save_for_backward,
+    sum_to,
+)
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.norm import RMSNorm
 from glassformer.scratch.positions import NoPositions
@@ -87,16 +93,16 @@ def scaled_dot_product_attention(
     v: Float[np.ndarray, "*B S K"],
     *,
     mask: Bool[np.ndarray, "..."] | None = None,
-    bias: Float[np.ndarray, "..."] | None = None,
+    score_bias: Float[np.ndarray, "..."] | None = None,
     scale: float | None = None,
 ) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
-    """softmax(q·kᵀ·scale + bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
+    """softmax(q·kᵀ·scale + score_bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
 
-    `mask` is boolean, True = may attend. `mask` and `bias` are (T, S) or anything
-    else that broadcasts to the scores (..., T, S). A query that may see no key
-    gets zeros.
+    `mask` is boolean, True = may attend. `mask` and `score_bias` are (T, S) or
+    anything else that broadcasts to the scores (..., T, S). A query that may see
+    no key gets zeros.
 
-    A mask is no wall against NaN. A NaN in a query stays in that query's row, and
+    A mask does not stop NaNs. A NaN in a query stays in that query's row, and
     one in a key reaches only the queries that see that key; but a NaN in a value
     reaches every query, because a weight of 0 times NaN is NaN.
 
@@ -107,15 +113,16 @@ def scaled_dot_product_attention(
         The output (..., T, K) and the weights (..., T, S).
 
     Raises:
-        ValueError: the shapes of q, k and v, or of `mask` or `bias`, do not fit;
-            there is no key.
-        TypeError: q, k, v or `bias` is not floating-point, or `mask` not boolean.
+        ValueError: the shapes of q, k and v, or of `mask` or `score_bias`, do not
+            fit; there is no key.
+        TypeError: q, k, v or `score_bias` is not floating-point, or `mask` not
+            boolean.
     """
-    checks.attention(q, k, v, mask, bias)
+    checks.attention(q, k, v, mask, score_bias)
     scores = q @ k.swapaxes(-1, -2)  # (..., T, S)
     scores *= 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    if bias is not None:
-        scores += bias.astype(scores.dtype)
+    if score_bias is not None:
+        scores += score_bias.astype(scores.dtype)
     if mask is not None:
         np.copyto(scores, -np.inf, where=~mask)
     weights = softmax(scores)
@@ -224,9 +231,9 @@ class MultiHeadAttention(Layer):
     RMSNorm over d_head, so that no score can grow large. `dropout` is the share
     of the output that is dropped in training.
 
-    `positions`, one of the classes in `positions.py`, opens its doors 2 (queries
-    and keys) and 3 (scores) here; door 1 is the caller's:
-    `attention(positions.embed(x))`.
+    `position_encoding`, one of the classes in `positions.py`, rotates queries and
+    keys or biases the scores here. One that adds to the input is the caller's:
+    `attention(encoding.embed(x))`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
@@ -234,8 +241,8 @@ class MultiHeadAttention(Layer):
 
     Raises:
         ValueError: `n_heads` does not divide `d_model` (where `d_head` is not
-            given), `n_kv_heads` does not divide `n_heads`, or `positions` was
-            made for another n_heads or d_head.
+            given), `n_kv_heads` does not divide `n_heads`, or
+            `position_encoding` was made for another n_heads or d_head.
     """
 
     def __init__(
@@ -245,7 +252,7 @@ class MultiHeadAttention(Layer):
         *,
         n_kv_heads: int | None = None,
         d_head: int | None = None,
-        positions: NoPositions | None = None,
+        position_encoding: NoPositions | None = None,
         causal: bool = False,
         bias: str = "none",
         qk_norm: bool = False,
@@ -264,24 +271,30 @@ class MultiHeadAttention(Layer):
         self.d_model, self.d_head = d_model, d_head
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.causal, self.scale = causal, scale
-        self.positions = NoPositions() if positions is None else positions
+        self.position_encoding = (
+            NoPositions() if position_encoding is None else position_encoding
+        )
         for name, size in (("n_heads", n_heads), ("d_head", d_head)):
             checks.equal(
-                f"positions.{name}",
-                getattr(self.positions, name, size),
+                f"position_encoding.{name}",
+                getattr(self.position_encoding, name, size),
                 name,
                 size,
             )
 
-        drawn = {"generator": generator, "dtype": dtype}
-        self.W_q = Linear(d_model, n_heads * d_head, bias=bias != "none", **drawn)
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.W_q = Linear(
+            d_model, n_heads * d_head, bias=bias != "none", **init_kwargs
+        )
         self.W_k = Linear(
-            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
         )
         self.W_v = Linear(
-            d_model, n_kv_heads * d_head, bias=bias != "none", **drawn
+            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
         )
-        self.W_o = Linear(n_heads * d_head, d_model, bias=bias == "all", **drawn)
+        self.W_o = Linear(
+            n_heads * d_head, d_model, bias=bias == "all", **init_kwargs
+        )
         self.norm_q = (
             RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
         )
@@ -295,100 +308,107 @@ class MultiHeadAttention(Layer):
         x: Float[np.ndarray, "*B T D"],
         *,
         memory: Float[np.ndarray, "*B S D"] | None = None,
-        positions: Integer[np.ndarray, "..."] | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
-        bias: Float[np.ndarray, "..."] | None = None,
+        score_bias: Float[np.ndarray, "..."] | None = None,
         cache: KeyValueCache | None = None,
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `positions` says where each row of x sits: (T,) or (B, T), 0..T-1 by
+        `position_ids` says where each row of x sits: (T,) or (B, T), 0..T-1 by
         default. `mask`, True = may attend, broadcasts to (..., H, T, S); with
         `causal`, a query sees what both masks allow, and "before" goes by row,
-        whatever `positions` says. `bias`, which broadcasts alike, is added to the
-        scores: for a table that many layers share. With a `cache`, x is what is
-        new; its keys and values are added to those of the past. A NaN anywhere in
+        whatever `position_ids` says. `score_bias`, which broadcasts alike, is
+        added to the scores: for a table that many layers share. With a `cache`, x is
+        what is new; its keys and values are added to those of the past. A NaN anywhere in
         row t of x makes every row NaN, those before t too.
 
         Raises:
             ValueError: a shape does not fit, or a position is one that
-                `positions` cannot place.
-            TypeError: x is not floating-point, `positions` not integer or `mask`
-                not boolean.
+                the position encoding cannot place.
+            TypeError: x is not floating-point, `position_ids` not integer or
+                `mask` not boolean.
         """
         checks.floats("x", x)
         checks.axes("x", x, "T, D")
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
-        checks.no_way_back(kept, cache)
+        checks.no_gradient_through_cache(saved, cache)
         enter_sublayer("attention" if memory is None else "cross-attention")
 
         # Project, and place
-        q = self._heads(x, self.W_q, self.norm_q, kept)  # (..., H, T, K)
+        q = self._heads(x, self.W_q, self.norm_q, saved)  # (..., H, T, K)
         if memory is None:
-            k = self._heads(x, self.W_k, self.norm_k, kept)  # (..., G, T, K)
-            v = self._heads(x, self.W_v, None, kept)
-            positions = self._stands(x, positions, cache)
-            q = self.positions.rotate(q, positions, kept)
-            k = self.positions.rotate(k, positions, kept)
+            k = self._heads(x, self.W_k, self.norm_k, saved)  # (..., G, T, K)
+            v = self._heads(x, self.W_v, None, saved)
+            position_ids = self._default_positions(x, position_ids, cache)
+            q = self.position_encoding.rotate(q, position_ids, saved)
+            k = self.position_encoding.rotate(k, position_ids, saved)
             if cache is not None:
                 k, v = cache.append(k, v)  # (..., G, S, K)
-            own_bias = self._own_bias(positions, cache, kept)
+            own_score_bias = self._own_score_bias(position_ids, cache, saved)
         else:
-            k, v = self._of_memory(memory, cache, kept)
-            own_bias = None
+            k, v = self._of_memory(memory, cache, saved)
+            own_score_bias = None
         sharing = self.n_heads // self.n_kv_heads
         k = repeat_heads(k, sharing)  # (..., H, S, K)
         v = repeat_heads(v, sharing)
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
-        checks.scores_bias(bias, (*q.shape[:-1], k.shape[-2]))
+        checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
         mask = self._visible(mask, q, k)
         mixed, weights = scaled_dot_product_attention(
-            q, k, v, mask=mask, bias=plus(bias, own_bias), scale=self.scale
+            q,
+            k,
+            v,
+            mask=mask,
+            score_bias=plus(score_bias, own_score_bias),
+            scale=self.scale,
         )
-        keep(kept, q, k, v, weights, bias, memory is None)
+        save_for_backward(saved, q, k, v, weights, score_bias, memory is None)
 
         # Merge
-        y = self.dropout(self.W_o(merge_heads(mixed), kept), kept)
+        y = self.dropout(self.W_o(merge_heads(mixed), saved), saved)
         see(write=y)
         return y
 
     def backward(
-        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """From the gradient of the output to those of x, of `memory` and of `bias`.
+        """From the gradient of the output to those of x, of `memory` and of `score_bias`.
 
         None for what was not there.
         """
         # Splitting heads undoes merging them: each is the other's backward
-        grad = self.W_o.backward(self.dropout.backward(grad, kept), kept)
+        grad = self.W_o.backward(self.dropout.backward(grad, saved), saved)
         grad = split_heads(grad, self.n_heads)
 
-        q, k, v, weights, bias, looks_at_x = kept.pop()
+        q, k, v, weights, score_bias, looks_at_x = saved.pop()
         grad_q, grad_k, grad_v, grad_scores = (
             scaled_dot_product_attention_backward(
                 grad, q, k, v, weights, scale=self.scale
             )
         )
-        grad_bias = None if bias is None else sum_to(grad_scores, bias.shape)
+        grad_score_bias = (
+            None if score_bias is None else sum_to(grad_scores, score_bias.shape)
+        )
 
         sharing = self.n_heads // self.n_kv_heads
         grad_v = repeat_heads_backward(grad_v, sharing)
         grad_k = repeat_heads_backward(grad_k, sharing)
         if looks_at_x:
-            self.positions.bias_backward(grad_scores, kept)
-            grad_k = self.positions.rotate_backward(grad_k, kept)
-            grad_q = self.positions.rotate_backward(grad_q, kept)
-        from_v = self._heads_backward(grad_v, self.W_v, None, kept)
-        from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, kept)
-        from_q = self._heads_backward(grad_q, self.W_q, self.norm_q, kept)
+            self.position_encoding.score_bias_backward(grad_scores, saved)
+            grad_k = self.position_encoding.rotate_backward(grad_k, saved)
+            grad_q = self.position_encoding.rotate_backward(grad_q, saved)
+        from_v = self._heads_backward(grad_v, self.W_v, None, saved)
+        from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
+        from_q = self._heads_backward(grad_q, self.W_q, self.norm_q, saved)
         if looks_at_x:
-            return from_q + from_k + from_v, None, grad_bias
-        return from_q, from_k + from_v, grad_bias
+            return from_q + from_k + from_v, None, grad_score_bias
+        return from_q, from_k + from_v, grad_score_bias
 
-    def weights(
+    def attention_weights(
         self, x: Float[np.ndarray, "*B T D"], **inputs: Any
     ) -> Float[np.ndarray, "*B H T S"]:
         """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys.
@@ -404,23 +424,23 @@ class MultiHeadAttention(Layer):
         x: Float[np.ndarray, "*B T D"],
         W: Linear,
         norm: RMSNorm | None,
-        kept: Kept | None,
+        saved: Saved | None,
     ) -> Float[np.ndarray, "*B H T K"]:
         """Takes x through W, cut into heads and, where there is a norm, brought to size."""
-        heads = split_heads(W(x, kept), W.n_out // self.d_head)
-        return heads if norm is None else norm(heads, kept)
+        heads = split_heads(W(x, saved), W.n_out // self.d_head)
+        return heads if norm is None else norm(heads, saved)
 
     def _heads_backward(
         self,
         grad: Float[np.ndarray, "*B H T K"],
         W: Linear,
         norm: RMSNorm | None,
-        kept: Kept,
+        saved: Saved,
     ) -> Float[np.ndarray, "*B T D"]:
         """From the gradient of the heads to that of x."""
         if norm is not None:
-            grad = norm.backward(grad, kept)
-        return W.backward(merge_heads(grad), kept)
+            grad = norm.backward(grad, saved)
+        return W.backward(merge_heads(grad), saved)
 
     def _visible(
         self,
@@ -439,51 +459,53 @@ class MultiHeadAttention(Layer):
 
     # What serves caches, cross-attention and positions of one's own
 
-    def _stands(
+    def _default_positions(
         self,
         x: Float[np.ndarray, "*B T D"],
-        positions: Integer[np.ndarray, "..."] | None,
+        position_ids: Integer[np.ndarray, "..."] | None,
         cache: KeyValueCache | None,
     ) -> Integer[np.ndarray, "..."]:
-        """Where each row of x sits: by default 0..T-1, or after what is cached."""
+        """Returns the position of each row of x: by default 0..T-1, or after what is cached."""
         *B, T, _ = x.shape
-        if positions is None:
+        if position_ids is None:
             past = 0 if cache is None else cache.length
             return np.arange(past, past + T)
-        checks.places("positions", positions, tuple(B), T)
-        return positions
+        checks.places("position_ids", position_ids, tuple(B), T)
+        return position_ids
 
     def _of_memory(
         self,
         memory: Float[np.ndarray, "*B S D"],
         cache: KeyValueCache | None,
-        kept: Kept | None,
+        saved: Saved | None,
     ) -> tuple[Float[np.ndarray, "*B G S K"], Float[np.ndarray, "*B G S K"]]:
         """The keys and values of what an encoder said; cached, since that never changes."""
         if cache is not None and cache.length:
             return cache.keys, cache.values
-        k = self._heads(memory, self.W_k, self.norm_k, kept)
-        v = self._heads(memory, self.W_v, None, kept)
+        k = self._heads(memory, self.W_k, self.norm_k, saved)
+        v = self._heads(memory, self.W_v, None, saved)
         return (k, v) if cache is None else cache.append(k, v)
 
-    def _own_bias(
+    def _own_score_bias(
         self,
-        positions: Integer[np.ndarray, "..."],
+        position_ids: Integer[np.ndarray, "..."],
         cache: KeyValueCache | None,
-        kept: Kept | None,
+        saved: Saved | None,
     ) -> Float[np.ndarray, "..."] | None:
-        """What `positions` adds to the scores, if it opens door 3.
+        """Returns what the position encoding adds to the scores, or None.
 
         The cached keys are then taken to stand at 0, 1, 2 …, and x right after
         them.
         """
-        key_positions = positions
-        if cache is not None and self.positions.door == 3:
+        key_positions = position_ids
+        if cache is not None and self.position_encoding.acts_on == "scores":
             key_positions = np.arange(cache.length)
-            n_cached = cache.length - positions.shape[-1]
-            if not np.array_equal(positions, key_positions[n_cached:]):
+            n_cached = cache.length - position_ids.shape[-1]
+            if not np.array_equal(position_ids, key_positions[n_cached:]):
                 raise ValueError(
-                    f"positions={positions.tolist()} do not follow {n_cached} "
-                    "cached ones: for other places, give the bias of all"
+                    f"position_ids={position_ids.tolist()} do not follow "
+                    f"{n_cached} cached ones: for others, give score_bias"
                 )
-        return self.positions.bias(positions, key_positions, kept)
+        return self.position_encoding.score_bias(
+            position_ids, key_positions, saved
+        )

@@ -3,8 +3,6 @@
 The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -12,10 +10,10 @@ from glassformer.config import ModelConfig
 from glassformer.scratch.attention import MultiHeadAttention
 from glassformer.scratch.cache import KeyValueCache
 from glassformer.scratch.feedforward import FeedForward
-from glassformer.scratch.layer import Kept, Layer
+from glassformer.scratch.layer import Layer, Saved
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.scratch.positions import NoPositions, positions_of
-from glassformer.shapes import Bool, Float
+from glassformer.scratch.positions import NoPositions, position_encoding_of
+from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import see
 
 NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
@@ -48,28 +46,32 @@ class Block(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.norm_placement = config.norm_placement
-        drawn = {
+        init_kwargs = {
             "dropout": config.dropout,
             "generator": generator,
             "dtype": dtype,
         }
 
-        def attention(positions: NoPositions, causal: bool) -> MultiHeadAttention:
+        def attention(
+            position_encoding: NoPositions, causal: bool
+        ) -> MultiHeadAttention:
             return MultiHeadAttention(
                 config.d_model,
                 config.n_heads,
                 n_kv_heads=config.n_kv_heads,
                 d_head=config.d_head,
-                positions=positions,
+                position_encoding=position_encoding,
                 causal=causal,
                 bias=config.attention_bias,
                 qk_norm=config.qk_norm,
                 norm_eps=config.norm_eps,
                 scale=config.attention_scale,
-                **drawn,
+                **init_kwargs,
             )
 
-        rotation = positions_of(config, doors=(2,), dtype=dtype)
+        rotation = position_encoding_of(
+            config, acting_on=("queries and keys",), dtype=dtype
+        )
         self.norm_attention = norm_of(config, dtype)
         self.attention = attention(rotation, causal)
         self.norm_cross_attention = norm_of(config, dtype) if crossing else None
@@ -82,69 +84,91 @@ class Block(Layer):
             config.d_ff,
             activation=config.feedforward,
             bias=config.feedforward_bias,
-            **drawn,
+            **init_kwargs,
         )
 
     def forward(
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        mask: Bool[np.ndarray, "..."] | None = None,
+        score_bias: Float[np.ndarray, "..."] | None = None,
+        cache: KeyValueCache | None = None,
         memory: Float[np.ndarray, "*B S D"] | None = None,
         memory_mask: Bool[np.ndarray, "..."] | None = None,
         memory_cache: KeyValueCache | None = None,
-        kept: Kept | None = None,
-        **own: Any,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `own` are the inputs of self-attention: `positions`, `mask`, `bias` and
-        `cache`.
+        `position_ids`, `mask`, `score_bias` and `cache` are the inputs of
+        self-attention, those that begin with `memory` of cross-attention.
         """
-        other = {"memory": memory, "mask": memory_mask, "cache": memory_cache}
+
+        def attend(x: Float[np.ndarray, "*B T D"]) -> Float[np.ndarray, "*B T D"]:
+            return self.attention(
+                x,
+                position_ids=position_ids,
+                mask=mask,
+                score_bias=score_bias,
+                cache=cache,
+                saved=saved,
+            )
+
+        def cross_attend(
+            x: Float[np.ndarray, "*B T D"],
+        ) -> Float[np.ndarray, "*B T D"]:
+            return self.cross_attention(
+                x,
+                memory=memory,
+                mask=memory_mask,
+                cache=memory_cache,
+                saved=saved,
+            )
+
         if self.norm_placement == "pre":
-            x = x + self.attention(self.norm_attention(x, kept), kept=kept, **own)
+            x = x + attend(self.norm_attention(x, saved))
             see(stream=x)
             if self.cross_attention is not None:
-                normed = self.norm_cross_attention(x, kept)
-                x = x + self.cross_attention(normed, kept=kept, **other)
+                x = x + cross_attend(self.norm_cross_attention(x, saved))
                 see(stream=x)
-            x = x + self.feedforward(self.norm_feedforward(x, kept), kept)
+            x = x + self.feedforward(self.norm_feedforward(x, saved), saved)
         else:
-            x = self.norm_attention(x + self.attention(x, kept=kept, **own), kept)
+            x = self.norm_attention(x + attend(x), saved)
             see(stream=x)
             if self.cross_attention is not None:
-                looked = self.cross_attention(x, kept=kept, **other)
-                x = self.norm_cross_attention(x + looked, kept)
+                x = self.norm_cross_attention(x + cross_attend(x), saved)
                 see(stream=x)
-            x = self.norm_feedforward(x + self.feedforward(x, kept), kept)
+            x = self.norm_feedforward(x + self.feedforward(x, saved), saved)
         see(stream=x)
         return x
 
     def backward(
-        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """From the gradient of the output to those of x, of `memory` and of `bias`.
+        """From the gradient of the output to those of x, of `memory` and of `score_bias`.
 
         None for what was not there. A sum hands its gradient to both of its
         terms.
         """
         grad_memory = None
         if self.norm_placement == "pre":
-            to_x = self.feedforward.backward(grad, kept)
-            grad = grad + self.norm_feedforward.backward(to_x, kept)
+            to_x = self.feedforward.backward(grad, saved)
+            grad = grad + self.norm_feedforward.backward(to_x, saved)
             if self.cross_attention is not None:
-                to_x, grad_memory, _ = self.cross_attention.backward(grad, kept)
-                grad = grad + self.norm_cross_attention.backward(to_x, kept)
-            to_x, _, grad_bias = self.attention.backward(grad, kept)
-            grad = grad + self.norm_attention.backward(to_x, kept)
+                to_x, grad_memory, _ = self.cross_attention.backward(grad, saved)
+                grad = grad + self.norm_cross_attention.backward(to_x, saved)
+            to_x, _, grad_score_bias = self.attention.backward(grad, saved)
+            grad = grad + self.norm_attention.backward(to_x, saved)
         else:
-            grad = self.norm_feedforward.backward(grad, kept)
-            grad = grad + self.feedforward.backward(grad, kept)
+            grad = self.norm_feedforward.backward(grad, saved)
+            grad = grad + self.feedforward.backward(grad, saved)
             if self.cross_attention is not None:
-                grad = self.norm_cross_attention.backward(grad, kept)
-                to_x, grad_memory, _ = self.cross_attention.backward(grad, kept)
+                grad = self.norm_cross_attention.backward(grad, saved)
+                to_x, grad_memory, _ = self.cross_attention.backward(grad, saved)
                 grad = grad + to_x
-            grad = self.norm_attention.backward(grad, kept)
-            to_x, _, grad_bias = self.attention.backward(grad, kept)
+            grad = self.norm_attention.backward(grad, saved)
+            to_x, _, grad_score_bias = self.attention.backward(grad, saved)
             grad = grad + to_x
-        return grad, grad_memory, grad_bias
+        return grad, grad_memory, grad_score_bias

@@ -82,7 +82,7 @@ class ModelCache:
         for block in self.blocks:
             block.length = 0
         self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
-        self.positions = None  # (S,) or (B, S)
+        self.position_ids = None  # (S,) or (B, S)
 
     @property
     def length(self) -> int:
@@ -106,24 +106,24 @@ class ModelCache:
     @property
     def next_position(self) -> Integer[np.ndarray, "..."] | int:
         """Where the next token stands if nothing else is said: one after the last, in every row."""
-        return 0 if self.positions is None else self.positions[..., -1:] + 1
+        return 0 if self.position_ids is None else self.position_ids[..., -1:] + 1
 
     def place(
-        self, positions: Integer[np.ndarray, "..."]
+        self, position_ids: Integer[np.ndarray, "..."]
     ) -> Integer[np.ndarray, "..."]:
         """Notes where T new tokens stand, (T,) or (B, T), and gives the places of all S so far."""
-        if self.positions is not None:
+        if self.position_ids is not None:
             # (T,) is for every row
             rows = np.broadcast_shapes(
-                self.positions.shape[:-1], positions.shape[:-1]
+                self.position_ids.shape[:-1], position_ids.shape[:-1]
             )
             past, new = (
                 np.broadcast_to(p, (*rows, p.shape[-1]))
-                for p in (self.positions, positions)
+                for p in (self.position_ids, position_ids)
             )
-            positions = np.concatenate([past, new], axis=-1)
-        self.positions = positions
-        return positions
+            position_ids = np.concatenate([past, new], axis=-1)
+        self.position_ids = position_ids
+        return position_ids
 
     def of_block(
         self, block: int, memory_length: int | None
@@ -159,5 +159,5 @@ class ModelCache:
         for cache in (*self.blocks, *self.memory):
             if cache is not None:
                 cache.reorder(rows)
-        if self.positions is not None and self.positions.ndim == 2:
-            self.positions = self.positions[rows]
+        if self.position_ids is not None and self.position_ids.ndim == 2:
+            self.position_ids = self.position_ids[rows]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Kept, Layer, keep
+from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.shapes import Float
 
 
@@ -28,11 +28,11 @@ class Dropout(Layer):
         self.rate, self.generator = rate, generator
 
     def forward(
-        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x to the same shape."""
         if not self.training or self.rate == 0:
-            keep(kept, None)
+            save_for_backward(saved, None)
             return x
         if self.generator is None:
             raise ValueError(
@@ -40,12 +40,12 @@ class Dropout(Layer):
             )
         stays = self.generator.random(x.shape, np.float32) >= self.rate
         scale = stays / np.asarray(1 - self.rate, x.dtype)
-        keep(kept, scale)
+        save_for_backward(saved, scale)
         return x * scale
 
     def backward(
-        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
-        (scale,) = kept.pop()
+        (scale,) = saved.pop()
         return grad if scale is None else grad * scale

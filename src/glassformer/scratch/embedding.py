@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Kept, Layer, keep, normal
+from glassformer.scratch.layer import Layer, Saved, normal, save_for_backward
 from glassformer.shapes import Float, Integer
 
 
@@ -36,16 +36,16 @@ class TokenEmbedding(Layer):
         self.weight = normal(generator, 0.02, (vocab_size, d_model), dtype)
 
     def forward(
-        self, ids: Integer[np.ndarray, "*B T"], kept: Kept | None = None
+        self, ids: Integer[np.ndarray, "*B T"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps ids (..., T) to vectors (..., T, D)."""
         checks.indices("ids", ids, "vocab_size", self.vocab_size)
-        keep(kept, ids)
+        save_for_backward(saved, ids)
         return self.weight[ids]
 
-    def backward(self, grad: Float[np.ndarray, "*B T D"], kept: Kept) -> None:
+    def backward(self, grad: Float[np.ndarray, "*B T D"], saved: Saved) -> None:
         """From the gradient of the vectors to that of the table; ids have none."""
-        (ids,) = kept.pop()
+        (ids,) = saved.pop()
         self.accumulate(weight=add_at(self.weight.shape, ids, grad))
 
 

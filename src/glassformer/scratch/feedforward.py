@@ -1,4 +1,4 @@
-"""The feed-forward network: every position by itself, widened, bent, and brought back.
+"""The feed-forward network: every position by itself, widened, doubled, and brought back.
 
 The axes: T positions, D d_model, F d_ff.
 """
@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from glassformer import _checks as checks
 from glassformer.config import GATED
 from glassformer.scratch.dropout import Dropout
-from glassformer.scratch.layer import Kept, Layer, keep
+from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.scratch.linear import Linear
 from glassformer.shapes import Float
 from glassformer.trace import enter_sublayer, see
@@ -65,29 +65,31 @@ def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
     Derived in chapter 06.
     """
-    return x * sigmoid(_bent(x))
+    return x * sigmoid(_twice_tanh_argument(x))
 
 
 def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """The slope of `gelu_tanh`, by the product rule. Derived in chapter 09."""
-    s = sigmoid(_bent(x))
-    slope = _bent(x, cubic=3 * GELU_CUBIC)  # x times the slope of _bent
+    s = sigmoid(_twice_tanh_argument(x))
+    slope = _twice_tanh_argument(
+        x, cubic=3 * GELU_CUBIC
+    )  # x times the slope of the sigmoid's argument
     slope *= 1 - s
     slope += 1
     slope *= s
     return slope
 
 
-def _bent(
+def _twice_tanh_argument(
     x: Float[np.ndarray, "*B"], cubic: float = GELU_CUBIC
 ) -> Float[np.ndarray, "*B"]:
     """√(8/π) · (x + 0.044715x³), in place: it takes longer to make a large array than to fill one."""
-    bent = x * x
-    bent *= cubic
-    bent += 1
-    bent *= x
-    bent *= GELU_SCALE
-    return bent
+    doubled = x * x
+    doubled *= cubic
+    doubled += 1
+    doubled *= x
+    doubled *= GELU_SCALE
+    return doubled
 
 
 def silu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
@@ -115,7 +117,7 @@ def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return np.divide(1, s, out=s)
 
 
-# The name that a configuration gives, and what bends; GATED says which have a gate.
+# The activation that a configuration names; GATED says which have a gate
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -163,43 +165,43 @@ class FeedForward(Layer):
     ) -> None:
         checks.one_of("activation", activation, ACTIVATIONS)
         self.activation = activation
-        drawn = {"bias": bias, "generator": generator, "dtype": dtype}
-        self.W_up = Linear(d_model, d_ff, **drawn)
+        init_kwargs = {"bias": bias, "generator": generator, "dtype": dtype}
+        self.W_up = Linear(d_model, d_ff, **init_kwargs)
         self.W_gate = (
-            Linear(d_model, d_ff, **drawn) if activation in GATED else None
+            Linear(d_model, d_ff, **init_kwargs) if activation in GATED else None
         )
-        self.W_down = Linear(d_ff, d_model, **drawn)
+        self.W_down = Linear(d_ff, d_model, **init_kwargs)
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
-        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         enter_sublayer("feed-forward")
         activation = ACTIVATIONS[self.activation]
-        up = self.W_up(x, kept)  # (..., F)
+        up = self.W_up(x, saved)  # (..., F)
         if self.W_gate is None:
-            keep(kept, up)
+            save_for_backward(saved, up)
             neurons = activation(up)
         else:
-            gate = self.W_gate(x, kept)  # (..., F)
+            gate = self.W_gate(x, saved)  # (..., F)
             opened = activation(gate)
-            keep(kept, up, gate, opened)
+            save_for_backward(saved, up, gate, opened)
             neurons = opened * up
         see(neurons=neurons)
-        y = self.dropout(self.W_down(neurons, kept), kept)
+        y = self.dropout(self.W_down(neurons, saved), saved)
         see(write=y)
         return y
 
     def backward(
-        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
         slope = SLOPES[ACTIVATIONS[self.activation]]
-        grad = self.W_down.backward(self.dropout.backward(grad, kept), kept)
+        grad = self.W_down.backward(self.dropout.backward(grad, saved), saved)
         if self.W_gate is None:
-            (up,) = kept.pop()
-            return self.W_up.backward(grad * slope(up), kept)
-        up, gate, opened = kept.pop()
-        grad_x = self.W_gate.backward(grad * up * slope(gate), kept)
-        return grad_x + self.W_up.backward(grad * opened, kept)
+            (up,) = saved.pop()
+            return self.W_up.backward(grad * slope(up), saved)
+        up, gate, opened = saved.pop()
+        grad_x = self.W_gate.backward(grad * up * slope(gate), saved)
+        return grad_x + self.W_up.backward(grad * opened, saved)

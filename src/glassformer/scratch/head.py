@@ -8,7 +8,7 @@ from glassformer.config import ModelConfig
 from glassformer.scratch.block import norm_of
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.feedforward import ACTIVATIONS, SLOPES
-from glassformer.scratch.layer import Kept, Layer, keep, normal
+from glassformer.scratch.layer import Layer, Saved, normal, save_for_backward
 from glassformer.scratch.linear import Linear
 from glassformer.shapes import Float
 
@@ -43,8 +43,10 @@ class Unembedding(Layer):
             config.head_scale,
             config.feedforward,
         )
-        drawn = {"generator": generator, "dtype": dtype}
-        self.transform = Linear(D, D, **drawn) if config.head_transform else None
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.transform = (
+            Linear(D, D, **init_kwargs) if config.head_transform else None
+        )
         self.norm = norm_of(config, dtype) if config.head_transform else None
         self.weight = (
             normal(generator, D**-0.5, (D, V), dtype)
@@ -57,7 +59,7 @@ class Unembedding(Layer):
         self,
         x: Float[np.ndarray, "*B D"],
         embedding: TokenEmbedding,
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B V"]:
         """Maps x (..., D) to logits (..., V).
 
@@ -66,13 +68,13 @@ class Unembedding(Layer):
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         if self.transform is not None:
-            wide = self.transform(x, kept)
-            keep(kept, wide)
-            x = self.norm(ACTIVATIONS[self.activation](wide), kept)
+            wide = self.transform(x, saved)
+            save_for_backward(saved, wide)
+            x = self.norm(ACTIVATIONS[self.activation](wide), saved)
         rows = x.reshape(-1, self.d_model)
         if self.scale != 1:
             rows = rows * self.scale
-        keep(kept, rows, x.shape, embedding)
+        save_for_backward(saved, rows, x.shape, embedding)
         logits = rows @ (
             embedding.weight.T if self.weight is None else self.weight
         )
@@ -81,10 +83,10 @@ class Unembedding(Layer):
         return logits.reshape(*x.shape[:-1], logits.shape[-1])
 
     def backward(
-        self, grad: Float[np.ndarray, "*B V"], kept: Kept
+        self, grad: Float[np.ndarray, "*B V"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the logits to that of x."""
-        rows, shape, embedding = kept.pop()
+        rows, shape, embedding = saved.pop()
         grads = grad.reshape(-1, grad.shape[-1])
         if self.bias is not None:
             self.accumulate(bias=grads.sum(axis=0))
@@ -96,10 +98,10 @@ class Unembedding(Layer):
             grad = grads @ self.weight.T
         grad = (grad * self.scale).reshape(shape)
         if self.transform is not None:
-            grad = self.norm.backward(grad, kept)
-            (wide,) = kept.pop()
+            grad = self.norm.backward(grad, saved)
+            (wide,) = saved.pop()
             slope = SLOPES[ACTIVATIONS[self.activation]]
-            grad = self.transform.backward(grad * slope(wide), kept)
+            grad = self.transform.backward(grad * slope(wide), saved)
         return grad
 
 
@@ -124,21 +126,21 @@ class Pooler(Layer):
         self.linear = Linear(d_model, d_model, generator=generator, dtype=dtype)
 
     def forward(
-        self, x: Float[np.ndarray, "*B T D"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B T D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., T, D) to (..., D)."""
         checks.axes("x", x, "T, D")
-        pooled = np.tanh(self.linear(x[..., 0, :], kept))
-        keep(kept, pooled, x.shape)
+        pooled = np.tanh(self.linear(x[..., 0, :], saved))
+        save_for_backward(saved, pooled, x.shape)
         return pooled
 
     def backward(
-        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
         """From the gradient of the output to that of x, 0 at all places but the first."""
-        pooled, shape = kept.pop()
+        pooled, shape = saved.pop()
         grad_x = np.zeros(shape, grad.dtype)
         grad_x[..., 0, :] = self.linear.backward(
-            grad * (1 - pooled * pooled), kept
+            grad * (1 - pooled * pooled), saved
         )
         return grad_x

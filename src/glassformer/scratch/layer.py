@@ -11,14 +11,14 @@ from glassformer import _checks as checks
 AnyLayer = TypeVar("AnyLayer", bound="Layer")
 Shape = tuple[int, ...]
 
-Kept = list[tuple]
+Saved = list[tuple]
 """What a forward pass keeps for the way back: a stack, on which each layer puts a tuple."""
 
 
-def keep(kept: Kept | None, *values: Any) -> None:
+def save_for_backward(saved: Saved | None, *values: Any) -> None:
     """Puts `values` on the stack, if there is one: without it, there is no way back."""
-    if kept is not None:
-        kept.append(values)
+    if saved is not None:
+        saved.append(values)
 
 
 class Layer:
@@ -26,20 +26,20 @@ class Layer:
 
     A subclass writes two functions that mirror each other line by line:
 
-        def forward(self, x, kept=None):
-            x = self.first(x, kept)
-            return self.second(x, kept)
+        def forward(self, x, saved=None):
+            x = self.first(x, saved)
+            return self.second(x, saved)
 
-        def backward(self, grad, kept):
-            grad = self.second.backward(grad, kept)
-            return self.first.backward(grad, kept)
+        def backward(self, grad, saved):
+            grad = self.second.backward(grad, saved)
+            return self.first.backward(grad, saved)
 
-    `forward` gives the output. If it was handed a list, `kept`, it puts there
+    `forward` gives the output. If it was handed a list, `saved`, it puts there
     what the way back will need. `backward` takes the gradient of the loss with
     respect to the output, adds to the gradient of every weight, and gives the
     gradient with respect to the input: the chain rule, one layer at a time. It
     goes through the layers from the last to the first, and so finds what each has
-    kept on top of the list, and takes it. Whatever else has a gradient is a pair
+    saved on top of the list, and takes it. Whatever else has a gradient is a pair
     in the same way: `f`, and beside it `f_backward`. No gradient leads through a
     cache. Calling the layer is calling `forward`.
 
@@ -63,7 +63,7 @@ class Layer:
         """The output."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
-    def backward(self, grad: Any, kept: Kept) -> Any:
+    def backward(self, grad: Any, saved: Saved) -> Any:
         """From the gradient of the output to that of the input."""
         raise NotImplementedError(f"{type(self).__name__} has no backward")
 

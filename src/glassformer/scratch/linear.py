@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Kept, Layer, keep, normal
+from glassformer.scratch.layer import Layer, Saved, normal, save_for_backward
 from glassformer.shapes import Float
 
 
@@ -38,24 +38,24 @@ class Linear(Layer):
         self.bias = np.zeros(n_out, dtype) if bias else None
 
     def forward(
-        self, x: Float[np.ndarray, "*B n_in"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B n_in"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B n_out"]:
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
         # One large product is faster than many small
         rows = x.reshape(-1, self.n_in)
-        keep(kept, rows, x.shape)
+        save_for_backward(saved, rows, x.shape)
         y = rows @ self.weight
         if self.bias is not None:
             y += self.bias
         return y.reshape(*x.shape[:-1], self.n_out)
 
     def backward(
-        self, grad: Float[np.ndarray, "*B n_out"], kept: Kept
+        self, grad: Float[np.ndarray, "*B n_out"], saved: Saved
     ) -> Float[np.ndarray, "*B n_in"]:
         """From the gradient of the output to that of x."""
-        rows, shape = kept.pop()
+        rows, shape = saved.pop()
         grads = grad.reshape(-1, self.n_out)
         if self.bias is not None:
             self.accumulate(bias=grads.sum(axis=0))

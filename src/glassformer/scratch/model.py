@@ -16,8 +16,8 @@ from glassformer.scratch.cache import KeyValueCache, ModelCache
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.head import Pooler, Unembedding
-from glassformer.scratch.layer import Kept, Layer, keep, plus
-from glassformer.scratch.positions import positions_of
+from glassformer.scratch.layer import Layer, Saved, plus, save_for_backward
+from glassformer.scratch.positions import position_encoding_of
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter, see
 
@@ -42,16 +42,16 @@ class Stack(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.name = "decoder" if causal else "encoder"
-        drawn = {"generator": generator, "dtype": dtype}
-        self.positions = positions_of(
-            config, doors=(1, 3), causal=causal, **drawn
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.positions = position_encoding_of(
+            config, acting_on=("input", "scores"), causal=causal, **init_kwargs
         )
         self.embedding_norm = (
             norm_of(config, dtype) if config.embedding_norm else None
         )
         self.dropout = Dropout(config.dropout, generator=generator)
         self.blocks = [
-            Block(config, causal=causal, crossing=crossing, **drawn)
+            Block(config, causal=causal, crossing=crossing, **init_kwargs)
             for _ in range(n_layers)
         ]
         self.norm = (
@@ -63,30 +63,32 @@ class Stack(Layer):
         x: Float[np.ndarray, "*B T D"],
         *,
         memory: Float[np.ndarray, "*B S D"] | None = None,
-        positions: Integer[np.ndarray, "..."] | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
         memory_mask: Bool[np.ndarray, "..."] | None = None,
         cache: ModelCache | None = None,
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
         The masks say which positions are real, (B, S); the causal mask is the
         stack's own affair.
         """
-        if positions is None:
-            positions = np.arange(x.shape[-2])
+        if position_ids is None:
+            position_ids = np.arange(x.shape[-2])
             if cache is not None:
-                positions = positions + cache.next_position
+                position_ids = position_ids + cache.next_position
 
         enter(f"{self.name}: in")
-        x = self.positions.embed(x, positions, kept)
-        key_positions = positions if cache is None else cache.place(positions)
+        x = self.positions.embed(x, position_ids, saved)
+        key_positions = (
+            position_ids if cache is None else cache.place(position_ids)
+        )
         # One for all blocks
-        bias = self.positions.bias(positions, key_positions, kept)
+        score_bias = self.positions.score_bias(position_ids, key_positions, saved)
         if self.embedding_norm is not None:
-            x = self.embedding_norm(x, kept)
-        x = self.dropout(x, kept)
+            x = self.embedding_norm(x, saved)
+        x = self.dropout(x, saved)
         see(stream=x)
 
         def caches(block: int) -> dict[str, KeyValueCache]:
@@ -96,27 +98,28 @@ class Stack(Layer):
                 block, None if memory is None else memory.shape[-2]
             )
 
+        mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
                 x,
-                positions=positions,
-                mask=_for_all_queries(mask),
-                bias=bias,
+                position_ids=position_ids,
+                mask=mask,
+                score_bias=score_bias,
                 memory=memory,
-                memory_mask=_for_all_queries(memory_mask),
-                kept=kept,
+                memory_mask=memory_mask,
+                saved=saved,
                 **caches(i),
             )
 
         enter(f"{self.name}: out")
         if self.norm is not None:
-            x = self.norm(x, kept)
+            x = self.norm(x, saved)
             see(normed=x)
         return x
 
     def backward(
-        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """From the gradient of the final states to those of the token vectors and `memory`.
 
@@ -124,18 +127,18 @@ class Stack(Layer):
         bias.
         """
         if self.norm is not None:
-            grad = self.norm.backward(grad, kept)
-        grad_memory = grad_bias = None
+            grad = self.norm.backward(grad, saved)
+        grad_memory = grad_score_bias = None
         for block in reversed(self.blocks):
-            grad, to_memory, to_bias = block.backward(grad, kept)
+            grad, to_memory, to_bias = block.backward(grad, saved)
             grad_memory = plus(grad_memory, to_memory)
-            grad_bias = plus(grad_bias, to_bias)
-        grad = self.dropout.backward(grad, kept)
+            grad_score_bias = plus(grad_score_bias, to_bias)
+        grad = self.dropout.backward(grad, saved)
         if self.embedding_norm is not None:
-            grad = self.embedding_norm.backward(grad, kept)
-        if grad_bias is not None:
-            self.positions.bias_backward(grad_bias, kept)
-        return self.positions.embed_backward(grad, kept), grad_memory
+            grad = self.embedding_norm.backward(grad, saved)
+        if grad_score_bias is not None:
+            self.positions.score_bias_backward(grad_score_bias, saved)
+        return self.positions.embed_backward(grad, saved), grad_memory
 
 
 def _for_all_queries(
@@ -170,30 +173,34 @@ class Transformer(Layer):
     ) -> None:
         checks.instance("config", config, ModelConfig)
         self.config = config
-        drawn = {"generator": generator, "dtype": dtype}
+        init_kwargs = {"generator": generator, "dtype": dtype}
         two, D = config.family == "encoder-decoder", config.d_model
-        self.token_embedding = TokenEmbedding(config.vocab_size, D, **drawn)
+        self.token_embedding = TokenEmbedding(config.vocab_size, D, **init_kwargs)
         self.segment_embedding = self.encoder = self.decoder = None
         self.unembedding = self.pooler = None
         if config.n_segments:
-            self.segment_embedding = TokenEmbedding(config.n_segments, D, **drawn)
+            self.segment_embedding = TokenEmbedding(
+                config.n_segments, D, **init_kwargs
+            )
         if config.family != "decoder":
-            self.encoder = Stack(config, config.n_layers, causal=False, **drawn)
+            self.encoder = Stack(
+                config, config.n_layers, causal=False, **init_kwargs
+            )
         if config.family != "encoder":
             n_layers = config.n_decoder_layers or config.n_layers
             self.decoder = Stack(
-                config, n_layers, causal=True, crossing=two, **drawn
+                config, n_layers, causal=True, crossing=two, **init_kwargs
             )
         if config.head != "none":
-            self.unembedding = Unembedding(config, **drawn)
+            self.unembedding = Unembedding(config, **init_kwargs)
         if config.pooler:
-            self.pooler = Pooler(D, **drawn)
+            self.pooler = Pooler(D, **init_kwargs)
 
     def forward(
         self,
         ids: Integer[np.ndarray, "*B T"],
         *,
-        kept: Kept | None = None,
+        saved: Saved | None = None,
         **inputs: Any,
     ) -> Float[np.ndarray, "*B T V"]:
         """Maps ids (..., T) to logits (..., T, V).
@@ -201,55 +208,55 @@ class Transformer(Layer):
         A model without a head gives its final states (..., T, D). `inputs` are
         those of `hidden`, which has the rules.
         """
-        hidden = self.hidden(ids, kept=kept, **inputs)
+        hidden = self.hidden(ids, saved=saved, **inputs)
         if self.unembedding is None:
             return hidden
-        logits = self.head(hidden, kept)
+        logits = self.head(hidden, saved)
         see(logits=logits)
         return logits
 
-    def backward(self, grad: Float[np.ndarray, "*B T V"], kept: Kept) -> None:
+    def backward(self, grad: Float[np.ndarray, "*B T V"], saved: Saved) -> None:
         """From the gradient of what `forward` gave to those of all weights.
 
-        `kept` is the list that `forward` was handed: one list for one forward,
+        `saved` is the list that `forward` was handed: one list for one forward,
         which is empty again afterwards.
 
         Raises:
-            ValueError: nothing was kept.
+            ValueError: nothing was saved.
         """
-        if not kept:
+        if not saved:
             raise ValueError(
-                "kept is empty: hand the same list to forward, and then here"
+                "saved is empty: hand the same list to forward, and then here"
             )
         if self.unembedding is not None:
-            grad = self.unembedding.backward(grad, kept)
+            grad = self.unembedding.backward(grad, saved)
         if self.decoder is None:
-            self._encode_backward(grad, kept)
+            self._encode_backward(grad, saved)
             return
-        (has_read,) = kept.pop()
-        grad, grad_memory = self.decoder.backward(grad, kept)
-        self._embed_backward(grad, kept)
+        (has_read,) = saved.pop()
+        grad, grad_memory = self.decoder.backward(grad, saved)
+        self._embed_backward(grad, saved)
         if has_read:
-            self._encode_backward(grad_memory, kept)
+            self._encode_backward(grad_memory, saved)
 
     def hidden(
         self,
         ids: Integer[np.ndarray, "*B T"],
         *,
         mask: Bool[np.ndarray, "*B _"] | None = None,
-        positions: Integer[np.ndarray, "..."] | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
         segments: Integer[np.ndarray, "*B T"] | None = None,
         source: Integer[np.ndarray, "*B S"] | None = None,
         memory: Float[np.ndarray, "*B S D"] | None = None,
         source_mask: Bool[np.ndarray, "*B S"] | None = None,
         cache: ModelCache | None = None,
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits.
 
         `mask` (..., S) is True at real tokens and False at padding, with a cache
-        for all that is cached and new. `positions` is (T,) or (B, T), by default
-        0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
+        for all that is cached and new. `position_ids` is (T,) or (B, T), by
+        default 0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
         read as `source`, or as `memory` what `encode` made of them, with
         `source_mask` for their padding. With a `cache`, ids are the new ones
         only.
@@ -262,34 +269,34 @@ class Transformer(Layer):
             self.config,
             ids,
             mask=mask,
-            positions=positions,
+            position_ids=position_ids,
             segments=segments,
             source=source,
             memory=memory,
             source_mask=source_mask,
             cache=cache,
         )
-        checks.no_way_back(kept, cache)
+        checks.no_gradient_through_cache(saved, cache)
         if self.decoder is None:
             return self._encode(
-                ids, kept, segments, mask=mask, positions=positions
+                ids, saved, segments, mask=mask, position_ids=position_ids
             )
         if source is not None:
-            memory = self._encode(source, kept, mask=source_mask)
+            memory = self._encode(source, saved, mask=source_mask)
         x = self.decoder(
-            self._embed(ids, kept),
+            self._embed(ids, saved),
             memory=memory,
             memory_mask=source_mask,
-            positions=positions,
+            position_ids=position_ids,
             mask=mask,
             cache=cache,
-            kept=kept,
+            saved=saved,
         )
-        keep(kept, source is not None)
+        save_for_backward(saved, source is not None)
         return x
 
     def head(
-        self, hidden: Float[np.ndarray, "*B D"], kept: Kept | None = None
+        self, hidden: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B V"]:
         """Maps final states (..., D) to logits (..., V).
 
@@ -297,7 +304,7 @@ class Transformer(Layer):
             ValueError: the model has no head.
         """
         checks.has_part("head", self.unembedding)
-        return self.unembedding(hidden, self.token_embedding, kept)
+        return self.unembedding(hidden, self.token_embedding, saved)
 
     def pool(
         self, hidden: Float[np.ndarray, "*B T D"]
@@ -349,35 +356,37 @@ class Transformer(Layer):
     def _encode(
         self,
         ids: Integer[np.ndarray, "*B S"],
-        kept: Kept | None = None,
+        saved: Saved | None = None,
         segments: Integer[np.ndarray, "*B S"] | None = None,
         **inputs: Any,
     ) -> Float[np.ndarray, "*B S D"]:
-        return self.encoder(self._embed(ids, kept, segments), kept=kept, **inputs)
+        return self.encoder(
+            self._embed(ids, saved, segments), saved=saved, **inputs
+        )
 
     def _encode_backward(
-        self, grad: Float[np.ndarray, "*B S D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B S D"], saved: Saved
     ) -> None:
-        self._embed_backward(self.encoder.backward(grad, kept)[0], kept)
+        self._embed_backward(self.encoder.backward(grad, saved)[0], saved)
 
     def _embed(
         self,
         ids: Integer[np.ndarray, "*B T"],
-        kept: Kept | None = None,
+        saved: Saved | None = None,
         segments: Integer[np.ndarray, "*B T"] | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Token vectors, and for BERT, of which of two texts each is (by default the first)."""
-        x = self.token_embedding(ids, kept)
+        x = self.token_embedding(ids, saved)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale
         if self.segment_embedding is not None:
             segments = np.zeros_like(ids) if segments is None else segments
-            x = x + self.segment_embedding(segments, kept)
+            x = x + self.segment_embedding(segments, saved)
         return x
 
     def _embed_backward(
-        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> None:
         if self.segment_embedding is not None:
-            self.segment_embedding.backward(grad, kept)
-        self.token_embedding.backward(grad * self.config.embedding_scale, kept)
+            self.segment_embedding.backward(grad, saved)
+        self.token_embedding.backward(grad * self.config.embedding_scale, saved)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.scratch.layer import Kept, Layer, keep
+from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.shapes import Float
 
 
@@ -33,7 +33,7 @@ class LayerNorm(Layer):
         self.weight, self.bias = np.ones(d_model, dtype), np.zeros(d_model, dtype)
 
     def forward(
-        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
@@ -41,14 +41,14 @@ class LayerNorm(Layer):
         centred = x - _mean(x)
         inverse = 1 / np.sqrt(_mean_square(centred) + self.eps)  # (..., 1)
         standard = centred * inverse
-        keep(kept, standard, inverse)
+        save_for_backward(saved, standard, inverse)
         return standard * self.weight + self.bias
 
     def backward(
-        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
-        standard, inverse = kept.pop()
+        standard, inverse = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
         grad = grad * self.weight
         # Where x moves along (1, 1, …) or along itself, the output stays
@@ -66,7 +66,7 @@ class SigmaNorm(LayerNorm):
     """
 
     def forward(
-        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
@@ -76,14 +76,14 @@ class SigmaNorm(LayerNorm):
         sigma = np.sqrt(np.maximum(_mean_square(centred), np.finfo(x.dtype).tiny))
         inverse = 1 / (sigma + self.eps)  # (..., 1)
         standard = centred * inverse
-        keep(kept, standard, inverse, sigma)
+        save_for_backward(saved, standard, inverse, sigma)
         return standard * self.weight + self.bias
 
     def backward(
-        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
-        standard, inverse, sigma = kept.pop()
+        standard, inverse, sigma = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
         grad = grad * self.weight
         along = _mean_product(grad, standard) / sigma
@@ -113,21 +113,21 @@ class RMSNorm(Layer):
         self.weight = np.ones(d_model, dtype)
 
     def forward(
-        self, x: Float[np.ndarray, "*B D"], kept: Kept | None = None
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         inverse = 1 / np.sqrt(_mean_square(x) + self.eps)  # (..., 1)
         standard = x * inverse
-        keep(kept, standard, inverse)
+        save_for_backward(saved, standard, inverse)
         return standard * self.weight
 
     def backward(
-        self, grad: Float[np.ndarray, "*B D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
-        standard, inverse = kept.pop()
+        standard, inverse = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard))
         grad = grad * self.weight
         return (grad - standard * _mean_product(grad, standard)) * inverse

@@ -1,14 +1,14 @@
-"""Where a token stands: five ways to tell attention, and one to say nothing.
+"""Position encodings: five ways to give attention the order of tokens, and one that gives none.
 
-Attention by itself is blind to order. A position can enter it by three doors, and
-every class here has them:
+Attention by itself is blind to order. A position can enter in three ways, and
+every class here has a method for each:
 
-    door 1  embed(x)     the input: what is added to the token vectors
-    door 2  rotate(x)    the queries and the keys: how they are turned
-    door 3  bias(t, s)   the scores: what is added to them
+    embed(x)           adds to the input, the token vectors
+    rotate(x)          rotates queries and keys
+    score_bias(t, s)   biases the scores: returns what is added to them
 
-A method opens one door and leaves the others shut. The classes stand on the
-functions above them. Behind each door is its backward. Positions are (T,), the
+Each class does one of them and leaves the others without effect. The classes use
+the functions above them. Each has its backward. Positions are (T,), the
 same for every row of a batch, or (B, T). Tables and angles are computed in
 float64 and cast to the dtype of x where they meet it. The axes: B batch, T
 positions asking (queries), S positions answering (keys), D d_model, H heads, K
@@ -24,7 +24,13 @@ from numpy.typing import DTypeLike
 from glassformer import _checks as checks
 from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.scratch.embedding import add_at
-from glassformer.scratch.layer import Kept, Layer, keep, normal, sum_to
+from glassformer.scratch.layer import (
+    Layer,
+    Saved,
+    normal,
+    save_for_backward,
+    sum_to,
+)
 from glassformer.shapes import Float, Int, Integer, Real
 
 IN_PAIRS = "sines and cosines come in pairs of dimensions"
@@ -242,25 +248,25 @@ def t5_bucket(
     )
 
 
-# The methods: three doors each
+# The methods: each acts in one of three ways
 
 
 class NoPositions(Layer):
-    """All three doors shut. The other methods inherit from it and open one, their `door`."""
+    """Changes nothing. The other methods inherit from it and act on one thing, named by `acts_on`."""
 
-    door: int | None = None
+    acts_on: str | None = None
 
     def embed(
         self,
         x: Float[np.ndarray, "*B T D"],
-        positions: Integer[np.ndarray, "..."] | None = None,
-        kept: Kept | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Door 1, the input: token vectors (..., T, D), plus their positions if the method does that."""
+        """Returns token vectors (..., T, D), with their positions added if the method does that."""
         return x
 
     def embed_backward(
-        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
         """From the gradient of what `embed` gave to that of the token vectors, which a sum leaves as it is."""
         return grad
@@ -268,35 +274,35 @@ class NoPositions(Layer):
     def rotate(
         self,
         x: Float[np.ndarray, "*B T K"],
-        positions: Integer[np.ndarray, "..."] | None = None,
-        kept: Kept | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T K"]:
-        """Door 2, queries or keys (..., H, T, K), turned by their positions if the method does that."""
+        """Returns queries or keys (..., H, T, K), rotated by their positions if the method does that."""
         return x
 
     def rotate_backward(
-        self, grad: Float[np.ndarray, "*B T K"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T K"], saved: Saved
     ) -> Float[np.ndarray, "*B T K"]:
         """From the gradient of what `rotate` gave to that of the queries or keys."""
         return grad
 
-    def bias(
+    def score_bias(
         self,
         query_positions: Integer[np.ndarray, "*B T"],
         key_positions: Integer[np.ndarray, "*B S"],
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T S"] | None:
-        """Door 3, what to add to the scores (H, T, S), or None."""
+        """Returns what to add to the scores, (H, T, S), or None."""
         return None
 
-    def bias_backward(
-        self, grad: Float[np.ndarray, "*B H T S"], kept: Kept
+    def score_bias_backward(
+        self, grad: Float[np.ndarray, "*B H T S"], saved: Saved
     ) -> None:
-        """Takes the gradient of the scores, (..., H, T, S), to the weights behind `bias`, if it has any."""
+        """Takes the gradient of the scores, (..., H, T, S), to the weights behind `score_bias`, if it has any."""
 
 
 class SinusoidalPositions(NoPositions):
-    """Opens door 1: adds the `sinusoidal` table, which has no parameters and no end.
+    """Adds the `sinusoidal` table to the input; it has no parameters and no end.
 
     (The paper also multiplies the token vectors by √D first; here that is left to
     the caller.)
@@ -309,7 +315,7 @@ class SinusoidalPositions(NoPositions):
             finite, or x does not fit `d_model`.
     """
 
-    door = 1
+    acts_on = "input"
 
     def __init__(self, d_model: int, *, base: float = ROPE_BASE) -> None:
         checks.even("d_model", d_model, IN_PAIRS)
@@ -319,17 +325,19 @@ class SinusoidalPositions(NoPositions):
     def embed(
         self,
         x: Float[np.ndarray, "*B T D"],
-        positions: Integer[np.ndarray, "..."] | None = None,
-        kept: Kept | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
-        positions = _places(x, positions, "d_model", self.d_model)
-        waves = sinusoidal(positions.reshape(-1), self.d_model, base=self.base)
-        return x + waves.reshape(*positions.shape, self.d_model).astype(x.dtype)
+        """Adds to x (..., T, D) the rows of the table at `position_ids`, 0..T-1 by default."""
+        position_ids = _places(x, position_ids, "d_model", self.d_model)
+        waves = sinusoidal(position_ids.reshape(-1), self.d_model, base=self.base)
+        return x + waves.reshape(*position_ids.shape, self.d_model).astype(
+            x.dtype
+        )
 
 
 class LearnedPositions(NoPositions):
-    """Opens door 1: adds a learned vector for each of `context_length` positions; there are no others.
+    """Adds to the input a learned vector for each of `context_length` positions; there are no others.
 
     `weight` (context_length, D) starts out normal with standard deviation 0.02.
 
@@ -341,7 +349,7 @@ class LearnedPositions(NoPositions):
             outside 0..context_length-1.
     """
 
-    door = 1
+    acts_on = "input"
 
     def __init__(
         self,
@@ -359,29 +367,29 @@ class LearnedPositions(NoPositions):
     def embed(
         self,
         x: Float[np.ndarray, "*B T D"],
-        positions: Integer[np.ndarray, "..."] | None = None,
-        kept: Kept | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Adds to x (..., T, D) the rows of the table at `positions`, 0..T-1 by default."""
-        positions = _places(x, positions, "d_model", self.d_model)
+        """Adds to x (..., T, D) the rows of the table at `position_ids`, 0..T-1 by default."""
+        position_ids = _places(x, position_ids, "d_model", self.d_model)
         checks.indices(
-            "positions", positions, "context_length", self.context_length
+            "position_ids", position_ids, "context_length", self.context_length
         )
-        keep(kept, positions)
-        return x + self.weight[positions].astype(x.dtype)
+        save_for_backward(saved, position_ids)
+        return x + self.weight[position_ids].astype(x.dtype)
 
     def embed_backward(
-        self, grad: Float[np.ndarray, "*B T D"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
         """Adds to the gradient of each row of the table that of the vectors it was added to."""
-        (positions,) = kept.pop()
-        each = sum_to(grad, (*positions.shape, self.d_model))
-        self.accumulate(weight=add_at(self.weight.shape, positions, each))
+        (position_ids,) = saved.pop()
+        each = sum_to(grad, (*position_ids.shape, self.d_model))
+        self.accumulate(weight=add_at(self.weight.shape, position_ids, each))
         return grad
 
 
 class RotaryPositions(NoPositions):
-    """Opens door 2: turns queries and keys by their positions (RoPE).
+    """Rotates queries and keys by their positions (RoPE).
 
     A query and a key turned alike keep their dot product, so what is left in it
     is only the distance.
@@ -394,7 +402,7 @@ class RotaryPositions(NoPositions):
             or x does not fit `d_head`.
     """
 
-    door = 2
+    acts_on = "queries and keys"
 
     def __init__(
         self,
@@ -418,36 +426,38 @@ class RotaryPositions(NoPositions):
     def rotate(
         self,
         x: Float[np.ndarray, "*B T K"],
-        positions: Integer[np.ndarray, "..."] | None = None,
-        kept: Kept | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T K"]:
         """Turns each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
-        angles = self._angles(x, positions)
-        keep(kept, angles)
+        angles = self._angles(x, position_ids)
+        save_for_backward(saved, angles)
         return rotate(x, angles, layout=self.layout)
 
     def rotate_backward(
-        self, grad: Float[np.ndarray, "*B T K"], kept: Kept
+        self, grad: Float[np.ndarray, "*B T K"], saved: Saved
     ) -> Float[np.ndarray, "*B T K"]:
         """Turns the gradient back by the same angles: the transpose of a rotation is its inverse."""
-        (angles,) = kept.pop()
+        (angles,) = saved.pop()
         return rotate(grad, -angles, layout=self.layout)
 
     def _angles(
         self,
         x: Float[np.ndarray, "*B T K"],
-        positions: Integer[np.ndarray, "..."] | None,
+        position_ids: Integer[np.ndarray, "..."] | None,
     ) -> Float[np.ndarray, "..."]:
-        positions = _places(x, positions, "d_head", self.d_head, heads=True)
+        position_ids = _places(x, position_ids, "d_head", self.d_head, heads=True)
         settings = {"base": self.base, "interpolation": self.interpolation}
-        angles = rotation_angles(positions.reshape(-1), self.d_head, **settings)
-        angles = angles.reshape(*positions.shape, self.d_head // 2)
+        angles = rotation_angles(
+            position_ids.reshape(-1), self.d_head, **settings
+        )
+        angles = angles.reshape(*position_ids.shape, self.d_head // 2)
         # (T, K/2), or with a batch (B, 1, T, K/2): all heads alike
-        return angles if positions.ndim == 1 else angles[:, None]
+        return angles if position_ids.ndim == 1 else angles[:, None]
 
 
 class AlibiPositions(NoPositions):
-    """Opens door 3: takes slope × distance off each score, with a slope for each head and no parameters.
+    """Biases the scores: takes slope × distance off each, with a slope for each head and no parameters.
 
     The paper has only causal attention. Here a key in the future is discounted as
     one equally far in the past, so that without a causal mask a text and the same
@@ -460,17 +470,17 @@ class AlibiPositions(NoPositions):
         ValueError: `n_heads` is below 1.
     """
 
-    door = 3
+    acts_on = "scores"
 
     def __init__(self, n_heads: int) -> None:
         checks.whole("n_heads", n_heads)
         self.n_heads = n_heads
 
-    def bias(
+    def score_bias(
         self,
         query_positions: Integer[np.ndarray, "*B T"],
         key_positions: Integer[np.ndarray, "*B S"],
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = np.abs(relative_positions(query_positions, key_positions))
@@ -480,7 +490,7 @@ class AlibiPositions(NoPositions):
 
 
 class T5Positions(NoPositions):
-    """Opens door 3: adds a learned number to each score, one for each head and bucket of distance.
+    """Biases the scores: adds a learned number to each, one for each head and bucket of distance.
 
     `weight` (n_buckets, H) starts out normal with standard deviation 0.02. See
     `t5_bucket` for the buckets. (T5 shares one such table among all layers, and
@@ -494,7 +504,7 @@ class T5Positions(NoPositions):
             suit `t5_bucket`.
     """
 
-    door = 3
+    acts_on = "scores"
 
     def __init__(
         self,
@@ -512,22 +522,22 @@ class T5Positions(NoPositions):
         self.n_buckets, self.max_distance = n_buckets, max_distance
         self.weight = normal(generator, 0.02, (n_buckets, n_heads), dtype)
 
-    def bias(
+    def score_bias(
         self,
         query_positions: Integer[np.ndarray, "*B T"],
         key_positions: Integer[np.ndarray, "*B S"],
-        kept: Kept | None = None,
+        saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T S"]:
         """The entry of `weight` for each distance and head, (H, T, S)."""
         buckets = self._buckets(query_positions, key_positions)
-        keep(kept, buckets)
+        save_for_backward(saved, buckets)
         return np.moveaxis(self.weight[buckets], -1, -3)
 
-    def bias_backward(
-        self, grad: Float[np.ndarray, "*B H T S"], kept: Kept
+    def score_bias_backward(
+        self, grad: Float[np.ndarray, "*B H T S"], saved: Saved
     ) -> None:
         """Adds to the gradient of each bucket that of all the scores that it was added to."""
-        (buckets,) = kept.pop()
+        (buckets,) = saved.pop()
         each = np.moveaxis(
             sum_to(
                 grad, (*buckets.shape[:-2], self.n_heads, *buckets.shape[-2:])
@@ -562,32 +572,32 @@ METHODS = {
 }
 
 
-def positions_of(
+def position_encoding_of(
     config: ModelConfig,
     *,
-    doors: Collection[int],
+    acting_on: Collection[str],
     causal: bool = True,
     generator: np.random.Generator | None = None,
     dtype: DTypeLike = np.float32,
 ) -> NoPositions:
-    """The method that a configuration names, if it opens one of `doors`.
+    """Returns the method that a configuration names, if it acts on one of `acting_on`.
 
-    A stack asks for doors 1 and 3, which are open once for all its blocks; each
-    block for door 2, which is inside attention.
+    A stack asks for those that act on the input or the scores, once for all its
+    blocks; each block, for one that rotates queries and keys inside attention.
 
     Raises:
         ValueError: there is no such method.
     """
     checks.one_of("positions", config.positions, METHODS)
-    if METHODS[config.positions].door not in doors:
+    if METHODS[config.positions].acts_on not in acting_on:
         return NoPositions()
-    drawn = {"generator": generator, "dtype": dtype}
+    init_kwargs = {"generator": generator, "dtype": dtype}
     match config.positions:
         case "sinusoidal":
             return SinusoidalPositions(config.d_model)
         case "learned":
             return LearnedPositions(
-                config.context_length, config.d_model, **drawn
+                config.context_length, config.d_model, **init_kwargs
             )
         case "rope":
             return RotaryPositions(
@@ -604,14 +614,14 @@ def positions_of(
                 bidirectional=not causal,
                 n_buckets=config.t5_n_buckets,
                 max_distance=config.t5_max_distance,
-                **drawn,
+                **init_kwargs,
             )
     raise NotImplementedError(f"{config.positions} is not made from a config")
 
 
 def _places(
     x: Float[np.ndarray, "*B T D"],
-    positions: Integer[np.ndarray, "..."] | None,
+    position_ids: Integer[np.ndarray, "..."] | None,
     size_name: str,
     size: int,
     *,
@@ -621,12 +631,12 @@ def _places(
     checks.floats("x", x)
     checks.axes("x", x, "T, D")
     checks.equal("x.shape[-1]", x.shape[-1], size_name, size)
-    if positions is None:
+    if position_ids is None:
         return np.arange(x.shape[-2])
     checks.places(
-        "positions",
-        positions,
+        "position_ids",
+        position_ids,
         x.shape[:-3] if heads else x.shape[:-2],
         x.shape[-2],
     )
-    return positions
+    return position_ids

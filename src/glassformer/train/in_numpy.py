@@ -64,12 +64,12 @@ def _losses(
     model.train()
     for step in range(steps):
         inputs, targets = task.batch(step)
-        kept = []
-        logits = model(**inputs, kept=kept)
+        saved = []
+        logits = model(**inputs, saved=saved)
         loss = cross_entropy(logits, targets)
 
         model.zero_gradients()
-        model.backward(cross_entropy_backward(logits, targets), kept)
+        model.backward(cross_entropy_backward(logits, targets), saved)
         if config.clip:
             clip_gradients(model, config.clip)
         optimizer.learning_rate = config.learning_rate * rate_share(config, step)

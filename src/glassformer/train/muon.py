@@ -116,7 +116,7 @@ def orthogonalized(matrices: Tensor, iterations: int = 4) -> Tensor:
 
 
 def _factor(square: Tensor) -> Tensor:
-    """Of a square Z: a I + b Z + c Z²."""
+    """Returns aI + bZ + cZ² for a square Z."""
     a, b, c = COEFFICIENTS
     factor = torch.baddbmm(square, square, square, beta=b, alpha=c)  # in one pass over the memory
     factor.diagonal(dim1=-2, dim2=-1).add_(a)

@@ -278,7 +278,7 @@ class Trainer:
 
     @contextmanager
     def _averaged(self, average: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Within, the model has the average of its weights."""
+        """Temporarily loads the averaged weights."""
         own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
         _copy(average, self.model)
         try:
@@ -306,7 +306,7 @@ class Trainer:
             )
 
     def _as_used(self) -> AbstractContextManager[None]:
-        """Within, the model has the average of its weights, where one is kept."""
+        """Temporarily loads the averaged weights, where one is kept."""
         return nullcontext() if self.average is None else self._averaged(self.average)
 
     def _sample(self) -> str:

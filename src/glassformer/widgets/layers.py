@@ -60,9 +60,9 @@ def networks(seed: int) -> Networks:
 def through(drawn: Networks, way: str, depth: int, gain: float) -> Sizes:
     """The sizes on the way through the first `depth` layers, and on the way back, by the chain rule."""
     norm = RMSNorm(WIDTH, dtype=np.float64)
-    x, reads, kept, signal = drawn.signals, [], [], [_size(drawn.signals)]
+    x, reads, saved, signal = drawn.signals, [], [], [_size(drawn.signals)]
     for layer in range(depth):
-        reads.append(norm.forward(x, kept) if way == "norms" else x)
+        reads.append(norm.forward(x, saved) if way == "norms" else x)
         written = gain * np.einsum("ri,rij->rj", relu(reads[-1]), drawn.weights[:, layer])
         x = written if way == "plain" else x + written
         signal.append(_size(x))
@@ -70,7 +70,7 @@ def through(drawn: Networks, way: str, depth: int, gain: float) -> Sizes:
     for layer in reversed(range(depth)):
         back = gain * np.einsum("rj,rij->ri", grad, drawn.weights[:, layer]) * relu_slope(reads[layer])
         if way == "norms":
-            back = norm.backward(back, kept)
+            back = norm.backward(back, saved)
         grad = back if way == "plain" else grad + back
         gradient.append(_size(grad))
     return Sizes(np.stack(signal, axis=1), np.stack(gradient[::-1], axis=1))

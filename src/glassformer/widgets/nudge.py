@@ -48,9 +48,9 @@ def _loss(model: Transformer) -> float:
 @cache
 def _gradients() -> dict[str, np.ndarray]:
     model = tiny_gpt()
-    kept: list[tuple] = []
-    logits = model.forward(IDS[:-1], kept=kept)
-    model.backward(cross_entropy_backward(logits, IDS[1:]), kept)
+    saved: list[tuple] = []
+    logits = model.forward(IDS[:-1], saved=saved)
+    model.backward(cross_entropy_backward(logits, IDS[1:]), saved)
     return model.gradients()
 
 

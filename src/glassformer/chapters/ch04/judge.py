@@ -892,7 +892,7 @@ def _(sees_order):
     _judge(sees_order, causal, True, "attention with a causal mask", advice)
 
 
-@detector.check("positions at each of the three doors are seen")
+@detector.check("positions are seen, whichever way they enter")
 def _(sees_order):
     def sinusoids(x):
         return _attend(x + sinusoidal(np.arange(len(x)), x.shape[1]))[0]

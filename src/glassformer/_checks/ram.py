@@ -15,7 +15,7 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.
 
 
 @cache
-def memory() -> int:
+def ram() -> int:
     """The memory of this machine in bytes, or as much of it as the container that this runs in may have."""
     limits = [_of_the_machine() or UNKNOWN]
     for path in LIMITS:
@@ -28,7 +28,7 @@ def memory() -> int:
 
 def fits(what: str, n_bytes: int, there: int | None = None) -> None:
     """`what` needs no more than the memory that is `there`, in bytes: by default that of the machine."""
-    there = memory() if there is None else there
+    there = ram() if there is None else there
     if n_bytes > there:
         raise ValueError(
             f"{what} needs {_amount(n_bytes)} of memory at least, and there are {_amount(there)}"
