@@ -34,8 +34,8 @@ from glassformer.config import ModelConfig
 from glassformer.experiments.recipes import LAST, time_of_a_step
 from glassformer.generate import generate
 from glassformer.published import published
-from glassformer.widgets.model import source_of
-from glassformer.widgets.modules import needed, read
+from glassformer.widgets.engine.model import source_of
+from glassformer.widgets.kit.modules import needed, read
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tools
 from tools import browser

@@ -28,6 +28,7 @@ from glassformer.huggingface import configs, folders, weights
 from glassformer.published import published
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken, Pairs
 from glassformer.train import recipe
+from glassformer.widgets.kit import places
 
 ROOT = Path(__file__).parents[1]
 ROOMS = pytest.mark.parametrize("room", [scratch, nn], ids=["scratch", "nn"])
@@ -68,7 +69,7 @@ def defaults(name, within="glassformer."):
 
 def in_javascript(pattern):
     """The numbers that follow a name in the widgets' code: `base = 10_000`."""
-    code = [path.read_text(encoding="utf-8") for path in Path(widgets.__file__).parent.glob("*.js")]
+    code = [path.read_text(encoding="utf-8") for path in places.scripts()]
     return [float(number) for text in code for number in re.findall(rf"\b{pattern} = ([\d_.]+)", text)]
 
 

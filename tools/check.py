@@ -28,6 +28,7 @@ STATIC = {
 # Left to `make test`: a browser, notebooks, transformers, long texts, training, finite differences, answers that
 # never end, and tests that run other tests.
 SLOW = [
+    "tests/chapters",
     "tests/widgets",
     "tests/site",
     "tests/lab",

@@ -2,9 +2,9 @@
 
     python tools/neurons.py
 
-writes src/glassformer/assets/neurons/shakespeare.safetensors: of each neuron, both ways that it can be excited, the
-places whose contexts do it most, and its values there. It takes a few minutes, and is to be run again when the model
-was trained again: tests/widgets/test_neurons.py says so.
+writes src/glassformer/chapters/ch06/neurons/shakespeare.safetensors: of each neuron, both ways that it can be excited,
+the places whose contexts do it most, and its values there. It takes a few minutes, and is to be run again when the
+model was trained again: tests/chapters/ch06/test_neuron_explorer.py says so.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from jaxtyping import Float32, Int32, Int64
 from safetensors.numpy import save
 
 from glassformer import shipped
+from glassformer.chapters.ch06.neuron_explorer import N_CONTEXTS, N_READ, PLACE, beginning
 from glassformer.inside import Memory, memories
 from glassformer.text import corpus, split
-from glassformer.widgets.neurons import N_CONTEXTS, N_READ, PLACE, beginning
 
 NAME = "shakespeare"
 N_CANDIDATES = 20  # the strongest of a neuron, of which those are kept that look different

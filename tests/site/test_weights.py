@@ -12,10 +12,11 @@ from ipywidgets import embed
 from traitlets import default
 
 from glassformer import shipped
+from glassformer.chapters.ch06 import neuron_explorer
 from glassformer.checkpoints import MODEL
-from glassformer.widgets import NeuronExplorer, neurons
-from glassformer.widgets.model import ModelView
-from glassformer.widgets.modules import Module
+from glassformer.widgets import NeuronExplorer
+from glassformer.widgets.engine.model import ModelView
+from glassformer.widgets.kit.modules import Module
 from tools.notebooks import ROOT
 from tools.pages.weights import neurons_script, script
 
@@ -151,7 +152,7 @@ def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door)
     assert page.weights == ["shakespeare-neurons.js", "shakespeare.js"]
     block, neuron = (int(n) for n in re.findall(r"\d+", host.locator(".gf-says").inner_text())[:2])
     assert (block, neuron) != (3, 88)
-    strongest = neurons.table("shakespeare")[block][neuron][0][0][0]
+    strongest = neuron_explorer.table("shakespeare")[block][neuron][0][0][0]
     assert strongest[-6:-2].strip() in host.locator(".gf-context").first.inner_text()
     assert page.visit.elsewhere() == page.visit.complaints == []
 

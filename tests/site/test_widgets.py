@@ -19,7 +19,7 @@ from glassformer.inside.lens import logit_lens
 from glassformer.published import published
 from glassformer.text import BytePairTokenizer
 from glassformer.trace import trace
-from glassformer.widgets.view import View
+from glassformer.widgets.kit.view import View
 from tools import notebooks
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from glassformer import figures
 from glassformer.roles import SHADES as ROLES
-from glassformer.widgets.modules import stylesheet
+from glassformer.widgets.kit.modules import stylesheet
 
 # What someone sees who lacks one kind of cone, in linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 VISION = {

@@ -3,8 +3,8 @@
 import pytest
 from traitlets import Bool, Int, TraitError, Unicode, default
 
-from glassformer.widgets.modules import Module
-from glassformer.widgets.view import Number, View
+from glassformer.widgets.kit.modules import Module
+from glassformer.widgets.kit.view import Number, View
 
 
 @pytest.mark.parametrize(

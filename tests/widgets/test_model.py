@@ -12,8 +12,8 @@ from traitlets import TraitError
 
 from glassformer import checkpoints, nn, shipped, tasks, text, train
 from glassformer.config import CHOICES, ModelConfig
-from glassformer.widgets.model import LINE, MAX_LENGTH, MUST_BE, ModelView, packed, refusal, source_of
-from glassformer.widgets.modules import needed, read
+from glassformer.widgets.engine.model import LINE, MAX_LENGTH, MUST_BE, ModelView, packed, refusal, source_of
+from glassformer.widgets.kit.modules import needed, read
 
 
 class Probe(ModelView, module="model"):

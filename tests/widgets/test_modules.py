@@ -2,18 +2,22 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import ipywidgets
 import pytest
 
 from glassformer import widgets
-from glassformer.widgets.modules import HERE, Module, needed, read, stylesheet
+from glassformer.widgets.kit import places
+from glassformer.widgets.kit.modules import Module, needed, read, stylesheet
 from tools.notebooks import ROOT, WIDGET_STATE, pairs
 
 ONE_QUESTION = [
     {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}
 ]
-VIEWS = sorted(path.stem for path in HERE.glob("*.js") if (HERE / f"{path.stem}.py").is_file())
+SCRIPTS = places.scripts()
+VIEWS = [path.stem for path in SCRIPTS if path.with_suffix(".py").is_file() and path.parent.name != "engine"]
 MODULES = sorted({module for view in VIEWS for module in needed(view)})
 
 
@@ -22,11 +26,16 @@ def make(name):
     return cls(ONE_QUESTION) if name == "Quiz" else cls()
 
 
+FOLDERS = {"low": "widgets/kit", "mid": "widgets/engine", "main": "chapters/ch04"}
+
+
 @pytest.fixture
 def write(tmp_path):
     def write(**modules):
         for name, source in modules.items():
-            (tmp_path / f"{name}.js").write_text(source, encoding="utf-8")
+            path = tmp_path / FOLDERS[name] / f"{name}.js"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source, encoding="utf-8")
         return tmp_path
 
     return write
@@ -36,34 +45,35 @@ def write(tmp_path):
 
 
 def test_a_module_comes_after_those_it_imports_and_once(write):
-    folder = write(
+    package = write(
         low="export const one = 1;\n",
-        mid='import {\n  one,\n} from "./low.js";\nexport const two = one + one;\n',
-        main='import { two } from "./mid.js";\nimport { one } from "./low.js";\nexport default one + two;\n',
+        mid='import {\n  one,\n} from "../kit/low.js";\nexport const two = one + one;\n',
+        main='import { two } from "../../widgets/engine/mid.js";\n'
+        'import { one } from "../../widgets/kit/low.js";\nexport default one + two;\n',
     )
-    assert needed("main", folder) == ("low", "mid", "main")
-    assert needed("low", folder) == ("low",)
+    assert needed("main", package) == ("low", "mid", "main")
+    assert needed("low", package) == ("low",)
 
 
 BAD = {
     "a circle": (
         {
-            "low": 'import { b } from "./main.js";\nexport const a = 1;\n',
-            "main": 'import { a } from "./low.js";\nexport const b = 1;\n',
+            "low": 'import { b } from "../../chapters/ch04/main.js";\nexport const a = 1;\n',
+            "main": 'import { a } from "../../widgets/kit/low.js";\nexport const b = 1;\n',
         },
         "main -> low -> main: modules import each other in a circle",
     ),
     "a module that is not there": (
         {"main": 'import { a } from "./low.js";\n'},
-        "main.js imports from './low.js', which is no module beside it",
+        "main.js imports from './low.js', which is no module of the package",
     ),
     "a server": (
         {"main": 'import { a } from "https://example.org/a.js";\n'},
-        "main.js imports from 'https://example.org/a.js', which is no module beside it",
+        "main.js imports from 'https://example.org/a.js', which is no module of the package",
     ),
     "another folder": (
-        {"main": 'import { a } from "../a.js";\n'},
-        "main.js imports from '../a.js', which is no module beside it",
+        {"low": "export const a = 1;\n", "main": 'import { a } from "../low.js";\n'},
+        "main.js imports from '../low.js', which is no module of the package",
     ),
 }
 
@@ -75,9 +85,61 @@ def test_what_cannot_be_stored_raises(write, case):
         needed("main", write(**modules))
 
 
-def test_every_file_is_of_use():
-    assert {path.stem for path in HERE.glob("*.js")} == {*MODULES, "loader"}
-    assert {path.stem for path in HERE.glob("*.css")} <= set(MODULES)
+def test_two_modules_of_one_name_raise(write):
+    package = write(low="export const a = 1;\n", main='import { a } from "./low.js";\n')
+    (package / "chapters" / "ch04" / "low.js").write_text("export const a = 2;\n", encoding="utf-8")
+    with pytest.raises(ImportError, match="has the same name"):
+        needed("main", package)
+
+
+def test_every_file_is_of_use_and_has_a_name_of_its_own():
+    assert sorted(path.stem for path in places.PACKAGE.rglob("*.js")) == sorted({*MODULES, "loader"})
+    assert {path.stem for path in places.PACKAGE.rglob("*.css")} <= set(MODULES)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_arrows_point_from_chapters_to_the_engine_to_the_kit(path):
+    folder = path.parent.relative_to(places.PACKAGE).as_posix()
+    below = ["widgets/kit", "widgets/engine", "widgets", folder]
+    allowed = set(below[: below.index(folder) + 1])
+    used = {places.find(f"{name}.js").parent for name in needed(path.stem)}
+    assert {used_in.relative_to(places.PACKAGE).as_posix() for used_in in used} <= allowed
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_imports_nothing_of_another_chapter(name):
+    path = places.find(f"{name}.py")
+    named = set(re.findall(r"glassformer\.chapters\.(ch\d\d)", path.read_text("utf-8")))
+    assert named <= {path.parent.name}
+
+
+# --- how a view is found by its name ---
+
+
+def test_a_view_is_imported_when_it_is_asked_for_and_no_folder_is_listed():
+    program = """
+import sys
+import glassformer.widgets as widgets
+views = [name for name in sys.modules if ".chapters." in name or name.endswith((".quiz", ".glass_machine"))]
+assert not views, views
+heard = []
+sys.addaudithook(lambda event, details: heard.append((event, str(details[0]))))
+from glassformer.widgets.kit import places
+assert places.find("norm_comparer.py").parent.name == "ch05"
+touched = [(event, path) for event, path in heard if event in ("open", "os.listdir", "os.scandir")]
+assert not touched, touched
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_all_views_are_listed_and_nothing_else_is_found():
+    assert len(widgets.__all__) == len(set(widgets.__all__)) == len(VIEWS)
+    for name in widgets.__all__:
+        assert getattr(widgets, name).__name__ == name
+    for name in ("Model", "Judge", "NoSuchView", "norms"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(widgets, name)
 
 
 @pytest.mark.parametrize("name", [*MODULES, "loader"])
@@ -180,7 +242,7 @@ def test_no_notebook_stores_anything_heavy(path):
 def test_two_views_share_their_modules():
     one, other, third = make("PositionHeatmap"), make("PositionHeatmap"), make("ClockHands")
     assert one._modules == other._modules
-    assert one._modules[:2] == third._modules[:2] == Module.of("heatmap")[:2]
+    assert one._modules[:2] == third._modules[:2] == Module.of("position_heatmap")[:2]
 
 
 def test_modules_that_were_closed_are_made_again():
@@ -194,14 +256,14 @@ def test_modules_that_were_closed_are_made_again():
 # --- how a page puts it together ---
 
 
-class Shouting(widgets.ClockHands, module="clock"):
+class Shouting(widgets.ClockHands, module="clock_hands"):
     """The clocks of another version of the book, open in the same JupyterLab: other code, another look."""
 
     def __init__(self):
         super().__init__()
-        texts = {name: {"source": read(name), "style": stylesheet(name)} for name in needed("clock")}
+        texts = {name: {"source": read(name), "style": stylesheet(name)} for name in needed("clock_hands")}
         texts["kit"]["style"] = stylesheet("kit").replace("font-weight: 650", "font-weight: 800")
-        texts["clock"]["source"] = read("clock").replace("A row of clocks", "CLOCKS!")
+        texts["clock_hands"]["source"] = read("clock_hands").replace("A row of clocks", "CLOCKS!")
         self._modules = [Module(name=name, **text) for name, text in texts.items()]
 
 
@@ -220,7 +282,9 @@ def test_views_of_one_version_share_modules_and_stylesheet(mount):
     one, other = mount(make("ClockHands")), mount(make("PositionHeatmap"))
     again = mount(make("ClockHands"))
     memory = "globalThis[Symbol.for('glassformer.code')]"
-    assert one.page.evaluate(f"{memory}.urls.size") == len({*needed("clock"), *needed("heatmap")})
+    assert one.page.evaluate(f"{memory}.urls.size") == len(
+        {*needed("clock_hands"), *needed("position_heatmap")}
+    )
     scopes = [view.root.get_attribute("class") for view in (one, other, again)]
     assert scopes[0] == scopes[2] != scopes[1]
     assert one.page.evaluate("document.querySelectorAll('head style').length") == 1 + 2
@@ -236,6 +300,6 @@ def test_where_blobs_cannot_be_imported_modules_come_as_data(page):
           const urls = [...globalThis[Symbol.for("glassformer.code")].urls.values()];
           return [sinusoidal([0], 2), typeof view.render, urls.map((url) => url.slice(0, 5))];
         }""",
-        [read("loader"), [{"name": name, "source": read(name)} for name in needed("clock")]],
+        [read("loader"), [{"name": name, "source": read(name)} for name in needed("clock_hands")]],
     )
-    assert found == [[[0, 1]], "function", ["data:"] * len(needed("clock"))]
+    assert found == [[[0, 1]], "function", ["data:"] * len(needed("clock_hands"))]

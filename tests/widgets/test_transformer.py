@@ -14,8 +14,8 @@ from glassformer.config import ModelConfig
 from glassformer.generate import distribution, draw, generate
 from glassformer.scratch import Transformer
 from glassformer.trace import trace
-from glassformer.widgets.model import LINE, source_of
-from glassformer.widgets.modules import needed, read
+from glassformer.widgets.engine.model import LINE, source_of
+from glassformer.widgets.kit.modules import needed, read
 
 # What the tests ask of the engine. Arrays go to Python as the bytes of their numbers, all of a reading in one text.
 PAGE = """async ([modules, loader]) => {

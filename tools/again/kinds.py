@@ -68,7 +68,7 @@ def neurons(model: str) -> Found:
 def _neurons_stored() -> list[Run]:
     from safetensors.numpy import load
 
-    from glassformer.widgets.neurons import PLACE
+    from glassformer.chapters.ch06.neuron_explorer import PLACE
 
     files = sorted((file for file in PLACE.iterdir() if file.name.endswith(".safetensors")), key=str)
     return [

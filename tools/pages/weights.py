@@ -13,8 +13,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from glassformer import shipped
+from glassformer.chapters.ch06 import neuron_explorer
 from glassformer.checkpoints import MODEL
-from glassformer.widgets import neurons
 
 
 def script(name: str) -> str:
@@ -24,7 +24,7 @@ def script(name: str) -> str:
 
 def neurons_script(name: str) -> str:
     """What the page runs to have what is known of a model's neurons."""
-    return _holding(f"{name}-neurons", neurons.file(name))
+    return _holding(f"{name}-neurons", neuron_explorer.file(name))
 
 
 def _holding(name: str, file: bytes) -> str:
@@ -39,7 +39,7 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     folder.mkdir(exist_ok=True)
     for name in shipped.NAMES:
         (folder / f"{name}.js").write_text(script(name), encoding="ascii")
-    for name in neurons.known():
+    for name in neuron_explorer.known():
         (folder / f"{name}-neurons.js").write_text(neurons_script(name), encoding="ascii")
 
 

@@ -1,71 +1,36 @@
-"""Interactive views: each answers to the hand in JupyterLab and on a page with no Python behind it."""
+"""Interactive views: each works in JupyterLab and on a page that has no Python behind it.
 
-from .ablation import AblationBoard
-from .activations import ActivationExplorer
-from .beamtree import BeamTree
-from .bias import DistanceBias
-from .bytepairs import BytePairStepper
-from .cachemovie import CacheMovie
-from .calculator import AttentionCalculator
-from .characters import CharacterMap
-from .clock import ClockHands
-from .configreader import ConfigReader
-from .diagnose import DiagnoseIt
-from .explorer import AttentionExplorer
-from .fillin import FillIn
-from .glass import GlassMachine
-from .headgradients import HeadGradients
-from .heatmap import PositionHeatmap
-from .layers import DepthExplorer
-from .lens import LogitLens
-from .losswatcher import LossWatcher
-from .neurons import NeuronExplorer
-from .norms import NormComparer
-from .nudge import NudgeExplorer
-from .parameters import ParameterExplorer
-from .placement import NormPlacementExplorer
-from .quiz import Quiz
-from .rotation import RotationPlane
-from .sampling import SamplingLab
-from .schedules import ScheduleDesigner
-from .shapes import ShapeTracer
-from .shuffle import ShuffleSentence
-from .sizes import ParameterBars
-from .translator import DateTranslator
-from .wiring import WiringSwitcher
+`kit` has what every view is made of, `engine` what runs, counts and shows a model. Beside them lie the views that
+several chapters show. A view that only one chapter shows lies in the folder of that chapter. All have their place here
+by name: `from glassformer.widgets import NormComparer` finds the class in `chapters/ch05/norm_comparer.py`. A view is
+imported when it is asked for, and only then.
+"""
 
-__all__ = [
-    "AblationBoard",
-    "ActivationExplorer",
-    "AttentionCalculator",
-    "AttentionExplorer",
-    "BeamTree",
-    "BytePairStepper",
-    "CacheMovie",
-    "CharacterMap",
-    "ClockHands",
-    "ConfigReader",
-    "DateTranslator",
-    "DepthExplorer",
-    "DiagnoseIt",
-    "DistanceBias",
-    "FillIn",
-    "GlassMachine",
-    "HeadGradients",
-    "LogitLens",
-    "LossWatcher",
-    "NeuronExplorer",
-    "NormComparer",
-    "NormPlacementExplorer",
-    "NudgeExplorer",
-    "ParameterBars",
-    "ParameterExplorer",
-    "PositionHeatmap",
-    "Quiz",
-    "RotationPlane",
-    "SamplingLab",
-    "ScheduleDesigner",
-    "ShapeTracer",
-    "ShuffleSentence",
-    "WiringSwitcher",
-]
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .kit import places
+
+
+def _is_view(path: Path) -> bool:
+    parts = [path.with_suffix(suffix).is_file() for suffix in (".py", ".js")]
+    return all(parts) and path.parent.name != "engine"  # engine/model.py is the base of views
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
+    if name[0].isupper():
+        stem = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+        place = places.find(f"{stem}.py")
+        if place is not None and _is_view(place):
+            return getattr(import_module(places.module_of(place)), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Returns the names of all views: a view is a class with a JavaScript module beside it."""
+    stems = [path.stem for path in places.scripts() if _is_view(path)]
+    return sorted("".join(word.capitalize() for word in stem.split("_")) for stem in stems)

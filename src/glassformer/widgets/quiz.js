@@ -1,6 +1,6 @@
 // Questions that answer back. The options are native radio buttons (or boxes to tick) in a fieldset.
 
-import { button, card, h, onChange, uniqueId } from "./kit.js";
+import { button, card, h, onChange, uniqueId } from "./kit/kit.js";
 
 // `code` and *emphasis*; all else is text, the asterisks of 2*3*4 too.
 export function rich(text) {

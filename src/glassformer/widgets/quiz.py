@@ -5,8 +5,7 @@ import tomllib
 from traitlets import Dict, Int, List, TraitError, observe, validate
 
 from glassformer import contents
-
-from .view import View
+from glassformer.widgets.kit.view import View
 
 
 class Quiz(View, module="quiz"):

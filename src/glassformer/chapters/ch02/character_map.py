@@ -1,0 +1,95 @@
+"""The characters of the shipped model as a map: which of their vectors point the same way?"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Dict, Enum, TraitError, Unicode, default, validate
+
+from glassformer import shipped
+from glassformer.widgets.kit.view import View
+
+
+def plane(rows: Float[np.ndarray, "V D"]) -> tuple[Float[np.ndarray, "V 2"], float]:
+    """Where rows lie on the plane that keeps most of how they differ, and the share of their variance that it keeps.
+
+    The plane of the first two principal components; of each, the entry farthest from 0 is made positive.
+
+    Source: Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space".
+    """
+    left, spread, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    points = left[:, :2] * spread[:2]
+    points = points * np.sign(points[np.abs(points).argmax(axis=0), [0, 1]])
+    return points, float((spread[:2] ** 2).sum() / (spread**2).sum())
+
+
+@cache
+def _tables() -> tuple[str, dict[str, Float[np.ndarray, "V D"]]]:
+    """The shipped model's characters, and its two tables with a row for each."""
+    model, tokenizer = shipped.load()
+    tables = {"embedding": model.token_embedding.weight, "head": model.unembedding.weight.T}
+    characters = tokenizer.decode(np.arange(tokenizer.vocab_size))
+    return characters, {name: np.asarray(rows, np.float64) for name, rows in tables.items()}
+
+
+class CharacterMap(
+    View,
+    module="character_map",
+    room={288: 1397, 328: 1330, 358: 1310, 568: 898, 618: 879, 710: 859, 736: 860, 752: 849, 782: 782},
+):
+    """The 65 characters of the model `shakespeare`, where their vectors lie: who are the neighbours of *e*?
+
+    Each character is a row of 128 numbers. How alike two are is their cosine, in all 128 dimensions. The map shows
+    each row's direction on the plane that keeps most of how directions differ, and says how little that is.
+
+    Derived in chapter 02.
+
+    Traits:
+        table: "embedding", the rows with which characters are read, or "head", those by which the next is guessed.
+        character: the one whose neighbours are shown.
+        other: another one, to be compared with it, or "" for none.
+        characters: all of them, in the order of their ids. Read-only.
+        maps: for each table the `points` (V, 2), the `share` of the variance that the plane keeps, the `lengths`
+            (V) of the rows, and the `cosines` of all pairs i < j in ten-thousandths, row by row. Read-only.
+
+    Raises:
+        TraitError: another table, or a character that the model does not know.
+    """
+
+    table = Enum(["embedding", "head"], "embedding").tag(sync=True)
+    character = Unicode("e").tag(sync=True)
+    other = Unicode("E").tag(sync=True)
+    characters = Unicode(read_only=True).tag(sync=True)
+    maps = Dict(read_only=True).tag(sync=True)
+
+    @default("characters")
+    def _default_characters(self) -> str:
+        return _tables()[0]
+
+    @default("maps")
+    def _default_maps(self) -> dict[str, dict[str, Any]]:
+        return {name: _map(rows) for name, rows in _tables()[1].items()}
+
+    @validate("character", "other")
+    def _known(self, proposal: dict) -> str:
+        given, name = proposal["value"], proposal["trait"].name
+        if given == "" and name == "other":
+            return given
+        if len(given) != 1 or given not in self.characters:
+            raise TraitError(f"{name}={given!r} is not one of the model's {len(self.characters)} characters")
+        return given
+
+
+def _map(rows: Float[np.ndarray, "V D"]) -> dict[str, Any]:
+    """What the view needs to know of a table, in few digits, so that the stored notebook stays small."""
+    lengths = np.linalg.norm(rows, axis=1)
+    directions = rows / lengths[:, None]
+    points, share = plane(directions)
+    upper = np.triu_indices(len(rows), k=1)
+    return {
+        "points": points.round(3).tolist(),
+        "share": round(share, 4),
+        "lengths": lengths.round(2).tolist(),
+        "cosines": (10_000 * (directions @ directions.T)[upper]).round().astype(int).tolist(),
+    }

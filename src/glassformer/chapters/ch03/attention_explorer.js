@@ -1,0 +1,259 @@
+// Where every head of the book's model looks, in a text of the reader's own. See explorer.py.
+import { largest, range, softmax } from "../../widgets/kit/maths.js";
+import { button, fixed, frame, h, put, redrawing, setAll, toggle, write } from "../../widgets/kit/kit.js";
+import { letters } from "../../widgets/engine/letters.js";
+import { named, textReader, unpacked, visible } from "../../widgets/engine/model.js";
+import { cividis, legend, paint, palette } from "../../widgets/kit/plot.js";
+
+const THREE_LINES = "A horse! a horse!\nMy kingdom for a horse!\nSlave, I have set my life upon a cast";
+const SHADES = palette(cividis, range(256).map((i) => i / 255));
+const LONGEST = 3; // keys that the sentence names
+
+// --- maths ----------------------------------------------------------------------------------------------------------
+
+// Of one position: for every block its query and key (H·K, head after head) and its weights (H, S).
+export function look(seen, transformer) {
+  const { H, K } = transformer.heads;
+  const blocks = [];
+  for (const { part, sublayer, name, array, shape } of seen) {
+    if (sublayer !== "attention" || !["q", "k", "weights"].includes(name)) continue;
+    const block = Number(part.split(" ").at(-1));
+    blocks[block] ??= {};
+    const S = shape[1];
+    blocks[block][name] =
+      name === "k" ? Float32Array.from({ length: H * K }, (_, i) => array[(Math.floor(i / K) * S + S - 1) * K + (i % K)]) : array;
+  }
+  return blocks;
+}
+
+// What one head of one block gives (T, T), rows of queries, from the positions that were read. Without the mask the same
+// queries meet the keys of later positions, too.
+export function attended(positions, { K, scale }, block, head, masked) {
+  const T = positions.length;
+  return positions.map((position, t) => {
+    if (masked) {
+      const row = new Float32Array(T);
+      row.set(position[block].weights.subarray(head * (t + 1), (head + 1) * (t + 1)));
+      return row;
+    }
+    const q = position[block].q.subarray(head * K, (head + 1) * K);
+    const scores = positions.map((other) => {
+      let dot = 0;
+      for (let i = 0; i < K; i++) dot += q[i] * other[block].k[head * K + i];
+      return dot * scale;
+    });
+    return Float32Array.from(softmax(scores));
+  });
+}
+
+// The mean share, over all queries but the first, of the character before and of the first one.
+export function habits(rows) {
+  const asking = rows.slice(1);
+  const mean = (of) => (asking.length ? asking.reduce((sum, row, i) => sum + of(row, i + 1), 0) / asking.length : 0);
+  return { before: mean((row, t) => row[t - 1]), first: mean((row) => row[0]), own: mean((row, t) => row[t]) };
+}
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+export function sentence({ characters, rows, block, head, query, masked }) {
+  const row = rows[query];
+  const keys = largest(row, Math.min(LONGEST, masked ? query + 1 : row.length)).filter((s) => row[s] >= 0.005);
+  const places = keys.map((s) => `${named(characters[s])} at ${s}${s === query ? ", itself," : ""} (${fixed(row[s], 2)})`);
+  const most = places.length > 1 ? `${places.slice(0, -1).join(", ")} and ${places.at(-1)}` : places[0];
+  const sink = masked && query > 0 ? ` The first character gets ${fixed(row[0], 2)}.` : "";
+  const never = masked ? "" : " Without its mask it may look ahead too; the model was never trained so.";
+  return `Block ${block}, head ${head}: ${named(characters[query])} at ${query} looks most at ${most}.${sink}${never}`;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+const TRAITS = ["text", "block", "head", "query", "masked"];
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "Where does each head look?",
+    hint: "Choose a head among the small maps. Point at a character of the text, or walk along it with ← and →. Then type a text of your own.",
+  });
+  const config = model.get("_config");
+  const { n_layers: L, n_heads: H, context_length: context } = config;
+  const stored = model.get("_stored");
+  const send = (changes) => setAll(model, changes);
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+
+  // What is drawn: rows(block, head) of a text's first T characters.
+  let shown;
+  const show = (characters, T, rows) => {
+    const known = new Map();
+    const once = (block, head) => {
+      const key = block * H + head;
+      if (!known.has(key)) known.set(key, rows(block, head));
+      return known.get(key);
+    };
+    shown = { characters, T, rows: once, version: (shown?.version ?? 0) + 1 };
+  };
+
+  const { shape, data } = unpacked(stored.weights);
+  const T0 = shape[2];
+  const storedRows = (block, head) =>
+    range(T0).map((t) => data.subarray(((block * H + head) * T0 + t) * T0, ((block * H + head) * T0 + t + 1) * T0));
+  show([...stored.text].slice(0, T0), T0, storedRows);
+
+  let live = false; // once there is a model
+  const reader = textReader(model, {
+    label: `Your text (up to ${context} characters)`,
+    longest: context,
+    seen: (text) => [...text].slice(0, context).join(""),
+    look,
+    also: ["masked"],
+    isStored: () => model.get("masked") && model.get("text") === stored.text,
+    show(reading, characters) {
+      live = true;
+      const positions = [...reading.positions];
+      const rows = (block, head) => attended(positions, reading.transformer.heads, block, head, model.get("masked"));
+      show(characters, positions.length, rows);
+      drawn.ask();
+    },
+    told: () => drawn.ask(),
+  });
+
+  // --- controls
+
+  view.controls.classList.add("gf-explorer-controls");
+  view.controls.append(
+    reader.control,
+    toggle(model, "masked", { label: "Causal mask" }),
+    h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))),
+  );
+
+  // --- all heads at a glance
+
+  const maps = range(L * H).map((i) => {
+    const [block, head] = [Math.floor(i / H), i % H];
+    const canvas = h("canvas", { class: "gf-map" });
+    const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const element = h(
+      "button",
+      {
+        type: "button",
+        class: "gf-head-of",
+        onclick: () => send({ block, head }),
+        onkeydown: (event) => {
+          const step = move[event.key];
+          if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+          event.preventDefault();
+          const to = [block + step[0], head + step[1]];
+          if (to[0] < 0 || to[0] >= L || to[1] < 0 || to[1] >= H) return;
+          send({ block: to[0], head: to[1] });
+          maps[to[0] * H + to[1]].element.focus();
+        },
+      },
+      canvas,
+    );
+    return { block, head, canvas, element };
+  });
+  const glance = h(
+    "div",
+    {
+      class: "gf-glance",
+      role: "group",
+      "aria-label": "All heads; arrow keys choose one",
+      style: `grid-template-columns: auto repeat(${H}, minmax(0, 1fr))`,
+    },
+    h("span"),
+    range(H).map((head) => h("span", { class: "gf-head" }, `head ${head}`)),
+    range(L).map((block) => [
+      h("span", { class: "gf-word" }, `block ${block}`),
+      maps.slice(block * H, (block + 1) * H).map(({ element }) => element),
+    ]),
+  );
+
+  // --- one head in detail: the text itself, and the map
+
+  const ask = (t) => t >= 0 && t < shown.T && send({ query: t });
+  const line = letters({ label: "The text; arrow keys choose who asks", ask });
+
+  const detail = h("canvas", { class: "gf-map gf-map-large" });
+  const mark = h("div", { class: "gf-row-mark" });
+  const square = h("div", { class: "gf-square" }, detail, mark);
+  square.addEventListener("pointermove", (event) => {
+    const box = detail.getBoundingClientRect();
+    ask(Math.floor(((event.clientY - box.y) / box.height) * shown.T));
+  });
+  const caption = h("p", { class: "gf-panel-title" });
+  view.drawing.append(
+    h(
+      "div",
+      { class: "gf-explorer" },
+      h("div", {}, h("p", { class: "gf-panel-title" }, "All heads: down who asks, across who answers"), glance),
+      h("div", {}, caption, square),
+    ),
+    h("p", { class: "gf-panel-title gf-reads" }, "The text, coloured by where the chosen character looks"),
+    line.element,
+    legend(cividis, "weight 0", 1, h("span", {}, "Hatched: the mask hides it. Framed: the character that asks.")),
+  );
+
+  const pixels = (canvas, rows, masked) =>
+    paint(canvas, rows.length, rows.length, (t, s) =>
+      masked && s > t ? 0 : SHADES[Math.min(255, Math.round(255 * rows[t][s]))],
+    );
+
+  let painted; // which weights and mask the small maps show
+
+  function draw() {
+    const { block, head, masked } = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+    const { characters, T, rows, version } = shown;
+    if (T === 0) return;
+    const query = Math.min(model.get("query"), T - 1);
+    const chosen = rows(block, head);
+    const canShow = masked || live; // without a mask, what is stored says nothing
+    if (painted !== `${version} ${masked}`) {
+      painted = `${version} ${masked}`;
+      for (const map of maps) pixels(map.canvas, rows(map.block, map.head), masked || !canShow);
+    }
+    for (const map of maps) {
+      const here = map.block === block && map.head === head;
+      put(map.element, {
+        "aria-pressed": here,
+        tabindex: here ? 0 : -1,
+        "aria-label": `block ${map.block}, head ${map.head}`,
+      });
+    }
+    pixels(detail, chosen, masked || !canShow);
+    mark.style.top = `${(100 * query) / T}%`;
+    mark.style.height = `${100 / T}%`;
+    write(caption, `Block ${block}, head ${head}`);
+    const row = chosen[query];
+    line.show(characters, T, query, (s) => {
+      const hidden = masked && s > query;
+      return { colours: cividis, value: row[s], hidden, says: hidden ? "hidden" : `weight ${fixed(row[s], 2)}` };
+    });
+    view.describe(() => `Attention of ${L} blocks of ${H} heads over “${characters.join("")}”; block ${block}, head ${head} in detail.`);
+    const state = { characters, rows: chosen, block, head, query, masked };
+    view.says(reader.words() || sentence(state));
+    view.tables(() => [
+      {
+        caption: `Block ${block}, head ${head}: where ${named(characters[query])} at ${query} looks`,
+        headers: ["Position", "Character", "Weight"],
+        rows: () => range(T).map((s) => [s, visible(characters[s]), masked && s > query ? "hidden" : fixed(row[s], 3)]),
+      },
+      {
+        caption: "Every head, on average over this text: weight on the character before, on the first one, on itself",
+        headers: ["Block", "Head", "Before", "First", "Itself"],
+        rows: () =>
+          maps.map((map) => {
+            const { before, first, own } = habits(rows(map.block, map.head));
+            return [map.block, map.head, fixed(before, 2), fixed(first, 2), fixed(own, 2)];
+          }),
+      },
+    ]);
+  }
+
+  const drawn = redrawing(model, TRAITS, draw);
+  reader.start();
+  return () => {
+    reader.stop();
+    drawn.stop();
+  };
+}
+
+export default { render };

@@ -1,0 +1,78 @@
+"""Where every head of the book's model looks, in a text of the reader's own."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Bool, Int, TraitError, default, validate
+
+from glassformer.scratch.attention import scaled_dot_product_attention
+from glassformer.trace import trace
+from glassformer.widgets.engine.model import LINE, ModelView, packed
+
+
+class AttentionExplorer(
+    ModelView,
+    module="attention_explorer",
+    room={288: 1342, 328: 1348, 358: 1408, 568: 1370, 618: 1339, 710: 876, 736: 890, 752: 899, 782: 916},
+):
+    """All heads of the shipped model at a glance and one in detail: where each character looks.
+
+    Without the mask, the queries and keys are still those of the model as it is; only in the attention that is
+    drawn may they look ahead as well. The model was never trained so.
+
+    Traits:
+        text: what the model reads, as far as its context reaches.
+        block, head: which head is shown in detail; both count from 0.
+        query: the position that asks.
+        masked: whether the causal mask is on.
+
+    Raises:
+        TraitError: there is no such block or head, or `query` is below 0.
+    """
+
+    block = Int().tag(sync=True)
+    head = Int().tag(sync=True)
+    query = Int(min=0).tag(sync=True)
+    masked = Bool(True).tag(sync=True)
+
+    _families = ("decoder",)
+
+    def weights(self) -> Float[np.ndarray, "L H T T"]:
+        """What the view draws, computed with `glassformer.scratch`: of every block and head, who looks where."""
+        return self._weights(self.masked)
+
+    def _weights(self, masked: bool) -> Float[np.ndarray, "L H T T"]:
+        source, model = self._source, self._source.model
+        ids = source.tokenizer.encode(self.text[: source.config.context_length])
+        with trace() as seen:
+            model(ids[None])
+        if masked:
+            return np.concatenate(seen.arrays("weights", "attention"))
+        q, k, v = (np.concatenate(seen.arrays(name, "attention")) for name in "qkv")
+        return scaled_dot_product_attention(q, k, v, scale=source.config.attention_scale)[1]
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        return {"text": self.text, "weights": packed(self._weights(masked=True))}
+
+    @default("block")
+    def _default_block(self) -> int:
+        return min(2, self._source.config.n_layers - 1)
+
+    @default("head")
+    def _default_head(self) -> int:
+        return min(2, self._source.config.n_heads - 1)
+
+    @default("query")
+    def _default_query(self) -> int:
+        return 36 if self.text == LINE else len(self.text) - 1  # there, this head finds the character before
+
+    @validate("block", "head")
+    def _validate_place(self, proposal: dict) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        config = self._source.config
+        count = config.n_layers if name == "block" else config.n_heads
+        if not 0 <= value < count:
+            raise TraitError(f"{name}={value} is not one of 0 … {count - 1}")
+        return value

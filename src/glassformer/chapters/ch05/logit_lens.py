@@ -1,0 +1,95 @@
+"""The guess after every block, and which part wrote how much of it, in a text of the reader's own."""
+
+import re
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Int, TraitError, default, validate
+
+from glassformer.inside.attribution import logit_attribution
+from glassformer.inside.lens import logit_lens
+from glassformer.scratch import softmax
+from glassformer.widgets.engine.model import LINE, ModelView
+
+SHOWN = 5  # of the characters that could come next: those that have a bar
+
+
+class LogitLens(
+    ModelView,
+    module="logit_lens",
+    room={288: 1838, 328: 1733, 358: 1733, 568: 1255, 618: 1251, 710: 1081, 736: 1081, 752: 1081, 782: 1058},
+):
+    """Under every character of a text the guess at the next one: from the embedding alone, then after each block.
+
+    The final norm and the head read the stream early: the logit lens. Beside the likeliest characters of one
+    place stands what each part of the model adds to the logit of the character that comes: direct attribution,
+    with the final norm held at the scale that it has there. After the last character nothing comes; there it is
+    the logit of the model's own guess.
+
+    Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; Elhage et al. 2021, "A Mathematical Framework
+    for Transformer Circuits". Derived in chapter 05.
+
+    Traits, beside those of `ModelView`:
+        position: whose guesses are looked at, from 0; beyond the end of the text, the last.
+        depth: how many blocks have written: 0 is the embedding alone.
+
+    Raises:
+        TraitError: `position` is below 0, or the model does not have so many blocks.
+    """
+
+    position = Int(min=0).tag(sync=True)
+    depth = Int().tag(sync=True)
+
+    _families = ("decoder",)
+
+    def added(self) -> Float[np.ndarray, "P T"]:
+        """What each part adds to the logit of the character that comes, computed with `glassformer.inside`.
+
+        The parts are the embedding, then of every block its attention and its feed-forward network.
+        """
+        ids, model = self._ids(), self._source.model
+        last = model(ids)[-1].argmax()
+        shares = logit_attribution(model, ids, np.append(ids[1:], last))
+        parts: dict[str, np.ndarray] = {}
+        for name, share in shares.items():
+            part = re.sub(r"head \d+", "attention", name)
+            parts[part] = parts.get(part, 0) + share
+        parts.pop("biases")  # the page runs models without any
+        return np.stack(list(parts.values()))
+
+    def _ids(self) -> np.ndarray:
+        """What the model sees of the text: as much of its end as the context holds."""
+        return self._source.tokenizer.encode(self.text[-self._source.config.context_length :])
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        ids = self._ids()
+        probabilities = softmax(logit_lens(self._source.model, ids).astype(np.float64))  # (L + 1, T, V)
+        order = np.argsort(-probabilities, axis=-1, kind="stable")
+        best = order[..., :SHOWN]
+        comes = ids[1:, None]
+        right = np.take_along_axis(probabilities[:, :-1], comes[None], axis=-1)[..., 0]
+        return {
+            "text": self.text[-len(ids) :],
+            "guesses": best.tolist(),
+            "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
+            "losses": (-np.log(right)).round(4).tolist(),
+            "ranks": ((order[:, :-1] == comes).argmax(axis=-1) + 1).tolist(),
+            "added": self.added().round(3).tolist(),
+        }
+
+    @default("position")
+    def _default_position(self) -> int:
+        return 14 if self.text == LINE else len(self.text) - 1  # there, the last block alone finds what comes
+
+    @default("depth")
+    def _default_depth(self) -> int:
+        return max(0, self._source.config.n_layers - 1)
+
+    @validate("depth")
+    def _validate_depth(self, proposal: dict) -> int:
+        blocks = self._source.config.n_layers
+        if not 0 <= proposal["value"] <= blocks:
+            raise TraitError(f"depth={proposal['value']} is not one of 0 … {blocks}")
+        return proposal["value"]

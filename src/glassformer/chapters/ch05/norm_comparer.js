@@ -1,0 +1,267 @@
+// Four norms side by side on one vector that the reader changes. See norms.py.
+import { dot, mulberry32, range } from "../../widgets/kit/maths.js";
+import { button, fixed, frame, h, hold, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
+
+const LARGEST = 1e6; // that a number may be
+const EPS = [1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
+const SAME = 1e-8; // a smaller difference is rounding
+
+const NORMS = {
+  layer: { name: "LayerNorm", by: "√(σ² + ε)" },
+  sigma: { name: "ε outside", by: "σ + ε" },
+  unbiased: { name: "D − 1", by: "√(s² + ε)" },
+  rms: { name: "RMSNorm", by: "√(mean x² + ε)" },
+};
+const NAMES = Object.keys(NORMS);
+
+const PRESETS = [
+  ["[1, 0, 0, 0]", [1, 0, 0, 0]],
+  ["Nearly equal", [3.002, 2.999, 3, 3.001, 2.998, 3]],
+  ["Far from 0", [101, 98, 103, 99, 100, 102]],
+];
+
+// --- maths ----------------------------------------------------------------------------------------------------------
+
+// For each norm what is subtracted, what is divided by, and what comes out.
+export function compute({ x, eps }) {
+  const D = x.length;
+  const mean = x.reduce((a, b) => a + b, 0) / D;
+  const centred = x.map((each) => each - mean);
+  const squares = dot(centred, centred);
+  const made = (from, minus, by) => ({ minus, by, out: from.map((each) => each / by) });
+  return {
+    layer: made(centred, mean, Math.sqrt(squares / D + eps)),
+    sigma: made(centred, mean, Math.sqrt(squares / D) + eps),
+    unbiased: made(centred, mean, Math.sqrt(squares / (D - 1) + eps)),
+    rms: made(x, 0, Math.sqrt(dot(x, x) / D + eps)),
+  };
+}
+
+// Where two vectors differ most, and by how much.
+export function farthest(a, b) {
+  const apart = a.map((each, i) => Math.abs(each - b[i]));
+  const most = Math.max(...apart);
+  return { most, at: apart.indexOf(most) };
+}
+
+// What was done to all numbers of one vector to get another: { added } or { times }, or nothing of the kind.
+export function done(before, x) {
+  const near = (a, b) => Math.abs(a - b) <= SAME * Math.max(1, Math.abs(a), Math.abs(b));
+  if (before.length !== x.length) return {};
+  const added = x[0] - before[0];
+  if (x.every((each, i) => near(each, before[i] + added))) return { added: Number(added.toPrecision(9)) };
+  const largest = farthest(before, before.map(() => 0)).at;
+  const times = x[largest] / before[largest];
+  if (x.every((each, i) => near(each, before[i] * times))) return { times: Number(times.toPrecision(9)) };
+  return {};
+}
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+const minus = (text) => text.replace("-", "−");
+
+export function amount(x) {
+  if (x < SAME) return "0";
+  return x < 5e-4 ? minus(x.toExponential(1)) : fixed(x, 3);
+}
+
+const plain = (x) => minus(String(Number(x.toPrecision(4))));
+
+const listed = (names) =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+
+// Who noticed what was done to all numbers.
+function noticed({ before, x, eps }, found) {
+  const { added, times } = done(before, x);
+  if (added === undefined && times === undefined) return "";
+  const old = compute({ x: before, eps });
+  const moved = NAMES.map((name) => [NORMS[name].name, farthest(found[name].out, old[name].out).most]);
+  const still = moved.filter(([, most]) => most < SAME).map(([name]) => name);
+  const others = moved
+    .filter(([, most]) => most >= SAME)
+    .map(([name, most], i) => `${name} ${i ? "by" : "moved by up to"} ${amount(most)}`);
+  const what =
+    times !== undefined
+      ? `All multiplied by ${plain(times)}`
+      : `${plain(Math.abs(added))} ${added < 0 ? "subtracted from" : "added to"} all`;
+  const kept = still.length === 4 ? "nobody noticed" : still.length ? `${listed(still)} did not notice` : "";
+  const why = times > 0 && others.length ? ": that is ε" : "";
+  return `${what}: ${[kept, listed(others) + why].filter(Boolean).join("; ")}. `;
+}
+
+// How far each of the others is from LayerNorm, and where, the farthest first.
+export const apart = (found) =>
+  NAMES.slice(1)
+    .map((name) => ({ name, ...farthest(found[name].out, found.layer.out) }))
+    .sort((a, b) => b.most - a.most);
+
+const seen = (most) => most >= 5e-4; // in the third decimal
+
+export function sentence(state, found) {
+  const others = apart(found);
+  if (others[0].most < SAME) return `${noticed(state, found)}All four give the same.`;
+  const [first, ...then] = others.map(
+    ({ name, most, at }) => [NORMS[name].name, `by ${amount(most)}${seen(most) ? ` at feature ${at}` : ""}`],
+  );
+  const rest = then.map(([name, by]) => `${name} ${by}`);
+  return `${noticed(state, found)}Farthest from LayerNorm is ${first[0]}, ${first[1]}; then ${rest.join(", then ")}.`;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+const TRAITS = ["x", "before", "eps"];
+
+// Where a number lies on a bar from −√D to √D: of D numbers whose mean square is at most 1 none lies outside.
+const share = (value, D) => `${(50 + (50 * value) / Math.sqrt(D)).toFixed(2)}%`;
+
+// A number and its bar, which grows from the middle; a thin line stands where it ended before.
+function cell() {
+  const [text, bar, was] = ["gf-normed-value", "gf-normed-bar", "gf-normed-was"].map((style) => h("span", { class: style }));
+  const element = h("div", { class: "gf-normed" }, text, h("div", { class: "gf-normed-track" }, bar, was));
+  function show(value, old, right, D, ringed) {
+    const [from, to] = value < 0 ? [share(value, D), "50%"] : ["50%", share(value, D)];
+    write(text, fixed(value, 3));
+    put(bar, { style: `left: ${from}; right: calc(100% - ${to})` });
+    put(was, { style: old === null ? "display: none" : `left: ${share(old, D)}` });
+    put(element, { class: `gf-normed${seen(value - right) || seen(right - value) ? " gf-apart" : ""}${ringed ? " gf-ringed" : ""}` });
+  }
+  return { element, show };
+}
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "Four norms, one vector: who notices what?",
+    hint:
+      "Change a number, or start from another vector. Add the same to all numbers, or multiply them all: before you do, say " +
+      "which columns will move.",
+  });
+  const send = (changes) => {
+    for (const [name, value] of Object.entries(changes)) model.set(name, value);
+    model.save_changes();
+  };
+
+  const toAll = [
+    ["+ 10", (x) => x + 10],
+    ["− 10", (x) => x - 10],
+    ["× 10", (x) => x * 10],
+    ["÷ 10", (x) => x / 10],
+  ].map(([label, step]) => {
+    const changed = () => model.get("x").map((x) => Number(step(x).toPrecision(12)));
+    const act = () => fits() && send({ before: model.get("x"), x: changed() });
+    const fits = () => changed().every((x) => Math.abs(x) <= LARGEST);
+    return { element: button(label, act), fits };
+  });
+  const random = () => {
+    const uniform = mulberry32(model.get("drawn"));
+    send({ before: [], x: range(6).map(() => Math.round(60 * uniform() - 30) / 10), drawn: model.get("drawn") + 1 });
+  };
+  const start = (label, x) => button(label, () => send({ before: [], x }));
+  const group = (label, buttons) =>
+    h("div", { class: "gf-buttons", role: "group", "aria-label": label }, h("span", { class: "gf-label" }, label), buttons);
+  view.controls.append(
+    group("Start from", [PRESETS.map(([label, x]) => start(label, x)), button("Random", random)]),
+    group("All numbers", toAll.map(({ element }) => element)),
+    slider(model, "eps", {
+      label: "ε",
+      values: EPS,
+      format: (eps) => (eps < 1e-3 ? minus(eps.toExponential(0)) : String(eps)),
+    }),
+  );
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of inputs
+
+  function change(i, value) {
+    if (!Number.isFinite(value)) return;
+    const x = [...model.get("x")];
+    const inRange = Math.min(Math.max(value, -LARGEST), LARGEST);
+    if (x[i] === inRange) return;
+    x[i] = inRange;
+    send({ before: [], x });
+  }
+
+  const input = (i) => {
+    const element = h("input", {
+      type: "number",
+      class: "gf-feature",
+      min: -LARGEST,
+      max: LARGEST,
+      step: "any",
+      autocomplete: "off",
+      "aria-label": `feature ${i}`,
+      oninput: () => change(i, element.value === "" ? Number.NaN : Number(element.value)),
+      onblur: () => (element.value = model.get("x")[i]),
+    });
+    return element;
+  };
+
+  const grid = h("div", { class: "gf-four-norms" });
+  const note = h("p", { class: "gf-marks" });
+  view.drawing.append(grid, note);
+  let rows = []; // for each feature: its input, and a cell for each norm
+  const feet = { minus: NAMES.map(() => h("span")), by: NAMES.map(() => h("span")), moved: NAMES.map(() => h("span")) };
+  const foot = (label, cells) => [
+    h("span", { class: "gf-foot gf-foot-name" }, label),
+    cells.map((each) => h("span", { class: "gf-foot" }, each)),
+  ];
+  const build = (D) => {
+    rows = range(D).map((i) => ({ given: input(i), cells: NAMES.map(() => cell()) }));
+    return [
+      h("span", { class: "gf-norm-head" }, h("strong", {}, "x")),
+      NAMES.map((name) =>
+        h("span", { class: "gf-norm-head" }, h("strong", {}, NORMS[name].name), h("span", { class: "gf-by" }, NORMS[name].by)),
+      ),
+      rows.map(({ given, cells }) => [given, cells.map(({ element }) => element)]),
+      foot("minus", feet.minus),
+      foot("divided by", feet.by),
+      foot("moved by", feet.moved),
+    ];
+  };
+
+  function draw() {
+    const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+    const { x, eps } = state;
+    const before = state.before.length === x.length ? state.before : null;
+    const found = compute(state);
+    const old = before && compute({ x: before, eps });
+    hold(grid, [x.length], () => build(x.length));
+    const ringed = apart(found).filter(({ most }) => seen(most));
+    rows.forEach(({ given, cells }, i) => {
+      if (Number(given.value) !== x[i] || (given.value === "" && given !== document.activeElement)) given.value = x[i];
+      NAMES.forEach((name, j) => {
+        const ring = ringed.some((each) => each.name === name && each.at === i);
+        cells[j].show(found[name].out[i], old && old[name].out[i], found.layer.out[i], x.length, ring);
+      });
+    });
+    NAMES.forEach((name, j) => {
+      write(feet.minus[j], name === "rms" ? "nothing" : plain(found[name].minus));
+      write(feet.by[j], plain(found[name].by));
+      write(feet.moved[j], old ? amount(farthest(found[name].out, old[name].out).most) : "–");
+    });
+    for (const { element, fits } of toAll) element.disabled = !fits();
+    write(
+      note,
+      "μ and σ² are the mean and variance of x; s² is the variance that divides by D − 1. " +
+        `Bold: not what LayerNorm gives. Ring: where a column is farthest from it.${old ? " Thin line: before you changed them all." : ""}`,
+    );
+    view.says(sentence(state, found));
+    view.describe(() => `Four norms of the vector ${x.map(plain).join(", ")}, feature by feature. ${sentence(state, found)}`);
+    view.tables(() => [
+      {
+        caption: "What each norm gives",
+        headers: ["Feature", "x", ...NAMES.map((name) => NORMS[name].name)],
+        rows: () => x.map((each, i) => [i, minus(String(each)), ...NAMES.map((name) => fixed(found[name].out[i], 6))]),
+      },
+      {
+        caption: "How",
+        headers: ["", ...NAMES.map((name) => NORMS[name].name)],
+        rows: () => [
+          ["divided by", ...NAMES.map((name) => NORMS[name].by)],
+          ["which is", ...NAMES.map((name) => minus(String(Number(found[name].by.toPrecision(7)))))],
+        ],
+      },
+    ]);
+  }
+
+  return redrawing(model, TRAITS, draw).stop;
+}
+
+export default { render };

@@ -1,0 +1,78 @@
+"""Four norms side by side on one vector that the reader changes: which two differ, by how much, and where."""
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Enum, Int, List, TraitError, default, observe, validate
+
+from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
+from glassformer.widgets.kit.view import View
+
+LARGEST = 1e6  # that a number may be
+EPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+NORMS = ("layer", "sigma", "unbiased", "rms")
+"""(x − μ) / √(σ² + ε); (x − μ) / (σ + ε); (x − μ) / √(s² + ε), where s² divides by D − 1; x / √(mean(x²) + ε)."""
+
+
+class NormComparer(
+    View,
+    module="norm_comparer",
+    room={288: 1052, 328: 989, 358: 989, 568: 718, 618: 697, 710: 697, 736: 697, 752: 697, 782: 697},
+):
+    """One vector, and what LayerNorm, two that look like it, and RMSNorm make of it.
+
+    Change a number, or do something to all of them at once and see who notices. Gain and shift are left at 1 and 0.
+    "unbiased" is LayerNorm in all but one thing: its variance divides by D − 1.
+
+    Derived in chapter 05.
+
+    Traits:
+        x: the vector, 2 to 8 numbers from −1,000,000 to 1,000,000.
+        before: what x was before something was done to all of its numbers; empty when nothing was.
+        eps: ε, a power of ten from 1e-12 to 1e-2.
+        drawn: which random vector *Random* draws next.
+
+    Raises:
+        TraitError: a vector of another length, a number out of range, a `before` of another length than x, an
+            unknown `eps`.
+    """
+
+    x = List().tag(sync=True)
+    before = List().tag(sync=True)
+    eps = Enum(EPS, 1e-5).tag(sync=True)
+    drawn = Int(1, min=0, max=2**31 - 1).tag(sync=True)
+
+    def computed(self) -> dict[str, Float[np.ndarray, " D"]]:
+        """What the view draws, computed with `glassformer.scratch`, for each norm."""
+        x = np.array(self.x, dtype=np.float64)
+        layers = {"layer": LayerNorm, "sigma": SigmaNorm, "rms": RMSNorm}
+        made = {
+            name: layer(len(x), eps=self.eps, dtype=np.float64).forward(x) for name, layer in layers.items()
+        }
+        made["unbiased"] = (x - x.mean()) / np.sqrt(x.var(ddof=1) + self.eps)
+        return {name: made[name] for name in NORMS}
+
+    @default("x")
+    def _default_x(self) -> list[float]:
+        return [1.0, 0.0, 0.0, 0.0]
+
+    @validate("x", "before")
+    def _validate_vector(self, proposal: dict) -> list[float]:
+        name, given = proposal["trait"].name, proposal["value"]
+        try:
+            vector = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            vector = np.empty((0, 0))
+        if name == "before" and vector.shape == (0,):
+            return []
+        if vector.ndim != 1 or not 2 <= len(vector) <= 8:
+            raise TraitError(f"{name}={given!r} must be 2 to 8 numbers")
+        if not (np.abs(vector) <= LARGEST).all():
+            raise TraitError(f"{name}={given!r} has a number outside −1,000,000 … 1,000,000")
+        if name == "before" and len(vector) != len(self.x):
+            raise TraitError(f"before={given!r} must have as many numbers as x, {len(self.x)}, or none")
+        return [float(number) for number in vector]
+
+    @observe("x")
+    def _forget(self, change: dict) -> None:
+        if len(self.before) not in (0, len(change["new"])):
+            self.before = []

@@ -1,0 +1,274 @@
+// What each neuron of the book's model waits for, what it then says, and what it does on a text. See neurons.py.
+import { mulberry32, range } from "../../widgets/kit/maths.js";
+import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { letters } from "../../widgets/engine/letters.js";
+import { loadBeside, named, textReader, unpacked, visible } from "../../widgets/engine/model.js";
+import { diverging, ink, legend } from "../../widgets/kit/plot.js";
+
+const PROMOTED = 5;
+const BEFORE = 18; // characters of a context, the one that excites included; fewer where the model's window began
+const WAYS = ["positive", "negative"];
+
+// --- maths ----------------------------------------------------------------------------------------------------------
+
+// Of one position: the neurons of every block.
+export const look = (seen) => seen.filter(({ name }) => name === "neurons").map(({ array }) => array);
+
+// The furthest from zero that a neuron was in the training text: [contexts, values, promoted, adds] of both ways.
+export const largest = (memory) => Math.max(...memory.map(([, values]) => Math.abs(values[0])));
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+// With its sign, and three digits of it where they can be seen.
+const signed = (x, digits = Math.abs(x) < 9.995 ? 2 : 1) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
+
+// In a context every character shows; blanks stay blank.
+const spelled = (text) => text.replaceAll("\n", "⏎");
+
+// A context's last characters, up to the one that excites.
+const ending = (context) => `“…${spelled([...context].slice(-7, -1).join(""))}”`;
+
+const listed = (parts) => (parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts[0]);
+
+export function sentence({ block, neuron, memory, open, here }) {
+  const [strong, weak] = [...memory].sort((a, b) => Math.abs(b[1][0]) - Math.abs(a[1][0]));
+  const peaks = `${ending(strong[0][0])} excites it most (${signed(strong[1][0])}); the other way it is ${ending(weak[0][0])} (${signed(weak[1][0])})`;
+  const says = open
+    ? ` Then it makes ${listed([...strong[2]].slice(0, 3).map(named))} likelier, the other way ${listed([...weak[2]].slice(0, 3).map(named))}.`
+    : " What does it then make likelier? Guess, then look.";
+  const share = here && Math.round((100 * Math.abs(here.value)) / largest(memory));
+  const own = here ? ` In your text it is ${signed(here.value)} at ${named(here.character)} at ${here.at}, ${share} % of its furthest.` : "";
+  return `Block ${block}, neuron ${neuron}: in a million characters, ${peaks}.${says}${own}`;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+const TRAITS = ["text", "block", "neuron", "position", "guess", "opened"];
+
+// One way that a neuron can be excited: the contexts that do it most, and the characters that it then makes likelier.
+function wayOf(way) {
+  const title = h("p", { class: "gf-panel-title" });
+  const contexts = h("ol", { class: "gf-contexts" });
+  const cells = range(PROMOTED).map(() => ({
+    character: h("span", { class: "gf-promoted-is" }),
+    bar: h("span", { class: "gf-promoted-bar" }),
+    number: h("span", { class: "gf-promoted-adds" }),
+  }));
+  const promoted = h(
+    "ol",
+    { class: "gf-promoted" },
+    cells.map(({ character, bar, number }) => h("li", {}, character, h("span", { class: "gf-promoted-track" }, bar), number)),
+  );
+  const element = h(
+    "div",
+    { class: "gf-way" },
+    title,
+    contexts,
+    h("p", { class: "gf-panel-title" }, `Then it makes likelier, in logits a unit`),
+    promoted,
+  );
+
+  function one(text, value, furthest, likelier, open) {
+    const characters = [...text];
+    const [before, exciting, next] = [characters.slice(0, -2).join(""), characters.at(-2), characters.at(-1)];
+    const x = value / furthest;
+    const style = `background: ${diverging(x)}; color: ${ink(diverging.channels(x))}`;
+    const came = open && likelier.includes(next) ? "gf-next gf-as-promoted" : "gf-next";
+    return h(
+      "li",
+      {},
+      h(
+        "span",
+        { class: "gf-context" },
+        h("span", {}, characters.length <= BEFORE && h("span", { class: "gf-start" }, "start "), spelled(before), h("mark", { style }, visible(exciting)), h("span", { class: came }, open ? visible(next) : "?")),
+      ),
+      h("span", { class: "gf-excitement" }, signed(value)),
+    );
+  }
+
+  function show([texts, values, likelier, adds], { furthest, most, open }) {
+    write(title, `Most ${way} after`);
+    contexts.replaceChildren(...texts.map((text, i) => one(text, values[i], furthest, [...likelier], open)));
+    cells.forEach(({ character, bar, number }, i) => {
+      write(character, open ? visible([...likelier][i]) : "?");
+      bar.style.width = open ? `${Math.max(0, (100 * adds[i]) / most)}%` : "0";
+      write(number, open ? signed(adds[i]) : "");
+    });
+  }
+  return { element, show };
+}
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "What does one neuron wait for?",
+    hint: "Read the contexts that excite it most, guess which character it makes likelier, and look. Then see what it does on a text of your own.",
+  });
+  const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
+  const stored = model.get("_stored");
+  const storedValues = unpacked(stored.values).data;
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  const send = (changes) => setAll(model, changes);
+
+  // --- what there is to show, and how it comes
+
+  let table; // of all neurons, once it was asked for
+  let late = ""; // why it is not there
+  let read; // { text, positions }, once there is a model
+
+  const seen = (text) => [...text].slice(0, context).join("");
+  const isFirst = (block, neuron) => block === stored.block && neuron === stored.neuron;
+  const memoryOf = (block, neuron) => (isFirst(block, neuron) ? stored.memory : table?.[block][neuron]);
+
+  // What the neuron is at the characters of the text that were read.
+  function valuesOf({ text, block, neuron }) {
+    if (read?.text === seen(text)) return read.positions.map((blocks) => blocks[block][neuron]);
+    return text === stored.text && isFirst(block, neuron) ? [...storedValues] : [];
+  }
+
+  const reader = textReader(model, {
+    label: `Your text (up to ${context} characters)`,
+    longest: context,
+    seen,
+    look,
+    also: ["block", "neuron"],
+    isStored: () => model.get("text") === stored.text && isFirst(model.get("block"), model.get("neuron")),
+    show(reading, characters) {
+      read = { text: characters.join(""), positions: [...reading.positions] };
+      drawn.ask();
+    },
+    told: () => drawn.ask(),
+  });
+
+  async function wantTable() {
+    late = "";
+    if (table || isFirst(model.get("block"), model.get("neuron"))) return;
+    try {
+      table = await loadBeside(model, "neurons");
+    } catch (error) {
+      late = `The contexts did not come: ${error.message}.`;
+    }
+    drawn.ask();
+  }
+
+  // --- controls
+
+  const go = (block, neuron) => send({ block, neuron });
+  const missed = model.get("_missed");
+  function another() {
+    const here = missed.findIndex(([block, neuron]) => block === model.get("block") && neuron === model.get("neuron"));
+    go(...missed[(here + 5) % missed.length]); // five on: another block, and after sixteen all were there
+  }
+  function random() {
+    const uniform = mulberry32(model.get("drawn") + 1);
+    send({ drawn: model.get("drawn") + 1 });
+    go(Math.floor(uniform() * L), Math.floor(uniform() * F));
+  }
+
+  const number = h("input", { type: "number", id: uniqueId(), class: "gf-which", min: 0, max: F - 1, step: 1 });
+  number.addEventListener("input", () => {
+    const neuron = Number(number.value);
+    if (number.value !== "" && Number.isInteger(neuron) && neuron >= 0 && neuron < F) go(model.get("block"), neuron);
+  });
+  number.addEventListener("blur", () => (number.value = model.get("neuron")));
+
+  view.controls.classList.add("gf-neuron-controls");
+  view.controls.append(
+    choice(model, "block", { label: "Block", options: range(L).map((i) => [i, i]) }),
+    h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: number.id }, `Neuron (0 to ${F - 1})`), number),
+    toggle(model, "guess", { label: "Guess first" }),
+    h("div", { class: "gf-buttons" }, button("Another clear one", another), button("Any one, at random", random)),
+  );
+
+  // --- what is drawn
+
+  const ways = WAYS.map(wayOf);
+  const opener = button("", () => send({ opened: !model.get("opened") }));
+  const line = letters({ label: "Your text; arrow keys go along it", ask: (position) => send({ position }) });
+  const scale = h("div");
+  reader.control.classList.add("gf-own-text");
+  view.drawing.append(
+    h("div", { class: "gf-ways" }, ways.map(({ element }) => element)),
+    h("div", { class: "gf-buttons gf-opener" }, opener),
+    reader.control,
+    h("p", { class: "gf-panel-title gf-reads" }, "What it is at each character of your text"),
+    line.element,
+    scale,
+  );
+
+  let shown; // which neuron the panels show, and how much of it
+
+  function draw() {
+    const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+    const { text, block, neuron, guess, opened } = state;
+    if (Number(number.value) !== neuron || (number.value === "" && number !== document.activeElement)) number.value = neuron;
+    const open = opened || !guess;
+    const memory = memoryOf(block, neuron);
+    const [characters, values] = [[...text].slice(0, context), memory ? valuesOf(state) : []];
+    const furthest = memory && largest(memory);
+    if (memory && shown !== `${block} ${neuron} ${open}`) {
+      shown = `${block} ${neuron} ${open}`;
+      const most = Math.max(...memory.map(([, , , adds]) => adds[0]));
+      ways.forEach((way, i) => way.show(memory[i], { furthest, most, open }));
+      const [low, high] = [signed(-furthest), signed(furthest)];
+      scale.replaceChildren(
+        legend((t) => diverging(2 * t - 1), low, high, h("span", {}, "The ends are the furthest that it was in a million characters.")),
+      );
+    }
+    for (const { element } of ways) put(element, { class: `gf-way${memory ? "" : " gf-late"}` });
+    write(opener, opened ? "Cover what it makes likelier" : "What does it make likelier?");
+    opener.parentElement.hidden = !guess;
+    const at = Math.min(state.position, Math.max(values.length - 1, 0));
+    line.show(characters, values.length, at, (t) => ({ colours: diverging, value: values[t] / furthest, says: signed(values[t]) }));
+    const here = values.length > 0 && { character: characters[at], at, value: values[at] };
+    const hindered = reader.words() || (memory ? "" : late || "The table of neurons is on its way …");
+    const said = hindered || sentence({ block, neuron, memory, open, here });
+    view.says(said);
+    view.describe(() => `Neuron ${neuron} of block ${block}: what excites it, what it makes likelier, and your text coloured by it. ${said}`);
+    view.tables(() => (memory ? tables({ block, neuron, memory, open, characters, values }) : []));
+  }
+
+  const drawn = redrawing(model, TRAITS, draw);
+  const ofNeuron = ["block", "neuron"];
+  const moved = () => {
+    if (model.get("opened")) send({ opened: false });
+    wantTable();
+  };
+  for (const name of ofNeuron) model.on(`change:${name}`, moved);
+  wantTable();
+  reader.start();
+  return () => {
+    for (const name of ofNeuron) model.off(`change:${name}`, moved);
+    reader.stop();
+    drawn.stop();
+  };
+}
+
+function tables({ block, neuron, memory, open, characters, values }) {
+  const each = (make) => memory.flatMap((way, i) => make(way).map((row) => [WAYS[i], ...row]));
+  const contexts = ([texts, numbers]) =>
+    texts.map((text, i) => [spelled([...text].slice(0, -1).join("")), signed(numbers[i], 3), open ? visible([...text].at(-1)) : "covered"]);
+  const promoted = ([, , likelier, adds]) => [...likelier].map((character, i) => [visible(character), signed(adds[i], 3)]);
+  return [
+    {
+      caption: `What excites neuron ${neuron} of block ${block} most, in a million characters`,
+      headers: ["When", "Context", "Value", "What came next"],
+      rows: () => each(contexts),
+    },
+    ...(open
+      ? [
+          {
+            caption: "What it then makes likelier, in logits a unit, but for the final norm’s scale",
+            headers: ["When", "Character", "Adds"],
+            rows: () => each(promoted),
+          },
+        ]
+      : []),
+    {
+      caption: "What it is at each character of your text",
+      headers: ["Position", "Character", "Value"],
+      rows: () => values.map((value, t) => [t, visible(characters[t]), signed(value, 3)]),
+    },
+  ];
+}
+
+export default { render };

@@ -1,0 +1,169 @@
+"""What each neuron of the book's model waits for, what it then says, and what it does on a text of the reader's."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from safetensors.numpy import load as arrays_from
+from traitlets import Bool, Int, List, TraitError, default, validate
+
+from glassformer.inside import promoted_logits
+from glassformer.text import corpus
+from glassformer.trace import trace
+from glassformer.widgets.engine.model import ModelView, packed, source_of
+
+PLACE = Path(__file__).parent / "neurons"  # written by tools/neurons.py
+N_READ = 1_000_000  # characters of the training text that the neurons were shown
+N_CONTEXTS = 4  # of each neuron, excited either way
+BEFORE = 18  # characters of a context that are shown, the one that excites included
+N_PROMOTED = 5
+
+
+def known() -> list[str]:
+    """The models whose neurons have been looked at."""
+    return sorted(path.name.removesuffix(".safetensors") for path in PLACE.iterdir())
+
+
+def beginning(place: int, context_length: int) -> int:
+    """Where a context begins that ends at `place`: nothing is shown that the model did not see from its window."""
+    return place + 1 - min(BEFORE, place % context_length + 1)
+
+
+@cache
+def table(name: str) -> list[list[list[list[Any]]]]:
+    """Of each block and neuron: when it is positive, and when it is negative, [contexts, values, promoted, adds].
+
+    A context is a text whose last character is the one that came next, the one before it the one that excites;
+    `values` are the neuron's. `promoted` are the characters that it makes likelier when it is excited that way, and
+    `adds` what a unit of it adds to their logits, but for the final norm's scale.
+    """
+    source = source_of(name)
+    text, characters = corpus(), source.tokenizer.characters  # a character, an id
+    excited = arrays_from((PLACE / f"{name}.safetensors").read_bytes())
+    T = source.config.context_length
+
+    def memory(places: np.ndarray, values: np.ndarray, adds: np.ndarray) -> list[Any]:
+        places, values = places[places >= 0], values[places >= 0]
+        contexts = [text[beginning(place, T) : place + 2] for place in places.tolist()]
+        promoted = np.argsort(-adds)[:N_PROMOTED]
+        return [contexts, _short(values), "".join(characters[i] for i in promoted), _short(adds[promoted])]
+
+    blocks = []
+    for i in range(source.config.n_layers):
+        adds = promoted_logits(source.model, i)
+        blocks.append(
+            [
+                [
+                    memory(excited["places"][i, s, f], excited["values"][i, s, f], sign * adds[f])
+                    for s, sign in enumerate((1, -1))
+                ]
+                for f in range(source.config.d_ff)
+            ]
+        )
+    return blocks
+
+
+def file(name: str) -> bytes:
+    """The table as the page gets it."""
+    return json.dumps(table(name), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _short(numbers: np.ndarray) -> list[float]:
+    return [float(f"{x:.3g}") for x in numbers]
+
+
+class NeuronExplorer(
+    ModelView,
+    module="neuron_explorer",
+    room={288: 1763, 328: 1594, 358: 1573, 568: 991, 618: 960, 710: 914, 736: 914, 752: 914, 782: 914},
+):
+    """A neuron: the contexts in a million characters that excite it most, the characters that it makes likelier.
+
+    The hidden number of a gated neuron can be positive or negative, and it writes its row of W_down with that sign:
+    so it waits for two kinds of contexts, and makes other characters likelier in each. What it promotes stays
+    covered until it is asked for. Below, what it does at each character of the reader's own text.
+
+    Source: Geva et al. 2021, "Transformer Feed-Forward Layers Are Key-Value Memories". Derived in chapter 06.
+
+    Traits:
+        text: what the model reads, as far as its context reaches.
+        block, neuron: which one; both count from 0.
+        position: the character of the text whose number is said.
+        guess: cover what a neuron promotes whenever another one is chosen.
+        opened: show what this neuron promotes.
+        drawn: how many neurons were drawn at random.
+
+    Raises:
+        TraitError: there is no such block or neuron, a number is below 0, or what excites the model's neurons is not
+            known: it is of "shakespeare" alone.
+    """
+
+    block = Int().tag(sync=True)
+    neuron = Int().tag(sync=True)
+    position = Int(24, min=0).tag(sync=True)
+    guess = Bool(True).tag(sync=True)
+    opened = Bool(False).tag(sync=True)
+    drawn = Int(0, min=0).tag(sync=True)
+    _missed = List().tag(sync=True)
+
+    _families = ("decoder",)
+
+    def __init__(self, model: str = "shakespeare", **traits: Any) -> None:
+        super().__init__(model, **traits)
+        if model not in known():
+            raise TraitError(
+                f"model={model!r} has neurons that nobody has looked at: must be {' or '.join(known())}"
+            )
+
+    def values(self) -> Float[np.ndarray, " T"]:
+        """What the neuron is at each character of the text, computed with `glassformer.scratch`."""
+        ids = self._source.tokenizer.encode(self.text[: self._source.config.context_length])
+        with trace() as seen:
+            self._source.model(ids[None])
+        return seen.arrays("neurons", "feed-forward")[self.block][0, :, self.neuron]
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "block": self.block,
+            "neuron": self.neuron,
+            "values": packed(self.values()),
+            "memory": table(self.model)[self.block][self.neuron],
+        }
+
+    @default("_missed")
+    def _default_missed(self) -> list[list[int]]:
+        """Neurons that are missed: the loss right after their contexts rises most without them."""
+        # Imported here: a notebook with another view shall not be stale when an experiment changes
+        from glassformer.experiments import stored
+
+        [run] = stored("inside", part="memories")
+        return [
+            [i, memory["neuron"]]
+            for i, block in enumerate(run.found["blocks"])
+            for memory in block["missed most"]
+        ]
+
+    @default("block")
+    def _default_block(self) -> int:
+        return 3
+
+    @default("neuron")
+    def _default_neuron(self) -> int:
+        return 88
+
+    @validate("block", "neuron")
+    def _validate_place(self, proposal: dict) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        config = self._source.config
+        count = config.n_layers if name == "block" else config.d_ff
+        if not 0 <= value < count:
+            raise TraitError(f"{name}={value} is not one of 0 … {count - 1}")
+        return value
+
+    def _file(self, what: str) -> bytes | None:
+        return file(self._name) if what == "neurons" else super()._file(what)

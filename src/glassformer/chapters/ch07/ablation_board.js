@@ -1,0 +1,380 @@
+// The book's model as a board of switches: what is lost without a head, a sublayer, or several at once. See ablation.py.
+import { mulberry32, range } from "../../widgets/kit/maths.js";
+import { button, fixed, frame, h, put, redrawing, slider, uniqueId, write } from "../../widgets/kit/kit.js";
+import { alphabet, inSlices, loadModel, named } from "../../widgets/engine/model.js";
+import { Transformer, distribution, draw as drawId } from "../../widgets/engine/transformer.js";
+
+const N_NEW = 60; // characters that the model writes; ablation.py has the same
+const PIECE = 16; // positions that are read at a time, so that the page never waits
+
+// --- maths ----------------------------------------------------------------------------------------------------------
+
+const partsOf = (L, H) => range(L).flatMap((b) => [...range(H).map((i) => `block ${b}: head ${i}`), `block ${b}: feed-forward`]);
+
+// The same model, but the rows of its last matrices through which these parts speak are zero.
+export function ablated(transformer, off) {
+  const tensors = { ...transformer.tensors };
+  const { H } = transformer.heads;
+  const copied = new Set();
+  for (const part of off) {
+    const [, block, which, head] = part.match(/^block (\d+): (head|feed-forward) ?(\d*)$/);
+    const name = `decoder.blocks.${block}.${which === "head" ? "attention.W_o" : "feedforward.W_down"}.weight`;
+    const { shape, data } = tensors[name];
+    if (!copied.has(name)) tensors[name] = { shape, data: data.slice() };
+    copied.add(name);
+    const each = which === "head" ? data.length / H : data.length;
+    tensors[name].data.fill(0, Number(head) * each, (Number(head) + 1) * each);
+  }
+  return off.length ? new Transformer(transformer.config, tensors) : transformer;
+}
+
+// The mean loss in nats over texts, lists of ids, each read from its beginning. Pauses as `steps` does.
+export function* meanLoss(transformer, texts) {
+  const V = transformer.config.vocab_size;
+  let [total, count] = [0, 0];
+  for (const ids of texts) {
+    const cache = transformer.newCache();
+    for (let from = 0; from < ids.length - 1; from += PIECE) {
+      const piece = ids.slice(from, Math.min(from + PIECE, ids.length - 1));
+      const logits = yield* transformer.steps(piece, { cache });
+      for (let t = 0; t < piece.length; t++) {
+        const row = logits.subarray(t * V, (t + 1) * V);
+        const max = row.reduce((a, b) => Math.max(a, b));
+        total += max + Math.log(row.reduce((sum, x) => sum + Math.exp(x - max), 0)) - row[ids[from + t + 1]];
+        count += 1;
+      }
+    }
+  }
+  return total / count;
+}
+
+// The ids that it writes after a prompt. Pauses as `steps` does.
+export function* written(transformer, prompt, count, temperature, seed) {
+  const V = transformer.config.vocab_size;
+  const cache = transformer.newCache();
+  const uniform = mulberry32(seed);
+  const ids = [];
+  let logits;
+  for (let from = 0; from < prompt.length; from += PIECE) {
+    logits = yield* transformer.steps(prompt.slice(from, from + PIECE), { cache });
+  }
+  for (;;) {
+    ids.push(drawId(distribution(logits.subarray(-V), { temperature }), uniform()));
+    if (ids.length === count) return ids;
+    logits = yield* transformer.steps(ids.slice(-1), { cache });
+  }
+}
+
+// Heads and feed-forward networks that are off, an attention that has lost all its heads as one.
+export function merged(off, H) {
+  const parts = [];
+  for (const part of off) {
+    const block = part.split(":")[0];
+    const heads = off.filter((other) => other.startsWith(`${block}: head`));
+    const whole = `${block}: attention`;
+    if (!part.includes("head") || heads.length < H) parts.push(part);
+    else if (!parts.includes(whole)) parts.push(whole);
+  }
+  return parts;
+}
+
+const sum = (list) => list.reduce((a, b) => a + b, 0);
+const signed = (x, digits = 3) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+const inWords = (part) => {
+  const [block, name] = part.split(": ");
+  return name.startsWith("head") ? `${name} of ${block}` : `the ${name} of ${block}`;
+};
+const listed = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0]);
+
+export function sentence({ off, H, intact, now, alone, characters }) {
+  const on = `on ${characters} characters of the play that it never learned from`;
+  if (off.length === 0) return `All is on: a loss of ${fixed(intact, 3)} nats ${on}. Switch something off: by how much will it rise?`;
+  if (now === undefined) return "The model reads without them …";
+  const parts = merged(off, H);
+  const cost = now - intact;
+  const lead = `The loss ${cost < 0 ? "falls" : "rises"} from ${fixed(intact, 3)} to ${fixed(now, 3)} nats ${on}`;
+  const aloneOf = (names) => sum(names.map((part) => alone[part] - alone.nothing));
+  if (parts.length === 1) {
+    const [part] = parts;
+    const heads = part.endsWith("attention") ? aloneOf(off) : null;
+    const more = heads === null ? "" : ` Its ${H} heads, each off alone, add up to ${fixed(heads, 3)}.`;
+    return `Without ${inWords(part)}: ${lead[0].toLowerCase()}${lead.slice(1)}, ${signed(cost)}.${more}`;
+  }
+  const which = parts.length > 4 ? `${parts.length} parts` : listed(parts.map(inWords));
+  return `Without ${which}: ${lead[0].toLowerCase()}${lead.slice(1)}. Together they cost ${fixed(cost, 3)}; each off alone, they add up to ${fixed(aloneOf(parts), 3)}.`;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+const TRAITS = ["text", "off", "temperature", "seed"];
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "What does each part contribute?",
+    hint: "Every part of the model is a switch; the bar is what the loss rises by without it. Walk with the arrow keys, switch with the space bar: what does it cost, and what does the model write then?",
+  });
+  const { n_layers: L, n_heads: H, context_length: context } = model.get("_config");
+  const { known, ids, unknown } = alphabet(model.get("_characters"));
+  const stored = model.get("_stored");
+  const everything = partsOf(L, H);
+  const guess = Math.log(known.length); // the loss of who knows nothing
+  const send = (changes) => {
+    for (const [name, value] of Object.entries(changes)) model.set(name, value);
+    model.save_changes();
+  };
+  const inOrder = (off) => everything.filter((part) => off.has(part));
+
+  // --- what is known: by what is asked, numbers and texts
+
+  const texts = stored.windows.map(ids);
+  const characters = sum(texts.map((text) => text.length - 1));
+  const results = new Map();
+  const now = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+  const keys = ({ text, off, temperature, seed }) => ({
+    validation: JSON.stringify(["validation", off]),
+    text: JSON.stringify(["text", off, text]),
+    writes: JSON.stringify(["writes", off, text, temperature, temperature ? seed : 0]),
+  });
+  const remember = (state, { losses, writes }) => {
+    const key = keys(state);
+    results.set(key.validation, losses.validation);
+    results.set(key.text, losses.text ?? Number.NaN);
+    results.set(key.writes, writes);
+  };
+  const [off0, temperature0, seed0] = stored.state;
+  const first = { text: stored.text, temperature: temperature0, seed: seed0 };
+  remember({ ...first, off: [] }, stored.intact);
+  remember({ ...first, off: off0 }, stored.now);
+  for (const part of everything) results.set(keys({ ...first, off: [part] }).validation, stored.alone[part]);
+
+  const found = (state) => Object.fromEntries(Object.entries(keys(state)).map(([what, key]) => [what, results.get(key)]));
+  const missing = (state) => Object.entries(keys(state)).filter(([, key]) => !results.has(key));
+
+  let turn = 0;
+  let trouble = ""; // what keeps the model from reading, in words
+
+  async function follow() {
+    const mine = ++turn;
+    const wanted = () => mine === turn;
+    const state = now();
+    drawn.ask();
+    const asked = [state, { ...state, off: [] }].filter((one) => missing(one).length);
+    if (asked.length === 0) return;
+    try {
+      const whole = await loadModel(model);
+      const read = ids(state.text).slice(0, context);
+      for (const what of ["writes", "text", "validation"]) {
+        for (const one of asked) {
+          const key = keys(one)[what];
+          if (!wanted()) return;
+          if (results.has(key)) continue;
+          const transformer = ablated(whole, one.off);
+          const steps =
+            what === "writes"
+              ? written(transformer, read.slice(-(context - N_NEW)), N_NEW, one.temperature, one.seed)
+              : meanLoss(transformer, what === "text" ? [read] : texts);
+          const result = await inSlices(steps, wanted);
+          if (result === undefined) return; // another switch came in between
+          results.set(key, what === "writes" ? result.map((id) => known[id]).join("") : result);
+          drawn.ask();
+        }
+      }
+      trouble = "";
+    } catch (error) {
+      trouble = `The model did not come: ${error.message}.`;
+    }
+    drawn.ask();
+  }
+
+  // --- controls
+
+  const field = h("textarea", { rows: 2, maxlength: context, spellcheck: "false", id: uniqueId() });
+  field.addEventListener("input", () => {
+    const strange = unknown(field.value);
+    trouble = strange.length ? `The model has never met ${strange.map(named).join(", ")}: it knows ${known.length} characters.` : "";
+    if (field.value && !trouble) send({ text: field.value });
+    drawn.ask();
+  });
+  const again = button("Other draws", () => send({ seed: model.get("seed") + 1 }));
+  const only = (kept) => send({ off: everything.filter((part) => !kept(part)) });
+  view.controls.classList.add("gf-ablation-controls");
+  view.controls.append(
+    h(
+      "div",
+      { class: "gf-buttons" },
+      button("All on", () => only(() => true)),
+      button("Only attention", () => only((part) => part.includes("head"))),
+      button("Only feed-forward", () => only((part) => !part.includes("head"))),
+    ),
+    h(
+      "div",
+      { class: "gf-control gf-text" },
+      h("label", { class: "gf-label", for: field.id }, `Your text (up to ${context} characters)`),
+      field,
+    ),
+    slider(model, "temperature", { label: "Temperature", min: 0, max: 1.5, step: 0.1, format: (x) => (x ? fixed(x, 1) : "0, the likeliest") }),
+    h("div", { class: "gf-buttons gf-again" }, again),
+  );
+
+  // --- the board
+
+  const most = Math.max(...Object.values(stored.worth));
+  const switches = new Map(); // name -> { input, cell }, the attention of a block among them
+  const heads = (block) => range(H).map((i) => `block ${block}: head ${i}`);
+  const headsOf = (name) => (name.endsWith("attention") ? heads(name.match(/\d+/)[0]) : [name]);
+  function flip(name) {
+    const off = new Set(model.get("off"));
+    const parts = headsOf(name);
+    const all = parts.every((part) => off.has(part));
+    for (const part of parts) off[all ? "delete" : "add"](part);
+    send({ off: inOrder(off) });
+  }
+  function cell(name, title, style) {
+    const worth = stored.worth[name];
+    const input = h("input", { type: "checkbox", tabindex: -1, onchange: () => flip(name) });
+    const bar = h("i", { class: "gf-worth", style: `--share: ${Math.max(0, worth / most).toFixed(4)}`, "aria-hidden": "true" });
+    put(input, { "aria-label": `${name}, ${signed(worth)} nats without it` });
+    const element = h(
+      "label",
+      { class: `gf-switch ${style}` },
+      h("span", { class: "gf-switch-name" }, input, title),
+      h("span", { class: "gf-worth-of" }, bar, h("span", { class: "gf-worth-number" }, fixed(worth, 3))),
+    );
+    switches.set(name, { input, element });
+    return element;
+  }
+  const board = h(
+    "div",
+    { class: "gf-board", role: "group", "aria-label": "The parts of the model; arrow keys walk, the space bar switches" },
+    range(L).map((b) =>
+      h(
+        "div",
+        { class: "gf-board-block" },
+        h("p", { class: "gf-board-name" }, `Block ${b}`),
+        cell(`block ${b}: attention`, "attention", "gf-of-attention gf-whole"),
+        h("div", { class: "gf-board-heads" }, heads(b).map((name, i) => cell(name, `head ${i}`, "gf-of-attention"))),
+        cell(`block ${b}: feed-forward`, "feed-forward", "gf-of-feedforward"),
+      ),
+    ),
+  );
+  // One stop for the Tab key; arrows go from switch to switch, as the drawing is read.
+  const order = [...switches.keys()];
+  const stand = (name) => {
+    for (const [other, { input }] of switches) put(input, { tabindex: other === name ? 0 : -1 });
+  };
+  stand(order[0]);
+  board.addEventListener("focusin", ({ target }) => stand(order.find((name) => switches.get(name).input === target)));
+  board.addEventListener("keydown", (event) => {
+    const at = order.findIndex((name) => switches.get(name).input === event.target);
+    const to = { ArrowLeft: at - 1, ArrowUp: at - 1, ArrowRight: at + 1, ArrowDown: at + 1, Home: 0, End: order.length - 1 }[event.key];
+    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    switches.get(order[to])?.input.focus();
+  });
+
+  // --- what comes of it
+
+  const meter = (title) => {
+    const bars = range(2).map(() => h("i", {}));
+    const number = h("strong", {});
+    const track = h("div", { class: "gf-meter", "aria-hidden": "true" }, bars, h("b", { class: "gf-meter-guess" }));
+    return { bars, number, track, element: h("div", {}, h("p", { class: "gf-result-of" }, title, " ", number), track) };
+  };
+  const meters = {
+    validation: meter(`Loss on ${characters} unseen characters:`),
+    text: meter("Loss on your text:"),
+  };
+  const page = (title) => {
+    const [prompt, words] = [h("span", { class: "gf-prompt" }), h("span", {})];
+    return { prompt, words, element: h("div", {}, h("p", { class: "gf-result-of" }, title), h("p", { class: "gf-paper gf-written" }, prompt, words)) };
+  };
+  const pages = { now: page("It goes on, as it is now"), intact: page("And with all of its parts") };
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of switches
+  view.drawing.append(
+    h("div", { class: "gf-pages" }, pages.now.element, pages.intact.element),
+    h("div", { class: "gf-meters" }, Object.values(meters).map(({ element }) => element)),
+    h("p", { class: "gf-hint" }, `In nats. Upper bar: now. Lower bar: with all parts. Line: a blind guess, ln ${known.length} = ${fixed(guess, 2)}.`),
+    board,
+    h(
+      "p",
+      { class: "gf-hint" },
+      `Beside each switch, and as a bar: by how many nats the loss rises if this part alone is off, on ${stored.worth_of.toLocaleString("en-US")} characters.`,
+    ),
+  );
+
+  const widest = 1.25 * guess;
+  let typed; // the text in the field, as the model has it
+
+  function draw() {
+    const state = now();
+    const { text, off } = state;
+    if (text !== typed) field.value = typed = text; // not while the reader types
+    again.disabled = state.temperature === 0;
+    const gone = new Set(off);
+    for (const [name, { input, element }] of switches) {
+      const parts = headsOf(name);
+      const some = parts.filter((part) => gone.has(part)).length;
+      input.checked = some < parts.length && some === 0;
+      input.indeterminate = some > 0 && some < parts.length;
+      element.classList.toggle("gf-switched-off", some === parts.length);
+    }
+    const [changed, intact] = [found(state), found({ ...state, off: [] })];
+    for (const [what, { bars, number, track }] of Object.entries(meters)) {
+      const [a, b] = [changed[what], intact[what]];
+      const known_ = [a, b].every((x) => x !== undefined);
+      const none = text.length < 2 && what === "text";
+      const cost = off.length ? `, ${signed(a - b)}` : "";
+      write(number, none ? "it has no next character" : known_ ? `${fixed(a, 3)}${cost}` : "…");
+      bars.forEach((bar, i) => (bar.style.width = `${Math.min(100, (100 * ([a, b][i] || 0)) / widest)}%`));
+      track.lastChild.style.left = `${(100 * guess) / widest}%`;
+    }
+    const prompt = [...text].slice(0, context).slice(-(context - N_NEW)).join("");
+    for (const [{ prompt: before, words }, { writes }] of [[pages.now, changed], [pages.intact, intact]]) {
+      write(before, prompt);
+      write(words, writes ?? "…");
+    }
+    const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, characters };
+    view.says(trouble || sentence(said));
+    view.describe(
+      () =>
+        `A board of ${L} blocks, each with an attention of ${H} heads and a feed-forward network. ` +
+        `${off.length ? `Off: ${merged(off, H).join(", ")}.` : "All is on."} ${sentence(said)} It writes: ${changed.writes ?? ""}`,
+    );
+    const alone = (name) => signed(stored.alone[name] - stored.alone.nothing, 4);
+    view.tables(() => [
+      {
+        caption: "Now and intact: the loss in nats a character",
+        headers: ["Text", "Now", "Intact", "Rises by"],
+        rows: () =>
+          Object.entries({ validation: `${characters} characters`, text: "your text" }).map(([what, title]) => {
+            const [a, b] = [changed[what], intact[what]];
+            const number = (x) => (x === undefined || Number.isNaN(x) ? "…" : fixed(x, 4));
+            return [title, number(a), number(b), a === undefined || b === undefined || Number.isNaN(a) ? "…" : signed(a - b, 4)];
+          }),
+      },
+      {
+        caption: `Each part alone: by how much the loss rises without it, on ${stored.worth_of.toLocaleString("en-US")} characters and on these ${characters}`,
+        headers: ["Part", "Is", "Worth", "Worth here"],
+        rows: () =>
+          [...switches].map(([name]) => {
+            const some = headsOf(name).filter((part) => gone.has(part)).length;
+            return [name, some === 0 ? "on" : some < headsOf(name).length ? "partly on" : "off", signed(stored.worth[name], 4), alone(name)];
+          }),
+      },
+    ]);
+  }
+
+  const drawn = redrawing(model, TRAITS, draw);
+  for (const name of TRAITS) model.on(`change:${name}`, follow);
+  follow();
+  return () => {
+    for (const name of TRAITS) model.off(`change:${name}`, follow);
+    turn++;
+    drawn.stop();
+  };
+}
+
+export default { render };

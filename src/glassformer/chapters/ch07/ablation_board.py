@@ -1,0 +1,164 @@
+"""The book's model as a board of switches: what is lost without a head, a sublayer, or several at once."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from traitlets import Int, List, TraitError, Unicode, default, validate
+
+from glassformer import inside
+from glassformer.experiments import stored
+from glassformer.experiments.inside import N_TARGETS, sample
+from glassformer.generate import generate
+from glassformer.scratch import Transformer
+from glassformer.text import corpus, inputs_and_targets, split
+from glassformer.widgets.engine.model import ModelView, source_of
+from glassformer.widgets.engine.mulberry import mulberry32
+from glassformer.widgets.kit.view import Number
+
+N_CHARACTERS = 512  # of the validation text, on which the loss is measured in the page
+N_NEW = 60  # characters that the model writes
+
+
+class _Draws(np.random.Generator):
+    """The random numbers that the page draws with."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(np.random.PCG64(seed))
+        self._uniform = mulberry32(seed)
+
+    def random(self, size: Any = None, *_: Any, **__: Any) -> Any:
+        return np.array([next(self._uniform) for _ in range(size)])
+
+
+class AblationBoard(
+    ModelView,
+    module="ablation_board",
+    room={288: 2209, 328: 2168, 358: 2083, 568: 1370, 618: 1347, 710: 1185, 736: 1185, 752: 1185, 782: 1147},
+):
+    """Switch any head, attention or feed-forward network of the shipped model off: what is lost, what does it write?
+
+    What is off writes nothing into the stream: its rows of W_o, or all of W_down, are zero. The loss is measured on 512
+    characters of the validation text and on the reader's own; beside each switch stands what it is worth alone, in
+    nats a character, as the experiment `inside` measured it on 32,768.
+
+    Derived in chapter 07.
+
+    Traits, beside those of `ModelView` (of the text, as much as the context holds is read):
+        off: what is switched off: "block 0: head 2", "block 3: feed-forward". "block 0: attention" is all of its heads.
+        temperature: with which the model goes on writing, 0 (the likeliest) to 1.5.
+        seed: of the numbers it draws with; intact or not, it draws with the same.
+
+    Raises:
+        TraitError: there is no such part, or a number is outside its range.
+    """
+
+    off = List(Unicode()).tag(sync=True)
+    temperature = Number(0.0, min=0, max=1.5).tag(sync=True)
+    seed = Int(0, min=0).tag(sync=True)
+
+    _families = ("decoder",)
+
+    def losses(self, off: Sequence[str] | None = None) -> dict[str, float | None]:
+        """The mean loss in nats on the 512 characters and on the text, computed with `scratch`.
+
+        `off` is what is off, if not the trait's. Of a single character nothing can be foretold: its loss is None.
+        """
+        text = self.text[: self._source.config.context_length]
+        return _losses(self.model, text, tuple(self.off if off is None else off))
+
+    def writes(self, off: Sequence[str] | None = None) -> str:
+        """What the model writes after the text; `off` as for `losses`."""
+        context = self._source.config.context_length
+        prompt = self.text[:context][-(context - N_NEW) :]
+        off = tuple(self.off if off is None else off)
+        return _writes(self.model, prompt, off, self.temperature, self.seed)
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        texts, _ = _validation(self.model)
+        alone = _alone(self.model)
+        is_measured = self.model == "shakespeare"
+        worth = stored("inside", part="ablations")[0].found if is_measured else alone
+        now = {"losses": self.losses(), "writes": self.writes()}
+        return {
+            "text": self.text,
+            "windows": texts,
+            "alone": {
+                name: round(loss, 5) for name, loss in alone.items()
+            },  # the loss without it, and nothing else
+            "worth": {name: round(loss - worth["nothing"], 4) for name, loss in worth.items()},
+            "worth_of": N_TARGETS if is_measured else sum(len(text) - 1 for text in texts),
+            "now": now,
+            "intact": {"losses": self.losses(()), "writes": self.writes(())} if self.off else now,
+            "state": [self.off, self.temperature, self.seed],
+        }
+
+    @validate("off")
+    def _validate_off(self, proposal: dict) -> list[str]:
+        config = self._source.config
+        parts = [
+            (f"block {block}: {part}", f"block {block}: attention")
+            for block in range(config.n_layers)
+            for part in (*(f"head {head}" for head in range(config.n_heads)), "feed-forward")
+        ]
+        given = set(proposal["value"])
+        wholes = {whole for _, whole in parts}
+        if strange := sorted(given - {part for part, _ in parts} - wholes):
+            raise TraitError(
+                f"off has {strange[0]!r}, must be 'block …: attention', 'block …: head …' or "
+                f"'block …: feed-forward', of {config.n_layers} blocks with {config.n_heads} heads"
+            )
+        return [part for part, whole in parts if part in given or (whole in given and "head" in part)]
+
+
+@cache
+def _model(name: str) -> Transformer:
+    return source_of(name).model
+
+
+@cache
+def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | None]:
+    inputs, targets = inputs_and_targets(source_of(name).tokenizer.encode(text)[None])
+    with inside.without(_model(name), off) as model:
+        found: dict[str, float | None] = {
+            "validation": inside.mean_loss(model, _validation(name)[1]),
+            "text": None,
+        }
+        if len(text) > 1:
+            found["text"] = inside.mean_loss(model, [({"ids": inputs}, targets)])
+    return {what: loss if loss is None else round(float(loss), 5) for what, loss in found.items()}
+
+
+@cache
+def _writes(name: str, prompt: str, off: tuple[str, ...], temperature: float, seed: int) -> str:
+    tokenizer = source_of(name).tokenizer
+    with inside.without(_model(name), off) as model:
+        [ids] = generate(
+            model, tokenizer.encode(prompt), N_NEW, temperature=temperature, generator=_Draws(seed)
+        )
+    return tokenizer.decode(ids[len(prompt) :])
+
+
+@cache
+def _validation(name: str) -> tuple[list[str], list]:
+    """Stretches of the text that the model was not trained on, as text, and as batches."""
+    source = source_of(name)
+    known = set(source.tokenizer.characters)
+    _, validation = split(source.tokenizer.encode("".join(c for c in corpus() if c in known)))
+    T = source.config.context_length
+    batches = list(sample(validation, T, N_CHARACTERS))
+    windows = [
+        np.append(row, last)
+        for inputs, targets in batches
+        for row, last in zip(inputs["ids"], targets[:, -1], strict=True)
+    ]
+    return [source.tokenizer.decode(window) for window in windows], batches
+
+
+@cache
+def _alone(name: str) -> dict[str, float]:
+    """The loss on these stretches without each part."""
+    losses = inside.ablations(_model(name), _validation(name)[1])
+    return {part: float(loss) for part, loss in losses.items()}

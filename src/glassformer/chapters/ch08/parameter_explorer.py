@@ -1,0 +1,140 @@
+"""Where a model's parameters live: any configuration, counted to the digit, part by part."""
+
+from functools import cache
+from typing import Any
+
+from traitlets import Dict, List, TraitError, Unicode, default, observe, validate
+
+from glassformer import _checks as checks
+from glassformer import shipped
+from glassformer.config import ModelConfig
+from glassformer.parameters import LETTERS, ParameterCount
+from glassformer.published import PUBLISHED, TEACHING
+from glassformer.widgets.engine.counting import DEPENDS, FIELDS, FOLLOWS, LIMITS, OPTIONS, formulas
+from glassformer.widgets.kit.view import View
+
+
+def fields_of(config: ModelConfig) -> dict[str, Any]:
+    """The fields that count; None for a size that follows from others."""
+    fields = {name: getattr(config, name) for name in FIELDS}
+    for name in FOLLOWS:
+        free = config.replace(**{name: None})
+        if getattr(free, name) == fields[name]:
+            fields[name] = None
+    return fields
+
+
+@cache
+def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
+    """By name: of which kind it is, its fields, and what is worth knowing."""
+    file = shipped.PLACE / "shakespeare" / shipped.CONFIG
+    own = ModelConfig.from_json(file.read_text(encoding="utf-8"))
+    found = {name: ("Published", fields_of(one.config), one.note) for name, one in PUBLISHED.items()}
+    found["shakespeare"] = ("Of this book", fields_of(own), "The model that runs in these pages.")
+    return found | {name: ("Of this book", fields_of(one.config), one.note) for name, one in TEACHING.items()}
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """That the fields hold what can be chosen in the view, and are those of a model."""
+    for name, options in OPTIONS.items():
+        if isinstance(options[0], bool):
+            checks.flag(name, fields[name])
+        elif fields[name] not in options:
+            raise ValueError(f"{name}={fields[name]!r} is not one of {', '.join(map(repr, options))}")
+    for name, limit in LIMITS.items():
+        if fields[name] is not None or name not in FOLLOWS:
+            checks.whole(name, fields[name])
+            if fields[name] > limit:
+                raise ValueError(f"{name}={fields[name]} must be at most {limit}")
+    ModelConfig(**fields)
+
+
+class ParameterExplorer(
+    View,
+    module="parameter_explorer",
+    room={288: 2199, 328: 1814, 358: 1612, 568: 1203, 618: 1153, 710: 1112, 736: 1099, 752: 1099, 782: 948},
+):
+    """Every number that a model learns, counted part by part, for any configuration and every published model.
+
+    The counts are those of `ModelConfig.parameter_count`, and so are the formulas.
+
+    Derived in chapters 07 and 08.
+
+    Traits:
+        preset: a model of `published.py`, or "shakespeare". Its fields are what changes are counted against.
+        fields: the fields of `ModelConfig` that a count depends on; what is not given is the preset's. None is a
+            size that follows from others: `d_ff` from `d_model`.
+        part: the part that the sentence is about, such as "feed-forward".
+
+    Raises:
+        TraitError: there is no such preset, field or part, or the fields break a rule of `ModelConfig`.
+    """
+
+    preset = Unicode("gpt2").tag(sync=True)
+    fields = Dict().tag(sync=True)
+    part = Unicode("feed-forward").tag(sync=True)
+    _presets = List().tag(sync=True)
+    _formulas = Dict().tag(sync=True)
+    _options = Dict().tag(sync=True)
+    _limits = Dict(LIMITS).tag(sync=True)
+    _letters = Dict(LETTERS).tag(sync=True)
+
+    _begun = False
+
+    def __init__(self, preset: str = "gpt2", **traits: Any) -> None:
+        super().__init__(preset=preset, **traits)
+        self._begun = True
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model that is counted."""
+        return ModelConfig(**self.fields)
+
+    def count(self) -> ParameterCount:
+        """Its parameters, part by part."""
+        return self.config.parameter_count()
+
+    @default("fields")
+    def _default_fields(self) -> dict[str, Any]:
+        return dict(presets()[self.preset][1])
+
+    @default("_presets")
+    def _default_presets(self) -> list[tuple[str, str, dict[str, Any], str]]:
+        return [(name, *preset) for name, preset in presets().items()]
+
+    @default("_formulas")
+    def _default_formulas(self) -> dict[str, Any]:
+        return formulas()
+
+    @default("_options")
+    def _default_options(self) -> dict[str, list[Any]]:
+        return {name: list(values) for name, values in OPTIONS.items()}
+
+    @validate("preset")
+    def _validate_preset(self, proposal: dict) -> str:
+        if proposal["value"] not in presets():
+            raise TraitError(f"preset={proposal['value']!r} is not one of {', '.join(presets())}")
+        return proposal["value"]
+
+    @validate("fields")
+    def _validate_fields(self, proposal: dict) -> dict[str, Any]:
+        given = proposal["value"]
+        if unknown := [name for name in given if name not in FIELDS]:
+            raise TraitError(f"fields has {unknown[0]!r}, and counts {', '.join(FIELDS)}")
+        fields = presets()[self.preset][1] | given
+        try:
+            _check(fields)
+        except (TypeError, ValueError) as error:
+            raise TraitError(str(error)) from None
+        return fields
+
+    @validate("part")
+    def _validate_part(self, proposal: dict) -> str:
+        if proposal["value"] not in DEPENDS:
+            raise TraitError(f"part={proposal['value']!r} is not one of {', '.join(DEPENDS)}")
+        return proposal["value"]
+
+    @observe("preset")
+    def _begin_anew(self, change: dict) -> None:
+        if self._begun:
+            self.fields = dict(presets()[change["new"]][1])

@@ -1,0 +1,166 @@
+"""Writing with and without a key–value cache, pass by pass: what is computed again, and what is remembered."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from traitlets import Int, List, TraitError, Unicode, default, observe, validate
+
+from glassformer import shipped
+from glassformer.config import ModelConfig
+from glassformer.inside import cache_bytes, generation_work
+from glassformer.published import published
+from glassformer.widgets.kit.view import View
+
+MODELS = {
+    "shakespeare": "the book's model",
+    "gpt2": "GPT-2 small",
+    "llama-2-7b": "LLaMA-2 7B",
+    "llama-2-70b": "LLaMA-2 70B",
+    "llama-3-8b": "Llama-3 8B",
+}
+LONGEST = 24  # characters that are drawn
+SHORTEST_LENGTH = 16
+NUMBERS = {4: "float32", 2: "float16"}  # bytes of a number
+
+
+@cache
+def config_of(name: str) -> ModelConfig:
+    """The configuration of one of `MODELS`."""
+    if name in shipped.NAMES:
+        return ModelConfig.from_json((shipped.PLACE / name / shipped.CONFIG).read_text("utf-8"))
+    return published(name).config
+
+
+def sizes_of(name: str) -> dict[str, int]:
+    """What the view counts with, by the axis letters; `N` matrices of (D, F) in a feed-forward, `P` parameters."""
+    config = config_of(name)
+    return {
+        "L": config.n_layers,
+        "D": config.d_model,
+        "H": config.n_heads,
+        "G": config.n_kv_heads,
+        "K": config.d_head,
+        "F": config.d_ff,
+        "N": 3 if config.gated else 2,
+        "V": config.vocab_size,
+        "context": config.context_length,
+        "P": config.parameter_count().total,
+    }
+
+
+def lengths(name: str) -> list[int]:
+    """The lengths that can be chosen: powers of two up to the context."""
+    context = config_of(name).context_length
+    return [2**i for i in range(context.bit_length()) if SHORTEST_LENGTH <= 2**i <= context]
+
+
+class Counts(NamedTuple):
+    """What the view counts, up to and including a pass: multiply–adds of both lanes, and bytes that are kept."""
+
+    without_cache: int
+    with_cache: int
+    kept: int
+
+
+class CacheMovie(
+    View,
+    module="cache_movie",
+    room={288: 2057, 328: 1970, 358: 1956, 568: 1156, 618: 1155, 710: 1132, 736: 1143, 752: 1150, 782: 1096},
+):
+    """A text is written with a key–value cache and without: what each pass computes again, and what it costs.
+
+    Pass 0 reads the prompt, each further one what was written since. The drawing shows one head; the counts are
+    those of a whole model, by `inside.multiply_adds` and `inside.cache_bytes`.
+
+    Derived in chapter 11.
+
+    Traits:
+        text: what is there in the end, 2 to 24 characters.
+        prompt: how many of these are there at first; at least one is written.
+        step: the pass that is seen; beyond the last one, that.
+        model: the one whose work is counted, a key of `MODELS`.
+        n_kv_heads: its heads of keys and values, a divisor of its heads. Another model begins with its own.
+        length: the positions for which the cache is measured, a power of two up to the context.
+        bytes_per_number: 4 (float32) or 2 (float16).
+
+    Raises:
+        TraitError: a trait is outside its range.
+    """
+
+    text = Unicode("A horse! a horse!").tag(sync=True)
+    prompt = Int(9, min=1, max=LONGEST - 1).tag(sync=True)
+    step = Int(3, min=0, max=LONGEST - 2).tag(sync=True)
+    model = Unicode("shakespeare").tag(sync=True)
+    n_kv_heads = Int().tag(sync=True)
+    length = Int().tag(sync=True)
+    bytes_per_number = Int(4).tag(sync=True)
+    _models = List().tag(sync=True)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model, with so many heads of keys and values as are chosen."""
+        return config_of(self.model).replace(n_kv_heads=self.n_kv_heads)
+
+    def counts(self) -> Counts:
+        """Of all passes up to the one that is seen."""
+        n_prompt = min(self.prompt, len(self.text) - 1)
+        step = min(self.step, len(self.text) - n_prompt - 1)
+        without, with_cache = (
+            generation_work(self.config, n_prompt, step + 1, cache=cache) for cache in (False, True)
+        )
+        kept = cache_bytes(self.config, n_prompt + step, bytes_per_number=self.bytes_per_number)
+        return Counts(without, with_cache, kept)
+
+    @default("n_kv_heads")
+    def _default_n_kv_heads(self) -> int:
+        return config_of(self.model).n_kv_heads
+
+    @default("length")
+    def _default_length(self) -> int:
+        return lengths(self.model)[-1]
+
+    @default("_models")
+    def _default_models(self) -> list[tuple[str, str, dict[str, int]]]:
+        return [(name, label, sizes_of(name)) for name, label in MODELS.items()]
+
+    @validate("text")
+    def _validate_text(self, proposal: dict) -> str:
+        text = proposal["value"]
+        if not 2 <= len(text) <= LONGEST:
+            raise TraitError(f"text has {len(text)} characters, must have 2 to {LONGEST}")
+        return text
+
+    @validate("model")
+    def _validate_model(self, proposal: dict) -> str:
+        if proposal["value"] not in MODELS:
+            raise TraitError(f"model={proposal['value']!r} is not one of {', '.join(MODELS)}")
+        return proposal["value"]
+
+    @validate("n_kv_heads")
+    def _validate_n_kv_heads(self, proposal: dict) -> int:
+        value, n_heads = proposal["value"], config_of(self.model).n_heads
+        if value < 1 or n_heads % value:
+            raise TraitError(f"n_kv_heads={value} does not divide n_heads={n_heads}")
+        return value
+
+    @validate("length")
+    def _validate_length(self, proposal: dict) -> int:
+        return _one_of("length", proposal["value"], lengths(self.model))
+
+    @validate("bytes_per_number")
+    def _validate_bytes(self, proposal: dict) -> int:
+        return _one_of("bytes_per_number", proposal["value"], list(NUMBERS))
+
+    @observe("model")
+    def _fit(self, change: dict) -> None:
+        """What does not fit another model is that model's own."""
+        if config_of(self.model).n_heads % self.n_kv_heads:
+            self.n_kv_heads = config_of(self.model).n_kv_heads
+        if self.length not in lengths(self.model):
+            self.length = lengths(self.model)[-1]
+
+
+def _one_of(name: str, value: Any, allowed: list[int]) -> Any:
+    if value not in allowed:
+        raise TraitError(f"{name}={value} is not one of {', '.join(map(str, allowed))}")
+    return value

@@ -1,0 +1,568 @@
+// The book's model writes: the distribution behind every character, and what a strategy makes of it. See sampling.py.
+import { largest, range } from "../../widgets/kit/maths.js";
+import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { alphabet, inSlices, loadModel, named, visible } from "../../widgets/engine/model.js";
+import { legend, shade } from "../../widgets/kit/plot.js";
+import { RUN, Writer, leftOf, parting, rankOf, uniformAt } from "../../widgets/engine/writer.js";
+
+const LONGEST = 1000; // characters of a prompt; model.py has the same
+const MOST = 400; // characters beyond it; sampling.py has the same
+const SHOWN = 15; // characters that have a bar, and one that was drawn though it is none of these
+const KEPT = 6; // branches
+const SCALES = [0.1, 0.2, 0.3, 0.5, 0.7, 1]; // where the bars' scale may end
+const STRATEGY = ["temperature", "top_k", "top_p", "min_p"];
+
+// --- words ----------------------------------------------------------------------------------------------------------
+
+// What can be drawn, in words.
+function leftInWords(step, V) {
+  const { count, mass } = leftOf(step);
+  if (count === V) return `All ${V} characters can be drawn.`;
+  return `${count} of ${V} characters can be drawn; the model gives ${count === 1 ? "it" : "all of them"} ${percent(mass)}.`;
+}
+
+function sentence({ step, id, t, known, uniform, isPicked }) {
+  const V = known.length;
+  if (id === undefined) {
+    const [best] = largest(step.p, 1);
+    return `What comes next, at ${t}: the model prefers ${named(known[best])} (${percent(step.p[best])}). ${leftInWords(step, V)}`;
+  }
+  const rank = rankOf(step.p, id);
+  const place = rank === 1 ? "its likeliest" : `place ${rank} of ${V}`;
+  const how = isPicked
+    ? "You chose it by hand."
+    : step.after[id] > 1 - 1e-9
+      ? "So it is written, whatever the number."
+      : `The number ${fixed(uniform, 3)} falls on its stretch of the line, ${percent(step.after[id])}.`;
+  return `At ${t} the model gives ${named(known[id])} ${percent(step.p[id])}, ${place}. ${leftInWords(step, V)} ${how}`;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "The sampling lab: how does it choose?",
+    hint: "Click a character that is written, or walk along with the arrow keys, to see what it was drawn from. Click another one in the bars, and the text goes on from there. Then move a slider: the same random numbers write another text.",
+  });
+  const { context_length: context } = model.get("_config");
+  const { known, ids: idsOf, complaint } = alphabet(model.get("_characters"));
+  const V = known.length;
+  const stored = model.get("_stored");
+  const send = (changes) => setAll(model, changes);
+  view.drawing.setAttribute("role", "group");
+
+  const columns = ["", "other_"].map((prefix, place) => columnOf(place ? "B" : "A", prefix));
+  const [first] = columns;
+  const used = () => (model.get("compared") ? columns : [first]);
+  const strategyOf = (prefix) => Object.fromEntries(STRATEGY.map((name) => [name, model.get(prefix + name)]));
+  const pickedOf = (prefix) => new Map(model.get(`${prefix}picked`).map(([place, character]) => [place, idsOf(character)[0]]));
+  const ownOf = (prefix) => ({ strategy: strategyOf(prefix), picked: pickedOf(prefix) });
+
+  // --- writing
+
+  let turn = 0;
+  let isWriting = false;
+  let slowly = false; // a character a frame, where the reader watches it write
+  let toTheEnd = false; // of the line
+  let trouble = "";
+  let transformer = null;
+
+  async function go() {
+    const mine = ++turn;
+    const isWanted = () => mine === turn;
+    const writers = used().map(({ writer }) => writer);
+    const [prompt, length, seed] = [idsOf(model.get("text")), model.get("length"), model.get("seed")];
+    for (const { writer, prefix } of used()) writer.fit({ prompt, length, seed, ...ownOf(prefix) });
+    const isDone = () => writers.every((writer) => writer.isDone);
+    function* character() {
+      for (const writer of writers) if (!writer.isDone) yield* writer.next(transformer);
+      drawn.ask();
+      return true;
+    }
+    function* all() {
+      while (!isDone()) yield* character();
+      return true;
+    }
+    isWriting = !isDone();
+    trouble = "";
+    drawn.ask();
+    try {
+      if (isWriting) transformer ??= await loadModel(model);
+      while (isWanted() && !isDone()) {
+        await inSlices(slowly ? character() : all(), isWanted);
+        if (slowly) await new Promise(requestAnimationFrame);
+      }
+    } catch (error) {
+      if (isWanted()) trouble = `The model did not come: ${error.message}.`;
+    }
+    if (!isWanted()) return;
+    const last = first.writer.ids.at(-1);
+    if (toTheEnd && !trouble && known[last] !== "\n" && model.get("length") < MOST) return grow(1);
+    isWriting = slowly = toTheEnd = false;
+    drawn.ask();
+  }
+
+  const follow = once(go);
+
+  function grow(count) {
+    slowly = true;
+    const length = Math.min(model.get("length") + count, MOST);
+    send({ length, position: length });
+    if (trouble) follow(); // once more, though nothing may have changed
+  }
+  function stop() {
+    if (!isWriting) return;
+    const length = Math.min(...used().map(({ writer }) => writer.ids.length));
+    send({ length, position: length });
+  }
+
+  // --- branches
+
+  const place = () => {
+    const { steps } = first.writer;
+    return Math.max(0, Math.min(model.get("position"), steps.length - 1));
+  };
+  const spelled = (ids) => ids.map((id) => known[id]).join("");
+  // What a column has written, as the traits that write it again.
+  function asItIs({ name, prefix, writer }, at) {
+    const names = ["text", "seed", "length", ...["picked", ...STRATEGY].map((own) => prefix + own)];
+    return { column: name, at, written: spelled(writer.ids), traits: Object.fromEntries(names.map((trait) => [trait, model.get(trait)])) };
+  }
+  const isSame = (a, b) => a.column === b.column && a.traits.text === b.traits.text && a.written === b.written;
+  const endOf = ({ column, at, written }) =>
+    `${model.get("compared") ? `${column}, ` : ""}${at}: ${written.slice(at, at + 16).replaceAll("\n", "⏎")}…`;
+
+  // Another character where one is written, or the next one by hand.
+  function choose(t, id, column) {
+    if (column.writer.ids[t] === id || t >= MOST) return;
+    [slowly, toTheEnd] = [true, false];
+    const picked = `${column.prefix}picked`;
+    const before = model.get(picked).filter(([other]) => other < t);
+    const isNext = t >= model.get("length");
+    const left = asItIs(column, t);
+    const others = model.get("branches").filter((branch) => !isSame(branch, left));
+    send({
+      [picked]: [...before, [t, known[id]]],
+      length: Math.max(model.get("length"), t + 1),
+      position: isNext ? t + 1 : t,
+      branches: isNext ? model.get("branches") : [left, ...others].slice(0, KEPT),
+    });
+  }
+
+  function goBack(branch) {
+    [slowly, toTheEnd] = [false, false];
+    const left = asItIs(
+      columns.find(({ name }) => name === branch.column),
+      branch.at,
+    );
+    const others = model.get("branches").filter((other) => !isSame(other, branch) && !isSame(other, left));
+    send({ ...branch.traits, position: branch.at, branches: [left, ...others] });
+  }
+
+  // --- controls
+
+  const field = h("textarea", { rows: 2, maxlength: LONGEST, spellcheck: "false", id: uniqueId() });
+  let strange = "";
+  field.addEventListener("input", () => {
+    toTheEnd = false;
+    strange = field.value ? complaint(field.value) : "It needs at least one character to go on from.";
+    if (strange) drawn.ask();
+    else send({ text: field.value, length: 0, position: 0, picked: [], other_picked: [] });
+  });
+  const act = (label, does) =>
+    button(label, () => {
+      [strange, field.value, toTheEnd] = ["", model.get("text"), false];
+      does();
+      drawn.ask();
+    });
+  function sliders({ name, prefix }) {
+    const of = name === "A" ? "" : " B";
+    return h(
+      "div",
+      { class: "gf-lab-settings", role: "group", "aria-label": `Strategy${of}` },
+      h("p", { class: "gf-panel-title gf-lab-name" }, h("strong", {}, name)),
+      h(
+        "div",
+        { class: "gf-controls gf-compact" },
+        slider(model, `${prefix}temperature`, {
+          label: `Temperature${of}`,
+          min: 0,
+          max: 2,
+          step: 0.05,
+          format: (x) => (x === 1 ? "off" : x === 0 ? "greedy" : fixed(x, 2)),
+        }),
+        slider(model, `${prefix}top_k`, { label: `Top-k${of}`, min: 1, max: V, format: (k) => (k === V ? "off" : String(k)) }),
+        slider(model, `${prefix}top_p`, {
+          label: `Top-p${of}`,
+          min: 0.01,
+          max: 1,
+          step: 0.01,
+          format: (p) => (p === 1 ? "off" : fixed(p, 2)),
+        }),
+        slider(model, `${prefix}min_p`, {
+          label: `Min-p${of}`,
+          min: 0,
+          max: 1,
+          step: 0.01,
+          format: (p) => (p === 0 ? "off" : fixed(p, 2)),
+        }),
+      ),
+    );
+  }
+  const settings = columns.map(sliders);
+  view.controls.classList.add("gf-lab-controls");
+  view.controls.append(
+    h("div", { class: "gf-control gf-text" }, h("label", { class: "gf-label", for: field.id }, "Your prompt"), field),
+    h(
+      "div",
+      { class: "gf-buttons" },
+      act("One character", () => grow(1)),
+      act("Twenty", () => grow(20)),
+      act("To the end of the line", () => {
+        toTheEnd = true;
+        grow(1);
+      }),
+      act("Stop", stop),
+      act("Start again", () => send({ length: 0, position: 0, picked: [], other_picked: [] })),
+    ),
+    h(
+      "div",
+      { class: "gf-lab-seed" },
+      slider(model, "seed", { label: "Seed of the random numbers", min: 0, max: 99 }),
+      toggle(model, "compared", { label: "A second strategy beside it" }),
+    ),
+    ...settings,
+  );
+
+  // --- columns: the text, its statistics, the bars of the chosen character
+
+  function columnOf(name, prefix) {
+    const ending = name === "A" ? "" : ", column B";
+    const { written, logits } = stored.columns[name === "A" ? 0 : 1] ?? { written: "", logits: stored.columns[0].logits.slice(0, 1) };
+    const writer = new Writer(context, { prompt: idsOf(stored.text), ids: idsOf(written), logits });
+    const column = { name, prefix, writer };
+
+    // The text, as it would stand on paper.
+    const given = h("span", { class: "gf-lab-prompt" });
+    const next = h("span", { class: "gf-lab-letter gf-lab-next" }, "?");
+    const letters = [];
+    const text = h(
+      "div",
+      { class: "gf-paper gf-lab-text", role: "group", tabindex: 0, "aria-label": `What is written; arrow keys choose a character${ending}` },
+      given,
+      next,
+    );
+    const every = () => [...letters.slice(0, writer.ids.length), next];
+    text.addEventListener("click", (event) => {
+      const t = every().indexOf(event.target);
+      if (t >= 0) send({ position: t });
+    });
+    text.addEventListener("keydown", (event) => {
+      if (event.altKey || event.ctrlKey || event.metaKey) return;
+      const [t, last] = [place(), writer.steps.length - 1];
+      const to = { ArrowLeft: t - 1, ArrowRight: t + 1, Home: 0, End: last }[event.key] ?? lineFrom(t, event.key);
+      if (to === undefined) return;
+      event.preventDefault();
+      send({ position: Math.max(0, Math.min(to, last)) });
+    });
+    // What stands above or below a character.
+    function lineFrom(t, key) {
+      const way = { ArrowUp: -1, ArrowDown: 1 }[key];
+      if (!way) return undefined;
+      const all = every();
+      const here = all[t];
+      const others = range(all.length).filter((i) => way * (all[i].offsetTop - here.offsetTop) > 4);
+      if (others.length === 0) return t;
+      const top = all[way > 0 ? others[0] : others.at(-1)].offsetTop;
+      const line = others.filter((i) => Math.abs(all[i].offsetTop - top) <= 4);
+      const away = (i) => Math.abs(all[i].offsetLeft - here.offsetLeft);
+      return line.reduce((best, i) => (away(i) < away(best) ? i : best));
+    }
+
+    function drawText(t, fork) {
+      write(given, model.get("text"));
+      const { ids, steps, run } = writer;
+      while (letters.length < ids.length) {
+        const letter = h("span");
+        letters.push(letter);
+        next.before(letter);
+      }
+      letters.forEach((letter, i) => {
+        const id = ids[i];
+        if (letter.hidden !== (id === undefined)) letter.hidden = id === undefined;
+        if (id === undefined) return;
+        write(letter, known[id] === "\n" ? "⏎\n" : known[id]);
+        const marks = `${i === t ? " gf-lab-chosen" : ""}${run.picked.has(i) ? " gf-lab-picked" : ""}${i === fork ? " gf-lab-fork" : ""}`;
+        put(letter, { class: `gf-lab-letter${marks}`, style: `--share: ${steps[i].p[id].toFixed(3)}` });
+      });
+      put(next, { class: `gf-lab-letter gf-lab-next${t === ids.length ? " gf-lab-chosen" : ""}` });
+    }
+
+    // What was written, on average.
+    const facts = range(3).map(() => h("b"));
+    const names = ["Entropy, nats per character", "−log p, nats per character", `Ends a run of ${RUN} that was there before`];
+    const summary = h("div", { class: "gf-lab-facts" }, names.map((word, i) => h("p", {}, h("span", {}, word), facts[i])));
+    function drawFacts() {
+      const { entropy: before, left, surprise, repeats } = writer.statistics();
+      const some = writer.ids.length > 0;
+      write(facts[0], some ? `${fixed(before, 2)} → ${fixed(left, 2)}` : "–");
+      write(facts[1], some ? fixed(surprise, 2) : "–");
+      write(facts[2], some ? percent(repeats) : "–");
+    }
+
+    // The bars: what the model says, and what is drawn from.
+    const rows = range(SHOWN + 1).map(() => {
+      const parts = {
+        letter: h("b"),
+        before: h("span", { class: "gf-lab-before" }),
+        after: h("span", { class: "gf-lab-after" }),
+        said: h("span", { class: "gf-lab-number" }),
+        drawn: h("span", { class: "gf-lab-number" }),
+      };
+      const element = h(
+        "button",
+        { type: "button", class: "gf-lab-bar", onclick: () => choose(place(), parts.id, column) },
+        parts.letter,
+        h("span", { class: "gf-lab-track" }, parts.before, parts.after),
+        parts.said,
+        parts.drawn,
+      );
+      return Object.assign(parts, { element });
+    });
+    let focused = 0; // the row that the Tab key comes to
+    const bars = h(
+      "div",
+      { class: "gf-lab-bars", role: "group", "aria-label": `What could be written here; up and down go along${ending}` },
+      rows.map(({ element }) => element),
+    );
+    bars.addEventListener("keydown", (event) => {
+      const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!step || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      rows[Math.min(Math.max(focused + step, 0), rows.length - 1)].element.focus();
+    });
+    bars.addEventListener("focusin", (event) => {
+      focused = rows.findIndex(({ element }) => element === event.target);
+      rows.forEach(({ element }, i) => put(element, { tabindex: i === focused ? 0 : -1 }));
+    });
+
+    const caption = h("p", { class: "gf-panel-title" });
+    const end = h("span"); // of the bars' scale
+    const head = h(
+      "div",
+      { class: "gf-lab-sum gf-lab-head", "aria-hidden": "true" },
+      h("span", { class: "gf-lab-scale" }, h("span", {}, "0"), end),
+      h("span", {}, "model"),
+      h("span", {}, "drawn from"),
+    );
+    const sums = ["the others", "entropy, nats", "can be drawn", "probability kept"].map((word) => {
+      const [said, drawn] = range(2).map(() => h("span", { class: "gf-lab-number" }));
+      return { element: h("div", { class: "gf-lab-sum" }, h("span", {}, word), said, drawn), said, drawn };
+    });
+    const stretches = range(V).map(() => h("span"));
+    const mark = h("span", { class: "gf-lab-mark" });
+    const lineTitle = h("p", { class: "gf-panel-title" });
+    const line = h("div", { class: "gf-lab-line", "aria-hidden": "true" }, h("div", { class: "gf-lab-stretches" }, stretches), mark);
+
+    function drawBars(t, full) {
+      const step = writer.steps[t];
+      const id = writer.ids[t];
+      if (!step) return;
+      const { p, after } = step;
+      const order = largest(p, SHOWN + 1);
+      if (id !== undefined && !order.includes(id)) order[SHOWN] = id;
+      const isPicked = writer.run.picked.has(t);
+      rows.forEach((row, i) => {
+        const other = order[i];
+        row.element.hidden = other === undefined;
+        if (other === undefined) return;
+        const isCut = after[other] === 0;
+        const isDrawn = other === id;
+        row.id = other;
+        write(row.letter, visible(known[other]));
+        put(row.before, { style: `--share: ${(p[other] / full).toFixed(4)}` });
+        put(row.after, { style: `--share: ${(after[other] / full).toFixed(4)}` });
+        write(row.said, percent(p[other]));
+        write(row.drawn, isCut ? "cut" : percent(after[other]));
+        const how = isDrawn ? (isPicked ? "; chosen by hand" : "; drawn") : "; choose it instead";
+        put(row.element, {
+          class: `gf-lab-bar${isCut ? " gf-lab-cut" : ""}${isDrawn ? " gf-lab-drawn" : ""}`,
+          "aria-label": `${named(known[other])}: the model says ${percent(p[other])}, ${isCut ? "cut" : `drawn from ${percent(after[other])}`}${id === undefined ? "; choose it" : how}`,
+          tabindex: i === focused ? 0 : -1,
+        });
+      });
+      write(end, percent(full));
+      const { count, mass } = leftOf(step);
+      const shown = (of) => order.reduce((sum, other) => sum - of[other], 1);
+      const cells = [
+        [percent(Math.max(0, shown(p))), percent(Math.max(0, shown(after) < 1e-9 ? 0 : shown(after)))],
+        [fixed(step.entropy, 2), fixed(step.left, 2)],
+        [V, count],
+        ["", count === V ? "all" : percent(mass)],
+      ];
+      write(sums[0].element.firstChild, `${V - order.length} others`);
+      sums.forEach(({ said, drawn }, i) => {
+        write(said, cells[i][0]);
+        write(drawn, cells[i][1]);
+      });
+      stretches.forEach((stretch, other) => {
+        const share = after[other];
+        put(stretch, { class: other === id && !isPicked ? "gf-lab-here" : "", style: `--share: ${share.toFixed(4)}` });
+        write(stretch, share > 0.06 ? visible(known[other]) : "");
+      });
+      const uniform = uniformAt(writer.run.seed, t);
+      mark.hidden = id === undefined || isPicked;
+      put(mark, { style: `left: ${(100 * uniform).toFixed(2)}%` });
+      const falls = mark.hidden ? (isPicked ? "you chose by hand" : "a random number decides") : `the number ${fixed(uniform, 3)} falls here`;
+      write(lineTitle, `Laid end to end: ${falls}`);
+      const before = `${model.get("text")}${spelled(writer.ids.slice(0, t))}`.slice(-14);
+      hold(caption, [t, before, id === undefined], () => [
+        id === undefined ? "Next, " : `At ${t}, `,
+        "after ",
+        h("strong", { class: "gf-lab-after-what" }, `…${[...before].map((c) => (c === "\n" ? "⏎" : c)).join("")}`),
+      ]);
+    }
+
+    column.writing = h("div", { class: "gf-lab-writing" }, h("p", { class: "gf-panel-title gf-lab-name" }, h("strong", {}, name)), text, summary);
+    column.element = h(
+      "div",
+      { class: "gf-lab-column" },
+      column.writing,
+      h(
+        "div",
+        { class: "gf-lab-choice" },
+        caption,
+        head,
+        bars,
+        h("div", { class: "gf-lab-sums" }, sums.map(({ element }) => element)),
+        lineTitle,
+        line,
+      ),
+    );
+    column.draw = (t, fork, full) => {
+      drawText(t, fork);
+      drawFacts();
+      drawBars(t, full);
+    };
+    return column;
+  }
+
+  const left = h("div", { class: "gf-lab-branches" });
+  first.writing.append(left);
+  const lab = h("div", { class: "gf-lab" }, columns.map(({ element }) => element));
+  view.drawing.append(
+    lab,
+    legend(
+      shade,
+      "unlikely",
+      "likely",
+      h("span", {}, "Behind each character: the probability that the model gave it"),
+    ),
+  );
+
+  // --- drawing
+
+  function draw() {
+    if (field.value !== model.get("text") && !strange) field.value = model.get("text");
+    const isCompared = model.get("compared");
+    const t = place();
+    const fork = isCompared ? parting(...columns.map(({ writer }) => writer.ids)) : null;
+    put(lab, { class: `gf-lab${isCompared ? " gf-lab-two" : ""}` });
+    if (isWriting) put(lab, { "aria-busy": "true" });
+    else lab.removeAttribute("aria-busy");
+    put(view.controls, { class: `gf-controls gf-lab-controls${isCompared ? " gf-lab-two" : ""}` });
+    settings[1].hidden = columns[1].element.hidden = !isCompared;
+    // Of two columns, each at this place or, while it is still writing, at its last.
+    const places = used().map(({ writer }) => Math.min(t, Math.max(0, writer.steps.length - 1)));
+    const most = used().map(({ writer: { steps } }, i) => steps[places[i]] && Math.max(...steps[places[i]].p, ...steps[places[i]].after));
+    const full = SCALES.find((scale) => most.every((share = 0) => share <= scale)) ?? 1;
+    used().forEach((column, i) => column.draw(places[i], fork, full));
+    const branches = model.get("branches");
+    left.hidden = branches.length === 0;
+    hold(left, [isCompared, ...branches.map(({ column, written }) => column + written)], () => [
+      h("p", { class: "gf-panel-title" }, "Left behind; go back to"),
+      h("div", { class: "gf-buttons" }, branches.map((branch) => button(endOf(branch), () => goBack(branch)))),
+    ]);
+    view.says(strange || trouble || (isWriting && !transformer ? "The model is on its way …" : sentenceOf(t, fork)));
+    view.describe(
+      () => `The model goes on from “${model.get("text")}”: “${spelled(first.writer.ids)}”. What could stand at ${place()}, as the model says and as it is drawn.`,
+    );
+    view.tables(tables);
+  }
+
+  function sentenceOf(t, fork) {
+    const { ids, steps, run } = first.writer;
+    if (!steps[t]) return "";
+    const one = sentence({ step: steps[t], id: ids[t], t, known, uniform: uniformAt(run.seed, t), isPicked: run.picked.has(t) });
+    if (!model.get("compared")) return one;
+    if (fork === null) return `${one} The two texts are still the same.`;
+    const [a, b] = columns.map(({ writer }) => named(known[writer.ids[fork]]));
+    return `${one} The two texts part at ${fork}: A writes ${a}, B ${b}.`;
+  }
+
+  const tables = () =>
+    used().flatMap(({ name, writer: { ids, steps, run }, writer }) => {
+      const of = model.get("compared") ? `${name}: ` : "";
+      const t = Math.min(place(), steps.length - 1);
+      if (t < 0) return [];
+      const { p, after } = steps[t];
+      const { entropy: before, left: drawnFrom, surprise, repeats } = writer.statistics();
+      return [
+        {
+          caption: `${of}What could stand at ${t}`,
+          headers: ["Character", "The model", "Drawn from"],
+          rows: () => largest(p, V).map((id) => [visible(known[id]), fixed(p[id], 4), after[id] ? fixed(after[id], 4) : "cut"]),
+        },
+        {
+          caption: `${of}What is written`,
+          headers: ["At", "Character", "The model", "Drawn from", "Entropy", "Then", "Number"],
+          rows: () =>
+            ids.map((id, i) => [
+              i,
+              visible(known[id]),
+              fixed(steps[i].p[id], 4),
+              fixed(steps[i].after[id], 4),
+              fixed(steps[i].entropy, 3),
+              fixed(steps[i].left, 3),
+              run.picked.has(i) ? "by hand" : fixed(uniformAt(run.seed, i), 4),
+            ]),
+        },
+        {
+          caption: `${of}Per character, of ${ids.length}`,
+          headers: ["", "Mean"],
+          rows: () =>
+            ids.length
+              ? [
+                  ["entropy of the model, nats", fixed(before, 4)],
+                  ["entropy of what was drawn from, nats", fixed(drawnFrom, 4)],
+                  ["−log p of what was written, nats", fixed(surprise, 4)],
+                  [`share that ends a run of ${RUN} that was there before`, fixed(repeats, 4)],
+                ]
+              : [],
+        },
+      ];
+    });
+
+  for (const { writer, prefix } of columns) {
+    const run = { prompt: idsOf(stored.text), length: writer.ids.length, seed: model.get("seed") };
+    writer.fit({ ...run, ...ownOf(prefix) });
+  }
+  const drawn = redrawing(model, ["position", "branches"], draw);
+  const hurried = () => {
+    slowly = false;
+    follow();
+  };
+  const listened = [
+    ...["length", "picked", "other_picked"].map((name) => [name, follow]),
+    ...["text", "seed", "compared", ...columns.flatMap(({ prefix }) => STRATEGY.map((name) => prefix + name))].map((name) => [name, hurried]),
+  ];
+  for (const [name, does] of listened) model.on(`change:${name}`, does);
+  go();
+  return () => {
+    turn++;
+    for (const [name, does] of listened) model.off(`change:${name}`, does);
+    drawn.stop();
+  };
+}
+
+export default { render };

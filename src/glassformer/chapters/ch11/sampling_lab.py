@@ -1,0 +1,147 @@
+"""The model writes, and shows the distribution behind every character, and what a strategy makes of it."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Bool, Int, List, TraitError, default, validate
+
+from glassformer.generate import distribution, draw
+from glassformer.generate.reader import Reader
+from glassformer.widgets.engine.model import ModelView
+from glassformer.widgets.engine.mulberry import uniform
+from glassformer.widgets.kit.view import Number
+
+MAX_WRITTEN = 400  # characters beyond the prompt
+AT_FIRST = 60  # that are there before the reader writes any
+MAX_STORED = 110  # characters whose logits are stored: a trait weighs 60 kB at most
+STRATEGY = ("temperature", "top_k", "top_p", "min_p")
+
+
+class SamplingLab(
+    ModelView,
+    module="sampling_lab",
+    room={288: 2030, 328: 1818, 358: 1712, 568: 1509, 618: 1453, 710: 1124, 736: 1101, 752: 1101, 782: 1101},
+):
+    """The sampling lab: every character that the model writes, and the distribution that it was drawn from.
+
+    What is written follows from the traits alone. The character `i` beyond the prompt is drawn with the number `i` of
+    mulberry32 from `seed`, unless the reader has picked it by hand; so another temperature, with the same
+    numbers, writes another text, and the same settings the same. A second column, if `compared`, writes with the
+    same numbers and a strategy of its own. Of a text longer than its context the model sees the end.
+
+    Derived in chapter 11.
+
+    Traits, beside those of `ModelView`, whose `text` is the prompt:
+        temperature, top_k, top_p, min_p: as in `glassformer.generate.distribution`; temperature 1, as many as there are
+            characters, 1 and 0 change nothing.
+        other_temperature, other_top_k, other_top_p, other_min_p: those of the second column.
+        compared: whether there is a second column.
+        seed: of the numbers, 0 to 99.
+        length: how many characters are written, up to 400.
+        position: whose distribution is looked at, from 0; `length` is the one that would be drawn next.
+        picked, other_picked: [position, character] of those that were chosen by hand, in either column.
+        branches: texts that were left when the reader picked another character, as the traits that write them.
+
+    Raises:
+        TraitError: a value outside its range, or a picked character that the model does not know.
+    """
+
+    temperature = Number(1.0, min=0, max=2).tag(sync=True)
+    top_k = Int().tag(sync=True)
+    top_p = Number(0.9, min=0.01, max=1).tag(sync=True)
+    min_p = Number(0.0, min=0, max=1).tag(sync=True)
+    other_temperature = Number(0.0, min=0, max=2).tag(sync=True)
+    other_top_k = Int().tag(sync=True)
+    other_top_p = Number(1.0, min=0.01, max=1).tag(sync=True)
+    other_min_p = Number(0.0, min=0, max=1).tag(sync=True)
+    compared = Bool(False).tag(sync=True)
+    seed = Int(7, min=0, max=99).tag(sync=True)
+    length = Int(AT_FIRST, min=0, max=MAX_WRITTEN).tag(sync=True)
+    position = Int(min=0).tag(sync=True)
+    picked = List().tag(sync=True)
+    other_picked = List().tag(sync=True)
+    branches = List().tag(sync=True)
+
+    _families: ClassVar[tuple[str, ...]] = ("decoder",)
+
+    def strategy(self, *, other: bool = False) -> dict[str, Any]:
+        """The keywords of `glassformer.generate.distribution`: those of the first column, or of the other."""
+        return {name: getattr(self, f"other_{name}" if other else name) for name in STRATEGY}
+
+    def written(self, *, other: bool = False) -> tuple[str, Float[np.ndarray, "N V"]]:
+        """What the view shows, computed with `glassformer.generate` and `glassformer.scratch`.
+
+        Returns:
+            the characters beyond the prompt; and the logits that each was drawn from, with those of the next, so
+            that there is one row more than there are characters.
+        """
+        tokenizer = self._source.tokenizer
+        numbers = uniform(self.seed, self.length)
+        picked = dict(self.other_picked if other else self.picked)
+        reader = Reader(self._source.model, [tokenizer.encode(self.text)], self.length + 1)
+        seen, ids = [], []
+        for i in range(self.length + 1):
+            # Three decimals are enough to store, and what is stored must draw what is drawn here.
+            seen.append(reader.next_logits()[0].astype(np.float64).round(3))
+            if i == self.length:
+                break
+            if i in picked:
+                ids.append(int(tokenizer.encode(picked[i])[0]))
+            else:
+                p = distribution(seen[i][None], **self.strategy(other=other))
+                ids.append(int(draw(p, numbers[i : i + 1])[0]))
+            reader.append(np.array(ids[-1:]))
+        return tokenizer.decode(ids), np.stack(seen)
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        columns = [self.written(other=other) for other in (False, True)[: 1 + self.compared]]
+        most = MAX_STORED // len(columns)
+        return {
+            "text": self.text,
+            "columns": [
+                {"written": text[: most - 1], "logits": logits[:most].tolist()} for text, logits in columns
+            ],
+        }
+
+    @default("top_k")
+    def _default_top_k(self) -> int:
+        return self._source.config.vocab_size
+
+    @default("other_top_k")
+    def _default_other_top_k(self) -> int:
+        return self._source.config.vocab_size
+
+    @default("position")
+    def _default_position(self) -> int:
+        """Where chance and the cut are both seen: the likeliest was not drawn, and some, not most, were left."""
+        first = self._stored["columns"][0]
+        logits, drawn = np.array(first["logits"]), self._source.tokenizer.encode(first["written"])
+        left = (distribution(logits, **self.strategy()) > 0).sum(axis=-1)
+        found = [
+            best != id and 6 <= count <= 12
+            for best, id, count in zip(logits.argmax(axis=-1), drawn, left, strict=False)
+        ]
+        return found.index(True) if True in found else self.length
+
+    @validate("top_k", "other_top_k")
+    def _validate_top_k(self, proposal: dict) -> int:
+        name, value, most = proposal["trait"].name, proposal["value"], self._source.config.vocab_size
+        if not 1 <= value <= most:
+            raise TraitError(f"{name}={value} is not one of 1 … {most}")
+        return value
+
+    @validate("picked", "other_picked")
+    def _validate_picked(self, proposal: dict) -> list:
+        known = self._source.tokenizer.characters
+        for pick in proposal["value"]:
+            match pick:
+                case [int(place), str(character)] if (
+                    place >= 0 and len(character) == 1 and character in known
+                ):
+                    continue
+            raise TraitError(
+                f"{proposal['trait'].name} has {pick!r}, which is no [position, character] of the model's"
+            )
+        return proposal["value"]

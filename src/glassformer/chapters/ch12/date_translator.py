@@ -1,0 +1,153 @@
+"""Dates in words, translated as one types, and the alignment: where the answer looks while it is written."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Dict, Int, TraitError, default, validate
+
+from glassformer import dates
+from glassformer.generate import generate
+from glassformer.scratch import softmax
+from glassformer.trace import trace
+from glassformer.widgets.engine.model import ModelView
+
+MOST_WRITTEN = 16  # characters of an answer, the stop included; a date has eleven
+SCALES = [10**8, 10**4]  # probabilities and weights are stored as whole numbers of such parts
+EXAMPLE = "the twenty-third of November, 1984"
+
+
+class Translation(NamedTuple):
+    """What a model writes of a source, always taking the likeliest, and where it looks meanwhile.
+
+    The axes: T characters of the answer, its stop included; S characters of the source; L blocks of the decoder.
+    """
+
+    text: str
+    probabilities: Float[np.ndarray, "T V"]
+    weights: Float[np.ndarray, "L H T S"]
+
+
+class DateTranslator(
+    ModelView,
+    module="date_translator",
+    room={288: 2132, 328: 1984, 358: 1877, 568: 1212, 618: 1169, 710: 1005, 736: 982, 752: 982, 782: 971},
+):
+    """A date in words, as one types, and the same date as the book's encoder–decoder writes it.
+
+    Ribbons lead from every character of the answer to those of the source that its cross-attention looks at, in one
+    head or in the mean of a block's heads. Where the source is written in one of the ways of `glassformer.dates`, the
+    view knows the right answer, too, and says whether the model's is; where it is not, it says that.
+
+    Derived in chapter 12.
+
+    Traits:
+        model: an encoder–decoder that reads dates, "dates". Read-only.
+        text: the source, at most as long as the context.
+        block: of the decoder; from 0.
+        head: of that block, from 0; −1 is the mean of all its heads.
+        position: which character of the answer is looked at, from 0; the stop is the last.
+
+    Raises:
+        TraitError: there is no such block or head, or the model cannot be shown.
+    """
+
+    block = Int(min=0).tag(sync=True)
+    head = Int(min=-1).tag(sync=True)
+    position = Int(6, min=0).tag(sync=True)
+    _marks = Dict().tag(sync=True)
+    _ways = Dict().tag(sync=True)
+
+    _families: ClassVar[tuple[str, ...]] = ("encoder-decoder",)
+
+    def __init__(self, model: str = "dates", **traits: Any) -> None:
+        super().__init__(model, **traits)
+
+    def translation(self) -> Translation:
+        """What the view shows, computed with `glassformer.generate` and `glassformer.scratch`."""
+        model, tokenizer = self._source.model, self._source.tokenizer
+        start, stop = self._marks["start"], self._marks["stop"]
+        source = tokenizer.encode(self.text)
+        (ids,) = generate(
+            model, None, MOST_WRITTEN, source=source, start_id=start, stop_ids=[stop], temperature=0
+        )
+        new = ids[1:]
+        with trace() as seen:
+            logits = model(ids[None, :-1], memory=model.encode(source[None]))[0]
+        weights = np.concatenate(seen.arrays("weights", "cross-attention"))
+        text = tokenizer.decode(new[:-1] if new[-1] == stop else new)
+        return Translation(text, softmax(logits.astype(np.float64)), weights)
+
+    @default("_marks")
+    def _default_marks(self) -> dict[str, int]:
+        """The ids that stand for no text: they come after those of the characters."""
+        n = len(self._source.tokenizer.characters)
+        return {"start": n, "stop": n + 1, "most": MOST_WRITTEN}
+
+    @default("_ways")
+    def _default_ways(self) -> dict[str, Any]:
+        """How a date may be written: the forms, and the words for the numbers 1, 2, … in their places."""
+        numbers = range(1, 32)
+        return {
+            "forms": list(dates.FORMS),
+            "words": {
+                "month": dates.MONTHS,
+                "month_roman": dates.ROMAN,
+                "month_number": [str(i) for i in range(1, 13)],
+                "day": [str(i) for i in numbers],
+                "day_th": [
+                    dates.write_date(_day(i), "{day_th} {month} {year}").source.split()[0] for i in numbers
+                ],
+                "day_word": dates.DAYS,
+                "weekday": dates.WEEKDAYS,
+            },
+            "years": [dates.FIRST.year, dates.LAST.year],
+        }
+
+    @default("text")
+    def _default_text(self) -> str:
+        known = self._source.tokenizer.characters
+        return "".join(c for c in EXAMPLE if c in known) or known[0]
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        found = self.translation()
+        return {
+            "text": self.text,
+            "scales": SCALES,
+            "probabilities": np.round(SCALES[0] * found.probabilities).astype(int).tolist(),
+            "weights": np.round(SCALES[1] * found.weights).astype(int).tolist(),
+        }
+
+    @default("block")
+    def _default_block(self) -> int:
+        return self._blocks() - 1
+
+    @validate("text")
+    def _validate_text(self, proposal: dict) -> str:
+        text = super()._validate_text(proposal)
+        if len(text) > (most := self._source.config.context_length):
+            raise TraitError(f"text has {len(text)} characters, must have 1 to {most}")
+        return text
+
+    @validate("block")
+    def _validate_block(self, proposal: dict) -> int:
+        return _below("block", proposal["value"], self._blocks())
+
+    @validate("head")
+    def _validate_head(self, proposal: dict) -> int:
+        return _below("head", proposal["value"], self._source.config.n_heads)
+
+    def _blocks(self) -> int:
+        """How many the decoder has."""
+        return self._source.config.n_decoder_layers or self._source.config.n_layers
+
+
+def _day(i: int) -> dates.date:
+    return dates.date(2000, 1, i)
+
+
+def _below(name: str, value: int, count: int) -> int:
+    if value >= count:
+        raise TraitError(f"{name}={value} is not below {count}")
+    return value

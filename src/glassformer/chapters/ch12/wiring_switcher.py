@@ -1,0 +1,130 @@
+"""One diagram, three families: which boxes are used, which masks, and what each is trained to say."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+from traitlets import Dict, Int, TraitError, Unicode, default, validate
+
+from glassformer import shipped
+from glassformer.config import FAMILIES, ModelConfig
+from glassformer.scratch import causal_mask
+from glassformer.widgets.kit.view import View
+
+LONGEST = 12  # characters of a text
+MOST_PADDING = 3
+MASKS = ("encoder", "decoder", "cross")
+BASE = "shakespeare"  # the model whose other choices all three share
+
+
+@cache
+def configs() -> dict[str, ModelConfig]:
+    """The book's decoder, and the same with another family."""
+    base = ModelConfig.from_json((shipped.PLACE / BASE / shipped.CONFIG).read_text("utf-8"))
+    return {family: base.replace(family=family) for family in FAMILIES}
+
+
+def lines() -> dict[str, list[str]]:
+    """The fields in which the three differ, as they are written; what is None is not written."""
+    all_of_them = configs().values()
+    names = [
+        name for name in ModelConfig.__dataclass_fields__ if len({getattr(c, name) for c in all_of_them}) > 1
+    ]
+    return {
+        family: [
+            f"{name}={value!r}".replace("'", '"')
+            for name in names
+            if (value := getattr(config, name)) is not None
+        ]
+        for family, config in configs().items()
+    }
+
+
+class WiringSwitcher(
+    View,
+    module="wiring_switcher",
+    room={288: 1420, 328: 1430, 358: 1440, 568: 850, 618: 820, 710: 870, 736: 890, 752: 900, 782: 880},
+):
+    """One diagram for the three families: what is not used fades, and the masks say who may read whom.
+
+    An encoder reads a text both ways, a decoder what came before, and a decoder that looks at an encoder all of
+    the source as well. Choose a position in the diagram, or a cell of a mask.
+
+    Source: Vaswani et al. 2017, figure 1; Raffel et al. 2020, figures 3 and 4. Used in chapter 12.
+
+    Traits:
+        family: "decoder", "encoder" or "encoder-decoder".
+        text: what an encoder or a decoder reads, and what an encoder–decoder is to write; 1 to 12 characters.
+        source: what the encoder of an encoder–decoder reads; 1 to 12 characters.
+        prefix: so many characters of a decoder's text are seen by all positions (a prefix-LM); 0 is causal.
+        padding: so many positions are filled up, 0 to 3, as beside longer texts in a batch.
+        mask: where a cell is chosen: "encoder", "decoder" (self-attention) or "cross". One that the family
+            lacks gives way to one that it has.
+        query, key: the row and the column of that cell; beyond the mask, the last.
+
+    Raises:
+        TraitError: a trait is outside its range.
+    """
+
+    family = Unicode("decoder").tag(sync=True)
+    text = Unicode("A horse!").tag(sync=True)
+    source = Unicode("Ein Pferd!").tag(sync=True)
+    prefix = Int(0, min=0, max=LONGEST).tag(sync=True)
+    padding = Int(0, min=0, max=MOST_PADDING).tag(sync=True)
+    mask = Unicode("decoder").tag(sync=True)
+    query = Int(3, min=0).tag(sync=True)
+    key = Int(5, min=0).tag(sync=True)
+    _configs = Dict().tag(sync=True)
+
+    def masks(self) -> dict[str, Bool[np.ndarray, "T S"]]:
+        """The masks that the family has, True where a query (a row) may read a key (a column)."""
+        n = len(self.text)
+        if self.family == "decoder":
+            mask = causal_mask(n + self.padding)
+            mask[:, : min(self.prefix, n)] = True
+            return {"decoder": mask}
+        n_read = n if self.family == "encoder" else len(self.source)
+        real = np.arange(n_read + self.padding) < n_read
+        both_ways = np.broadcast_to(real, (len(real), len(real)))
+        if self.family == "encoder":
+            return {"encoder": both_ways}
+        T = 1 + n + self.padding  # it begins with a start
+        return {
+            "encoder": both_ways,
+            "decoder": causal_mask(T),
+            "cross": np.broadcast_to(real, (T, len(real))),
+        }
+
+    @default("_configs")
+    def _default_configs(self) -> dict[str, Any]:
+        written = lines()
+        return {
+            family: {
+                "lines": written[family],
+                "parameters": config.parameter_count().total,
+                "blocks": config.n_layers,
+            }
+            for family, config in configs().items()
+        }
+
+    @validate("family")
+    def _validate_family(self, proposal: dict) -> str:
+        return _one_of("family", proposal["value"], FAMILIES)
+
+    @validate("mask")
+    def _validate_mask(self, proposal: dict) -> str:
+        return _one_of("mask", proposal["value"], MASKS)
+
+    @validate("text", "source")
+    def _validate_texts(self, proposal: dict) -> str:
+        name, text = proposal["trait"].name, proposal["value"]
+        if not 1 <= len(text) <= LONGEST:
+            raise TraitError(f"{name} has {len(text)} characters, must have 1 to {LONGEST}")
+        return text
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise TraitError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+    return value

@@ -1,0 +1,193 @@
+// A config.json of Hugging Face, read aloud: sentences, a count, and what our code says to it. See configreader.py.
+import { KEPT, cacheBytes, counted, formulaOf, inBytes, lettered, much, percent, sentence, total } from "../../widgets/engine/counting.js";
+import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "../../widgets/kit/kit.js";
+import { model as modelOf, parsed } from "./hubconfig.js";
+import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
+import { guessed, lacking, sentences } from "./sentences.js";
+
+const LONGEST = 20_000; // characters, as in configreader.py
+
+// --- reading --------------------------------------------------------------------------------------------------------
+
+// What our code reads past, though it may matter: in files of families that it knows.
+const LOOKED_AT = ["sliding_window", "rope_parameters", "rope_scaling", "quantization_config", "partial_rotary_factor"];
+
+// All that is said of a text. `kind`: "unread", "refused" or "runs".
+export function read(text, tables, formulas, letters) {
+  if (text.length > LONGEST) return { kind: "unread", verdict: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(LONGEST)}.` };
+  const { given, trouble } = parsed(text);
+  if (trouble) return { kind: "unread", verdict: trouble };
+  const { config: made, refused, large } = modelOf(given, tables);
+  if (large) return { kind: "unread", verdict: `${large}: this page counts no further.` };
+  const lacks = lacking(given, tables);
+  if (refused) {
+    return { kind: "refused", verdict: `${refused}.`, lacks, sentences: guessed(given, tables) };
+  }
+  const parts = counted(made, formulas, letters);
+  return {
+    kind: "runs",
+    config: made,
+    parts,
+    total: total(parts),
+    sizes: lettered(made, letters),
+    sentences: sentences(given, made, tables),
+    lacks: lacks.filter(({ field }) => !LOOKED_AT.includes(field)),
+    verdict: "Our code runs it as it is.",
+  };
+}
+
+// What follows from the fields: [what, the sum, the number].
+export function derived({ config: made, total: n, sizes }, known) {
+  const { n_layers: L, n_heads: H, n_kv_heads: G, d_head: K, context_length: T } = made;
+  const name = known[n];
+  const rows = [
+    ["Parameters N", name ? `as many as ${name}` : "", grouped(n)],
+    ["Width of a head K", `${grouped(H)} heads, ${grouped(H * K)} together`, grouped(K)],
+    ["Query heads for each key/value head", `${grouped(H)} / ${grouped(G)}`, grouped(H / G)],
+    ...KEPT.map(([kind, bytes]) => [`Weights in ${kind}`, `${bytes} · N bytes`, inBytes(bytes * n)]),
+    ["Operations a token", "about 2N", much(2 * n)],
+  ];
+  if (made.family === "decoder" && made.head !== "none") {
+    const sum = `2 · ${[L, G, K, T].map(grouped).join(" · ")} · 2 bytes`;
+    rows.push([`KV cache in bfloat16, ${grouped(T)} positions`, sum, inBytes(cacheBytes({ L, ...sizes }, T, 2))]);
+  }
+  return rows;
+}
+
+// --- view -----------------------------------------------------------------------------------------------------------
+
+// What is missing, in a few words: those before the explanation.
+const needed = (lacks) =>
+  lacks.length ? `It lacks ${lacks.map(({ lacks: what }) => what.split(/[:,]/)[0]).join("; ")}.` : "Put that right above, and it is read again.";
+
+const TITLES = { unread: "It cannot be read.", refused: "Our code refuses it.", runs: "It runs as it is." };
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "A config.json, read aloud",
+    hint: "Paste the config.json of any model, change a number, or take an example. It is read here, in your page: nothing is sent anywhere.",
+  });
+  const [tables, formulas, letters] = ["_tables", "_formulas", "_letters"].map((name) => model.get(name));
+  let draft = model.get("text");
+
+  // --- controls
+
+  const field = h("textarea", { rows: 12, spellcheck: "false", autocomplete: "off", id: uniqueId(), class: "gf-json" });
+  field.addEventListener("input", () => {
+    draft = field.value;
+    if (draft.length <= LONGEST) setAll(model, { text: draft });
+    drawn.ask();
+  });
+  const take = (text) => {
+    draft = text;
+    setAll(model, { text });
+    drawn.ask();
+  };
+  const group = (label, kind) =>
+    h(
+      "div",
+      { class: "gf-examples", role: "group", "aria-label": label },
+      h("span", { class: "gf-label" }, label),
+      model.get("_examples").filter(([own]) => own === kind).map(([, name, text]) => button(name, () => take(text))),
+    );
+  view.controls.append(
+    h("div", { class: "gf-text" }, group("Examples that run", "runs"), group("Examples that do not", "refused")),
+    h("div", { class: "gf-text" }, h("label", { class: "gf-label", for: field.id }, "config.json"), field),
+  );
+
+  // --- drawing
+
+  const verdict = h("strong");
+  const reason = h("span");
+  const needs = h("ul", { class: "gf-lacks" });
+  const said = h("div", { class: "gf-sentences" });
+  const count = h("p", { class: "gf-count-title" });
+  const bar = stack();
+  const choose = (part) => setAll(model, { part });
+  const parts = partList(choose);
+  const facts = h("table", { class: "gf-readout gf-derived" });
+  const counts = h("div", {}, count, h("div", { "aria-hidden": "true" }, bar.element), h("div", { class: "gf-filled" }, parts.element), facts);
+  const answer = h("p", { class: "gf-verdict" }, verdict, " ", reason);
+  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.append(answer, needs, said, counts);
+  onPart(view.drawing, choose);
+
+  const sentenceRow = ({ field: name, value, says, chapter }) =>
+    h(
+      "div",
+      { class: "gf-sentence" },
+      h("p", { class: "gf-field" }, h("code", {}, name), " ", h("code", { class: "gf-given-value" }, value)),
+      h("p", {}, says),
+      h("p", { class: "gf-chapter" }, `Chapter ${chapter}`),
+    );
+
+  function drawCount(found) {
+    const { parts: all, total: n, sizes } = found;
+    const chosen = all.find(({ name }) => name === model.get("part")) ?? all[0];
+    const name = tables.known[n];
+    write(count, `${grouped(n)} parameters${name ? `, as many as ${name}` : ""}`);
+    bar.draw(all, chosen.name);
+    const filled = (letter) => grouped(sizes[letter]);
+    parts.draw(
+      NAMES.flatMap((one) => {
+        const part = all.find((each) => each.name === one);
+        return part ? [{ name: one, cells: [formulaOf(part, filled), grouped(part.count), percent(part.count / n), ""] }] : [];
+      }),
+      chosen.name,
+      [grouped(n), percent(1), ""],
+    );
+    const rows = derived(found, tables.known);
+    hold(facts, rows.flat(), () => h("tbody", {}, rows.slice(1).map(([what, sum, value]) => h("tr", {}, h("th", { scope: "row" }, what), h("td", {}, sum), h("td", {}, value)))));
+    return sentence(chosen, all, sizes, all, "");
+  }
+
+  function draw() {
+    if (field.value !== draft) field.value = draft;
+    const found = read(draft, tables, formulas, letters);
+    const { kind, lacks = [], sentences: lines = [] } = found;
+    put(answer, { class: `gf-verdict gf-${kind}` });
+    put(field, { "aria-invalid": kind === "unread" });
+    write(verdict, TITLES[kind]);
+    const past = lacks.length ? "But it reads past what is listed here: compare logits before you trust it." : "";
+    write(reason, kind === "runs" ? past : found.verdict);
+    hold(needs, ["lacks", kind, JSON.stringify(lacks)], () => lacks.map(({ field: name, lacks: what }) => h("li", {}, h("code", {}, name), kind === "runs" ? `: it has ${what}.` : `: our code lacks ${what}.`)));
+    needs.hidden = lacks.length === 0;
+    hold(said, ["said", JSON.stringify(lines)], () => lines.map(sentenceRow));
+    said.hidden = lines.length === 0;
+    counts.hidden = kind !== "runs";
+    const words = kind === "runs" ? drawCount(found) : `${TITLES[kind]} ${kind === "refused" ? needed(lacks) : "Nothing is counted."}`;
+    view.says(words);
+    view.describe(() => `${TITLES[kind]} ${kind === "runs" ? `${grouped(found.total)} parameters. ${words}` : found.verdict}`);
+    view.tables(() =>
+      kind === "unread"
+        ? []
+        : [
+            { caption: "What the fields say", headers: ["Field", "In the file", "What it means", "Chapter"], rows: () => lines.map((line) => [line.field, line.value, line.says, line.chapter]) },
+            ...(kind === "runs"
+              ? [
+                  {
+                    caption: "Its parameters, part by part",
+                    headers: ["Part", "Formula", "Each", "Times", "Parameters", "Share"],
+                    rows: () => [
+                      ...found.parts.map((part) => [part.name, formulaOf(part), grouped(part.each), grouped(part.times), grouped(part.count), percent(part.count / found.total)]),
+                      ["total", "", "", "", grouped(found.total), percent(1)],
+                    ],
+                  },
+                  { caption: "What follows", headers: ["What", "How", "Number"], rows: () => derived(found, tables.known) },
+                ]
+              : []),
+          ],
+    );
+  }
+
+  // What Python sets is read, whatever was pasted.
+  const follow = () => (draft = model.get("text"));
+  model.on("change:text", follow);
+  const drawn = redrawing(model, ["text", "part"], draw);
+  return () => {
+    model.off("change:text", follow);
+    drawn.stop();
+  };
+}
+
+export default { render };

@@ -1,0 +1,136 @@
+"""A config.json of Hugging Face, read aloud: sentences, a count, and whether this book's code runs such a model."""
+
+import json
+from dataclasses import MISSING, fields
+from typing import Any
+
+from traitlets import Dict, List, TraitError, Unicode, default, validate
+
+from glassformer.config import ROPE_BASE, ModelConfig
+from glassformer.huggingface import config_from_hf, config_to_hf
+from glassformer.huggingface.configs import ARCHITECTURES, FORMATS, NEEDED, WINDOW
+from glassformer.parameters import LETTERS
+from glassformer.published import PUBLISHED, published
+from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
+from glassformer.widgets.kit.view import View
+
+LONGEST = 20_000  # characters; the longest that is known has a tenth of them
+RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "mistral-7b", "qwen3-0.6b")
+"""The published models that serve as examples."""
+
+
+def written(name: str) -> dict[str, Any]:
+    """The config.json of a published model, as this book writes it."""
+    return config_to_hf(published(name).config)
+
+
+def examples() -> list[tuple[str, str, str]]:
+    """Of which kind each is, its name, its text: models that run, and such as our code refuses."""
+    mistral, llama, gpt2 = written("mistral-7b"), written("llama-3-8b"), written("gpt2")
+    window = {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 4096}
+    experts = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 8}
+    stretched = llama["rope_parameters"] | {"rope_type": "llama3", "factor": 8.0}
+    refused = {
+        "a window": mistral | window,
+        "stretched positions": llama | {"rope_parameters": stretched, "rope_scaling": stretched},
+        "eight experts": mistral | experts | {"num_experts_per_tok": 2},
+        "11 heads": gpt2 | {"n_head": 11},
+        "a field less": {name: value for name, value in gpt2.items() if name != "n_layer"},
+    }
+    given = [("runs", name, written(name)) for name in RUN]
+    given += [("refused", name, one) for name, one in refused.items()]
+    return [(kind, name, json.dumps(one, indent=2)) for kind, name, one in given]
+
+
+def tables() -> dict[str, Any]:
+    """What `huggingface.configs` knows in tables, for the view's JavaScript."""
+    return {
+        "formats": {
+            kind: {
+                "fields": form.fields,
+                "always": form.always,
+                "activation": form.activation,
+                "mustBe": form.must_be,
+                "said": form.said,
+            }
+            for kind, form in FORMATS.items()
+        },
+        "architectures": ARCHITECTURES,
+        "needed": NEEDED,
+        "window": WINDOW,
+        "ropeBase": ROPE_BASE,
+        # A number that is a float in Python is written as one there: 0.0
+        "floats": [f.name for f in fields(ModelConfig) if f.type is float],
+        "defaults": {f.name: None if f.default is MISSING else f.default for f in fields(ModelConfig)},
+        "limits": LIMITS,
+        "known": {one.n_parameters: name for name, one in PUBLISHED.items()},
+    }
+
+
+class ConfigReader(
+    View,
+    module="config_reader",
+    room={288: 3865, 328: 3266, 358: 3141, 568: 2379, 618: 2358, 710: 2254, 736: 2212, 752: 2178, 782: 1963},
+):
+    """A config.json, read aloud: what each field means, how many parameters it makes, and what our code says to it.
+
+    All is computed in the page, by the tables of `huggingface.configs` and the formulas of
+    `ModelConfig.parameter_count`; what is pasted goes nowhere.
+
+    Derived in chapter 13.
+
+    Traits:
+        text: what is read: a config.json, or anything else, up to 20,000 characters.
+        part: the part of the model that the last sentence is about, such as "attention".
+
+    Raises:
+        TraitError: the text is too long, or there is no such part.
+    """
+
+    text = Unicode().tag(sync=True)
+    part = Unicode("feed-forward").tag(sync=True)
+    _tables = Dict().tag(sync=True)
+    _examples = List().tag(sync=True)
+    _formulas = Dict().tag(sync=True)
+    _letters = Dict(LETTERS).tag(sync=True)
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model that the text describes.
+
+        Raises:
+            ValueError: the text is no JSON, or describes no model that our code knows; the message says why.
+            TypeError: a field holds the wrong kind of thing.
+        """
+        given = json.loads(self.text)
+        if not isinstance(given, dict):
+            raise ValueError(f"a config.json is a JSON object, not {given!r:.40}")
+        return config_from_hf(given)
+
+    @default("text")
+    def _default_text(self) -> str:
+        return next(text for _, name, text in examples() if name == "llama-3-8b")
+
+    @default("_tables")
+    def _default_tables(self) -> dict[str, Any]:
+        return tables()
+
+    @default("_examples")
+    def _default_examples(self) -> list[tuple[str, str, str]]:
+        return examples()
+
+    @default("_formulas")
+    def _default_formulas(self) -> dict[str, Any]:
+        return formulas()
+
+    @validate("text")
+    def _validate_text(self, proposal: dict) -> str:
+        if len(proposal["value"]) > LONGEST:
+            raise TraitError(f"text has {len(proposal['value'])} characters, and may have {LONGEST}")
+        return proposal["value"]
+
+    @validate("part")
+    def _validate_part(self, proposal: dict) -> str:
+        if proposal["value"] not in DEPENDS:
+            raise TraitError(f"part={proposal['value']!r} is not one of {', '.join(DEPENDS)}")
+        return proposal["value"]

@@ -1,0 +1,106 @@
+"""Where parameters live in every model of the book, from 512 to 175 billion: shares, and areas true to scale."""
+
+import re
+from functools import cache
+from typing import Any
+
+from traitlets import Dict, Enum, List, TraitError, Unicode, default, validate
+
+from glassformer import shipped
+from glassformer.config import FAMILIES, ModelConfig
+from glassformer.parameters import LETTERS, ParameterCount
+from glassformer.published import PUBLISHED, TEACHING
+from glassformer.widgets.engine.counting import DEPENDS
+from glassformer.widgets.kit.view import View
+
+NONE = "none"
+SORTS = ("size", "year", "feed-forward")
+
+
+@cache
+def configs() -> dict[str, ModelConfig]:
+    """Every model that the book counts, by name, the smallest first: published, taught and shipped ones."""
+    own = {
+        name: ModelConfig.from_json((shipped.PLACE / name / shipped.CONFIG).read_text("utf-8"))
+        for name in shipped.NAMES
+    }
+    found = own | {name: one.config for name, one in (PUBLISHED | TEACHING).items()}
+    return dict(sorted(found.items(), key=lambda item: item[1].parameter_count().total))
+
+
+def year(name: str) -> int | None:
+    """When a model was described; None: it is of this book."""
+    return int(re.findall(r"\b20\d\d\b", PUBLISHED[name].source)[0]) if name in PUBLISHED else None
+
+
+def _model(name: str, config: ModelConfig) -> dict[str, Any]:
+    """A model as the view has it; a part is its name, how often it is there, its formula and a note."""
+    count = config.parameter_count()
+    return {
+        "name": name,
+        "family": config.family,
+        "year": year(name),
+        "sizes": count.sizes,
+        "parts": [(part.name, part.times, dict(part.formula), part.note) for part in count.parts],
+    }
+
+
+class ParameterBars(
+    View,
+    module="parameter_bars",
+    room={288: 2867, 328: 2471, 358: 2367, 568: 1982, 618: 1962, 710: 1894, 736: 1894, 752: 1894, 782: 1675},
+):
+    """Where parameters live in every model that the book knows, each a bar of 100 % or an area true to scale.
+
+    The parts and their formulas are those of `ModelConfig.parameter_count`.
+
+    Derived in chapters 08 and 13.
+
+    Traits:
+        view: "share", bars of 100 %, or "size", areas.
+        family: one of `config.FAMILIES`, or "all".
+        sort: by "size", "year", or the share of the "feed-forward" networks. What has no year comes first.
+        model: the model that is counted part by part, a key of `configs()`.
+        other: the one it is compared with, or "none".
+        scale: the model that fills the frame where areas are seen.
+        part: the part that the sentence is about, such as "feed-forward".
+
+    Raises:
+        TraitError: there is no such model or part, or a choice is none of those above.
+    """
+
+    view = Enum(("share", "size"), "share").tag(sync=True)
+    family = Enum(("all", *FAMILIES), "all").tag(sync=True)
+    sort = Enum(SORTS, "size").tag(sync=True)
+    model = Unicode("gpt2").tag(sync=True)
+    other = Unicode("gpt3").tag(sync=True)
+    scale = Unicode("gpt2-xl").tag(sync=True)
+    part = Unicode("feed-forward").tag(sync=True)
+    _models = List().tag(sync=True)
+    _letters = Dict(LETTERS).tag(sync=True)
+
+    def count(self) -> ParameterCount:
+        """The parameters of the chosen model, part by part."""
+        return configs()[self.model].parameter_count()
+
+    @default("_models")
+    def _default_models(self) -> list[dict[str, Any]]:
+        return [_model(name, config) for name, config in configs().items()]
+
+    @validate("model", "scale")
+    def _validate_model(self, proposal: dict) -> str:
+        return _one_of(proposal, list(configs()))
+
+    @validate("other")
+    def _validate_other(self, proposal: dict) -> str:
+        return _one_of(proposal, [NONE, *configs()])
+
+    @validate("part")
+    def _validate_part(self, proposal: dict) -> str:
+        return _one_of(proposal, list(DEPENDS))
+
+
+def _one_of(proposal: dict, allowed: list[str]) -> str:
+    if proposal["value"] not in allowed:
+        raise TraitError(f"{proposal['trait'].name}={proposal['value']!r} is not one of {', '.join(allowed)}")
+    return proposal["value"]

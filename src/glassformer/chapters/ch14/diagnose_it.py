@@ -1,0 +1,252 @@
+"""Sick models, one at a time: curves, text and maps; tests that can be ordered; and what may be wrong, with reasons."""
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from traitlets import Dict, Int, List, TraitError, Unicode, default, validate
+
+from glassformer import shipped
+from glassformer.bugs import BUGS, put_in
+from glassformer.experiments import Run, stored
+from glassformer.text import corpus
+from glassformer.trace import trace
+from glassformer.widgets.engine.model import LINE, packed
+from glassformer.widgets.kit.view import View
+
+RIGHT = "none"  # in place of a mistake: the model as it should be
+SEEDS = (0, 1)
+SHOWN = 17  # characters of the line that a map is drawn of
+BLOCK, HEAD = (
+    0,
+    1,
+)  # whose map is drawn: in the first block, before the mistake can have changed what it reads
+LOSS_DIGITS, GRADIENT_DIGITS = 3, 2
+RATE = 1e-3  # of the deep models, both placements
+
+
+class DiagnoseIt(
+    View,
+    module="diagnose_it",
+    room={288: 3151, 328: 2931, 358: 2818, 568: 2418, 618: 1741, 710: 1746, 736: 1690, 752: 1656, 782: 1584},
+):
+    """A clinic: what is wrong with this model?
+
+        DiagnoseIt()
+        DiagnoseIt(["labels-unshifted", "softmax-axis"])  # these patients, in this order
+
+    Each patient is a mistake of `glassformer.bugs`, trained with: its loss beside the right model's, its gradient, what
+    it writes, and the validation loss that its own code reports. Tests cost something: their results are stored, and
+    shown when they are ordered. Then the reader says what is wrong, and reads why that is so or not.
+
+    All numbers come from stored experiments ("pitfalls", "norm_placement", "clinic"), but for the maps: there the
+    book's model is run with the mistake in. The words are in diagnose.toml.
+
+    Derived in chapter 14.
+
+    Traits:
+        patient: who is looked at, from 0; beyond the last one is the review.
+        ordered: for each patient the tests that were ordered, by name, in order.
+        answers: for each patient the reader's tries in order, options from 0.
+
+    Raises:
+        TraitError: a patient, test or option that does not exist.
+    """
+
+    patient = Int(0, min=0).tag(sync=True)
+    ordered = List(List(Unicode())).tag(sync=True)
+    answers = List(List(Int(min=0))).tag(sync=True)
+    _patients = List(Dict()).tag(sync=True)
+    _right = Dict().tag(sync=True)
+    _tests = List(Dict()).tag(sync=True)
+    _landmarks = Dict().tag(sync=True)
+
+    def __init__(self, patients: Sequence[str] | None = None, **traits: Any) -> None:
+        known = {entry["bug"]: entry for entry in clinic()["patient"]}
+        names = list(known) if patients is None else list(patients)
+        if not names or not set(names) <= set(known):
+            raise TraitError(f"patients={names} must be some of {', '.join(known)}")
+        self._entries = [known[name] for name in names]
+        nothing: list[list] = [[] for _ in names]
+        super().__init__(**({"ordered": nothing, "answers": nothing} | traits))
+
+    @default("_patients")
+    def _default_patients(self) -> list[dict[str, Any]]:
+        return [_patient(entry) for entry in self._entries]
+
+    @default("_right")
+    def _default_right(self) -> dict[str, Any]:
+        return {_right_name(entry): _right(entry) for entry in self._entries}
+
+    @default("_tests")
+    def _default_tests(self) -> list[dict[str, Any]]:
+        return clinic()["test"]
+
+    @default("_landmarks")
+    def _default_landmarks(self) -> dict[str, float]:
+        return landmarks()
+
+    @validate("patient")
+    def _validate_patient(self, proposal: dict) -> int:
+        if proposal["value"] > len(self._entries):
+            raise TraitError(f"patient={proposal['value']} is not one of 0 … {len(self._entries)}")
+        return proposal["value"]
+
+    @validate("ordered")
+    def _validate_ordered(self, proposal: dict) -> list[list[str]]:
+        there = [test["name"] for test in clinic()["test"]]
+        self._check_length(proposal)
+        for entry, names in zip(self._entries, proposal["value"], strict=True):
+            for name in names:
+                if name not in there or (name == "map" and not entry.get("map", True)):
+                    raise TraitError(f"ordered has {name!r}, which is no test of {entry['bug']!r}")
+        return proposal["value"]
+
+    @validate("answers")
+    def _validate_answers(self, proposal: dict) -> list[list[int]]:
+        self._check_length(proposal)
+        for entry, tries in zip(self._entries, proposal["value"], strict=True):
+            if any(i >= len(entry["option"]) for i in tries):
+                raise TraitError(f"answers has an option that {entry['bug']!r} does not have: {tries}")
+        return proposal["value"]
+
+    def _check_length(self, proposal: dict) -> None:
+        if len(proposal["value"]) != len(self._entries):
+            raise TraitError(
+                f"{proposal['trait'].name} has {len(proposal['value'])} entries for {len(self._entries)} patients"
+            )
+
+
+@cache
+def clinic() -> dict[str, Any]:
+    """The words: tests and patients, as diagnose.toml has them."""
+    return tomllib.loads(Path(__file__).with_name("diagnose.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def landmarks() -> dict[str, float]:
+    """Losses to compare with, in nats: of knowing nothing, how often each character occurs, and each pair."""
+    codes = np.frombuffer(corpus().encode("ascii"), np.uint8).astype(np.int64)
+    pairs = np.bincount(256 * codes[:-1] + codes[1:], minlength=256 * 256).reshape(256, 256)
+    before, after = pairs.sum(axis=1), pairs.sum(axis=0)
+
+    def entropy(counts: np.ndarray) -> float:
+        p = counts[counts > 0] / counts.sum()
+        return float(-(p * np.log(p)).sum())
+
+    found = {
+        "ln V": np.log(len(set(corpus()))),
+        "unigram": entropy(after),
+        "bigram": entropy(pairs) - entropy(before),
+    }
+    return {name: round(float(loss), LOSS_DIGITS) for name, loss in found.items()}
+
+
+def _patient(entry: dict[str, Any]) -> dict[str, Any]:
+    """All that the view shows of one patient."""
+    sick = _runs(entry, entry["bug"])
+    return {
+        "bug": entry["bug"],
+        "title": BUGS[entry["bug"]].title,
+        "history": entry["history"],
+        "options": entry["option"],
+        "steps": sick[0].found["steps"],
+        "sick": [_curves(run) for run in sick],
+        "reported": [_reported(run) for run in sick],
+        "sample": _sample(sick[0]),
+        "right": _right_name(entry),
+        "results": _results(entry, sick),
+    }
+
+
+def _right_name(entry: dict[str, Any]) -> str:
+    """Which right model a patient is compared with: several share one."""
+    return entry.get("model", "deep")
+
+
+def _right(entry: dict[str, Any]) -> dict[str, Any]:
+    """What is shown of the right model."""
+    runs = _runs(entry, RIGHT)
+    return {
+        "curves": [_curves(run) for run in runs],
+        "reported": [_reported(run) for run in runs],
+        "sample": _sample(runs[0]),
+        "map": _map(RIGHT),
+    }
+
+
+def _runs(entry: dict[str, Any], bug: str) -> list[Run]:
+    """The runs with a mistake or without, as `bug` says, one of each seed."""
+    if "model" in entry:
+        return [stored("pitfalls", bug=bug, model=entry["model"], seed=seed)[0] for seed in SEEDS]
+    same = {"n_layers": entry["n_layers"], "warmup": 0, "learning_rate": RATE}
+    placement = "pre" if bug == RIGHT else entry["placement"]
+    # Those that were made with nothing else changed have the fewest settings.
+    return [
+        min(
+            stored("norm_placement", placement=placement, seed=seed, **same),
+            key=lambda run: len(run.settings),
+        )
+        for seed in SEEDS
+    ]
+
+
+def _sample(run: Run) -> str | None:
+    """The beginning of what it wrote, if anything of it was kept."""
+    return run.found.get("samples", [None])[0]
+
+
+def _curves(run: Run) -> dict[str, list[float | None]]:
+    gradient = run.found.get("gradient", run.found.get("gradient_norm"))
+    return {
+        "loss": [None if x is None else round(x, LOSS_DIGITS) for x in run.found["loss"]],
+        "gradient": [None if x is None else round(x, GRADIENT_DIGITS) for x in gradient],
+    }
+
+
+def _reported(run: Run) -> float:
+    """The loss of the validation text, as the code that trained the model finds it."""
+    return round(run.found["reported" if "reported" in run.found else "validation_loss"], LOSS_DIGITS)
+
+
+def _results(entry: dict[str, Any], sick: list[Run]) -> dict[str, Any]:
+    """What each test finds: `passed`, or what is to be seen. One that cannot be made is absent."""
+    (run,) = stored("clinic", bug=entry["bug"], seed=0)
+    results: dict[str, Any] = {name: {"passed": passed} for name, passed in run.found["passed"].items()}
+    for name in results.keys() & run.found.keys():  # those that train
+        results[name]["loss"] = round(run.found[name], LOSS_DIGITS)
+    if entry.get("map", True):
+        results["map"] = {"sick": _map(entry["bug"]), "isRight": _map(entry["bug"]) == _map(RIGHT)}
+    if "validation" in sick[0].found:
+        results["right"] = {
+            "found": [round(run.found["validation"], LOSS_DIGITS) for run in sick],
+            "reported": [_reported(run) for run in sick],
+        }
+    return results
+
+
+@cache
+def _map(bug: str) -> dict[str, Any]:
+    """Where a head of the book's model looks in the line, with a mistake in: weights, their sums, what lies ahead."""
+    model, tokenizer = shipped.load()
+    ids = tokenizer.encode(LINE[:SHOWN])[None]
+    with trace() as seen:
+        if bug == RIGHT:
+            model(ids)
+        else:
+            with put_in(bug):
+                model(ids)
+    weights = seen.arrays("weights", "attention")[BLOCK][0, HEAD]
+    sums = [weights.sum(axis=axis) for axis in (1, 0)]
+    return {
+        "text": LINE[:SHOWN],
+        "block": BLOCK,
+        "head": HEAD,
+        "weights": packed(weights),
+        "rows": [round(float(x), 2) for x in (sums[0].min(), sums[0].max())],
+        "columns": [round(float(x), 2) for x in (sums[1].min(), sums[1].max())],
+        "ahead": round(float(np.triu(weights, 1).sum() / weights.sum()), 2),
+    }

@@ -1,0 +1,103 @@
+"""The formulas by which counting.js counts the parameters of any configuration, asked of `parameter_count`."""
+
+import itertools
+from functools import cache
+from typing import Any
+
+from glassformer.config import CHOICES, ModelConfig
+from glassformer.parameters import Part
+
+# The largest that a size may be: the count of the largest model is still a whole number in JavaScript.
+LIMITS = {
+    "vocab_size": 10_000_000,
+    "context_length": 10_000_000,
+    "d_model": 100_000,
+    "n_layers": 1000,
+    "n_decoder_layers": 1000,
+    "n_heads": 1000,
+    "n_kv_heads": 1000,
+    "d_head": 1000,
+    "d_ff": 1_000_000,
+}
+FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # from other sizes, where nothing is given
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    **{name: CHOICES[name] for name in ("family", "positions", "norm", "norm_placement", "feedforward")},
+    **{name: CHOICES[name] for name in ("attention_bias", "head")},
+    **{name: (False, True) for name in ("feedforward_bias", "qk_norm", "embedding_norm")},
+    **{name: (False, True) for name in ("head_bias", "head_transform", "pooler")},
+    "n_segments": (0, 1, 2, 3, 4),
+    "t5_n_buckets": (8, 16, 32, 64),
+}
+FIELDS = (*LIMITS, *OPTIONS)
+"""The fields of a configuration that a count depends on."""
+
+# How queries and keys are written depends on sizes: whether H·K is D, whether G is H or 1.
+RELATIONS: dict[str, dict[str, dict[str, int]]] = {
+    "queries": {"D": {}, "HK": {"d_head": 8}},
+    "keys": {"all": {}, "one": {"n_kv_heads": 1}, "some": {"n_kv_heads": 2}},
+}
+_SIZES = {"vocab_size": 5, "context_length": 7, "d_model": 24, "n_heads": 4}  # any that fit will do
+
+# What the formula of each part depends on, beside the family. The order is that of the table.
+DEPENDS = {
+    "token embedding": (),
+    "positions": ("positions", "t5_n_buckets"),
+    "segments": ("n_segments",),
+    "embedding norm": ("embedding_norm", "norm"),
+    "attention": ("attention_bias", "qk_norm", "queries", "keys"),
+    "cross-attention": ("attention_bias", "qk_norm", "queries", "keys"),
+    "feed-forward": ("feedforward", "feedforward_bias"),
+    "norms": ("norm",),
+    "final norm": ("norm_placement", "norm"),
+    "pooler": ("pooler",),
+    "head": ("head", "head_bias", "head_transform", "norm"),
+}
+
+
+def key(values: Any) -> str:
+    """How a list of choices is written where formulas are looked up; JavaScript writes it alike."""
+    return " ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+
+
+@cache
+def formulas() -> dict[str, dict[str, Any]]:
+    """Of every part and every choice that it depends on: how often it is there, and its formula.
+
+    All are asked of `ModelConfig.parameter_count`, which says them once and for all. `times` is a number for all
+    models, one for each block (of the encoder), one for each block of the decoder.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, fields in DEPENDS.items():
+        names = ("family", *fields)
+        entries = {}
+        for values in itertools.product(*(RELATIONS.get(field) or OPTIONS[field] for field in names)):
+            entry = _entry(name, dict(zip(names, values, strict=True)))
+            if entry is not None:
+                entries[key(values)] = entry
+        found[name] = {"fields": names, "entries": entries}
+    return found
+
+
+def _entry(name: str, choices: dict[str, Any]) -> dict[str, Any] | None:
+    """None: there is no such model, or it has no such part."""
+    fields = dict(_SIZES)
+    for field, value in choices.items():
+        fields |= RELATIONS[field][value] if field in RELATIONS else {field: value}
+    two_stacks = choices["family"] == "encoder-decoder"
+    try:
+        one, deeper, *longer = (
+            _part(name, fields | {"n_layers": n} | ({"n_decoder_layers": m} if two_stacks else {}))
+            for n, m in [(1, 1), (2, 1), (1, 2)][: 3 if two_stacks else 2]
+        )
+    except ValueError:
+        return None
+    if one is None or deeper is None:
+        return None
+    block = deeper.times - one.times
+    crossing = longer[0].times - one.times if longer and longer[0] else 0
+    entry = {"times": [one.times - block - crossing, block, crossing], "terms": dict(one.formula)}
+    return entry | ({} if one.formula else {"note": one.note})
+
+
+def _part(name: str, fields: dict[str, Any]) -> Part | None:
+    return next((part for part in ModelConfig(**fields).parameter_count().parts if part.name == name), None)

@@ -1,0 +1,57 @@
+// A text as a row of characters, each with its colour: to be pointed at, and walked along with the arrow keys.
+import { h, put } from "../kit/kit.js";
+import { named, visible } from "./model.js";
+import { ink } from "../kit/plot.js";
+
+// ask(t) is called for the character that is pointed at, pressed, or has the focus.
+// show(characters, T, at, of): T of them were read, `at` is the chosen one, and of(t) gives what is seen of one that was
+// read, { colours, value, hidden, says }: its place on a scale of plot.js, whether it is hatched instead, and words for it.
+export function letters({ label, ask }) {
+  const element = h("div", { class: "gf-characters", role: "group", "aria-label": label });
+  const all = element.children;
+  let [T, at] = [0, 0];
+  function choose(t) {
+    if (t < 0 || t >= T) return;
+    at = t;
+    ask(t);
+  }
+  element.addEventListener("pointerover", (event) => choose([...all].indexOf(event.target)));
+  element.addEventListener("keydown", (event) => {
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: T - 1 }[event.key];
+    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    if (to >= 0 && to < T) all[to].focus();
+  });
+
+  function spell(characters) {
+    if (all.length === characters.length && characters.every((c, t) => all[t].dataset.is === c)) return;
+    element.replaceChildren(
+      ...characters.map((character, t) =>
+        h(
+          "button",
+          { type: "button", class: "gf-character", "data-is": character, onfocus: () => choose(t), onclick: () => choose(t) },
+          visible(character),
+        ),
+      ),
+    );
+  }
+
+  function show(characters, read, chosen, of) {
+    [T, at] = [read, chosen];
+    spell(characters);
+    [...all].forEach((letter, t) => {
+      const { colours, value, hidden = false, says = "" } = t < T ? of(t) : {};
+      const seen = colours && !hidden;
+      const background = seen ? colours(value) : "";
+      if (letter.style.background !== background) letter.style.background = background;
+      const color = seen ? ink(colours.channels(value)) : "";
+      if (letter.style.color !== color) letter.style.color = color;
+      put(letter, {
+        class: `gf-character${hidden ? " gf-hidden" : ""}${t === at ? " gf-asks" : ""}`,
+        tabindex: t === at ? 0 : -1,
+        "aria-label": `${named(characters[t])} at ${t}${says && ", "}${says}`,
+      });
+    });
+  }
+  return { element, show };
+}

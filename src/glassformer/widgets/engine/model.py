@@ -1,0 +1,195 @@
+"""What every view of a running model has: which model, which text, and the way that the weights take to the page."""
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from safetensors.numpy import load as arrays_from
+from safetensors.numpy import save
+from traitlets import Dict, TraitError, Unicode, default, validate
+
+from glassformer import shipped
+from glassformer.checkpoints import MODEL, checksum_of, load, model_of
+from glassformer.config import ModelConfig
+from glassformer.scratch import Transformer
+from glassformer.text import CharTokenizer, tokenizer_from_json
+from glassformer.widgets.kit.view import View
+
+LINE = "A horse! a horse! my kingdom for a horse!"
+MAX_LENGTH = 1000  # characters of a text; the model may see fewer of them
+
+# What transformer.js takes for granted, as it says there; a test holds the two together.
+MUST_BE = {
+    "positions": "rope",
+    "rope_layout": "half",
+    "rope_interpolation": 1,
+    "norm": "rmsnorm",
+    "norm_placement": "pre",
+    "attention_bias": "none",
+    "feedforward": "swiglu",
+    "feedforward_bias": False,
+    "embedding_scale": 1,
+    "n_segments": 0,
+    "head": "untied",
+    "head_bias": False,
+    "head_transform": False,
+    "head_scale": 1,
+    "pooler": False,
+}
+
+
+def refusal(fields: Mapping[str, Any]) -> str | None:
+    """Why transformer.js cannot run a configuration, in words; None if it can."""
+    for name, value in MUST_BE.items():
+        if fields[name] != value:
+            return f"{name}={_in_json(fields[name])} is not {_in_json(value)}"
+    kv_heads, heads = fields["n_kv_heads"], fields["n_heads"]
+    return None if kv_heads == heads else f"n_kv_heads={kv_heads} is not n_heads={heads}"
+
+
+def _in_json(value: Any) -> str:
+    """As JavaScript writes it: to it, 4.0 is 4."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if is_whole else value)
+
+
+class Source(NamedTuple):
+    """A model as a view needs it."""
+
+    config: ModelConfig
+    tokenizer: CharTokenizer
+    weights: bytes  # a safetensors file
+
+    @property
+    def model(self) -> Transformer:
+        """The same model in NumPy."""
+        return model_of(self.config, arrays_from(self.weights))
+
+
+def source_of(name: str) -> Source:
+    """A shipped model by its name, or the last checkpoint in a folder.
+
+    Raises:
+        ValueError: the page cannot run it (the message says why), or a file is not what was written.
+        FileNotFoundError: there is neither such a model nor such a folder.
+    """
+    if name in shipped.NAMES:
+        folder = shipped.PLACE / name
+        config = ModelConfig.from_json((folder / shipped.CONFIG).read_text("utf-8"))
+        tokenizer = tokenizer_from_json((folder / shipped.TOKENIZER).read_text("utf-8"))
+        weights = (folder / MODEL).read_bytes()
+    else:
+        if not Path(name).is_dir():
+            raise FileNotFoundError(
+                f"model={name!r} is neither a folder nor one of {', '.join(shipped.NAMES)}"
+            )
+        checkpoint = load(name)
+        config = checkpoint.model_config
+        if checkpoint.tokenizer is None:
+            raise ValueError(f"model={name!r} was saved without a tokenizer, so its text cannot be shown")
+        tokenizer = tokenizer_from_json(checkpoint.tokenizer)
+        weights = save({name: array.astype(np.float32) for name, array in checkpoint.best.items()})
+    if why := refusal(json.loads(config.to_json())):
+        raise ValueError(f"model={name!r} cannot run in a page: {why}")
+    if not isinstance(tokenizer, CharTokenizer):
+        raise ValueError(f"model={name!r} reads {type(tokenizer).__name__} tokens; a view shows characters")
+    return Source(config, tokenizer, weights)
+
+
+def packed(array: np.ndarray) -> dict[str, Any]:
+    """An array in a byte a number, for a drawing: text that `unpacked` of model.js takes back."""
+    largest = float(f"{np.abs(array).max():.4g}") or 1.0
+    numbers = np.round(array / largest * 127).astype(np.int8)
+    return {
+        "shape": list(array.shape),
+        "largest": largest,
+        "numbers": base64.b64encode(numbers.tobytes()).decode(),
+    }
+
+
+class ModelView(View):
+    """Base of the views that run a model where the reader is: in the page, in the browser of JupyterLab.
+
+        class GlassMachine(ModelView, module="glass_machine"):
+            ...
+
+    The weights are no trait, so no notebook stores them. The view asks for them by a message when it needs
+    them: a kernel answers with the bytes, and so does the page, which has those of the shipped models.
+    A subclass whose view asks for more answers in `_file`, and tools/pages/weights.py has it for the page.
+    What a view draws before that is in `_stored`, for the text that it has at first. A subclass says which
+    `_families` of models it shows.
+
+    Traits:
+        model: "shakespeare", "masked" or "dates", or the folder of a run, such as "runs/first". Read-only.
+        text: what the model reads, up to 1,000 characters.
+
+    Raises:
+        TraitError: there is no such model, the page cannot run it, or it does not know a character of the text.
+    """
+
+    model = Unicode(read_only=True).tag(sync=True)
+    text = Unicode().tag(sync=True)
+    _config = Dict().tag(sync=True)
+    _characters = Unicode().tag(sync=True)
+    _digest = Unicode().tag(sync=True)
+    _stored = Dict().tag(sync=True)
+    _families: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
+
+    def __init__(self, model: str = "shakespeare", **traits: Any) -> None:
+        try:
+            self._source = source_of(model)
+        except (ValueError, FileNotFoundError) as error:
+            raise TraitError(str(error)) from None
+        family = self._source.config.family
+        if family not in self._families:
+            raise TraitError(
+                f"model={model!r} is of the family {family}, must be {' or '.join(self._families)}"
+            )
+        self._name = model
+        super().__init__(**traits)
+        self.on_msg(self._answer)
+
+    @default("model")
+    def _default_model(self) -> str:
+        return self._name
+
+    @default("text")
+    def _default_text(self) -> str:
+        known = self._source.tokenizer.characters
+        return "".join(c for c in LINE if c in known) or known[0]
+
+    @validate("text")
+    def _validate_text(self, proposal: dict) -> str:
+        text = proposal["value"]
+        if not 1 <= len(text) <= MAX_LENGTH:
+            raise TraitError(f"text has {len(text)} characters, must have 1 to {MAX_LENGTH}")
+        try:
+            self._source.tokenizer.encode(text)
+        except ValueError as error:
+            raise TraitError(str(error)) from None
+        return text
+
+    @default("_config")
+    def _default_config(self) -> dict[str, Any]:
+        return json.loads(self._source.config.to_json())
+
+    @default("_characters")
+    def _default_characters(self) -> str:
+        return self._source.tokenizer.characters
+
+    @default("_digest")
+    def _default_digest(self) -> str:
+        return checksum_of(self._source.weights)
+
+    def _file(self, what: str) -> bytes | None:
+        """What a view may ask for by this name: "weights", and what a subclass adds; None for any other."""
+        return self._source.weights if what == "weights" else None
+
+    def _answer(self, _: Any, message: dict, buffers: Any) -> None:
+        """The file that a view asks for."""
+        what = message.get("ask", "")
+        if (file := self._file(what)) is not None:
+            self.send({"answer": what}, [file])

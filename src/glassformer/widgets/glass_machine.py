@@ -1,0 +1,112 @@
+"""A trained model, all of it at once, reading the reader's text."""
+
+import re
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from traitlets import Int, TraitError, Unicode, default, validate
+
+from glassformer.inside.lens import logit_lens
+from glassformer.scratch import softmax
+from glassformer.trace import trace
+from glassformer.widgets.engine.model import LINE, ModelView, packed
+from glassformer.widgets.kit.view import Number
+
+SHOWN = 4  # of the characters that could come next: those that the drawing names
+FULL = {"stream": 4.0, "neurons": 8.0}  # how many times its vector's typical size gets the strongest colour
+BINS = {"stream": 32, "neurons": 43}  # how many pixels high the picture of a vector is
+_PART = re.compile(r"text|stream \d+|guess \d+|feedforward \d+|head \d+ \d+")
+
+
+def picture(vectors: Float[np.ndarray, "*B N"], kind: str) -> Float[np.ndarray, "*B P"]:
+    """What is drawn of each vector (..., N): colours (..., P) from −1 to 1, one for each run of features.
+
+    A run is shown by its strongest number, as a share of `FULL` times the vector's root mean square.
+    """
+    size = np.sqrt((vectors**2).mean(axis=-1, keepdims=True)) * FULL[kind]
+    colours = np.clip(vectors / size, -1, 1)
+    each = -(-vectors.shape[-1] // BINS[kind])
+    padded = np.zeros((*vectors.shape[:-1], -(-vectors.shape[-1] // each) * each))
+    padded[..., : vectors.shape[-1]] = colours
+    runs = padded.reshape(*vectors.shape[:-1], -1, each)
+    return np.take_along_axis(runs, np.abs(runs).argmax(axis=-1, keepdims=True), axis=-1)[..., 0]
+
+
+class GlassMachine(
+    ModelView,
+    module="glass_machine",
+    room={288: 1682, 328: 1607, 358: 1609, 568: 1542, 618: 1239, 710: 1219, 736: 1219, 752: 1219, 782: 1219},
+):
+    """The whole machine at once: characters, streams, every head, every feed-forward, and the guess as it forms.
+
+    Read it from top to bottom. Under the text lies the stream, a vector for each character, and under each
+    vector the character that the model would write next if it stopped there (final norm and head read the
+    stream early: the logit lens). Each block then adds to the stream what its heads and its feed-forward
+    network write. Pointing at a part opens it below, with its numbers, and lights what it depends on.
+
+    Source of the lens: nostalgebraist 2020, "interpreting GPT: the logit lens". Chapter 01 reads the machine.
+
+    Traits, beside those of `ModelView`:
+        position: whose vectors are looked at, from 0; beyond the end of the text, the last.
+        part: what is open below: "text", "stream 2" and "guess 2" (after two blocks), "head 0 3" (of the first
+            block, its last head), or "feedforward 0".
+        temperature: of the character that *write* draws, 0 to 2.
+        drawn: how many characters were drawn; each draw has another random number.
+
+    Raises:
+        TraitError: a value outside its range, or a part that the model does not have.
+    """
+
+    position = Int(min=0).tag(sync=True)
+    part = Unicode().tag(sync=True)
+    temperature = Number(0.8, min=0, max=2).tag(sync=True)
+    drawn = Int(0, min=0).tag(sync=True)
+
+    _families = ("decoder",)
+
+    @default("position")
+    def _default_position(self) -> int:
+        return 14 if self.text == LINE else len(self.text) - 1  # where the guess changes on its way down
+
+    @default("part")
+    def _default_part(self) -> str:
+        return f"guess {self._source.config.n_layers}"
+
+    @validate("part")
+    def _validate_part(self, proposal: dict) -> str:
+        part = proposal["value"]
+        config = self._source.config
+        limits = {"stream": config.n_layers + 1, "guess": config.n_layers + 1}
+        kind, *numbers = part.split() if _PART.fullmatch(part) else ["", ""]
+        within = [limits.get(kind, config.n_layers), config.n_heads]
+        if not kind or any(int(number) >= limit for number, limit in zip(numbers, within, strict=False)):
+            raise TraitError(
+                f"part={part!r} is not text, stream or guess 0 to {config.n_layers}, feedforward or head 0 to "
+                f"{config.n_layers - 1}, and for a head which of {config.n_heads}"
+            )
+        return part
+
+    @default("_stored")
+    def _default_stored(self) -> dict[str, Any]:
+        """What the first drawing needs, as far as pictures go; numbers come with the weights."""
+        source = self._source
+        text = self.text[-source.config.context_length :]
+        ids, model = source.tokenizer.encode(text), source.model
+        with trace() as seen:
+            model(ids[None])
+        streams = {
+            part: array[0] for part, _, name, array in seen if name == "stream"
+        }  # the last of each part
+        past = np.tril_indices(len(ids))
+        weights = np.stack([array[0][:, *past] for array in seen.arrays("weights")])  # (L, H, T (T + 1) / 2)
+        probabilities = softmax(logit_lens(model, ids).astype(np.float64))  # (L + 1, T, V)
+        best = np.argsort(-probabilities, axis=-1, kind="stable")[..., :SHOWN]
+        return {
+            "text": text,
+            "streams": packed(picture(np.stack(list(streams.values())), "stream")),
+            "neurons": packed(picture(np.stack([array[0] for array in seen.arrays("neurons")]), "neurons")),
+            "weights": packed(np.sqrt(weights)),  # the root, so that small ones keep their colour
+            "guesses": best.tolist(),
+            "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
+        }

@@ -1,0 +1,457 @@
+"""DistanceBias: scratch's slopes and buckets in the browser, in every cell and every row of the tables."""
+
+import itertools
+import math
+import re
+from decimal import ROUND_HALF_UP, Decimal
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+
+from glassformer.chapters.ch04.distance_bias import DistanceBias
+from glassformer.scratch import AlibiPositions, alibi_slopes, relative_positions, softmax, t5_bucket
+
+T5_SETTINGS = list(itertools.product([False, True], [8, 16, 32], [32, 64, 128]))
+
+
+def bucket(relative, settings):
+    bidirectional, n_buckets, max_distance = settings
+    return t5_bucket(
+        np.asarray(relative), bidirectional=bidirectional, n_buckets=n_buckets, max_distance=max_distance
+    )
+
+
+def t5(settings, **traits):
+    bidirectional, n_buckets, max_distance = settings
+    return DistanceBias(
+        method="t5", bidirectional=bidirectional, n_buckets=n_buckets, max_distance=max_distance, **traits
+    )
+
+
+# --- the numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_heads", range(1, 17))
+def test_alibi_is_pythons(call, n_heads):
+    length = 8 + 3 * n_heads
+    positions = np.arange(length)
+    bias = AlibiPositions(n_heads).score_bias(positions, positions)
+    slopes, back = alibi_slopes(n_heads).tolist(), (positions[-1] - positions).tolist()
+    got = call.each("distance_bias", "alibiBias", [[slope, b] for slope in slopes for b in back])
+    np.testing.assert_allclose(np.reshape(got, (n_heads, length)), bias[:, -1], rtol=0, atol=1e-12)
+    got = call.each("distance_bias", "lastQueryWeights", [[slope, length] for slope in slopes])
+    np.testing.assert_allclose(got, softmax(bias[:, -1]), rtol=0, atol=1e-12)
+
+
+def test_the_window_is_the_fewest_nearest_keys_that_hold_the_share(call):
+    asked, fewest = [], []
+    for n_heads, length, share in itertools.product([1, 8, 12], [8, 33, 64], [0.5, 0.9]):
+        for slope in alibi_slopes(n_heads).tolist():
+            weights = softmax(-slope * np.arange(length)[::-1])
+            asked.append([weights.tolist(), share])
+            fewest.append(1 + int(np.searchsorted(np.cumsum(weights[::-1]), share)))
+    assert call.each("distance_bias", "windowSize", asked) == fewest
+    assert call("distance_bias", "windowSize", [0.5, 0.5], 1.1) == 2
+
+
+@pytest.mark.parametrize("settings", T5_SETTINGS)
+def test_the_staircase_is_pythons(call, settings):
+    bidirectional, n_buckets, max_distance = settings
+    names = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
+    steps = call("distance_bias", "staircase", -150, 150, names)
+    flat = [step["bucket"] for step in steps for _ in range(step["from"], step["to"] + 1)]
+    assert flat == bucket(np.arange(-150, 151), settings).tolist()
+    assert all(a["bucket"] != b["bucket"] for a, b in itertools.pairwise(steps))
+
+
+# --- ALiBi ------------------------------------------------------------------------------------------------
+
+
+def number(x, digits):
+    """As the browser writes it: halves go up, and no minus on a zero."""
+    text = str(Decimal(float(x)).quantize(Decimal(10) ** -digits, ROUND_HALF_UP))
+    return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def small(x):
+    return f"{x:.2f}" if x >= 0.01 or x == 0 else f"{x:.1e}".replace("e-0", "e-").replace("-", "−")
+
+
+def slope_text(slope):
+    return (
+        f"1/{round(1 / slope)}"
+        if math.isclose(1 / slope, round(1 / slope), rel_tol=1e-12)
+        else f"{slope:#.3g}"
+    )
+
+
+def test_default_state_makes_the_point(mount):
+    w = mount(DistanceBias())
+    assert w.says == (
+        "Head 3 of 8, slope 1/8: key 18 lies 6 positions back from query 24, bias −0.75; "
+        "by itself that multiplies its weight by 0.47."
+    )
+    assert w.label == (
+        "ALiBi, head 3 of 8: the penalty grows by 1/8 with every position back. "
+        "By this bias alone the last of 32 queries gives 90 percent of its attention to the nearest 18 keys."
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "line"),
+    [
+        (5, 5, "key 5 is the query’s own position, bias 0; its weight is left as it is."),
+        (5, 9, "key 9 lies 4 positions ahead of query 5; the causal mask hides it."),
+        (5, 6, "key 6 lies 1 position ahead of query 5; the causal mask hides it."),
+        (
+            5,
+            4,
+            "key 4 lies 1 position back from query 5, bias −0.25; "
+            "by itself that multiplies its weight by 0.78.",
+        ),
+        (
+            31,
+            0,
+            "key 0 lies 31 positions back from query 31, bias −7.75; "
+            "by itself that multiplies its weight by 4.3e−4.",
+        ),
+    ],
+)
+def test_what_alibi_says_of_a_cell(mount, query, key, line):
+    w = mount(DistanceBias(head=2, query=query, key=key))
+    assert w.says == f"Head 2 of 8, slope 1/4: {line}"
+
+
+@pytest.mark.parametrize(
+    ("n_heads", "head", "length"), [(1, 1, 8), (8, 8, 64), (12, 9, 33), (16, 1, 20), (6, 5, 32)]
+)
+def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_heads, head, length):
+    w = mount(DistanceBias(n_heads=n_heads, head=head, length=length, query=7, key=3))
+    slopes = alibi_slopes(n_heads)
+    slope = slopes[head - 1]
+    positions = np.arange(length)
+    bias = AlibiPositions(n_heads).score_bias(positions, positions)[head - 1]
+
+    # One colour per distance, in every cell that a query may see.
+    np.testing.assert_allclose(bias[:, 0], -slope * positions, rtol=0, atol=1e-12)
+    colour = call.each("plot", "diverging", [[-slope * back / 8] for back in range(length)])
+    assert cells(w, length) == {
+        (query, key): colour[query - key] for query in range(length) for key in range(query + 1)
+    }
+
+    weights = softmax(bias[-1])
+    bars = w.root.locator("rect.gf-share, rect.gf-share-chosen").evaluate_all(
+        "bars => bars.map(b => [+b.getAttribute('height'), b.getAttribute('class')])"
+    )
+    np.testing.assert_allclose([height / 100 * 0.6 for height, _ in bars], weights, rtol=0, atol=1e-12)
+    window = 1 + int(np.searchsorted(np.cumsum(weights[::-1]), 0.9))
+    assert [kind == "gf-share-chosen" for _, kind in bars] == [
+        key >= length - window for key in range(length)
+    ]
+
+    dots = w.root.locator("circle").evaluate_all(
+        "dots => dots.map(d => [+d.getAttribute('cx'), d.classList[0]])"
+    )
+    np.testing.assert_allclose([2 ** ((x - 46) / 244 * 8 - 8) for x, _ in dots], slopes, rtol=1e-12)
+    assert [kind for _, kind in dots].index("gf-share-chosen") == head - 1
+
+    slope_table, bias_table = w.tables()
+    assert slope_table[1:] == [
+        [str(i + 1), slope_text(s), number(s, 6), number(math.log(2) / s, 1)] for i, s in enumerate(slopes)
+    ]
+    assert bias_table[1:] == [
+        [
+            str(back),
+            number(-slope * back, 4),
+            small(math.exp(-slope * back)),
+            str(length - 1 - back),
+            small(weights[length - 1 - back]),
+        ]
+        for back in range(length)
+    ]
+
+
+def cells(w, length):
+    """{(query, key): colour} as painted, read back from the matrix's pixels."""
+    w.settle()
+    read = """(canvas) => {
+      const { width, height } = canvas;
+      const copy = new OffscreenCanvas(width, height).getContext("2d");
+      copy.drawImage(canvas, 0, 0);
+      return [width, height, ...copy.getImageData(0, 0, width, height).data];
+    }"""
+    width, height, *data = w.root.locator("canvas").evaluate(read)
+    assert width == height == length
+    colours = np.reshape(data, (length, length, 4))
+    return {
+        (query, key): "rgb({}, {}, {})".format(*colours[query, key, :3])
+        for query, key in np.argwhere(colours[..., 3]).tolist()
+    }
+
+
+def test_the_pixels_lie_where_the_axes_say(mount):
+    w = mount(DistanceBias())
+    pixels, over = (w.root.locator(part).bounding_box() for part in (".gf-pixels", ".gf-matrix"))
+    unit = over["width"] / 340
+    placed = [(pixels[side] - over[side]) / unit for side in "xy"]
+    assert [*placed, pixels["width"] / unit, pixels["height"] / unit] == pytest.approx(
+        [40, 6, 290, 290], abs=0.1
+    )
+
+
+# --- T5 ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "query", "key", "line"),
+    [
+        (
+            (False, 32, 128),
+            24,
+            18,
+            "Key 18 lies 6 back from query 24: bucket 6, all its own. "
+            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (False, 32, 128),
+            63,
+            40,
+            "Key 40 lies 23 back from query 63: bucket 18, shared by 21 to 23. "
+            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (False, 32, 128),
+            9,
+            9,
+            "Key 9 is the query’s own position: bucket 0, all its own. "
+            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (False, 32, 128),
+            4,
+            9,
+            "Key 9 lies 5 ahead of query 4: a decoder masks it, so it needs no bucket.",
+        ),
+        (
+            (True, 32, 128),
+            4,
+            9,
+            "Key 9 lies 5 ahead of query 4: bucket 21, all its own. "
+            "Up to distance 7 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (True, 32, 128),
+            9,
+            9,
+            "Key 9 is the query’s own position: bucket 0, all its own. "
+            "Up to distance 7 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (True, 8, 32),
+            50,
+            0,
+            "Key 0 lies 50 back from query 50: bucket 3, shared by all from 8 on. "
+            "Up to distance 1 every distance has its own bucket; beyond, they share.",
+        ),
+        (
+            (True, 8, 32),
+            0,
+            50,
+            "Key 50 lies 50 ahead of query 0: bucket 7, shared by all from 8 on. "
+            "Up to distance 1 every distance has its own bucket; beyond, they share.",
+        ),
+    ],
+)
+def test_what_t5_says_of_a_cell(mount, settings, query, key, line):
+    w = mount(t5(settings, length=64, query=query, key=key))
+    assert w.says == line
+
+
+@pytest.mark.parametrize("settings", T5_SETTINGS)
+def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
+    """In every setting and for every distance: who shares the bucket, and up to where each has its own."""
+    bidirectional, n_buckets, max_distance = settings
+    names = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
+    steps = call("distance_bias", "staircase", -150, 150 if bidirectional else 0, names)
+    chosen = [(63, key) for key in range(64)] + [(0, key) for key in range(64)]
+    asked = [[{"query": q, "key": k, "steps": steps, "bidirectional": bidirectional}] for q, k in chosen]
+    reach = np.arange(1000)
+    for (query, key), said in zip(chosen, call.each("distance_bias", "t5Sentence", asked), strict=True):
+        if key > query and not bidirectional:
+            assert said.endswith("a decoder masks it, so it needs no bucket.")
+            continue
+        sign = 1 if key > query else -1
+        buckets = bucket(sign * reach, settings)
+        away = abs(key - query)
+        given, shared, rest = re.search(r": bucket (\d+), (.*?)\. (.*)$", said).groups()
+        assert int(given) == buckets[away]
+        mates = np.flatnonzero(buckets == buckets[away])
+        assert shared == (
+            "all its own"
+            if len(mates) == 1
+            else f"shared by all from {mates[0]} on"
+            if mates[-1] == 999
+            else f"shared by {mates[0]} to {mates[-1]}"
+        )
+        alone, beyond = re.fullmatch(
+            r"Up to distance (\d+) every distance has its own bucket; beyond, (they|most) share\.", rest
+        ).groups()
+        single = np.bincount(bucket(-reach, settings), minlength=n_buckets)[bucket(-reach, settings)] == 1
+        assert single[: int(alone) + 1].all()
+        assert not single[int(alone) + 1]
+        assert (beyond == "they") == (not single[int(alone) + 1 :].any())
+
+
+@pytest.mark.parametrize("settings", [(False, 32, 128), (True, 32, 128), (True, 8, 32), (False, 32, 32)])
+def test_t5s_drawing_and_table_show_the_computed_numbers(mount, call, settings):
+    bidirectional, n_buckets, _ = settings
+    length = 24
+    w = mount(t5(settings, length=length, query=20, key=3))
+    positions = np.arange(length)
+    buckets = bucket(relative_positions(positions, positions), settings)
+    seen = np.unique(buckets).tolist()
+    found = call.each("plot", "cividis", [[bucket / (n_buckets - 1)] for bucket in seen])
+    colours = dict(zip(seen, found, strict=True))
+    painted = cells(w, length)
+    expected = {
+        (query, key): colours[int(buckets[query, key])]
+        for query in range(length)
+        for key in range(length if bidirectional else query + 1)
+    }
+    assert painted == expected
+
+    mark = w.root.locator(".gf-spot")
+    x, y = float(mark.get_attribute("cx")), float(mark.get_attribute("cy"))
+    assert (x - 40) / 290 * 301 - 150.5 == pytest.approx(-17, abs=1e-9)
+    assert (250 - y) / 242 * (n_buckets - 1) == pytest.approx(int(bucket([-17], settings)[0]), abs=1e-9)
+
+    header, *rows = w.table()
+    assert header == ["From", "To", "Bucket"]
+    assert (rows[0][0], rows[-1][1]) == ("further back", "further ahead" if bidirectional else "0")
+    ends = {"further back": -150, "further ahead": 150}
+    read = {}
+    for start, stop, b in rows:
+        first, last = (ends.get(v) or int(v.replace("−", "-")) for v in (start, stop))
+        read |= {r: int(b) for r in range(first, last + 1)}
+    seen = range(-150, 151 if bidirectional else 1)
+    assert read == dict(zip(seen, bucket(np.array(seen), settings).tolist(), strict=True))
+
+    direction = "both directions" if bidirectional else "past only"
+    assert w.label.startswith(f"T5, {n_buckets} buckets, {direction}: ")
+    assert w.label.endswith("Chosen: query 20, key 3.")
+
+
+# --- what can be done -------------------------------------------------------------------------------------
+
+
+def test_every_control_by_keyboard(mount):
+    w = mount(DistanceBias())
+    w.press("Query", "ArrowRight")
+    w.press("Key", "Home")
+    assert w.says.startswith("Head 3 of 8, slope 1/8: key 0 lies 25 positions back from query 25")
+    w.press("Head", "End")
+    assert w.says.startswith("Head 8 of 8, slope 1/256")
+    w.press("Number of heads", "ArrowLeft")
+    assert w.says.startswith("Head 7 of 7, slope 1/32")
+    assert w.control("Head").get_attribute("max") == "7"
+    w.press("Positions", "Home")
+    assert "query 7" in w.says
+    assert w.control("Query").get_attribute("max") == "7"
+    w.press("T5", " ")
+    w.press("Bidirectional", " ")
+    w.press("16", " ")
+    w.press("64", " ")
+    assert w.says.startswith("Key 0 lies 7 back from query 7: bucket 4")
+    assert w.saved() == {
+        "query": 7,
+        "key": 0,
+        "head": 7,
+        "n_heads": 7,
+        "length": 8,
+        "method": "t5",
+        "bidirectional": True,
+        "n_buckets": 16,
+        "max_distance": 64,
+    }
+
+
+def test_only_the_methods_own_controls_are_there(mount):
+    w = mount(DistanceBias())
+    assert w.control("Head").is_visible()
+    assert not w.control("Bidirectional").is_visible()
+    w.set(method="t5")
+    assert not w.control("Number of heads").is_visible()
+    assert w.root.get_by_role("group", name="Maximum distance").is_visible()
+
+
+def spot(w, query, key):
+    """Where a cell's middle lies in the window."""
+    w.root.locator(".gf-matrix").scroll_into_view_if_needed()
+    box = w.root.locator(".gf-matrix").bounding_box()
+    pixel, size = box["width"] / 340, 290 / w.get("length")
+    return box["x"] + (40 + (key + 0.5) * size) * pixel, box["y"] + (6 + (query + 0.5) * size) * pixel
+
+
+@pytest.mark.parametrize("method", ["alibi", "t5"])
+def test_pointing_at_a_cell_chooses_it(mount, method):
+    w = mount(DistanceBias(method=method, length=40))
+    for query, key in [(0, 0), (39, 0), (39, 39), (17, 5), (0, 39)]:
+        w.page.mouse.move(*spot(w, query, key))
+        w.settle()
+        assert (w.get("query"), w.get("key")) == (query, key)
+    x, y = spot(w, 3, 0)
+    w.page.mouse.move(x - 20, y)  # beside the matrix, nothing is chosen
+    assert (w.get("query"), w.get("key")) == (0, 39)
+    assert w.saved() == {"query": 0, "key": 39}
+
+
+def test_a_tap_chooses_a_cell(mount):
+    w = mount(DistanceBias(), width=360)
+    w.page.touchscreen.tap(*spot(w, 20, 4))
+    assert "key 4 lies 16 positions back from query 20" in w.says
+
+
+def test_python_sets_and_the_view_follows(mount):
+    w = mount(DistanceBias())
+    w.set(n_heads=2)
+    assert w.widget.head == 2
+    assert w.says.startswith("Head 2 of 2, slope 1/256")
+    w.set(length=10)
+    assert (w.widget.query, w.widget.key) == (9, 9)
+    assert "key 9 is the query’s own position" in w.says
+    w.set(method="t5", key=1)
+    assert w.says.startswith("Key 1 lies 8 back from query 9: bucket 8, all its own.")
+    assert w.control("Key").input_value() == "1"
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"method": "rope"}, "method.*rope"),
+        ({"length": 65}, "length.*64.*65"),
+        ({"length": 7}, "length.*8.*7"),
+        ({"n_heads": 0}, "n_heads.*1.*0"),
+        ({"n_heads": 17}, "n_heads.*16.*17"),
+        ({"head": 0}, "head=0 is not in 1 … n_heads=8"),
+        ({"head": 5, "n_heads": 4}, "head=5 is not in 1 … n_heads=4"),
+        ({"query": 32}, "query=32 is not in 0 … length − 1 = 31"),
+        ({"key": -1}, "key=-1 is not in 0 … length − 1 = 31"),
+        ({"n_buckets": 12}, "n_buckets.*12"),
+        ({"max_distance": 16}, "max_distance.*16"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        DistanceBias(**traits)
+
+
+@pytest.mark.parametrize("width", [900, 360])
+def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
+    w = mount(DistanceBias(n_heads=16, length=64), width=width)
+    second = mount(DistanceBias(method="t5", bidirectional=True), width=width)
+    assert w.tables()
+    assert second.tables()
+    assert w.overflow() == 0
+    assert w.axe_violations() == []
+    shoot(f"bias-{width}")

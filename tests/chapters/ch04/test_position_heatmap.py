@@ -1,0 +1,348 @@
+"""PositionHeatmap: what it draws and says is what glassformer.scratch computes."""
+
+import re
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+
+from glassformer import figures
+from glassformer.scratch import sinusoidal
+from glassformer.widgets import PositionHeatmap
+
+COLOURS = figures.SIGNED.resampled(2**16)  # without the 256 steps of the original
+
+STATES = [
+    {},
+    {"row": 0},
+    {"row": 127},
+    {"n_positions": 1024, "base": 100, "row": 600},
+    {"n_positions": 1024, "base": 100, "row": 600, "d_model": 8},
+    {"n_positions": 16, "d_model": 4, "base": 20, "row": 0},
+    {"n_positions": 512, "d_model": 128, "base": 1e6, "row": 200},
+]
+
+
+def scratch_table(n, d, base):
+    return sinusoidal(np.arange(n), d, base=base)
+
+
+def slowest(d, base):
+    return 2 * np.pi * base ** ((d - 2) / d)
+
+
+def computed(w):
+    """The table, the similarity of the chosen row to each, and the slowest wavelength."""
+    table = scratch_table(w.n_positions, w.d_model, w.base)
+    return table, table @ table[w.row] / (w.d_model / 2), slowest(w.d_model, w.base)
+
+
+def number(x, digits):
+    return f"{x:.{digits}f}".replace("-", "−")
+
+
+def by_distance(w):
+    """How similar the chosen row is to those 0, 1, 2 … away, as far as the table goes on either side."""
+    table, _, _ = computed(w)
+    return table[: max(w.row, w.n_positions - 1 - w.row) + 1] @ table[0] / (w.d_model / 2)
+
+
+def sentence(w):
+    similar = by_distance(w)
+    row, last = w.row, w.n_positions - 1
+
+    most = 1 + int(similar[1:].argmax())
+    rows = [str(p) for p in (row - most, row + most) if 0 <= p <= last]
+    start = f"Row {row} is most like row{'s' if len(rows) > 1 else ''} {' and '.join(rows)} "
+    start += f"(similarity {number(similar[most], 3)})."
+    slowest = f"The slowest wave repeats every {round(computed(w)[2]):,} positions."
+    rising = np.flatnonzero(np.diff(similar) > 0)
+    if not len(rising):
+        return f"{start} The farther a row, the less it is like row {row}: a ruler. {slowest}"
+    rest = len(similar) - 1 - rising[0]
+    start += f" Up to {rising[0]} away similarity only falls, then it rises in {len(rising)} of the "
+    start += f"{rest} step{'s' if rest > 1 else ''} that follow: "
+    pairs = [
+        (far / near, -far, far, near)
+        for far in range(2, len(similar))
+        for near in np.flatnonzero(similar[1:far] <= similar[far] - 0.001)[:1] + 1
+    ]
+    if not pairs:
+        return f"{start}but never by as much as 0.001. {slowest}"
+    _, _, far, near = max(pairs)
+    side = -1 if row >= far else 1
+    return (
+        f"{start}row {row + side * far}, {far} away ({number(similar[far], 3)}), looks nearer than "
+        f"row {row + side * near}, {near} away ({number(similar[near], 3)}). {slowest}"
+    )
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_it_says_what_is_so(mount, state):
+    w = PositionHeatmap(**state)
+    view = mount(w)
+    assert view.says == sentence(w)
+    assert view.label == (
+        f"Heatmap of sinusoidal positions, {w.n_positions} positions by {w.d_model} dimensions, "
+        f"base {w.base:,.0f}. {sentence(w)}"
+    )
+
+
+def test_the_chapters_question_has_the_answer_that_the_chapter_gives(mount):
+    view = mount(PositionHeatmap(n_positions=1024, base=100, row=600))
+    assert view.says == (
+        "Row 600 is most like rows 599 and 601 (similarity 0.940). Up to 11 away similarity only falls, then it "
+        "rises in 294 of the 589 steps that follow: row 98, 502 away (0.271), looks nearer than row 585, 15 away "
+        "(0.267). The slowest wave repeats every 544 positions."
+    )
+
+
+GRID = [
+    {"n_positions": n, "d_model": d, "base": base, "row": row}
+    for n in (16, 128, 496, 1024)
+    for d in (4, 10, 64, 128)
+    for base in (10.0, 79.4, 1e4, 1e6)
+    for row in sorted({0, 7, n // 3, n - 1})
+]
+
+
+def test_every_sentence_holds(call):
+    """Over the ranges of all controls, each claim is held against the table itself, both sides of the row."""
+    shapes = sorted({tuple(state.values())[:3] for state in GRID})
+    tables = {shape: scratch_table(*shape) for shape in shapes}
+    similar = dict(zip(shapes, call.each("maths", "similarities", shapes), strict=True))
+    asked = [
+        {"row": row, "n": n, "d": d, "base": base, "similar": similar[n, d, base]}
+        for n, d, base, row in (state.values() for state in GRID)
+    ]
+    reach = [max(a["row"], a["n"] - 1 - a["row"]) + 1 for a in asked]
+    seen = call.each("maths", "ruler", [[a["similar"][:r]] for a, r in zip(asked, reach, strict=True)])
+    said_of = call.each(
+        "position_heatmap", "sentence", [[a | {"seen": s}] for a, s in zip(asked, seen, strict=True)]
+    )
+    kinds = set()
+    for state, said in zip(GRID, said_of, strict=True):
+        n, d, base, row = state.values()
+        similarity = tables[n, d, base] @ tables[n, d, base][row] / (d / 2)
+        distance = np.abs(np.arange(n) - row)
+        most, value = re.match(rf"Row {row} is most like rows? (.*?) \(similarity (.*?)\)\. ", said).groups()
+        others = np.delete(similarity, row)
+        assert similarity[[int(p) for p in most.split(" and ")]] == pytest.approx(others.max(), abs=1e-9)
+        assert value == number(others.max(), 3)
+        assert said.endswith(f"The slowest wave repeats every {round(slowest(d, base)):,} positions.")
+        side = similarity[row:] if n - 1 - row >= row else similarity[row::-1]
+        steps = np.diff(side)
+        if "a ruler" in said:
+            kinds.add("a ruler")
+            assert (steps < 0).all()
+            continue
+        falls, rises, rest = map(
+            int,
+            re.search(
+                r"Up to (\d+) away .* falls, then it rises in (\d+) of the (\d+) steps? ", said
+            ).groups(),
+        )
+        assert (steps[:falls] < 0).all()
+        assert steps[falls] > 0
+        assert ((steps > 0).sum(), len(steps) - falls) == (rises, rest)
+        deceit = re.search(
+            r"row (\d+), (\d+) away \((.*?)\), looks nearer than row (\d+), (\d+) away \((.*?)\)", said
+        )
+        if not deceit:
+            kinds.add("rises that hardly show")
+            assert "but never by as much as 0.001" in said
+            assert (side <= np.minimum.accumulate(side) + 0.001).all()
+            continue
+        kinds.add("a deceit")
+        far, near = deceit.groups()[:3], deceit.groups()[3:]
+        for p, away, shown in (far, near):
+            assert distance[int(p)] == int(away)
+            assert shown == number(similarity[int(p)], 3)
+        assert int(far[1]) > int(near[1])
+        assert float(far[2].replace("−", "-")) > float(near[2].replace("−", "-"))
+    assert kinds == {"a ruler", "rises that hardly show", "a deceit"}
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_the_numbers(mount, state):
+    w = PositionHeatmap(**state)
+    table, similarity, _ = computed(w)
+    row, curve = mount(w).tables()
+    waves = 2 * np.pi * w.base ** (np.arange(0, w.d_model, 2) / w.d_model)
+    assert row[0] == ["Dimension", "Wave", "Wavelength (positions)", "Value"]
+    assert [r[0] for r in row[1:]] == [str(i) for i in range(w.d_model)]
+    assert [r[1] for r in row[1:]] == ["sine", "cosine"] * (w.d_model // 2)
+    shown = [float(r[2].replace(",", "")) for r in row[1:]]
+    np.testing.assert_allclose(shown, waves.repeat(2), rtol=0, atol=0.00501)
+    shown = [float(r[3].replace("−", "-")) for r in row[1:]]
+    np.testing.assert_allclose(shown, table[w.row], rtol=0, atol=0.0000501)
+    assert curve[0] == ["Position", "Similarity"]
+    assert [r[0] for r in curve[1:]] == [str(p) for p in range(w.n_positions)]
+    shown = [float(r[1].replace("−", "-")) for r in curve[1:]]
+    np.testing.assert_allclose(shown, similarity, rtol=0, atol=0.0000501)
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_the_curve_and_the_bars(mount, state):
+    w = PositionHeatmap(**state)
+    table, similarity, _ = computed(w)
+    view = mount(w)
+    points = np.array(
+        re.findall(r"(-?[\d.]+) (-?[\d.]+)", view.root.locator(".gf-curve").get_attribute("d")), float
+    )
+    dot = view.root.locator(".gf-dot")
+    one, at_row = (float(dot.get_attribute(c)) for c in ("cx", "cy"))
+    canvas = view.root.locator("canvas").bounding_box()
+    over = view.root.locator("svg").bounding_box()
+    zero = float(view.root.locator("line.gf-axis[x1]").first.get_attribute("x1"))
+    np.testing.assert_allclose((points[:, 0] - zero) / (one - zero), similarity, rtol=0, atol=0.0002)
+    down = canvas["y"] - over["y"] + (np.arange(w.n_positions) + 0.5) / w.n_positions * canvas["height"]
+    np.testing.assert_allclose(points[:, 1], down, rtol=0, atol=0.006)
+    assert at_row == pytest.approx(down[w.row])
+    assert canvas["width"] < 2 * zero - one < one < over["width"]  # from −1 to 1, right of the table
+
+    bars = re.findall(r"M(\S+) (\S+)V(\S+)h(\S+)V\S+z", view.root.locator(".gf-bar").get_attribute("d"))
+    x, axis, end, width = np.array(bars, float).T
+    np.testing.assert_allclose((axis - end) / 38, table[w.row], atol=1e-9)
+    middles = canvas["x"] - over["x"] + (np.arange(w.d_model) + 0.5) / w.d_model * canvas["width"]
+    np.testing.assert_allclose(x + width / 2, middles, rtol=0, atol=0.01)
+
+
+def pixels(view):
+    # Read from a copy: reading a canvas over and over makes browsers complain.
+    read = """(canvas) => {
+      const { width, height } = canvas;
+      const copy = new OffscreenCanvas(width, height).getContext("2d");
+      copy.drawImage(canvas, 0, 0);
+      return [width, height, ...copy.getImageData(0, 0, width, height).data];
+    }"""
+    width, height, *data = view.root.locator("canvas").evaluate(read)
+    return np.array(data).reshape(height, width, 4)
+
+
+def test_every_pixel_of_the_table(mount):
+    w = PositionHeatmap(n_positions=48, d_model=10, base=50)
+    table, _, _ = computed(w)
+    found = pixels(view := mount(w))
+    assert found.shape == (48, 10, 4)
+    assert np.abs(found - COLOURS((table + 1) / 2) * 255).max() < 1
+    view.set(base=500.0)
+    table, _, _ = computed(w)
+    assert np.abs(pixels(view) - COLOURS((table + 1) / 2) * 255).max() < 1
+
+
+def test_rows_that_share_a_pixel_are_averaged(mount):
+    w = PositionHeatmap(n_positions=640, d_model=6, base=100, row=0)
+    table, _, _ = computed(w)
+    mean = table.reshape(320, 2, 6).mean(axis=1)  # the table is 320 pixels high
+    assert np.abs(pixels(mount(w)) - COLOURS((mean + 1) / 2) * 255).max() < 1
+
+
+def test_by_keyboard(mount):
+    view = mount(PositionHeatmap())
+    w = view.widget
+    for label, key, trait, value in [
+        ("Row", "ArrowRight", "row", 25),
+        ("Positions", "End", "n_positions", 1024),
+        ("Row", "End", "row", 1023),
+        ("Base", "Home", "base", 10),
+        ("Dimensions D", "ArrowLeft", "d_model", 62),
+        ("Positions", "ArrowLeft", "n_positions", 1008),  # takes the row with it
+    ]:
+        before = view.says, view.label
+        view.press(label, key)
+        assert view.get(trait) == value
+        view.saved()
+        assert getattr(w, trait) == value
+        assert view.says == sentence(w)
+        assert (view.says, view.label) != before
+    assert w.row == view.get("row") == 1007
+
+
+def test_from_python(mount):
+    view = mount(PositionHeatmap())
+    view.set(n_positions=1024, base=100.0, row=600)
+    assert view.says == sentence(view.widget)
+    assert view.control("Row").input_value() == "600"
+    view.set(n_positions=64)
+    assert view.widget.row == view.get("row") == 63
+    assert view.says == sentence(view.widget)
+
+
+def at(view, p):
+    """Where row p of the picture is on the page."""
+    view.root.locator("canvas").scroll_into_view_if_needed()
+    box = view.root.locator("canvas").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + (p + 0.5) / view.get("n_positions") * box["height"]
+
+
+def test_pointing_shows_a_row_and_pressing_chooses_it(mount):
+    view = mount(PositionHeatmap())
+    chosen = view.says
+    view.page.mouse.move(*at(view, 100))
+    assert view.says == sentence(PositionHeatmap(row=100))
+    assert view.get("row") == 24
+    view.page.mouse.move(2, 2)
+    assert view.says == chosen
+    view.page.mouse.click(*at(view, 90))
+    view.page.mouse.move(2, 2)
+    assert view.says == sentence(PositionHeatmap(row=90))
+    assert view.saved() == {"row": 90}
+    view.page.keyboard.press("ArrowRight")  # goes on from there
+    assert view.says == sentence(PositionHeatmap(row=91))
+
+
+def test_by_touch(mount):
+    view = mount(PositionHeatmap(), width=360)
+    view.page.touchscreen.tap(*at(view, 77))
+    assert view.says == sentence(PositionHeatmap(row=77))
+    assert view.saved() == {"row": 77}
+
+
+@pytest.mark.parametrize("width", [900, 360])
+def test_accessible_in_both_themes_and_on_a_phone(mount, shoot, width):
+    view = mount(PositionHeatmap(n_positions=1024, base=100, row=600), width=width)
+    assert view.overflow() == 0
+    assert view.axe_violations() == []
+    shoot(f"heatmap-{width}")
+    view.set(n_positions=32)  # a thousand rows of numbers take axe a while
+    view.tables()
+    assert view.axe_violations() == []
+    assert view.overflow() == 0
+
+
+def test_it_fits_itself_to_a_narrower_window(mount):
+    view = mount(PositionHeatmap())
+    wide = view.root.locator("svg").bounding_box()["width"]
+    view.page.set_viewport_size({"width": 360, "height": 900})
+    view.settle()
+    narrow = view.root.locator("svg").bounding_box()["width"]
+    assert narrow < 340 < wide
+    assert view.overflow() == 0
+
+
+def test_it_stops_when_it_is_taken_away(mount):
+    view = mount(PositionHeatmap())
+    view.page.evaluate("() => window.mounted[0].cleanup()")
+    said = view.says
+    view.page.evaluate("() => window.mounted[0].model.set('row', 3)")
+    assert view.says == said
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"n_positions": 8}, "n_positions.*16.*8"),
+        ({"n_positions": 2000}, "n_positions.*1024.*2000"),
+        ({"d_model": 7}, "d_model=7 is odd: sines and cosines come in pairs of dimensions"),
+        ({"d_model": 2}, "d_model.*4.*2"),
+        ({"base": 1.0}, r"base.*10.*1\.0"),
+        ({"base": float("nan")}, "base=nan is not a number from 10.0 to 1000000.0"),
+        ({"row": 128}, "row=128 is not below n_positions=128"),
+        ({"row": -1}, "row.*0.*-1"),
+        ({"row": 1.5}, "row.*int.*1.5"),
+    ],
+)
+def test_bad_traits_raise(bad, message):
+    with pytest.raises(TraitError, match=message):
+        PositionHeatmap(**bad)

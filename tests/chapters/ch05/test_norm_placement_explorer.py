@@ -1,0 +1,238 @@
+"""NormPlacementExplorer: it shows the stored runs, all seeds of them, and says of them what is so."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+
+from glassformer.chapters.ch05.norm_placement_explorer import PLAIN
+from glassformer.experiments import spread, stored
+from glassformer.experiments.norm_gradients import DEPTHS, INITS
+from glassformer.widgets import NormPlacementExplorer
+
+RUNS = [run for run in stored("norm_placement") if set(run.settings) == PLAIN]
+[UNIGRAM] = {run.found["unigram"] for run in RUNS}
+
+
+def number(text):
+    return float(text.replace("−", "-"))
+
+
+def finals(depth, rate, warmup):
+    """The validation losses, pre-norm's seeds and then post-norm's."""
+    at = {"n_layers": depth, "learning_rate": rate}
+    return [
+        run.found["validation_loss"]
+        for placement in ("pre", "post")
+        for run in RUNS
+        if run.settings.items() >= (at | {"placement": placement}).items()
+        and (run.settings["warmup"] > 0) == warmup
+    ]
+
+
+def gradients(depth, init):
+    """(2 · seeds, blocks) of pre-norm, then of post-norm."""
+    return np.array(
+        [
+            run.found[str(depth)]["W_down"]
+            for placement in ("pre", "post")
+            for run in stored("norm_gradients", placement=placement, init=init)
+        ]
+    )
+
+
+def curves(w, kind):
+    """The points of every curve in the first drawing, in its pixels."""
+    paths = w.root.locator(f".gf-panel-cell path.gf-norms-{kind}").evaluate_all(
+        "paths => paths.map((p) => p.getAttribute('d'))"
+    )
+    return [np.array(re.findall(r"[ML](\S+) ([^ML]+)", path), float) for path in paths]
+
+
+def marks(w, kind):
+    return w.root.locator(f".gf-panel-cell .gf-norms-mark.gf-norms-{kind}").count()
+
+
+def test_what_is_stored_is_small():
+    assert len(json.dumps(NormPlacementExplorer()._data)) < 60_000
+
+
+def test_where_every_run_ends(mount):
+    w = mount(NormPlacementExplorer())
+    for warmup in (False, True):
+        w.set(warmup=warmup)
+        table = w.table()
+        settings = sorted({(run.settings["n_layers"], run.settings["learning_rate"]) for run in RUNS})
+        assert [(int(cells[0]), float(cells[1])) for cells in table[1:]] == settings
+        for cells, (depth, rate) in zip(table[1:], settings, strict=True):
+            np.testing.assert_allclose(
+                [number(cell) for cell in cells[2:]], finals(depth, rate, warmup), atol=6e-4
+            )
+    at_usual = {run.settings["n_layers"] for run in RUNS if run.settings["learning_rate"] == 1e-3}
+    assert marks(w, "pre") == marks(w, "post") == 3 * len(at_usual)
+
+
+def test_the_curves_are_those_of_the_runs(mount):
+    w = mount(NormPlacementExplorer(trained_depth=4, learning_rate=3e-3))
+    at = {"n_layers": 4, "learning_rate": 3e-3, "warmup": 0}
+    drawn = [*curves(w, "pre"), *curves(w, "post")]
+    runs = [
+        run.found["loss"]
+        for name in ("pre", "post")
+        for run in stored("norm_placement", placement=name, **at)
+    ]
+    runs = [np.reshape(loss, (20, 2)).mean(axis=1) for loss in runs]  # in half as many points
+    assert len(drawn) == len(runs) == 6
+    pixels, losses = np.concatenate([points[:, 1] for points in drawn]), np.concatenate(runs)
+    slope, start = np.polyfit(losses, pixels, 1)  # an axis is a straight line
+    assert slope < -50
+    np.testing.assert_allclose(slope * losses + start, pixels, atol=1.2)
+    plateau = w.root.locator(".gf-guide").first.get_attribute("y1")
+    assert slope * UNIGRAM + start == pytest.approx(float(plateau), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("depth", "rate", "warmup", "words"),
+    [
+        (2, 1e-3, False, r"Every run of post-norm ends below every run of pre-norm\.$"),
+        (
+            8,
+            1e-3,
+            True,
+            r"In all 3 runs post-norm is stuck: it knows hardly more than how often each character occurs \(3\.35\)\.$",
+        ),
+        (24, 1e-3, False, r"\. In all 3 runs post-norm is stuck: .* \(3\.35\)\.$"),
+        (4, 1e-3, True, r"The runs of the two overlap\.$|Every run of .*\.$"),
+    ],
+)
+def test_the_sentence_says_what_is_so(mount, depth, rate, warmup, words):
+    w = mount(NormPlacementExplorer(trained_depth=depth, learning_rate=rate, warmup=warmup))
+    found = finals(depth, rate, warmup)
+    pre, post = spread(found[:3]), spread(found[3:])
+    for name, of in (("pre", pre), ("post", post)):
+        assert f"{name}-norm ends at {of:.2f}" in w.says
+    assert re.search(words, w.says)
+    if "stuck" not in w.says:
+        assert ("below every run of pre" in w.says) == (post.highest < pre.lowest)
+        assert ("below every run of post" in w.says) == (pre.highest < post.lowest)
+
+
+ENDS = {
+    "pre wins": (
+        [2.0, 2.1, 2.2],
+        [2.3, 2.4, 2.5],
+        "Every run of pre-norm ends below every run of post-norm.",
+    ),
+    "overlap": ([2.0, 2.4, 2.2], [2.3, 2.4, 2.5], "The runs of the two overlap."),
+    "one stuck": ([2.0, 2.1, 2.2], [2.3, 3.3, 2.5], "In 1 of 3 runs post-norm is stuck at 3.35,"),
+    "both stuck": ([3.3, 3.3, 3.3], [3.3, 3.3, 3.3], "In all 3 runs pre-norm is stuck"),
+    "no number": ([2.0, 2.1, 2.2], [2.3, None, 2.5], "post-norm does not end in every run. In 1 of 3"),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_verdicts_that_the_runs_do_not_show(call, case):
+    pre, post, words = ENDS[case]
+    state = {"depth": 4, "rate": 0.1, "warmup": True, "unigram": 3.347, "ends": {"pre": pre, "post": post}}
+    assert words in call("norm_placement_explorer", "trainingSentence", state)
+
+
+def test_by_keyboard(mount):
+    w = mount(NormPlacementExplorer())
+    w.press("Learning rate", "ArrowRight", "ArrowRight")
+    w.press("Warm-up (60 steps)", " ")
+    w.press("Blocks", "Home")
+    assert w.saved() == {"learning_rate": 0.01, "warmup": True, "trained_depth": 2}
+    assert w.says.startswith("2 blocks, learning rate 0.01, with a warm-up: ")
+    w.press("Gradients before training", " ")
+    w.press("Blocks, untrained", "End")
+    w.press("GPT-2’s", " ")
+    assert w.saved() | {"view": "gradients", "untrained_depth": 64, "init": "gpt2"} == w.saved()
+    assert w.says.startswith("64 blocks before any training, with GPT-2’s weights")
+
+
+@pytest.fixture
+def low():
+    """A view as if the models of 2 blocks had been trained at lower rates."""
+    view = NormPlacementExplorer()
+    for run in view._data["runs"]:
+        if run["depth"] == 2:
+            run["rate"] /= 10
+    return view
+
+
+def test_a_rate_that_was_not_measured_at_a_depth_goes_to_the_nearest(low):
+    low.learning_rate = 0.003
+    low.trained_depth = 2
+    assert low.learning_rate == 0.001
+    low.learning_rate = 0.0001
+    low.trained_depth = 4
+    assert low.learning_rate == 0.001
+    with pytest.raises(TraitError, match=r"learning_rate=0.0003 is not one of 0.001, 0.003, 0.01"):
+        low.learning_rate = 0.0003
+
+
+def test_in_the_view_too(mount, low):
+    w = mount(low)
+    w.press("Learning rate", "End")
+    w.press("Blocks", "Home")
+    assert w.saved() == {"trained_depth": 2, "learning_rate": 0.001}
+    assert w.says.startswith("2 blocks, learning rate 0.001,")
+    assert w.root.get_by_text("not run").count() == 0
+    w.press("Learning rate", "Home")
+    assert w.root.get_by_text("not run").count() == len({run.settings["n_layers"] for run in RUNS}) - 1
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_gradients(mount, init):
+    w = mount(NormPlacementExplorer(view="gradients", init=init, untrained_depth=16))
+    blocks, ratios = w.tables()
+    found = gradients(16, init)
+    np.testing.assert_allclose(
+        [[float(cell) for cell in cells[1:]] for cells in blocks[1:]], found.T, rtol=6e-3
+    )
+    over = np.array([gradients(depth, init)[:, -1] / gradients(depth, init)[:, 0] for depth in DEPTHS])
+    np.testing.assert_allclose(
+        [[float(cell) for cell in cells[1:]] for cells in ratios[1:]], over, rtol=0.01, atol=0.006
+    )
+    pre, post = over[DEPTHS.index(16), :3], over[DEPTHS.index(16), 3:]
+    said = [float(n) for n in re.findall(r"\d+\.\d\d", w.says)]
+    np.testing.assert_allclose(
+        said, [*(f(of) for of in (pre, post) for f in (np.median, np.min, np.max))], atol=0.011
+    )
+    drawn = np.concatenate([points[:, 1] for points in (*curves(w, "pre"), *curves(w, "post"))])
+    slope, start = np.polyfit(np.log(found.ravel()), drawn, 1)
+    np.testing.assert_allclose(slope * np.log(found.ravel()) + start, drawn, atol=0.5)
+    assert marks(w, "pre") == marks(w, "post") == 3 * len(DEPTHS)
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"trained_depth": 3}, r"trained_depth=3 is not one of 2, 4, 8, 24"),
+        (
+            {"learning_rate": 0.5},
+            r"learning_rate=0.5 is not one of 0.0003, 0.001, 0.003, 0.01, measured with trained_depth=8",
+        ),
+        ({"untrained_depth": 5}, "untrained_depth=5 is not one of 2, 4, 8, 16, 32, 64"),
+        ({"init": "glorot"}, "init='glorot' is not one of ours, gpt2, xavier"),
+        ({"view": "both"}, "view"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        NormPlacementExplorer(**traits)
+
+
+@pytest.mark.parametrize("width", [900, 360])
+def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
+    w = mount(NormPlacementExplorer(), width=width)
+    for view in ("training", "gradients"):
+        w.set(view=view)
+        assert w.tables()
+        assert w.overflow() == 0
+        if width < 900:
+            assert w.axe_violations() == []
+        shoot(f"placement-{view}-{width}")

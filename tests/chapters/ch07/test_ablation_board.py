@@ -1,0 +1,158 @@
+"""AblationBoard: losses and texts are those of the model in NumPy with the same parts off."""
+
+import json
+import re
+
+import pytest
+from traitlets import TraitError
+
+from glassformer import inside
+from glassformer.chapters.ch07.ablation_board import AblationBoard, _alone
+from glassformer.experiments import stored
+from glassformer.experiments.inside import sample
+from glassformer.text import corpus, split
+from tools.browser import axe_violations
+
+EXACT = 2e-4  # float32, and as many digits as the table shows
+ATTENTION = [f"block {b}: head {h}" for b in range(4) for h in range(4)]
+FEEDFORWARD = [f"block {b}: feed-forward" for b in range(4)]
+
+
+def arrive(w):
+    """Wait until everything that was asked for is computed."""
+    w.settle()
+    w.page.wait_for_function(
+        "![...document.querySelectorAll('.gf-result-of strong, .gf-written')].some((e) => e.textContent.includes('…'))"
+    )
+    w.rest()
+
+
+def right(w, off=None):
+    """What Python computes for the view's present state."""
+    w.saved()  # takes it over
+    return w.widget.losses(off), w.widget.writes(off)
+
+
+def check(w):
+    arrive(w)
+    now, before = right(w), right(w, [])
+    shown = [[float(x.replace("−", "-")) for x in row[1:3]] for row in w.tables()[0][1:]]
+    for found, name in zip(shown, ("validation", "text"), strict=True):
+        assert found == pytest.approx([now[0][name], before[0][name]], abs=EXACT), name
+    texts = w.root.locator(".gf-written span:last-child").all_text_contents()
+    assert texts == [now[1], before[1]]
+
+
+def asked(w):
+    return w.page.evaluate("window.asked ?? 0")
+
+
+# --- the numbers ------------------------------------------------------------------------------------------
+
+
+def test_the_losses_are_those_of_the_tour_on_other_characters():
+    widget = AblationBoard(temperature=0.8, seed=3)
+    model, tokenizer = widget._source.model, widget._source.tokenizer
+    _, validation = split(tokenizer.encode(corpus()))
+    batches = list(sample(validation, 128, 512))
+    assert [len(text) for text in widget._stored["windows"]] == [129] * 4
+    assert "".join(text[1:] for text in widget._stored["windows"]) == tokenizer.decode(batches[0][1].ravel())
+    with inside.ablated(model, 2, "attention", [0]):
+        assert widget.losses(["block 2: head 0"])["validation"] == pytest.approx(
+            inside.mean_loss(model, batches), abs=1e-5
+        )
+    worth = stored("inside", part="ablations")[0].found
+    assert len(json.dumps(widget._stored)) < 6000
+    for part, rise in widget._stored["worth"].items():
+        assert rise == pytest.approx(worth[part] - worth["nothing"], abs=1e-4)
+
+
+def test_an_attention_is_all_of_its_heads():
+    widget = AblationBoard()
+    widget.off = ["block 1: feed-forward", "block 1: attention", "block 1: head 2"]
+    assert widget.off == [*ATTENTION[4:8], "block 1: feed-forward"]
+    assert widget.losses(ATTENTION[4:8])["validation"] == pytest.approx(
+        _alone("shakespeare")["block 1: attention"], abs=1e-5
+    )
+
+
+# --- what is seen -----------------------------------------------------------------------------------------
+
+
+def test_the_first_picture_needs_no_weights(mount):
+    w = mount(AblationBoard(off=["block 3: feed-forward"], temperature=0.8, seed=3))
+    check(w)
+    assert asked(w) == 0
+    rise = _alone("shakespeare")["block 3: feed-forward"] - _alone("shakespeare")["nothing"]
+    assert w.says.startswith("Without the feed-forward of block 3: the loss rises from 1.256 to ")
+    assert w.says.endswith(f", +{rise:.3f}.")
+
+
+def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
+    w = mount(AblationBoard())
+    assert w.says.startswith("All is on: a loss of 1.256 nats on 512 characters")
+    assert asked(w) == 0
+    w.root.locator(".gf-board input[tabindex='0']").press("Space")
+    arrive(w)
+    assert w.get("off") == ATTENTION[:4]
+    assert asked(w) == 1
+    alone = _alone("shakespeare")
+    heads = sum(alone[part] - alone["nothing"] for part in ATTENTION[:4])
+    assert w.says.startswith("Without the attention of block 0: the loss rises from 1.256 to 1.7")
+    assert w.says.endswith(f"Its 4 heads, each off alone, add up to {heads:.3f}.")
+    for key in ("ArrowRight", "ArrowDown", "Space", "ArrowLeft", "Home", "End", "Space"):
+        w.page.keyboard.press(key)
+    check(w)
+    off = [ATTENTION[0], *ATTENTION[2:4], "block 3: feed-forward"]
+    assert w.get("off") == off
+    assert w.root.locator(".gf-board input").first.evaluate("input => input.indeterminate")
+    together, added = (float(x) for x in re.search(r"cost (\S+); .* add up to (\S+)\.$", w.says).groups())
+    assert together == pytest.approx(w.widget.losses()["validation"] - alone["nothing"], abs=0.0007)
+    assert added == pytest.approx(sum(alone[part] - alone["nothing"] for part in off), abs=0.0006)
+    # Pressed while it still reads: what comes last is what is shown
+    for name, off in (("Only attention", FEEDFORWARD), ("Only feed-forward", ATTENTION), ("All on", [])):
+        w.root.get_by_role("button", name=name, exact=True).press("Enter")
+        assert w.get("off") == off
+    w.root.locator(".gf-board input").nth(5).press("Space")
+    assert w.root.get_by_role("button", name="Other draws").is_disabled()
+    w.control("Your text (up to 128 characters)").fill("KING RICHARD:\nMy lord, " * 5)
+    w.press("Temperature", *["ArrowRight"] * 7)
+    w.root.get_by_role("button", name="Other draws").press("Enter")
+    check(w)
+    assert (w.get("off"), w.get("temperature"), w.get("seed")) == (FEEDFORWARD[:1], 0.7, 1)
+    assert asked(w) == 1  # weights come once
+    field = w.control("Your text (up to 128 characters)")
+    field.fill("é")
+    assert w.says == "The model has never met “é”: it knows 65 characters."
+    field.fill("A")
+    w.settle()
+    assert "it has no next character" in w.root.locator(".gf-meters").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"off": ["block 4: head 0"]}, "off has 'block 4: head 0', must be"),
+        ({"off": ["head 0"]}, "of 4 blocks with 4 heads"),
+        ({"temperature": 2}, "temperature"),
+        ({"seed": -1}, "seed"),
+        ({"model": "masked"}, "must be decoder"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        AblationBoard(**traits)
+
+
+def test_accessible_and_never_wider_than_the_page(mount, shoot):
+    w = mount(AblationBoard())
+    w.root.locator(".gf-board input").nth(6).press("Space")
+    arrive(w)
+    assert w.tables()
+    assert w.axe_violations() == []
+    shoot("ablation-900")
+    w.page.set_viewport_size({"width": 360, "height": 900})
+    w.settle()
+    assert w.overflow() == 0
+    assert axe_violations(w.page, ["target-size"]) == []
+    shoot("ablation-360")

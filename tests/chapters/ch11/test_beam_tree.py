@@ -1,0 +1,222 @@
+"""BeamTree: the search of generate.beam_search and its greedy text, stored and live; a true line."""
+
+import json
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+
+from glassformer import shipped
+from glassformer.chapters.ch11.beam_tree import BeamTree
+from glassformer.generate import beam_search
+from glassformer.trace import trace
+
+CLOSE = {"rtol": 0, "atol": 1e-4}
+PROMPT = "Your prompt (up to 100 characters)"
+
+
+@pytest.fixture(scope="module")
+def book():
+    return shipped.load()
+
+
+@pytest.fixture(scope="module")
+def view():
+    """A view, with what is stored of the first picture: it is found once for all tests."""
+    stored = BeamTree()._stored
+    return lambda **traits: BeamTree(_stored=stored, **traits)
+
+
+def total_of(book, prompt, text):
+    """The log-probability of a text after a prompt, all of it read at once."""
+    model, tokenizer = book
+    ids = tokenizer.encode(prompt + text)
+    logits = model(ids[:-1]).astype(np.float64)
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    return log_p[np.arange(len(ids) - 1), ids[1:]][len(prompt) - 1 :].sum()
+
+
+# --- the numbers ------------------------------------------------------------------------------------------
+
+
+def test_a_trace_sees_every_candidate(book):
+    model, tokenizer = book
+    prompt = tokenizer.encode("My lord, ")
+    with trace() as seen:
+        ((ids, worth),) = beam_search(model, prompt, 6, n_beams=4, length_penalty=0)
+    steps = seen.arrays("candidates")
+    assert [step.shape for step in steps] == [(8, 3)] * 6
+    assert all((np.diff(step[:, 2]) <= 0).all() for step in steps)
+    assert steps[-1][0, 1:].tolist() == [ids[-1], worth]
+
+
+def test_scores_are_those_of_the_texts(book, view):
+    widget = view()
+    for text, worth in [*widget.found(3), (widget.greedy()[0], widget.greedy()[1][-1])]:
+        assert total_of(book, widget.text, text) == pytest.approx(worth, abs=1e-4)
+
+
+def test_defaults_show_a_beam_that_finds_more_than_greedy(view):
+    (text, worth), greedy = view().found()[0], view().greedy()
+    assert text != greedy[0]
+    assert worth > greedy[1][-1] + 0.5
+    assert len(json.dumps(view()._stored)) < 60_000 * 8 / 12  # 12 is the most that can be written
+
+
+# --- what is seen -----------------------------------------------------------------------------------------
+
+
+def shown(text):
+    return float(text.replace("−", "-"))
+
+
+def spelled(text):
+    return f"“{text.replace(chr(10), '⏎')}”"
+
+
+def found(w):
+    """Wait for the search; check what is found, greedy's text and the line against Python."""
+    w.page.wait_for_function(
+        "!document.querySelector('.gf-says').textContent.match(/Reading|Searching|on its way/)"
+    )
+    w.rest()
+    ended, greedy, candidates = (table[1:] for table in w.tables())
+    widget = w.widget
+    right = widget.found(widget.n_beams)
+    assert [row[0] for row in ended] == [spelled(text) for text, _ in right]
+    np.testing.assert_allclose([shown(row[3]) for row in ended], [worth for _, worth in right], **CLOSE)
+    text, totals = widget.greedy()
+    assert [row[0] for row in greedy] == [spelled(text[: i + 1]) for i in range(len(text))]
+    np.testing.assert_allclose([shown(row[1]) for row in greedy], totals, **CLOSE)
+    said = w.says.replace("−", "-")
+    assert said.startswith(f"Beam {widget.n_beams} found {spelled(right[0][0])} (")
+    same = right[0][0] == text
+    assert ("Greedy has the same." if same else f"greedy has {spelled(text)} ({totals[-1]:.2f})") in said
+    return candidates
+
+
+def nodes(w):
+    read = "all => all.filter((n) => !n.hidden).map((n) => n.className.replaceAll('gf-beam-', ''))"
+    return w.root.locator("button.gf-beam-node").evaluate_all(read)
+
+
+def test_the_first_picture_needs_no_weights(mount, view):
+    w = mount(view())
+    candidates = found(w)
+    assert w.says.endswith("At step 6, “ what'”: “'” adds −2.00 to make −5.08. It goes on.")
+    fates = [row[3] for row in candidates]
+    assert fates == ["grows"] * 3 + ["dropped"] * 3 + fates[6:42] + ["ends"] * 3 + ["dropped"] * 3
+    assert [name.split()[1] for name in nodes(w)] == fates
+    best = [name for name in nodes(w) if "best" in name]
+    assert len(best) == 8
+    for width in (1, 6):
+        w.press("Beams", "Home" if width == 1 else "End")
+        w.saved()
+        found(w)
+        assert len(nodes(w)) == 2 * width * 8
+    assert w.page.evaluate("window.asked ?? 0") == 0
+
+
+def test_steps_and_nodes_by_keyboard(mount, view):
+    w = mount(view())
+    w.press("Steps taken", "Home", "ArrowRight", "ArrowRight")
+    assert w.saved()["step"] == 2
+    assert len(nodes(w)) == 12
+    assert w.says.startswith(
+        "After 2 of 8 steps, the best of beam 3 is “⏎⏎” (−2.21 nats); greedy has “ w” (−2.31)"
+    )
+    w.root.get_by_role("button", name="Forward").press("Enter")
+    w.root.get_by_role("button", name="Back").press("Enter")
+    w.root.get_by_role("button", name="Forward").press("Enter")
+    assert w.saved()["step"] == 3
+    w.root.locator("button.gf-beam-node[tabindex='0']").focus()
+    for key in ("Home", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowUp", "ArrowDown", "ArrowRight"):
+        w.page.keyboard.press(key)
+    w.settle()
+    assert w.saved()["node"] == [2, 0]  # “ w” goes on to “ wh”, the best of its column
+    assert "At step 3, “ wh”: “h” adds −0.21 to make −2.52. It goes on." in w.says
+    w.page.keyboard.press("ArrowLeft")
+    w.settle()
+    assert w.saved()["node"] == [1, 1]
+    w.page.keyboard.press("ArrowRight")
+    w.page.keyboard.press("ArrowRight")  # there is no fourth column yet
+    w.settle()
+    assert w.saved()["node"] == [2, 0]
+    w.press("Steps taken", "Home")
+    assert nodes(w) == []
+    assert w.says.startswith("Beam 3: nothing is written yet.")
+
+
+@pytest.mark.parametrize(
+    ("text", "traits"),
+    [
+        ("ROMEO:\n", {"n_beams": 4, "n_new": 10}),
+        ("My lord, ", {"n_beams": 6, "n_new": 12}),
+        ("KING RICHARD", {"n_beams": 2, "n_new": 12, "end": "\n", "length_penalty": 1.0}),
+    ],
+)
+def test_a_prompt_of_the_readers_own(mount, view, text, traits):
+    w = mount(view())
+    w.set(**traits)
+    w.control(PROMPT).fill(text)
+    w.settle()
+    w.saved()
+    assert w.widget.text == text
+    found(w)
+
+
+def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
+    """Where texts end with a new line, a penalty helps the long ones."""
+    w = mount(view())
+    w.control("a new line").check()
+    w.settle()
+    lengths = []
+    for penalty in ("Home", "End"):
+        w.press("Length penalty", penalty)
+        w.saved()
+        found(w)
+        lengths.append(len(w.widget.found()[0][0]))
+    assert w.widget.length_penalty == 2
+    assert lengths == [1, 8]
+    w.control("nothing").check()
+    w.settle()
+    w.saved()
+    found(w)
+    assert "All texts have one length here" in w.says
+
+
+def test_a_character_that_the_model_does_not_know(mount, view):
+    w = mount(view())
+    w.control(PROMPT).fill("hé")
+    assert w.says == "The model has never met “é”: it knows 65 characters."
+    assert w.saved() == {}
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"n_beams": 7}, "n_beams"),
+        ({"n_new": 0}, "n_new"),
+        ({"end": "!"}, "end"),
+        ({"length_penalty": 2.5}, "length_penalty"),
+        ({"node": [0]}, "node"),
+        ({"text": "a" * 101}, "text has 101 characters, must have 1 to 100"),
+        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        BeamTree(**traits)
+
+
+def test_accessible_and_never_wider_than_the_page(mount, view, shoot):
+    w = mount(view(n_beams=6))
+    assert w.tables()
+    shoot("beamtree-900")
+    assert w.axe_violations() == []
+    w.page.set_viewport_size({"width": 360, "height": 900})
+    w.settle()
+    assert w.overflow() == 0
+    for box in (node.bounding_box() for node in w.root.locator("button.gf-beam-node").all()[:12]):
+        assert min(box["width"], box["height"]) >= 24
+    shoot("beamtree-360")

@@ -1,0 +1,245 @@
+"""CacheMovie: what each pass computes is what a model computes; work and memory are those of inside."""
+
+import itertools
+
+import numpy as np
+import pytest
+from traitlets import TraitError
+
+from glassformer import scratch, shipped
+from glassformer.chapters.ch11.cache_movie import MODELS, CacheMovie, config_of, lengths, sizes_of
+from glassformer.inside import cache_bytes, generation_work, multiply_adds
+from glassformer.trace import trace
+
+PASSES = [(1, 0), (9, 0), (9, 1), (9, 7), (1, 4)]
+
+
+# --- the numbers ------------------------------------------------------------------------------------------
+
+
+def test_both_languages_count_alike(call):
+    for name in MODELS:
+        own = config_of(name)
+        for G in (1, own.n_heads // 2, own.n_heads):
+            config, sizes = own.replace(n_kv_heads=G), sizes_of(name) | {"G": G}
+            work = call.each("cache_movie", "multiplyAdds", [[sizes, 7, 0], [sizes, 1, 40]])
+            assert work == [multiply_adds(config, 7), multiply_adds(config, 1, 40)]
+            totals = call.each(
+                "cache_movie", "totalWork", [[sizes, 9, 8, cached] for cached in (False, True)]
+            )
+            assert totals == [generation_work(config, 9, 8, cache=cached) for cached in (False, True)]
+            sizes_in_bytes = call.each("cache_movie", "cacheBytes", [[sizes, 100, 2], [sizes, 1, 4]])
+            assert sizes_in_bytes == [cache_bytes(config, 100, bytes_per_number=2), cache_bytes(config, 1)]
+
+
+@pytest.fixture(scope="module")
+def book():
+    return shipped.load()
+
+
+def passes(model, ids, prompt, step, cached):
+    """The queries, keys and scores of the first head that a pass computes, in order of rows."""
+    cache = model.new_cache(1, len(ids)) if cached else None
+    for n in range(step + 1):
+        begin = prompt + n - 1 if cached and n else 0
+        with trace() as seen:
+            model.hidden(ids[None, begin : prompt + n], cache=cache)
+    return [seen.arrays(name)[0][0, 0] for name in ("q", "k", "scores")]
+
+
+@pytest.mark.parametrize(("prompt", "step"), PASSES)
+def test_the_states_are_what_a_real_pass_does(call, book, prompt, step):
+    model, tokenizer = book
+    ids = tokenizer.encode("A horse! a horse!")
+    T = prompt + step
+    for cached in (False, True):
+        drawn = call("cache_movie", "states", prompt, step, cached)
+        q, k, scores = passes(model, ids, prompt, step, cached)
+        computed = [state in ("new", "again") for state in drawn["q"]]
+        assert sum(computed) == len(q)
+        assert computed[T - len(q) :] == [True] * len(q)
+        assert len(drawn["k"]) == len(drawn["v"]) == len(k) == T
+        hidden = np.isneginf(scores)
+        states = np.array(drawn["scores"])[T - len(q) :]
+        np.testing.assert_array_equal(states == "masked", hidden)
+        assert not (np.array(drawn["scores"])[: T - len(q)] != "gone").any()
+        if step:
+            before_q, before_k, before = passes(model, ids, prompt, step - 1, cached)
+            assert drawn["k"][:-1] == drawn["v"][:-1] == ["kept" if cached else "again"] * (T - 1)
+            np.testing.assert_allclose(k[:-1], before_k, atol=1e-5)
+            if not cached:
+                again = np.array(drawn["scores"])[:-1, :-1] == "again"
+                np.testing.assert_allclose(q[:-1], before_q, atol=1e-5)
+                np.testing.assert_allclose(scores[:-1, :-1][again], before[again], atol=1e-4)
+                assert again.sum() == T * (T - 1) / 2
+
+
+def test_grouped_heads_are_divisors_and_have_names(call):
+    assert call("cache_movie", "divisors", 12) == [1, 2, 3, 4, 6, 12]
+    names = call.each("cache_movie", "kindOf", [[12, 12], [4, 12], [1, 12], [1, 1]])
+    assert names == ["MHA", "GQA", "MQA", "MHA"]
+
+
+def test_bytes_are_those_of_a_cache_that_is_built():
+    widget = CacheMovie()
+    assert widget.config == shipped.load()[0].config
+    model = scratch.Transformer(widget.config.replace(n_kv_heads=2), generator=np.random.default_rng(0))
+    assert CacheMovie(n_kv_heads=2).counts().kept == model.new_cache(1, 12).nbytes
+
+
+# --- what is seen -----------------------------------------------------------------------------------------
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def check(w):
+    """The rows of the table, the counts so far, the bars."""
+    widget, table = w.widget, w.tables()[0]
+    n_prompt = min(widget.prompt, len(widget.text) - 1)
+    assert len(table) - 1 == len(widget.text) - n_prompt
+    for step, row in enumerate(table[1:]):
+        numbers = [number(cell) for cell in row]
+        without, cached = (
+            [generation_work(widget.config, n_prompt, n, cache=cache) for n in range(1, step + 2)]
+            for cache in (False, True)
+        )
+        each = [work[-1] - (work[-2] if step else 0) for work in (without, cached)]
+        kept = cache_bytes(widget.config, n_prompt + step, bytes_per_number=widget.bytes_per_number)
+        assert numbers == [step, n_prompt + step, *each, without[-1], cached[-1], kept]
+    step = min(widget.step, len(table) - 2)
+    counts = widget.counts()
+    assert (counts.without_cache, counts.with_cache, counts.kept) == tuple(map(number, table[step + 1][4:7]))
+    ratio = counts.without_cache / counts.with_cache
+    shown = w.root.locator(".gf-movie-counts .gf-panel-title").first.inner_text()
+    assert float(shown.rsplit(": ", 1)[1].removesuffix(" to 1")) == pytest.approx(ratio, abs=0.051)
+
+
+def test_passes_by_keyboard_and_by_buttons(mount):
+    w = mount(CacheMovie())
+    check(w)
+    assert w.says.startswith("Pass 3: “h” is new. Without a cache 12 positions are read")
+    w.press("Pass", "ArrowRight", "End", "ArrowLeft")
+    assert w.saved()["step"] == 6
+    for name, step in (("Back", 5), ("Forward", 6), ("Forward", 7)):
+        w.root.get_by_role("button", name=name).press("Enter")
+        w.settle()
+        assert w.saved()["step"] == step
+    assert w.root.get_by_role("button", name="Forward").is_disabled()
+    check(w)
+    assert "“!”" in w.says
+    w.press("Pass", "Home")
+    w.saved()
+    assert w.says.startswith("Pass 0, the prefill: both read the whole prompt, 9 characters at once.")
+    assert "Of 81 scores, 36 are masked." in w.says
+    check(w)
+    w.press("Characters of the prompt", "Home")
+    w.control("What is written (2 to 24 characters)").fill("to be")
+    w.press("Pass", "ArrowRight")
+    assert w.saved() == {"step": 1, "prompt": 1, "text": "to be"}
+    assert w.says.startswith("Pass 1: “o” is new. Without a cache 2 positions")
+    check(w)
+    w.control("What is written (2 to 24 characters)").fill("t")
+    w.settle()
+    assert w.get("text") == "to be"
+
+
+def test_models_heads_lengths_and_numbers(mount):
+    w = mount(CacheMovie())
+    w.control("Count for").select_option(label="LLaMA-2 70B")
+    w.control("float16").check()
+    w.settle()
+    saved = w.saved()
+    assert saved == {"model": "llama-2-70b", "n_kv_heads": 8, "length": 4096, "bytes_per_number": 2}
+    check(w)
+    exact = cache_bytes(w.widget.config, 4096, bytes_per_number=2)
+    assert exact == 1_342_177_280
+    assert (
+        "At 4,096 positions the cache of LLaMA-2 70B, with 8 heads of keys and values, takes 1.34 GB"
+        in w.says
+    )
+    assert "its weights take 138 GB." in w.says
+    bars = w.root.locator(".gf-movie-counts .gf-panel-cell").nth(1).locator(".gf-movie-bar").all_inner_texts()
+    assert [text.split("\n")[0] for text in bars] == [
+        "MHA 64", "GQA 32", "GQA 16", "GQA 8", "GQA 4", "GQA 2", "MQA 1",
+    ]  # fmt: skip
+    assert w.root.locator(".gf-movie-chosen").inner_text().split("\n")[0] == "GQA 8"
+    w.press("Heads of keys and values", "Home")
+    w.press("Length of a text", "ArrowLeft")
+    w.saved()
+    assert (w.widget.n_kv_heads, w.widget.length) == (1, 2048)
+    assert (
+        "At 2,048 positions the cache of LLaMA-2 70B, with 1 head of keys and values, takes 83.9 MB."
+        in w.says
+    )
+    check(w)
+    row = w.tables()[1][-1]
+    assert row[:2] == ["4,096", f"{cache_bytes(w.widget.config, 4096, bytes_per_number=2):,}"]
+    without, cached = (generation_work(w.widget.config, 1, 4095, cache=cache) for cache in (False, True))
+    assert number(row[4].split(".")[0]) == int(without / cached)
+
+
+def test_it_plays_only_when_it_is_asked_to(mount):
+    w = mount(CacheMovie(step=6))
+    w.page.clock.install()
+    w.page.clock.run_for(5000)
+    assert w.get("step") == 6
+    play = w.root.get_by_role("button", name="Play")
+    play.press("Enter")
+    w.page.clock.run_for(1300)
+    assert w.get("step") == 7
+    assert w.root.get_by_role("button", name="Play").count() == 1  # the end
+    play.press("Enter")
+    assert w.get("step") == 0
+    w.page.clock.run_for(2500)
+    assert w.get("step") == 2
+    w.root.get_by_role("button", name="Pause").press("Enter")
+    w.page.clock.run_for(5000)
+    assert w.get("step") == 2
+    play.press("Enter")
+    w.page.evaluate("window.mounted[0].cleanup()")
+    w.page.clock.run_for(5000)
+    assert w.get("step") == 2
+
+
+# --- traits -----------------------------------------------------------------------------------------------
+
+
+def test_another_model_begins_with_what_fits():
+    widget = CacheMovie(model="gpt2", n_kv_heads=3)
+    widget.model = "llama-3-8b"
+    assert (widget.n_kv_heads, widget.length) == (8, 1024)
+    widget.model = "shakespeare"
+    assert (widget.n_kv_heads, widget.length) == (4, 128)
+    assert lengths("shakespeare") == [16, 32, 64, 128]
+    for name, step in itertools.product(MODELS, (0, 22)):
+        assert CacheMovie(model=name, step=step).counts().kept > 0
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"text": "a"}, "text has 1 characters, must have 2 to 24"),
+        ({"text": "a" * 25}, "text has 25 characters"),
+        ({"prompt": 0}, "prompt"),
+        ({"step": -1}, "step"),
+        ({"model": "gpt3"}, "model='gpt3' is not one of shakespeare, gpt2"),
+        ({"n_kv_heads": 3}, "n_kv_heads=3 does not divide n_heads=4"),
+        ({"length": 256}, "length=256 is not one of 16, 32, 64, 128"),
+        ({"bytes_per_number": 8}, "bytes_per_number=8 is not one of 4, 2"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        CacheMovie(**traits)
+
+
+@pytest.mark.parametrize("width", [900, 360])
+def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
+    w = mount(CacheMovie(model="llama-2-70b", text="M" * 24, step=14), width=width)
+    assert w.tables()
+    assert w.overflow() == 0
+    if width == 900:
+        assert w.axe_violations() == []
+    shoot(f"cachemovie-{width}")

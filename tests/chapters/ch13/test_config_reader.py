@@ -1,0 +1,331 @@
+"""ConfigReader: what it reads, counts and refuses is what huggingface.configs reads, counts and refuses."""
+
+import itertools
+import json
+import re
+from dataclasses import asdict
+
+import pytest
+from traitlets import TraitError
+
+from glassformer.chapters.ch13.config_reader import LONGEST, RUN, ConfigReader, examples, tables, written
+from glassformer.config import FAMILIES
+from glassformer.huggingface import config_from_hf, config_to_hf
+from glassformer.inside import cache_bytes
+from glassformer.published import PUBLISHED, published
+
+EXAMPLES = {name: json.loads(text) for _, name, text in examples()}
+LETTERS = ConfigReader()._letters
+FORMULAS = ConfigReader()._formulas
+TABLES = tables()
+FORM = {"fields": {}}
+
+
+def says(given):
+    """What Python says of a config.json: the configuration, or why there is none."""
+    try:
+        return {"config": asdict(config_from_hf(given))}
+    except (TypeError, ValueError) as error:
+        return {"refused": str(error)}
+
+
+def of_kind(given):
+    """The tables of one family: all of them would be megabytes for hundreds of files."""
+    kind = given.get("model_type")
+    formats = {name: form if name == kind else FORM for name, form in TABLES["formats"].items()}
+    return TABLES | {"formats": formats, "known": {}}
+
+
+# --- the numbers ------------------------------------------------------------------------------------------
+
+# The published models of families that Hugging Face's names are known of
+WRITTEN = [name for name in PUBLISHED if not name.startswith(("bloom", "starcoder"))]
+
+VALUES = itertools.cycle([None, True, 0, -1, 2.5, 7, "x", [], {}, [1]])
+SPECIAL = ("tie_word_embeddings", "quantization_config", "sliding_window", "use_sliding_window", "mlp_bias")
+SPECIAL += ("attention_bias", "rope_scaling", "rope_parameters", "partial_rotary_factor", "rope_theta")
+SPECIAL += ("scale_attn_weights", "add_cross_attention", "is_decoder", "scale_decoder_outputs")
+
+
+def files():
+    """Every field of some files left out, or with what does not belong there; files of other families."""
+    for name in ("gpt2", "bert-base", "t5-small", "llama-3-8b", "qwen2.5-0.5b", "qwen3-0.6b", "a window"):
+        base = EXAMPLES[name] if name in EXAMPLES else written(name)
+        several = 2 if name in ("gpt2", "bert-base", "t5-small") else 1  # the others share one format
+        for field in dict.fromkeys([*base, *SPECIAL]):
+            yield from (base | {field: value} for value in itertools.islice(VALUES, several))
+            yield {other: value for other, value in base.items() if other != field}
+    llama, t5, mistral = written("llama-2-7b"), written("t5-small"), EXAMPLES["a window"]
+    for kind in (
+        "gpt_neox",
+        "bloom",
+        "gpt_bigcode",
+        "gemma2",
+        "mixtral",
+        "phi3",
+        "deepseek_v3",
+        "it's",
+        'a "b"',
+    ):
+        yield llama | {"model_type": kind}
+    for changes in (
+        {"rope_parameters": {"rope_type": "linear", "factor": 4, "rope_theta": 5e5}},
+        {"rope_parameters": {"rope_type": "yarn", "factor": 4.5}},
+        {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.5}},
+        {"rope_parameters": {"partial_rotary_factor": 0.5}},
+        {"rope_parameters": {"rope_type": "linear"}},
+        {"rope_parameters": {"rope_theta": 5e5}, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_parameters": {"full_attention": {"rope_theta": 2.5}}},
+        {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu_pytorch_tanh"},
+        {"architectures": ["LlamaForSequenceClassification"]},
+        {"architectures": ["LlamaModel"]},
+        {"num_key_value_heads": 5},
+        {"head_dim": 3},
+    ):
+        yield llama | changes
+    for changes in (
+        {"relative_attention_num_buckets": 2},
+        {"relative_attention_num_buckets": 33},
+        {"relative_attention_max_distance": 16},
+        {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        {"scale_decoder_outputs": False},
+        {"num_decoder_layers": 3},
+    ):
+        yield t5 | changes
+    for window in (32_768, 40_000):
+        yield mistral | {"sliding_window": window}
+    yield written("bert-base") | {"architectures": ["BertForPreTraining"], "hidden_act": "relu"}
+
+
+def test_a_file_is_read_and_refused_as_python_reads_and_refuses_it(call):
+    cases = list(files())
+    expected = [says(given) for given in cases]
+    assert 200 < sum("refused" in each for each in expected) < len(cases) - 200
+    read = call.each("hubconfig", "model", [[given, of_kind(given)] for given in cases])
+    for given, was, now in zip(cases, expected, read, strict=True):
+        for each in (was, now):  # 1/√K where none is given: no count depends on it
+            each.get("config", {}).pop("attention_scale", None)
+        assert now == was, given
+
+
+def read(call, *texts, formulas=None):
+    """What the view says of texts; without formulas nothing is counted."""
+    kinds = [next((kind for kind in TABLES["formats"] if f'"{kind}"' in text), None) for text in texts]
+    given = [
+        [text, of_kind({"model_type": kind}), formulas or {}, LETTERS]
+        for text, kind in zip(texts, kinds, strict=True)
+    ]
+    return call.each("config_reader", "read", given)
+
+
+def of_family(family):
+    """The formulas of one family."""
+    return {
+        part: one
+        | {
+            "entries": {
+                key: each for key, each in one["entries"].items() if f"{key} ".startswith(f"{family} ")
+            }
+        }
+        for part, one in FORMULAS.items()
+    }
+
+
+def test_every_published_model_is_counted_to_the_digit(call):
+    assert len(WRITTEN) > 20
+    for family in FAMILIES:
+        names = [name for name in WRITTEN if PUBLISHED[name].config.family == family]
+        texts = [json.dumps(config_to_hf(PUBLISHED[name].config)) for name in names]
+        for name, found in zip(names, read(call, *texts, formulas=of_family(family)), strict=True):
+            count = PUBLISHED[name].config.parameter_count()
+            assert (found["kind"], found["lacks"]) == ("runs", []), name
+            assert found["total"] == PUBLISHED[name].n_parameters == count.total
+            assert {p["name"]: p["count"] for p in found["parts"]} == {p.name: p.count for p in count.parts}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "There is nothing to read yet"),
+        ("Hello, I am prose.", r"This is not JSON: .* A config.json begins with { and ends with }\."),
+        ('{"model_type": "gpt2",', "This is not JSON"),
+        ("null", r"an object of fields, { … }, and this is null\."),
+        ("[1, 2]", "this is a list"),
+        ('"gpt2"', "this is a text"),
+        ("17", "this is a number"),
+        ("true", "this is true or false"),
+        ("{}", "model_type=None is not one of 'gpt2'"),
+        (json.dumps(written("gpt2") | {"n_layer": 2.5}), "n_layer=2.5 must be a whole number"),
+        (json.dumps(written("gpt2") | {"n_embd": 10**30}), "n_embd=1e.30 must be at most 100000: this page"),
+        (json.dumps(written("gpt2")).replace("50257", "1e999"), "vocab_size=inf must be a whole number"),
+        (json.dumps(written("gpt2") | {"n_head": 11}), "n_embd=768 is not divisible by n_head=11"),
+        (json.dumps(written("llama-3-8b") | {"num_key_value_heads": 5}), "num_attention_heads=32 is not div"),
+        ('{"model_type": "gpt2", "vocab_size": 9}', "n_positions is missing"),
+        ('{"model_type": "__proto__"}', "model_type='__proto__' is not one of"),
+        (" " * (LONGEST + 1), "These are 20,001 characters"),
+    ],
+)
+def test_what_is_no_config_gets_one_clear_sentence(call, text, words):
+    (found,) = read(call, text)
+    assert found["kind"] != "runs"
+    assert re.search(words, found["verdict"]), found["verdict"]
+
+
+FOREIGN = written("llama-3-8b") | {"model_type": "something"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({"sliding_window": 4096}, ["sliding_window"]),
+        ({"sliding_window": 4096, "use_sliding_window": False}, ["model_type"]),
+        ({"sliding_window": 8192}, ["model_type"]),
+        ({"rope_scaling": {"type": "yarn"}, "rope_parameters": None}, ["rope_scaling"]),
+        ({"num_experts": 128}, ["num_experts"]),
+        ({"num_local_experts": 1}, ["model_type"]),
+        ({"kv_lora_rank": 512, "n_routed_experts": 256}, ["n_routed_experts", "kv_lora_rank"]),
+        ({"quantization_config": {"bits": 4}}, ["quantization_config"]),
+        ({"final_logit_softcapping": 30.0, "attn_logit_softcapping": None}, ["final_logit_softcapping"]),
+        ({"rotary_pct": 0.25, "use_parallel_residual": True}, ["use_parallel_residual", "rotary_pct"]),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, ["layer_types"]),
+        ({"layer_types": ["full_attention"] * 4}, ["model_type"]),
+    ],
+)
+def test_what_our_code_lacks_is_named(call, changes, fields):
+    text = json.dumps(FOREIGN | changes | {"was": "llama"})  # whose names of fields it has
+    (found,) = read(call, text)
+    assert [each["field"] for each in found["lacks"]] == fields
+    said = {s["field"]: s["says"] for s in found["sentences"]}
+    assert said["num_attention_heads"] == "In every block 32 heads ask, each with queries of its own."
+    # What experts and latent vectors change is not said as if they were not there.
+    assert ("intermediate_size" in said) == all("expert" not in field for field in changes)
+    shared = "32 query heads share 8 key/value heads: four to one (GQA)."
+    assert said.get("num_key_value_heads") == (None if "kv_lora_rank" in changes else shared)
+
+
+def test_what_is_read_past_is_not_kept_silent(call):
+    """A known family with a field that changes the model, at which `config_from_hf` does not look."""
+    given = written("llama-3-8b") | {"num_experts": 8}
+    config_from_hf(given)
+    (found,) = read(call, json.dumps(given), formulas=of_family("decoder"))
+    assert (found["kind"], found["lacks"][0]["field"]) == ("runs", "num_experts")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-3-8b", "qwen3-0.6b"])
+def test_what_follows_is_what_python_computes(call, name):
+    config = published(name).config
+    (found,) = read(call, json.dumps(written(name)), formulas=of_family("decoder"))
+    rows = call("config_reader", "derived", found, {})
+    numbers = {what: number for what, _, number in rows}
+    assert numbers["Width of a head K"] == str(config.d_head)
+    assert numbers["Query heads for each key/value head"] == str(config.n_heads // config.n_kv_heads)
+    cache = cache_bytes(config, config.context_length, bytes_per_number=2)
+    assert numbers[f"KV cache in bfloat16, {config.context_length:,} positions"] == call(
+        "counting", "inBytes", cache
+    )
+    total = config.parameter_count().total
+    assert numbers["Weights in bfloat16"] == call("counting", "inBytes", 2 * total)
+    assert numbers["Operations a token"] == call("counting", "much", 2 * total)
+
+
+def test_examples_are_the_published_models_and_such_as_are_refused():
+    for kind, name, text in examples():
+        said = says(json.loads(text))
+        assert ("config" in said) == (kind == "runs"), name
+        if name in RUN:
+            assert config_from_hf(json.loads(text)) == published(name).config
+    assert len({says(given)["refused"] for given in EXAMPLES.values() if "refused" in says(given)}) == 5
+    assert ConfigReader().config == published("llama-3-8b").config
+    assert max(len(json.dumps(value)) for value in ConfigReader().get_state().values()) < 60_000
+
+
+# --- what is seen -----------------------------------------------------------------------------------------
+
+
+def sentences(w):
+    w.settle()
+    rows = w.root.locator(".gf-sentence")
+    return {
+        field: (value, text)
+        for field, value, text in rows.evaluate_all(
+            "rows => rows.map(r => [...r.querySelectorAll('code'), r.children[1]].map(e => e.textContent))"
+        )
+    }
+
+
+def verdict(w):
+    w.settle()
+    return w.root.locator(".gf-verdict").inner_text()
+
+
+def test_read_by_keyboard(mount, shoot):
+    w = mount(ConfigReader())
+    shoot("configreader-900")
+    assert verdict(w) == "It runs as it is."
+    assert w.root.locator(".gf-count-title").inner_text() == "8,030,261,248 parameters, as many as llama-3-8b"
+    assert sentences(w)["num_key_value_heads"] == (
+        "8",
+        "32 query heads share 8 key/value heads: four to one (GQA).",
+    )
+    assert w.says == "Feed-forward: 32 × 3D·F = 32 × 3·4,096·14,336 = 5,637,144,576, 70.2 % of all."
+    w.root.locator(".gf-part-row.gf-here").focus()
+    w.page.keyboard.press("ArrowUp")
+    assert w.says.startswith("Attention: 32 × (2D·G·K + 2D²)")
+    assert w.saved()["part"] == "attention"
+
+    for kind, name, text in examples():
+        w.root.get_by_role("button", name=name, exact=True).press("Enter")
+        assert w.saved()["text"] == text
+        expected = says(json.loads(text))
+        assert verdict(w).startswith("It runs" if kind == "runs" else "Our code refuses it.")
+        assert w.root.locator(".gf-stack").is_visible() == (kind == "runs")
+        if "config" in expected:
+            total = w.widget.config.parameter_count().total
+            assert w.root.locator(".gf-count-title").inner_text().startswith(f"{total:,} parameters")
+            parts = {row[0]: row[4] for row in w.tables()[1][1:]}
+            assert parts["total"] == f"{total:,}"
+            assert len(w.tables()[0]) - 1 == len(w.root.locator(".gf-sentence").all())
+    assert verdict(w) == "Our code refuses it. n_layer is missing."
+    w.root.get_by_role("button", name="eight experts").press("Enter")
+    assert w.says == "Our code refuses it. It lacks a mixture of experts (MoE)."
+    assert "our code lacks a mixture of experts (MoE): 8 feed-forward networks a block" in w.root.inner_text()
+
+    field = w.control("config.json")
+    field.fill(json.dumps(written("gpt2") | {"n_head": 16}))
+    assert verdict(w) == "It runs as it is."
+    assert sentences(w)["n_head"] == ("16", "In every block 16 heads ask, each with queries of its own.")
+    field.press("End")
+    field.press("Backspace")
+    assert verdict(w).startswith("It cannot be read. This is not JSON")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert not w.root.locator(".gf-stack").is_visible()
+    field.fill("x" * (LONGEST + 1))
+    assert verdict(w).startswith("It cannot be read. These are 20,001 characters")
+    assert len(w.saved()["text"]) < LONGEST
+    w.set(text=json.dumps(written("bert-base")))
+    assert verdict(w) == "It runs as it is."
+    assert sentences(w)["model_type"][1] == "Every norm stands after the sum with what came in (post-norm)."
+
+
+def test_accessible_and_never_wider_than_the_page(mount, shoot):
+    w = mount(ConfigReader(), width=360)
+    assert w.tables()
+    assert w.overflow() == 0
+    assert w.axe_violations() == []
+    shoot("configreader-360")
+    w.set(text=json.dumps(EXAMPLES["stretched positions"]))
+    assert w.overflow() == 0
+    shoot("configreader-refused-360")
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"text": "x" * (LONGEST + 1)}, "text has 20001 characters"),
+        ({"part": "tail"}, "part='tail' is not one"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        ConfigReader(**traits)

@@ -1,0 +1,231 @@
+"""ParameterBars: every model that the book knows, counted as ModelConfig counts it; areas true to scale."""
+
+import math
+import re
+
+import pytest
+from traitlets import TraitError
+
+from glassformer import shipped
+from glassformer.chapters.ch13.parameter_bars import NONE, SORTS, ParameterBars, configs, year
+from glassformer.config import FAMILIES
+from glassformer.published import PUBLISHED, TEACHING
+
+COUNTS = {name: config.parameter_count() for name, config in configs().items()}
+MODELS = ParameterBars()._models
+
+
+def share(name, part):
+    return next((p.count for p in COUNTS[name].parts if p.name == part), 0) / COUNTS[name].total
+
+
+# --- the numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counted(call):
+    return call.each("parameter_bars", "counted", [[model] for model in MODELS])
+
+
+def test_every_model_of_the_book_is_counted_to_the_digit(call, counted):
+    assert [model["name"] for model in counted] == list(COUNTS)
+    assert set(COUNTS) == {*PUBLISHED, *TEACHING, *shipped.NAMES}
+    for model in counted:
+        count = COUNTS[model["name"]]
+        expected = [(p.name, p.times, p.each, p.count) for p in count.parts]
+        assert [(p["name"], p["times"], p["each"], p["count"]) for p in model["parts"]] == expected
+        assert model["total"] == count.total
+    for name, one in (PUBLISHED | TEACHING).items():
+        assert COUNTS[name].total == one.n_parameters
+    for name in shipped.NAMES:
+        assert COUNTS[name].total == sum(
+            weight.size for weight in shipped.load(name)[0].named_parameters().values()
+        )
+    spelled = call.each("counting", "formulaOf", [[part] for model in counted for part in model["parts"]])
+    written = [str(part) for count in COUNTS.values() for part in count.parts]
+    assert [re.sub(r"(?<=\d),(?=\d)", "", text) for text in spelled] == written
+
+
+def test_years_are_those_of_the_sources():
+    assert [year(name) for name in ("gpt2", "gpt3", "t5-v1.1-base", "llama-3-8b", "qwen3-8b")] == [
+        2019,
+        2020,
+        2020,
+        2024,
+        2025,
+    ]
+    assert all(str(year(name)) in one.source for name, one in PUBLISHED.items())
+    assert {year(name) for name in (*TEACHING, *shipped.NAMES)} == {None}
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_models_are_put_in_order(call, counted, sort):
+    by = {
+        "size": lambda name: COUNTS[name].total,
+        "year": lambda name: year(name) or 0,
+        "feed-forward": lambda name: share(name, "feed-forward"),
+    }[sort]
+    slim = [m | {"parts": [p for p in m["parts"] if p["name"] == "feed-forward"]} for m in counted]
+    seen = call.each("parameter_bars", "arranged", [[slim, family, sort] for family in ("all", *FAMILIES)])
+    assert len(seen[0]) == len(COUNTS) == sum(map(len, seen[1:]))
+    for family, models in zip(("all", *FAMILIES), seen, strict=True):
+        assert {model["family"] for model in models} == ({*FAMILIES} if family == "all" else {family})
+        values = [by(model["name"]) for model in models]
+        assert values == sorted(values)
+
+
+def test_areas_are_true_to_scale(call, counted):
+    full = next(model for model in counted if model["name"] == "gpt3")
+    sides = call.each("parameter_bars", "side", [[model, full] for model in counted])
+    for model, side in zip(counted, sides, strict=True):
+        assert side**2 == pytest.approx(model["total"] / full["total"], rel=1e-12)
+
+
+def test_the_small_ones_vanish_in_words(call, counted):
+    of = {model["name"]: model for model in counted}
+    asked = [
+        ["teaching-736", "gpt3"],
+        ["gpt2", "gpt3"],
+        ["gpt3", "gpt3"],
+        ["gpt3", "gpt2"],
+        ["gpt2", "gpt2-medium"],
+    ]
+    said = call.each("parameter_bars", "onScale", [[of[one], of[full]] for one, full in asked])
+    N = {name: count.total for name, count in COUNTS.items()}
+    pixels = 340 * math.sqrt(N["teaching-736"] / N["gpt3"])
+    assert said == [
+        f"teaching-736 is a dot, {pixels:.2g} of a pixel high: 237 million of it would fill the frame.",
+        f"gpt2: {N['gpt3'] / N['gpt2']:,.0f} of it would fill the frame.",
+        "gpt3 fills the frame.",
+        f"gpt3 is {N['gpt3'] / N['gpt2']:,.0f} times the frame.",
+        f"gpt2: {N['gpt2-medium'] / N['gpt2']:.1f} of it would fill the frame.",
+    ]
+
+
+# --- what is seen -----------------------------------------------------------------------------------------
+
+
+def names(w):
+    w.settle()
+    return w.root.locator(".gf-one-model").evaluate_all("rows => rows.map(r => r.firstChild.firstChild.data)")
+
+
+def bars(w, name):
+    """The shares that a bar of the list has, as they are laid out, by part."""
+    row = w.root.locator(".gf-one-model").nth(names(w).index(name))
+    return row.locator(".gf-stack span").evaluate_all(
+        "spans => Object.fromEntries(spans.map(s =>"
+        " [s.dataset.part, s.getBoundingClientRect().width / s.parentNode.clientWidth]))"
+    )
+
+
+def rows(w):
+    """Of every part: parameters here, and in the other model."""
+    table = w.tables()[0]
+    return {row[0]: [int(cell.replace(",", "")) for cell in row[3::2]] for row in table[1:]}
+
+
+def right(*models):
+    found = {
+        part: [round(share(name, part) * COUNTS[name].total) for name in models] for part in parts_of(*models)
+    }
+    return found | {"total": [COUNTS[name].total for name in models]}
+
+
+def parts_of(*models):
+    return {part.name for name in models for part in COUNTS[name].parts}
+
+
+def test_shares_by_keyboard(mount, shoot):
+    w = mount(ParameterBars())
+    shoot("sizes-900")
+    assert names(w) == list(COUNTS)
+    for name in ("teaching-736", "gpt2", "t5-base", "gpt3"):
+        for part, width in bars(w, name).items():
+            assert width == pytest.approx(share(name, part), abs=2e-3), (name, part)
+    assert w.says == (
+        "gpt2. Feed-forward: 12 × (2D·F + F + D) = 12 × (2·768·3,072 + 3,072 + 768) = 56,669,184, 45.5 % of all. "
+        "In gpt3 it is 66.4 %."
+    )
+    assert rows(w) == right("gpt2", "gpt3")
+    w.root.locator(".gf-one-model[tabindex='0']").focus()
+    w.page.keyboard.press("ArrowDown")
+    assert w.saved()["model"] == "smollm2-135m"
+    w.page.keyboard.press("Home")
+    assert w.saved()["model"] == "teaching-512"
+    w.control("Beside it").select_option("teaching-736")
+    assert rows(w) == right("teaching-512", "teaching-736")
+    w.press("year", "Space")
+    years = [year(name) or 0 for name in names(w)]
+    assert years == sorted(years)
+    w.press("encoder–decoders", "Space")
+    assert {configs()[name].family for name in names(w)} == {"encoder-decoder"}
+    w.press("feed-forward", "Space")
+    shares = [share(name, "feed-forward") for name in names(w)]
+    assert shares == sorted(shares)
+    assert w.root.locator(".gf-one-model[tabindex='0']").count() == 1  # the chosen one is not among them
+    w.control("Model").select_option("t5-base")
+    w.control("Beside it").select_option("0")
+    assert w.saved()["other"] == NONE
+    assert rows(w) == {part: [count] for part, (count,) in right("t5-base").items()}
+    w.root.locator(".gf-part-row.gf-here").focus()
+    w.page.keyboard.press("ArrowUp")
+    assert w.says == "t5-base. Cross-attention: 12 × 4D² = 12 × 4·768² = 28,311,552, 12.7 % of all."
+    costs = w.root.locator(".gf-readout").inner_text()
+    assert re.findall(r"[\d.]+ [kMG]B", costs) == ["892 MB", "446 MB", "223 MB"]
+    assert "446 million" in costs
+
+
+def test_sizes_by_keyboard(mount, shoot):
+    w = mount(ParameterBars(other=NONE))
+    w.press("sizes", "Space")
+    assert w.control("What fills the frame").get_attribute("aria-valuetext") == "gpt2-xl, 1.56 billion"
+    frame, box = (w.root.locator(s).bounding_box() for s in (".gf-areas", ".gf-box.gf-here"))
+    ratio = box["width"] * box["height"] / (frame["width"] * frame["height"])
+    assert ratio == pytest.approx(COUNTS["gpt2"].total / COUNTS["gpt2-xl"].total, rel=0.02)
+    shown = w.root.locator(".gf-box:not([hidden])").count()
+    assert shown == sum(count.total <= COUNTS["gpt2-xl"].total for count in COUNTS.values())
+    shoot("sizes-areas-900")
+    w.press("What fills the frame", "End")
+    assert w.saved()["scale"] == "gpt3"
+    assert w.says.endswith("of a pixel high: 237 million of it would fill the frame.")
+    assert w.root.locator(".gf-dot").inner_text() == "gpt2, teaching-736"
+    assert "Areas true to scale, gpt3 filling the frame." in w.label
+    w.press("What fills the frame", "ArrowLeft")
+    assert w.saved()["scale"] == "llama-2-70b"
+    w.press("What fills the frame", "Home")
+    assert w.says.startswith("gpt2 is 243,047 times the frame.")
+    w.set(scale="teaching-736")
+    assert w.root.locator(".gf-box:not([hidden])").count() == 2
+    assert w.says.endswith("teaching-736 fills the frame.")
+    w.set(scale="gpt2-xl")
+    w.settle()
+    w.root.locator(".gf-areas").click(position={"x": frame["width"] - 12, "y": 12})
+    assert w.saved()["model"] == "gpt2-xl"
+
+
+def test_accessible_and_never_wider_than_the_page(mount, shoot):
+    w = mount(ParameterBars(other="bert-base"), width=360)
+    assert w.tables()
+    assert w.overflow() == 0
+    assert w.axe_violations() == []
+    shoot("sizes-360")
+    w.set(view="size", scale="gpt3")
+    assert w.overflow() == 0
+    shoot("sizes-areas-360")
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"model": "gpt5"}, "model='gpt5' is not one of teaching-512"),
+        ({"scale": "none"}, "scale='none' is not one of"),
+        ({"other": 7}, "other"),
+        ({"part": "tail"}, "part='tail' is not one of token embedding"),
+        ({"sort": "name"}, "sort"),
+        ({"family": "gpt"}, "family"),
+    ],
+)
+def test_bad_traits_raise(traits, message):
+    with pytest.raises(TraitError, match=message):
+        ParameterBars(**traits)

@@ -1,0 +1,3 @@
+"""A blank page for a view to stand on."""
+
+from mounting import call, mount, page, shoot, tab  # noqa: F401

@@ -1,0 +1,264 @@
+"""A blank page with one or more widgets on it, driven the way a reader drives them.
+
+`mount(PositionHeatmap())` takes a real widget's traits and code to headless Chromium and returns a `Mounted`,
+with a few lines of JavaScript standing in for the notebook's widget manager. A test fails at its end if the
+page reported an error or asked for anything from anywhere. All tests share one tab, and each gets a page that
+has just been loaded: a tab of its own would take longer than what most of them do in it.
+"""
+
+import base64
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from glassformer.widgets.engine.model import ModelView
+from glassformer.widgets.kit.modules import needed, read
+from tools.browser import axe_violations, contrast_violations
+
+# The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
+BLANK = """<!doctype html>
+<html lang="en" data-theme="light">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>A widget</title>
+<style>
+body { margin: 0; padding: 12px; background: #fff }
+html[data-theme=dark] body { background: #121212 }
+</style>
+</head><body><main></main></body></html>"""
+
+MOUNT = """async ([state, modules]) => {
+  const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
+  const { default: widget } = await import(url);
+  const listeners = {};
+  const model = {
+    saved: {},
+    changed: new Set(),
+    get: (name) => state[name],
+    set(name, value) {
+      state[name] = value;
+      this.changed.add(name);
+      for (const act of listeners["change:" + name] ?? []) act();
+    },
+    save_changes() {
+      for (const name of this.changed) this.saved[name] = state[name];
+      this.changed.clear();
+    },
+    on: (event, act) => (listeners[event] ??= new Set()).add(act),
+    off: (event, act) => listeners[event]?.delete(act),
+    async send(message) {
+      window.asked = (window.asked ?? 0) + 1;
+      const text = atob(await window.fileOf(message.ask, state._digest));
+      const file = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
+      for (const act of listeners["msg:custom"] ?? []) act({ answer: message.ask }, [file]);
+    },
+    listening: () => Object.values(listeners).reduce((n, acts) => n + acts.size, 0),
+  };
+  const host = { getModel: async (reference) => ({ get: (name) => modules[reference][name] }) };
+  const el = document.createElement("div");
+  document.querySelector("main").append(el);
+  const cleanup = await widget.render({ model, el, host });
+  window.mounted ??= [];
+  return window.mounted.push({ model, el, cleanup }) - 1;
+}"""
+
+
+@dataclass
+class Mounted:
+    """One widget on the page: what it shows, and what can be done to it."""
+
+    page: Page
+    widget: object
+    index: int
+
+    @property
+    def root(self) -> Locator:
+        return self.page.locator("main > div").nth(self.index)
+
+    def settle(self) -> None:
+        """Wait until the redraw that the last change asked for has happened."""
+        self.page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+
+    def rest(self) -> None:
+        """Wait until what is told when the hand has come to rest has been told, too."""
+        self.settle()
+        self.page.wait_for_function("document.querySelector('[aria-busy]') === null")
+
+    @property
+    def says(self) -> str:
+        self.settle()
+        return self.root.locator(".gf-says").inner_text()
+
+    @property
+    def label(self) -> str:
+        """The drawing's accessible name."""
+        self.rest()
+        return self.root.locator(".gf-drawing").get_attribute("aria-label")
+
+    def tables(self) -> list[list[list[str]]]:
+        """The cells of every table under "Show the numbers", header row first; opens it if need be."""
+        details = self.root.locator("details.gf-details")
+        if details.get_attribute("open") is None:
+            details.locator("summary").press("Enter")
+        self.rest()
+        read = "tables => tables.map(t => [...t.rows].map(r => [...r.cells].map(c => c.textContent)))"
+        return self.root.locator(".gf-numbers table").evaluate_all(read)
+
+    def table(self) -> list[list[str]]:
+        (only,) = self.tables()
+        return only
+
+    def control(self, label: str) -> Locator:
+        """The input with this label."""
+        return self.root.get_by_label(label, exact=True)
+
+    def press(self, label: str, *keys: str) -> None:
+        """Press keys with the focus on a control, and nothing but the keyboard."""
+        control = self.control(label)
+        control.focus()
+        for key in keys:
+            control.press(key)
+        self.settle()
+
+    def get(self, trait: str) -> object:
+        """A trait as the view's model holds it."""
+        return self.page.evaluate("([i, name]) => window.mounted[i].model.get(name)", [self.index, trait])
+
+    def set(self, **traits: object) -> None:
+        """What Python's `widget.trait = value` does: validated there, then shown here."""
+        for name, value in traits.items():
+            setattr(self.widget, name, value)
+        wire = self.widget.get_state()
+        for name in self.widget.keys:  # a validator may have moved other traits as well
+            if not name.startswith("_") and name != "layout" and wire[name] != self.get(name):
+                self.page.evaluate(
+                    "([i, name, value]) => window.mounted[i].model.set(name, value)",
+                    [self.index, name, wire[name]],
+                )
+        self.settle()
+
+    def saved(self) -> dict:
+        """The traits that the view has sent back to Python, accepted by Python's validation."""
+        saved = self.page.evaluate("(i) => window.mounted[i].model.saved", self.index)
+        self.widget.set_state(saved)
+        return saved
+
+    def theme(self, name: str) -> None:
+        self.page.evaluate("(name) => (document.documentElement.dataset.theme = name)", name)
+        self.settle()
+
+    def axe_violations(self) -> list[str]:
+        """What axe finds in the light theme, and in the dark one, which changes nothing but colours."""
+        found = axe_violations(self.page)
+        for theme in ("light", "dark"):
+            self.theme(theme)
+            found += contrast_violations(self.page)
+        return found
+
+    def overflow(self) -> int:
+        """How many CSS pixels the page is wider than its window."""
+        return self.page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+
+
+CALL = """async ([modules, name, lists]) => {
+  const url = URL.createObjectURL(new Blob([window.loader], { type: "text/javascript" }));
+  const { link } = await (window.linking ??= import(url));
+  const module = await link(modules);
+  return lists.map((list) => module[name](...list));
+}"""
+
+
+@pytest.fixture(scope="session")
+def call(browser):
+    """call("maths", "softmax", row): what a named export of one of the views' modules returns.
+
+    call.each("maths", "softmax", [[row], [other]]) does so for a list of argument lists.
+    """
+    page = browser.new_page()
+    page.evaluate("(source) => (window.loader = source)", read("loader"))
+
+    def each(module: str, function: str, argument_lists: list) -> list:
+        modules = [{"name": name, "source": read(name)} for name in needed(module)]
+        return page.evaluate(CALL, [modules, function, argument_lists])
+
+    def call(module: str, function: str, *arguments: object) -> object:
+        return each(module, function, [list(arguments)])[0]
+
+    call.each = each
+    yield call
+    page.close()
+
+
+VIEWS = {}  # by the checksum of their weights: those that answer for a model
+
+
+@pytest.fixture(scope="session")
+def tab(browser):
+    """A tab, and what it complained of since its last page was loaded."""
+    context = browser.new_context(has_touch=True)
+    context.expose_function(
+        "fileOf", lambda what, digest: base64.b64encode(VIEWS[digest]._file(what)).decode()
+    )
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    troubles = []
+    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+    page.on(
+        "console", lambda m: troubles.append(f"console: {m.text}") if m.type in ("error", "warning") else None
+    )
+    page.on(
+        "request",
+        lambda r: (
+            troubles.append(f"request: {r.url}") if not r.url.startswith(("blob:", "about:blank")) else None
+        ),
+    )
+    yield page, troubles
+    context.close()
+
+
+@pytest.fixture
+def page(tab):
+    """A blank page of desktop width that may load nothing and report nothing."""
+    page, troubles = tab
+    page.goto("about:blank")
+    page.set_viewport_size({"width": 900, "height": 900})
+    page.set_content(BLANK)
+    troubles.clear()
+    yield page
+    assert not troubles, "\n".join(troubles)
+
+
+@pytest.fixture
+def mount(page):
+    """mount(widget, width=900) -> Mounted; again for a second widget on the same page."""
+
+    def mount(widget: object, *, width: int = 900) -> Mounted:
+        page.set_viewport_size({"width": width, "height": 900})
+        state = {k: v for k, v in widget.get_state().items() if k != "layout"}
+        json.dumps(state)  # a stored notebook must be able to hold it
+        if isinstance(widget, ModelView):
+            VIEWS[widget._digest] = widget
+        modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
+        return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
+
+    return mount
+
+
+@pytest.fixture
+def shoot(page):
+    """Save screenshots of the page in both themes where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+
+    def shoot(name: str) -> None:
+        if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            for theme in ("light", "dark"):
+                page.evaluate("(name) => (document.documentElement.dataset.theme = name)", theme)
+                page.screenshot(path=Path(folder) / f"{name}-{theme}.png", full_page=True)
+
+    return shoot
