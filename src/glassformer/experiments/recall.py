@@ -119,7 +119,7 @@ class CappedAlibi(nn.AlibiPositions):
     def bias(
         self, query_positions: Int64[Tensor, "..."], key_positions: Int64[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
-        """As in ALiBi, or what it is at the longest distance in training."""
+        """Returns ALiBi's bias, but never less than at the longest distance in training."""
         bias = super().bias(query_positions, key_positions)
         furthest = super().bias(
             query_positions.new_tensor([0]), query_positions.new_tensor([T - 1])
