@@ -49,7 +49,7 @@ def needed(name: str, folder: Path = HERE) -> tuple[str, ...]:
 
 
 def stylesheet(name: str, folder: Path = HERE) -> str:
-    """What the module `name` adds to the look of a view; the kit also brings the colours of the roles."""
+    """Returns the CSS that the module `name` adds to a view; the kit also brings the colours of the roles."""
     try:
         own = (folder / f"{name}.css").read_text("utf-8")
     except FileNotFoundError:  # is_file() would not be heard: a first stylesheet must make a notebook stale

@@ -1,4 +1,4 @@
-"""Where a model's parameters live: any configuration, counted to the digit, part by part."""
+"""Counts a model's parameters exactly, part by part, for any configuration."""
 
 import itertools
 from functools import cache
@@ -62,13 +62,13 @@ DEPENDS = {
 
 
 def key(values: Any) -> str:
-    """How a list of choices is written where formulas are looked up; JavaScript writes it alike."""
+    """Writes a list of choices as the key for looking up formulas; JavaScript writes it in the same way."""
     return " ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
 
 
 @cache
 def formulas() -> dict[str, dict[str, Any]]:
-    """Of every part and every choice that it depends on: how often it is there, and its formula.
+    """Returns, for every part and every choice that it depends on, how often the part occurs and its formula.
 
     All are asked of `ModelConfig.parameter_count`, which says them once and for all. `times` is a number for all
     models, one for each block (of the encoder), one for each block of the decoder.
@@ -122,7 +122,7 @@ def fields_of(config: ModelConfig) -> dict[str, Any]:
 
 @cache
 def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
-    """By name: of which kind it is, its fields, and what is worth knowing."""
+    """Returns the presets by name: the kind, the fields, and what is worth knowing."""
     file = shipped.PLACE / "shakespeare" / shipped.CONFIG
     own = ModelConfig.from_json(file.read_text(encoding="utf-8"))
     found = {name: ("Published", fields_of(one.config), one.note) for name, one in PUBLISHED.items()}
@@ -131,7 +131,7 @@ def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """That the fields hold what can be chosen in the view, and are those of a model."""
+    """Checks that the fields hold what can be chosen in the view and make a model."""
     for name, options in OPTIONS.items():
         if isinstance(options[0], bool):
             checks.flag(name, fields[name])
