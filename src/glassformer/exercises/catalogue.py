@@ -17,7 +17,7 @@ from .exercise import Exercise, Prose
 
 @cache
 def catalogue() -> dict[str, Prose]:
-    """What each exercise says and asks, by name, in the book's order."""
+    """Returns the text of each exercise by name, in the book's order."""
     prose = {}
     for chapter in contents.chapters():
         file = contents.folder(chapter.number) / "exercises.toml"
