@@ -1,4 +1,4 @@
-"""What an executed notebook was made from, and what of it has changed since.
+"""Records what an executed notebook was made from, and finds what of it has changed since.
 
 A notebook is stale when one of these is no longer what it was:
 
@@ -56,7 +56,7 @@ def listening(package: Path, uses: Path) -> dict[str, str]:
 
 
 def heard(package: Path, uses: Path, *, docstrings: bool) -> Uses:
-    """What a process wrote into `uses`, with the hash of everything as it is now."""
+    """Reads what a process wrote into `uses`, and adds the current hash of everything."""
     found: Uses = {kind: {} for kind in KINDS}
     for line in sorted(set(uses.read_text(encoding="utf-8").splitlines())):
         kind, file, name = line.split("\t")

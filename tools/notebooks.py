@@ -123,7 +123,7 @@ def folded(cells: list[NotebookNode]) -> Iterator[NotebookNode]:
 
 
 def folds(notebook: NotebookNode) -> list[dict]:
-    """What is folded, cell by cell."""
+    """Returns what is folded, cell by cell."""
     return [{key: cell.metadata[key] for key in FOLDS & cell.metadata.keys()} for cell in notebook.cells]
 
 
@@ -137,7 +137,7 @@ def fold(text: Path, notebook: Path) -> None:
 
 
 def bare_cells(notebook: NotebookNode) -> list[dict]:
-    """What an author wrote: kind, source and metadata of each cell, without outputs, counts and ids."""
+    """Returns what an author wrote: kind, source and metadata of each cell, without outputs, counts and ids."""
     return [
         {
             "cell_type": cell.cell_type,
@@ -159,13 +159,13 @@ def package_of(root: Path) -> Path:
 
 
 def asks_for_docstrings(notebook: NotebookNode) -> bool:
-    """Whether a cell looks for a docstring, which nothing but its source can tell."""
+    """Returns whether a cell asks for a docstring, which only its source can tell."""
     code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
     return any(freshness.ASKS_FOR_DOCSTRINGS.search(source) for source in code)
 
 
 def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
-    """How a notebook stands to its text: fresh, missing, edited, text changed, folded otherwise, or what else."""
+    """Describes how a notebook relates to its text: fresh, missing, edited, text changed, folded otherwise, or more."""
     if not notebook.exists():
         return "missing"
     stored = nbformat.read(notebook, as_version=4)
@@ -245,7 +245,7 @@ def write_atomically(notebook: NotebookNode, path: Path) -> None:
 
 
 def shows_only_pictures(cell: NotebookNode) -> bool:
-    """Whether a cell's outputs are pictures and widgets and nothing else."""
+    """Returns whether a cell's outputs are only pictures and widgets."""
 
     def picture(output: NotebookNode) -> bool:
         data = output.get("data", {})
@@ -256,7 +256,7 @@ def shows_only_pictures(cell: NotebookNode) -> bool:
 
 
 def exactness(folder: Path) -> tuple[int, int]:
-    """Of the code cells that show more than pictures and widgets: how many nbval compares, and how many exist."""
+    """Counts the code cells that show more than pictures and widgets: those nbval compares, and all of them."""
     cells = [
         cell
         for path in sorted(folder.rglob("*.ipynb"))

@@ -27,7 +27,7 @@ EVERYTHING = ["tests", "notebooks"]
 
 
 def of_chapter(number: str) -> list[str]:
-    """What pytest is told for the tests of one chapter: by its number, and by the names of its exercises.
+    """Returns pytest's arguments for the tests of one chapter: its number, and the names of its exercises.
 
     Raises:
         ValueError: there is no such chapter.

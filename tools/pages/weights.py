@@ -18,12 +18,12 @@ from glassformer.widgets import neurons
 
 
 def script(name: str) -> str:
-    """What the page runs to have the weights of a shipped model."""
+    """Returns the script that gives the page the weights of a shipped model."""
     return _holding(name, (shipped.PLACE / name / MODEL).read_bytes())
 
 
 def neurons_script(name: str) -> str:
-    """What the page runs to have what is known of a model's neurons."""
+    """Returns the script that gives the page what is known of a model's neurons."""
     return _holding(f"{name}-neurons", neurons.file(name))
 
 
