@@ -1,4 +1,4 @@
-"""What all tests share: a browser, the built site, and two lines at the end of the report.
+"""Provides what all tests share: a browser, the built site, and two lines at the end of the report.
 
 It lies here, above tests/ and notebooks/, because pytest reads it before it collects either, on every worker.
 """

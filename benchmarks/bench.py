@@ -1,4 +1,4 @@
-"""How fast, beside what a reader would otherwise use: ratios measured side by side in one process.
+"""Measures speed next to what a reader would otherwise use: ratios measured side by side in one process.
 
 Machines are noisy, so nothing here is a number of seconds to be compared with yesterday's. The rivals take turns,
 round after round, and what counts is the ratio of their medians. Every pair is first checked to give the same
@@ -86,7 +86,7 @@ def three_models(config: ModelConfig) -> tuple[GPT2LMHeadModel, nn.Transformer, 
 
 
 def bandwidth() -> float:
-    """How many bytes a second a matrix–vector product reads, at best of ten, from 256 MiB of weights."""
+    """Measures how many bytes a second a matrix–vector product reads: the best of ten, from 256 MiB of weights."""
     matrix, vector = np.ones((8192, 8192), np.float32), np.ones(8192, np.float32)
     best = min(take_turns(1, lambda: vector @ matrix)[0] for _ in range(10))
     return matrix.nbytes / best
@@ -220,7 +220,7 @@ def training_here(rounds: int) -> tuple[str, float, float]:
 
 
 def loading(rounds: int) -> list[Row]:
-    """From nothing to a trained model in NumPy: a new process, all imports, the book's decoder."""
+    """Measures the way to a trained model in NumPy: a new process, all imports, the book's decoder."""
 
     def program(text: str) -> Callable[[], object]:
         return lambda: subprocess.run([sys.executable, "-c", text], check=True)
@@ -331,7 +331,7 @@ def engine_on(page: Page, rounds: int) -> list[Row]:
 
 
 def memory() -> list[Row]:
-    """What generating takes beyond the weights and the cache, in a process of its own."""
+    """Measures the memory that generating takes beyond weights and cache, in a process of its own."""
     rows = []
     for room in ("scratch", "nn"):
         run = subprocess.run(

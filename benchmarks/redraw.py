@@ -1,4 +1,4 @@
-"""How long a view takes to follow the hand: milliseconds of the page's own thread, for every control.
+"""Measures how long a view takes to follow the hand: milliseconds of the page's own thread, for every control.
 
     python benchmarks/redraw.py [NAME …] [--page FILE]     for the views of these names; default: all, as they come
 

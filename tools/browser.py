@@ -46,7 +46,7 @@ FLAGS = [
 
 
 def candidates() -> Iterator[str | None]:
-    """Where a browser may be, the one that was asked for first."""
+    """Yields the places where a browser may be, the requested one first."""
     yield os.environ.get("GLASSFORMER_BROWSER")
     yield from map(shutil.which, NAMES)
     yield from PLACES
@@ -60,7 +60,7 @@ def candidates() -> Iterator[str | None]:
 
 
 def starts(path: str | None) -> bool:
-    """Whether this is a browser that runs here; Ubuntu's chromium may be a stub that asks for a snap."""
+    """Returns whether this is a browser that runs here; Ubuntu's chromium may be a stub that asks for a snap."""
     if not path or not Path(path).is_file():
         return False
     if os.name == "nt":
@@ -139,7 +139,7 @@ RUN = """([where, options]) =>
 
 
 def axe_violations(page: Page, rules: list[str] = WCAG) -> list[str]:
-    """What axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to mend it.
+    """Lists what axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to mend it.
 
     All but contrast, which takes as long as all else together: `contrast_violations`.
     """

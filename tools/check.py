@@ -1,4 +1,4 @@
-"""What can be said of a change in three minutes: style, types, contracts, freshness, and the unit tests.
+"""Checks a change in three minutes: style, types, contracts, freshness, and the unit tests.
 
 python tools/check.py             all of it
 python tools/check.py --static    without the tests

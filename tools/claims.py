@@ -43,7 +43,7 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 @dataclass(frozen=True)
 class Claim:
-    """What is said, by whom (Markdown), what was found, and the notebook and the pieces of code that show it."""
+    """A claim, who made it (Markdown), what was found, and the notebook and code cells that show it."""
 
     said: str
     by: str
@@ -54,7 +54,7 @@ class Claim:
 
 
 def claims(file: Path) -> list[Claim]:
-    """What a file of claims has, in its order.
+    """Returns the claims in a file, in its order.
 
     Raises:
         ValueError: an entry lacks something, has something more, or a verdict that is none of `VERDICTS`.
@@ -72,7 +72,7 @@ def claims(file: Path) -> list[Claim]:
 
 
 def printed(cell: NotebookNode) -> str:
-    """What a code cell prints and shows, as text."""
+    """Returns what a code cell prints and shows, as text."""
     texts = []
     for output in cell.outputs:
         data = output.get("data", {})

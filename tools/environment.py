@@ -36,13 +36,13 @@ INDEX_SETTINGS = {  # what in a reader's environment says where packages come fr
 
 
 def wanted() -> str:
-    """What the environment is made from. It is made again when any of this changes."""
+    """Returns a hash of what the environment is made from. It is made again when the hash changes."""
     parts = [path.read_bytes() for path in (REQUIREMENTS, ROOT / "pyproject.toml")]
     return hashlib.sha256(b"\0".join([*parts, str(ROOT).encode(), sys.version.encode()])).hexdigest()
 
 
 def ready() -> bool:
-    """Whether .venv is what requirements.txt says, and still runs."""
+    """Returns whether .venv matches requirements.txt and still runs."""
     return (
         STAMP.exists()
         and STAMP.read_text() == wanted()
@@ -52,14 +52,14 @@ def ready() -> bool:
 
 
 def has_pip(python: Path = PYTHON) -> bool:
-    """Whether a Python is there and has pip; if not said otherwise, the one in .venv."""
+    """Returns whether a Python exists and has pip; by default, the one in .venv."""
     if not python.exists():
         return False
     return subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0
 
 
 def names_an_index(tool: str) -> bool:
-    """Whether the reader's settings say where `tool` is to find packages: in the environment, or in pip's files."""
+    """Returns whether the reader's settings tell `tool` where to find packages: the environment or pip's files."""
     if any(os.environ.get(name) for name in INDEX_SETTINGS[tool].split()):
         return True
     python = next(filter(has_pip, (PYTHON, Path(sys.executable))), None)
@@ -70,19 +70,19 @@ def names_an_index(tool: str) -> bool:
 
 
 def tools() -> list[str]:
-    """What can make the environment, the best first. uv knows nothing of what is set for pip, so that is pip's."""
+    """Returns the tools that can make the environment, the best first. With settings made for pip alone, only pip."""
     if shutil.which("uv") is None or (names_an_index("pip") and not names_an_index("uv")):
         return ["pip"]
     return ["uv", "pip"]
 
 
 def has_nvidia_gpu() -> bool:
-    """Whether this Linux has NVIDIA's driver; WSL has the one of its Windows."""
+    """Returns whether this Linux has NVIDIA's driver; WSL has its Windows' driver."""
     return any(map(os.path.exists, ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")))
 
 
 def answers(address: str, seconds: float = 4) -> bool:
-    """Whether an address gives an answer soon. A thread asks, because finding a host may outlast any time limit."""
+    """Returns whether an address answers soon. A thread asks, because finding a host may outlast any time limit."""
     heard = []
 
     def ask() -> None:
@@ -99,7 +99,7 @@ def answers(address: str, seconds: float = 4) -> bool:
 
 
 def wants_cpu_build(tool: str) -> bool:
-    """Whether PyTorch is to come from its own index of CPU builds. PyPI's are that already, but for Linux."""
+    """Returns whether PyTorch should come from its index of CPU builds. PyPI's are CPU builds except for Linux."""
     return (
         sys.platform == "linux"
         and not has_nvidia_gpu()

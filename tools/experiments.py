@@ -107,7 +107,7 @@ def cpu() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of what a run that is made now is made with."""
+    """Returns the versions of the libraries that a run made now would use."""
     import numpy
     import torch
 

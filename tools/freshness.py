@@ -1,4 +1,4 @@
-"""What an executed notebook was made from, and what of it has changed since.
+"""Records what an executed notebook was made from, and finds what of it has changed since.
 
 A notebook is stale when one of these is no longer what it was:
 

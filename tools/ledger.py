@@ -63,7 +63,7 @@ TABLE = """| what | reference | precision | NumPy | PyTorch | bound |
 
 
 def notes(folder: Path) -> Iterator[dict]:
-    """What the tests noted in that folder, one comparison after another."""
+    """Yields the tests' notes in that folder, one comparison after another."""
     for file in sorted(folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             yield json.loads(line)
@@ -99,7 +99,7 @@ def order(row: dict) -> tuple:
 
 
 def identity(rows: list[dict]) -> list[tuple]:
-    """Of each row, what doesn't depend on the machine."""
+    """Returns the part of each row that doesn't depend on the machine."""
     return [(*(row[name] for name in WHAT), row["bound"], tuple(row["difference"])) for row in rows]
 
 
@@ -126,7 +126,7 @@ def page(rows: list[dict]) -> str:
 
 
 def check(folder: Path) -> str | None:
-    """What is wrong with the committed ledger, in a sentence; None if it lists what the notes do."""
+    """Returns what is wrong with the committed ledger, in a sentence; None if it lists what the notes do."""
     committed = identity(json.loads(DATA.read_text(encoding="utf-8"))) if DATA.exists() else []
     measured = identity(ledger(folder))
     different = sorted(set(measured) ^ set(committed))

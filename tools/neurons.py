@@ -1,4 +1,4 @@
-"""What excites the neurons of the book's decoder most in the training text, for the view NeuronExplorer.
+"""Finds what excites the neurons of the book's decoder most in the training text, for the view NeuronExplorer.
 
     python tools/neurons.py
 
@@ -47,7 +47,7 @@ def found(
 
 
 def excited(name: str = NAME) -> dict[str, np.ndarray]:
-    """What `found` gives of a shipped decoder, which reads the training text's first `N_READ` characters."""
+    """Runs `found` on a shipped decoder, which reads the training text's first `N_READ` characters."""
     model, tokenizer = shipped.load(name)
     ids = split(tokenizer.encode(corpus()))[0][:N_READ]
     return found(memories(model, ids, n_contexts=N_CANDIDATES), ids, model.config.context_length)

@@ -127,7 +127,7 @@ def folded(cells: list[NotebookNode]) -> Iterator[NotebookNode]:
 
 
 def folds(notebook: NotebookNode) -> list[dict]:
-    """What is folded, cell by cell."""
+    """Returns what is folded, cell by cell."""
     return [{key: cell.metadata[key] for key in FOLDS & cell.metadata.keys()} for cell in notebook.cells]
 
 
@@ -141,7 +141,7 @@ def fold(text: Path, notebook: Path) -> None:
 
 
 def bare_cells(notebook: NotebookNode) -> list[dict]:
-    """What an author wrote: kind, source and metadata of each cell, without outputs, counts and ids."""
+    """Returns what an author wrote: kind, source and metadata of each cell, without outputs, counts and ids."""
     return [
         {
             "cell_type": cell.cell_type,
@@ -256,7 +256,7 @@ def write_atomically(notebook: NotebookNode, path: Path) -> None:
 
 
 def shows_only_pictures(cell: NotebookNode) -> bool:
-    """Whether a cell's outputs are pictures and widgets and nothing else."""
+    """Returns whether a cell's outputs are only pictures and widgets."""
 
     def picture(output: NotebookNode) -> bool:
         data = output.get("data", {})
@@ -267,7 +267,7 @@ def shows_only_pictures(cell: NotebookNode) -> bool:
 
 
 def exactness(folder: Path) -> tuple[int, int]:
-    """Of the code cells that show more than pictures and widgets: how many nbval compares, and how many exist."""
+    """Counts the code cells that show more than pictures and widgets: those nbval compares, and all of them."""
     cells = [
         cell
         for path in sorted(folder.rglob("*.ipynb"))

@@ -81,7 +81,7 @@ def _seeds(model: str) -> list[int]:
 
 
 def _pairs(name: str) -> list[tuple[dict, dict]]:
-    """What runs with the mistake found, each beside the right model's of its seed."""
+    """Returns what runs with the mistake found, each with the right model's result for the same seed."""
     model = CANDIDATES[name]
     return [
         (
@@ -93,7 +93,7 @@ def _pairs(name: str) -> list[tuple[dict, dict]]:
 
 
 def _seen(name: str) -> tuple[str, str]:
-    """What the loss looks like, and the text."""
+    """Describes what the loss looks like, and the text."""
     if name in NOT_APPLICABLE:
         return "–", "–"
     losses = {looks(*pair) for pair in _pairs(name)}
@@ -121,7 +121,7 @@ def _measured(name: str) -> str:
 
 
 def _deep() -> str:
-    """Where the norm stands matters in a deep model alone, without a warm-up: chapter 05's runs."""
+    """Describes the norm's placement, which matters only in a deep model without a warm-up: chapter 05's runs."""
     post, pre = (
         spread(
             run.found["validation_loss"]

@@ -30,12 +30,12 @@ class Chapter:
 
     @property
     def name(self) -> str:
-        """Of its text, its notebook, its practice and its page: "04-putting-order-in"."""
+        """The name of its text, notebook, practice and page: "04-putting-order-in"."""
         return f"{self.number}-{self.title.lower().replace(' ', '-')}"
 
     @property
     def written(self) -> bool:
-        """Whether there is such a page."""
+        """Says whether there is such a page."""
         return self.minutes is not None
 
 

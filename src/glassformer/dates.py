@@ -149,5 +149,5 @@ def date_pairs(seed: int = 0) -> tuple[DatePair, ...]:
 
 
 def _ending(day: int) -> str:
-    """What follows the number: 1st, 2nd, 3rd, 4th; but 11th, 12th, 13th."""
+    """Returns the ending of a day's number: 1st, 2nd, 3rd, 4th; but 11th, 12th, 13th."""
     return "th" if 11 <= day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")

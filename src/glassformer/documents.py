@@ -90,7 +90,7 @@ def text_in(path: Traversable, at_most: int) -> str:
 
 
 def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
-    """What a file holds, of at most so many bytes. What is no file, such as a pipe or a device, is not opened.
+    """Returns the bytes of a file, at most so many. Refuses what is not a file, such as a pipe or a device.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -173,7 +173,7 @@ def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _place(trail: Trail) -> str:
-    """Where an entry is: `rope_parameters.factor`, `eos_token_id[1]`."""
+    """Returns the path to an entry: `rope_parameters.factor`, `eos_token_id[1]`."""
     keys = (f"[{key}]" if isinstance(key, int) else f".{checks.shown(key)}" for key in trail)
     return "".join(keys).removeprefix(".")
 

@@ -1,4 +1,4 @@
-"""How far a long computation is."""
+"""Shows the progress of a long computation."""
 
 import sys
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What came when runs were made again, and the file that keeps it."""
+"""Keeps the results of runs that were made again, and the file with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Came(NamedTuple):
 
 
 def of(kind: Kind, came: Iterable[Came]) -> Came | None:
-    """What came of a kind; None: it was not made again yet."""
+    """Returns the result for a kind; None if it was not made again yet."""
     return next((one for one in came if (one.name, one.run.settings) == (kind.name, kind.settings)), None)
 
 
@@ -47,7 +47,7 @@ def cheapest_first(kinds: Iterable[Kind], came: list[Came]) -> list[Kind]:
 
 
 def read(file: Path) -> list[Came]:
-    """What the file keeps; nothing where there is none."""
+    """Reads the results in the file; none if there is no file."""
     if not file.exists():
         return []
     return [

@@ -1,4 +1,4 @@
-"""How far a run that was made again is from the one that is stored, beside what the stored seeds differ."""
+"""Compares a run that was made again with the stored one, and with how much the stored seeds differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOMETHING, NOTHING = "something", "nothing"  # of what one run has and the other
 
 
 class Difference(NamedTuple):
-    """How far one thing that a run found is from what is stored of it.
+    """The distance between one thing that a run found and its stored value.
 
     A thing is a number, a text, or a list of these; of a list, `stored` and `now` are where it differs most.
     `absolute` is infinite where they are no two numbers, `relative` is in parts of the stored one. `seeds` is what
@@ -51,7 +51,7 @@ def compare(runs: Sequence[Run], now: Found) -> Difference | None:
 
 
 def things(found: Found) -> dict[str, list[Any]]:
-    """What a run found, thing by thing: the names that lead to it, and what it consists of, in order.
+    """Lists what a run found, thing by thing: the names that lead to it, and its values in order.
 
     The length of a list is a thing of its own. What is no finite number is None, as in what is stored.
     """
@@ -75,7 +75,7 @@ def things(found: Found) -> dict[str, list[Any]]:
 def _difference(
     what: str, stored: list[Any] | None, now: list[Any] | None, others: list[list[Any] | None]
 ) -> Difference | None:
-    """Of one thing; None where there is none, or where a difference of length says it."""
+    """Compares one thing; None if there is no difference, or if a difference of length already reports it."""
     if stored == now:
         return None
     if stored is None or now is None:
@@ -120,13 +120,13 @@ def _apart(one: Any, other: Any) -> float:
 
 
 def _range(values: Sequence[Any]) -> float:
-    """Of those of the values that are numbers, from the lowest to the highest."""
+    """Returns the range of those values that are numbers, from the lowest to the highest."""
     numbers = [value for value in values if _is_number(value)]
     return float(max(numbers) - min(numbers)) if numbers else 0.0
 
 
 def _may_be(now: Any, seeds: Sequence[Any]) -> bool:
-    """Whether what is no number, or no longer one, is nothing new: a seed had it, or every seed's text is another."""
+    """Returns whether a value that is no number is nothing new: a seed had it, or the seeds' texts differ anyway."""
     return now in seeds or (isinstance(now, str) and len(set(seeds)) > 1)
 
 

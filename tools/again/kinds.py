@@ -1,4 +1,4 @@
-"""Which stored runs there are, but for their seeds, and what makes one of each again."""
+"""Lists the kinds of stored runs, ignoring their seeds, and makes one of each again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def grouped(name: str, measure: Callable[..., Found], runs: Iterable[Run]) -> li
 
 
 def card(model: str) -> Found:
-    """What is said of a shipped model after it was measured again, with the weights that are there."""
+    """Measures a shipped model again, with the weights that are there, and returns the numbers on its card."""
     from tools.models.make import keep, made
 
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +59,7 @@ def _measured(card: dict[str, Any]) -> Found:
 
 
 def neurons(model: str) -> Found:
-    """What excites the neurons of a shipped decoder, looked for again; a few numbers of it."""
+    """Searches again for what excites the neurons of a shipped decoder, and returns a few numbers of it."""
     from tools.neurons import excited
 
     return _of_neurons(excited(model))
@@ -78,7 +78,7 @@ def _neurons_stored() -> list[Run]:
 
 
 def _of_neurons(arrays: dict[str, Any]) -> Found:
-    """Of each block and sign, the mean of the values, and the sum of the places: another place is another sum."""
+    """Returns the mean value and the sum of positions for each block and sign; another position changes the sum."""
     return {
         "mean value": arrays["values"].astype(float).mean(axis=(2, 3)).tolist(),
         "sum of the places": arrays["places"].astype(int).sum(axis=(2, 3)).tolist(),

@@ -91,7 +91,7 @@ def page(kinds: Sequence[Kind], came: list[Came]) -> str:
 
 
 def _section(rows: Sequence[tuple[Kind, Came | None]]) -> Iterator[str]:
-    """What differs, in a table; the rest in a line for each way in which it came out."""
+    """Yields a table of what differs, and a line for each other way in which kinds came out."""
     table, lists = [], defaultdict(list)
     for kind, one in rows:
         settings = words(kind.settings)
@@ -109,7 +109,7 @@ def _section(rows: Sequence[tuple[Kind, Came | None]]) -> Iterator[str]:
 
 
 def verdict(kind: Kind, one: Came | None) -> str:
-    """How a kind came out; `NOT_YET` before it did."""
+    """Returns how a kind came out; `NOT_YET` if it was not made again yet."""
     if one is None:
         return NOT_YET
     worst = compare(kind.runs, one.run.found)
@@ -143,7 +143,7 @@ def _cells(worst: Difference) -> list[str]:
 
 
 def _cpus(stored: str | None, now: str | None) -> str:
-    """Of what kind each was, where they differ."""
+    """Names both kinds of CPU, if they differ."""
     return "" if stored == now else f" ({now}; stored: {stored or 'unknown'})"
 
 
@@ -152,7 +152,7 @@ def _number(value: float | None) -> str:
 
 
 def _found(value: Any) -> str:
-    """As it is kept; of a text its beginning."""
+    """Writes a found value as it is stored; shortens a text to its beginning."""
     if not isinstance(value, str):
         return "no number" if value is None else str(value)
     text = re.sub(r"[\s|`]+", " ", value).strip()

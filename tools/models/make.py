@@ -56,7 +56,7 @@ def trained(recipe: Recipe, task: Any, config: ModelConfig) -> dict[str, np.ndar
 
 
 def about(name: str, recipe: Recipe) -> dict[str, Any]:
-    """What is said of a model: its title, what it does, the data that it learned from, its limits."""
+    """Returns the words about a model: its title, what it does, the data that it learned from, its limits."""
     words = tomllib.loads(ABOUT.read_text(encoding="utf-8"))
     return words[name] | {"data": words["learned_from"][recipe.data.pairs or "corpus"]}
 

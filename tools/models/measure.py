@@ -1,4 +1,4 @@
-"""What the cards say that is measured: losses beside what guessing costs, right answers, samples."""
+"""Measures the numbers on the cards: losses next to the cost of guessing, right answers, samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def losses(model: nn.Transformer, task: Any) -> dict[str, float]:
 
 
 def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
-    """What a card says of a model of its family: numbers, and something to read."""
+    """Measures a model as its family requires: numbers, and something to read."""
     measure = {"decoder": decoder, "encoder": encoder, "encoder-decoder": encoder_decoder}
     return measure[model.config.family](model, tokenizer, task, ids)
 
@@ -75,7 +75,7 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
 
 @torch.no_grad()
 def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
-    """How often the right character is the likeliest, and the loss; and some lines, covered and filled in."""
+    """Measures how often the likeliest character is right, and the loss; and fills in some masked lines."""
     guesses, accuracy = {}, {}
     most_frequent = np.bincount(task.ids).argmax()
     for name, (part, batches) in held_out(task).items():
@@ -113,7 +113,7 @@ def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int
 
 @torch.no_grad()
 def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
-    """How many dates come out right, to the last digit, and where the decoder looks meanwhile."""
+    """Measures how many dates come out right to the last digit, and where the decoder looks meanwhile."""
 
     def read(sources: list[str]) -> list[str]:
         encoded = [tokenizer.encode(source) for source in sources]
@@ -150,7 +150,7 @@ def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[
 
 
 def alignment(model: nn.Transformer, task: Any) -> dict[str, Any]:
-    """How often a head, while the year is being written, looks most at the year in the source; month, day alike.
+    """Measures how often a head looks most at the source's year while writing the year; likewise month and day.
 
     Of all days that are held out, for validation or for the test. For year, month and day a list of layers, each
     a list of heads; and the part of the source that it takes up: what a head that looks anywhere would have.

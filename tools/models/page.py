@@ -23,7 +23,7 @@ FAMILY = {
 
 
 def section(card: dict[str, Any]) -> str:
-    """What the page says of one model."""
+    """Writes the page's section about one model."""
     model, training = card["recipe"]["model"], card["recipe"]["training"]
     facts = {
         "family": FAMILY[card["family"]],
@@ -110,7 +110,7 @@ def shown_encoder(card: dict[str, Any]) -> str:
 
 
 def shown_pairs(card: dict[str, Any]) -> str:
-    """How many are right, what it makes of strange ones, and where its heads look."""
+    """Writes how many dates are right, what the model makes of strange ones, and where its heads look."""
     accuracy, [nats] = card["accuracy"], card["losses"].values()
     asked, wrong = (sum(part[what] for part in accuracy.values()) for what in ("asked", "wrong"))
     rows = [
@@ -152,7 +152,7 @@ SHOWN = {"decoder": shown_decoder, "encoder": shown_encoder, "encoder-decoder": 
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """As the book writes it."""
+    """Writes a percentage as the book does."""
     return f"{100 * share:.{digits}f} %"
 
 
@@ -163,5 +163,5 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def fenced(content: str) -> str:
-    """As it stands, in a monospaced font."""
+    """Writes a text in a fenced block, in a monospaced font."""
     return f"```text\n{content.strip(chr(10))}\n```\n"

@@ -22,7 +22,7 @@ from sphinx.transforms import SphinxTransform
 
 
 class fold(nodes.General, nodes.Element):  # noqa: N801 (docutils names nodes so)
-    """What is folded; its first child is the summary."""
+    """A folded part of a page; its first child is the summary."""
 
 
 class summary(nodes.General, nodes.TextElement):  # noqa: N801

@@ -15,7 +15,7 @@ class OwnFormulas(MathDomain):
     """Sphinx's domain of mathematics; a page has the formulas that are on it."""
 
     def has_equations(self, docname: str | None = None) -> bool:
-        """Whether there is a formula on this page, or, without a page, on any."""
+        """Returns whether there is a formula on this page, or, without a page, on any."""
         pages = self.data["has_equations"]
         return any(pages.values()) if docname is None else pages.get(docname, False)
 

@@ -19,7 +19,7 @@ from tools.pages.folds import fold
 
 
 def name(part: Any) -> str:
-    """What a section is called; what a fold is, after the section that it is in."""
+    """Returns the title of a section; a fold's title comes after that of the section that contains it."""
     above = f"{name(part.parent)}: " if isinstance(part, fold) else ""
     return above + part[0].astext()
 
@@ -50,7 +50,7 @@ class SectionsIndexed(StandaloneHTMLBuilder):
     """Sphinx's builder of sites, with that index."""
 
     def prepare_writing(self, docnames: set[str]) -> None:
-        """As Sphinx; the index begins empty, because tools/book.py writes all pages every time."""
+        """Prepares as Sphinx does, but with an empty index, because tools/book.py writes all pages every time."""
         super().prepare_writing(docnames)
         if self.indexer is not None:
             self.indexer = SectionIndex(self.env, self.indexer.lang.lang, self.config.html_search_options, "")

@@ -18,7 +18,7 @@ from glassformer.checkpoints import MODEL
 
 
 def script(name: str) -> str:
-    """What the page runs to have the weights of a shipped model."""
+    """Returns the script that gives the page the weights of a shipped model."""
     return _holding(name, (shipped.PLACE / name / MODEL).read_bytes())
 
 

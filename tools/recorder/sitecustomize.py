@@ -39,7 +39,7 @@ def note(kind: str, path: str, name: str = "") -> None:
 
 
 def hear(event: str, arguments: tuple) -> None:
-    """What Python calls before it opens a file or lists a folder, whoever asks for it."""
+    """Listens to Python's audit events, and notes which files are opened and folders listed, and by whom."""
     if event not in EVENTS or not isinstance(arguments[0], str | bytes | os.PathLike | None):
         return
     if sys._getframe(1).f_code is get_code.__code__:
@@ -60,14 +60,14 @@ def hear(event: str, arguments: tuple) -> None:
 
 
 def getlines(filename: str, module_globals: dict[str, Any] | None = None) -> list[str]:
-    """As linecache has it; a source that is read for no function or class in particular is opened."""
+    """Works as linecache's; notes a source that is read for no particular function or class as opened."""
     if sys._getframe(1).f_code is not PLAIN_FINDSOURCE.__code__:
         note("opens", filename)
     return PLAIN_GETLINES(filename, module_globals)
 
 
 def findsource(object: Any) -> tuple[list[str], int]:
-    """As inspect has it, and with it getsource and getsourcelines: the way to the source of a function or class."""
+    """Works as inspect's, on which getsource and getsourcelines rely; notes the function or class that is shown."""
     found = PLAIN_FINDSOURCE(object)
     name = getattr(object, "__qualname__", "<module>")
     if "<" in name:  # a module, or a function made by another: all of the file

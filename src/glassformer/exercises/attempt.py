@@ -19,7 +19,7 @@ RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupte
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt went: one of the four words above, how many checks passed, what to tell the learner.
+    """The outcome of an attempt: one of the four words above, how many checks passed, what to tell the learner.
 
     `aside` has sentences that are worth saying beside the verdict, which they do not decide. `under` says what
     failed, where that is not what the next check asks for.
@@ -83,7 +83,7 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
 
 
 def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "Learner") -> str:
-    """What is to be said of the classic mistake that fails this step in the same way, or nothing.
+    """Returns the message for the classic mistake that fails this step in the same way, or an empty string.
 
     A mistake is put to the very step that the learner failed. One that passes it, since on these arguments
     it gives what is right, can never be named. Where several fail alike, other steps decide between them; what
@@ -103,7 +103,7 @@ def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "Learner")
 
 
 def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None:
-    """How a function fails a step; None if it passes."""
+    """Returns how a function fails a step; None if it passes."""
     try:
         step(function if isinstance(function, Learner) else Learner(function, exercise.parts))
     except Wrong as wrong:
@@ -125,7 +125,7 @@ def _fail_alike(one: Wrong | None, other: Wrong | None) -> bool:
 
 
 def too_long(seconds: float, stopped: bool) -> str:
-    """What is said where time was up, and whether the function could be ended."""
+    """Returns the message for a function that ran out of time, and says whether it could be stopped."""
     what = (
         "and was stopped. Is there a loop whose condition never becomes false?"
         if stopped
@@ -136,7 +136,7 @@ def too_long(seconds: float, stopped: bool) -> str:
 
 
 def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """What an answer that is wrong found or left altered in the session, and may be wrong because of."""
+    """Lists what a wrong answer found or left altered in the session, which may be why it is wrong."""
     said = []
     if before:
         said.append(
@@ -169,7 +169,7 @@ class Learner:
         self._functions, self.changed = functions_now(), []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns for copies of these. It raises what that raises, and `Wrong` if it wrote there."""
+        """Calls the function with copies of these. Raises what it raises, and `Wrong` if it changed them."""
         first, self.called = not self.called, True
         given_args, given_kwargs = copy.deepcopy((args, kwargs))
         try:
@@ -216,7 +216,7 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def raised(error: BaseException) -> str:
-    """What the error says, its notes too, and the learner's line that it came from."""
+    """Describes the error with its notes, and quotes the learner's line that it came from."""
     notes = traceback.TracebackException.from_exception(error).__notes__
     said = [_last_line(error), *[str(note) for note in notes or ()][:3]]
     words = " · ".join(text if len(text) <= 300 else text[:300] + " …" for text in said)
@@ -252,6 +252,6 @@ def _below(error: BaseException) -> list[traceback.FrameSummary] | None:
 
 
 def _is_stub(error: NotImplementedError) -> bool:
-    """Whether the function itself says so; not a library that it calls, nor a notebook without `input`."""
+    """Returns whether the function itself raises it, not a library that it calls, nor a notebook without `input`."""
     below = _below(error)
     return type(error) is NotImplementedError and bool(below) and below[-1].filename == below[0].filename

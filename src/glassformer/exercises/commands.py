@@ -181,7 +181,7 @@ def _own(exercise: Exercise) -> tuple[Any, str]:
 
 
 def _foundations(prose: Prose) -> list[tuple[str, str]]:
-    """What this exercise builds on of the reader's own, and is not right: the cause may lie there."""
+    """Lists the reader's own functions that this exercise builds on and that are wrong: the cause may be there."""
     lines = []
     for name in prose.builds_on:
         exercise = find(name)
@@ -215,7 +215,7 @@ def _kept(function: Any, kept: own_file.Kept) -> Panel:
 
 
 def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
-    """How an accepted function is not right as the file has it: there, a name may stand for something else."""
+    """Describes how an accepted function is wrong as the file has it: there, a name may mean something else."""
     name = function.__name__
     there: Any = getattr(own_file.load(), name, None)
     for exercise, (accepted, seconds) in _accepted.items():
@@ -304,7 +304,7 @@ def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
 
 
 def record() -> Record:
-    """What this kernel and the reader's file know of what is done."""
+    """Returns this kernel's record, with the reader's file, of what is done."""
     return _record
 
 

@@ -1,4 +1,4 @@
-"""What an exercise is: what is asked, in words; the book's own answer; the checks; and the classic mistakes."""
+"""Defines an exercise: the question in words, the book's own answer, the checks, and the classic mistakes."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Step = Callable[[Callable[..., Any]], None]
 
 @dataclass(frozen=True)
 class Prose:
-    """What an exercise says and asks, as ``chapters/chNN/exercises.toml`` has it.
+    """The text of an exercise, as in ``chapters/chNN/exercises.toml``.
 
     Attributes:
         name: what the learner passes to `check`, for example ``positions.sinusoidal``.
@@ -97,7 +97,7 @@ class Exercise:
 
     @property
     def name(self) -> str:
-        """What the learner passes to `check`."""
+        """The name that the learner passes to `check`."""
         return self.prose.name
 
     @property

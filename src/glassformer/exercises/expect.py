@@ -52,7 +52,7 @@ class Wrong(Exception):  # noqa: N818 - it says what it means: raise Wrong("row 
         self.message, self.advice, self.what, self.got, self.under = message, advice, what, got, under
 
     def like(self, other: "Wrong") -> bool:
-        """Whether both failed at the same place, over the same value."""
+        """Returns whether both failed at the same place, over the same value."""
         return bool(self.what) and self.what == other.what and _alike(self.got, other.got)
 
 
@@ -284,7 +284,7 @@ def _of_tensor(value: Any, what: str) -> np.ndarray:
 
 
 def describe(value: Any) -> str:
-    """What a value is, in a few words, however large or odd it is."""
+    """Describes a value in a few words, however large or odd it is."""
     if value is None or value is Ellipsis or value is NotImplemented:
         return str(value)
     if isinstance(value, np.ndarray) or is_tensor(value):
@@ -362,7 +362,7 @@ def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two wrong values are the same to the last digit that counts."""
+    """Returns whether two wrong values are the same to the last digit that counts."""
     if isinstance(one, str) and isinstance(other, str):
         return one == other
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
@@ -382,14 +382,14 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _off(got: np.ndarray, want: np.ndarray) -> float:
-    """How far they are apart at most, relative to the largest number in `want`; whole numbers exactly."""
+    """Returns the largest difference relative to the largest number in `want`; for whole numbers 1.0 if any differs."""
     if want.dtype.kind in "iub" and got.dtype.kind in "iub":
         return float((got != want).any())
     return float(_distance(got, want).max(initial=0.0)) / _scale(want)
 
 
 def _rounded_to_single(got: np.ndarray, want: np.ndarray) -> bool:
-    """Whether these are right but for what float32 cannot hold of a whole number."""
+    """Returns whether the numbers are right up to the rounding of whole numbers in float32."""
     if want.dtype.kind not in "iu":
         return False
     with np.errstate(all="ignore"):
@@ -418,6 +418,6 @@ def _zeros(row: np.ndarray) -> str:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether this is a torch tensor. Asks without importing torch."""
+    """Returns whether this is a torch tensor, without importing torch."""
     kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and issubclass(type(value), kind)

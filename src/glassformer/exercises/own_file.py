@@ -48,7 +48,7 @@ ADDED, SAME, DIFFERENT, REPLACED = "added", "same", "different", "replaced"
 
 @dataclass(frozen=True)
 class Kept:
-    """How it went: one of the four words above; what came besides, and instead of what; what differs; the old copy."""
+    """The outcome of `keep`: one of the four words above, what was added, replaced and differs, the old copy."""
 
     status: str
     besides: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Kept:
 
 
 def own_path() -> Path:
-    """Where the reader's file is: the environment's word, or in the folder of the notebooks, or here."""
+    """Returns the path of the reader's file: the environment's choice, the notebooks' folder, or the current one."""
     chosen = os.environ.get(ENVIRONMENT)
     if chosen:
         return Path(chosen)
@@ -139,7 +139,7 @@ def load() -> ModuleType | None:
 
 
 def trouble() -> str:
-    """What the reader's file lacks to be imported and used, in a sentence; empty if nothing."""
+    """Returns what keeps the reader's file from being imported and used, in a sentence; empty if nothing does."""
     try:
         module = load()
     except CannotKeepError as error:
@@ -162,7 +162,7 @@ def _copied(path: Path, data: bytes) -> Path:
 
 
 class _Change:
-    """What has to change in the file so that it has what was taken.
+    """The changes that the file needs so that it has what was taken.
 
     Attributes:
         edits: (first, last, text): the lines from first up to last give way to the text.
@@ -235,7 +235,7 @@ class _Change:
         self.besides = [str(one) for one in imports] + [one.name for one in new if one is not function]
 
     def _in_order(self, taken: Taken) -> None:
-        """What a default, a decorator or the like uses has to stand above it, when all is written."""
+        """Checks that what a default, a decorator or the like uses comes above it once all is written."""
         body = ast.parse(self._text()).body
         future = [f"{one}\n" for one in imports_in(body) if one.module == "__future__"]
         for piece in taken.pieces:
@@ -249,7 +249,7 @@ class _Change:
                     )
 
     def _there(self, piece: Piece, taken: Taken) -> bool:
-        """Whether the file has this piece; where it has it in other words, plan to replace it."""
+        """Returns whether the file has this piece; if its code is different, plans to replace it."""
         wanted = _parsed(piece)
         node = self._definition_of(piece.name)
         if node is None:
@@ -327,7 +327,7 @@ class _Change:
         return names_used(_plain("".join(self.lines[first_line(node) - 1 : node.end_lineno])))
 
     def _append(self, text: str) -> None:
-        """At the end, two empty lines below what is there."""
+        """Appends the text at the end, two empty lines below what is there."""
         there = _plain(self._text())
         ends = max(1, len(there) - len(there.rstrip("\n"))) if there.strip() else 3
         self.edits.append((len(self.lines), len(self.lines), "\n" * max(0, 3 - ends) + f"{text}\n"))

@@ -1,4 +1,4 @@
-"""What the learner has done, in one small file that survives crashes, two kernels at once and bad disks."""
+"""Stores the learner's progress in one small file that survives crashes, two kernels at once and bad disks."""
 
 import json
 import os
@@ -43,12 +43,12 @@ class Record:
             return _merged(self.marks)
 
     def take_notices(self) -> list[str]:
-        """What there is to tell the learner; each notice once."""
+        """Returns the notices for the learner; each notice once."""
         notices, self.notices = self.notices, []
         return notices
 
     def _read(self, path: Path) -> Marks:
-        """What the file says, for whoever holds its lock: a damaged file is set aside.
+        """Reads the file for a caller who holds its lock; sets a damaged file aside.
 
         Raises:
             OSError: it is there and cannot be read.
@@ -103,7 +103,7 @@ class Record:
 
 
 def _path() -> Path:
-    """Where the record is: the environment's word, or this user's data folder."""
+    """Returns the path of the record: the environment's choice, or this user's data folder."""
     chosen = os.environ.get(ENVIRONMENT)
     if chosen:
         return Path(chosen)

@@ -38,7 +38,7 @@ class Import:
         return said if self.name in (plain, plain.partition(".")[0]) else f"{said} as {self.name}"
 
     def is_of(self, value: Any) -> bool:
-        """Whether this import binds that very value, as things stand."""
+        """Returns whether this import currently binds that very value."""
         plain = not self.attribute and str(self) == f"import {self.module}"
         module = sys.modules.get(self.module.partition(".")[0] if plain else self.module)
         found = getattr(module, self.attribute, None) if self.attribute else module
@@ -59,7 +59,7 @@ class Piece:
 
 @dataclass
 class Taken:
-    """What a function takes along: pieces in an order in which they can stand, itself last; and imports."""
+    """The code that a function needs: pieces in an order that works, the function itself last; and imports."""
 
     pieces: list[Piece] = field(default_factory=list)
     imports: list[Import] = field(default_factory=list)
@@ -205,7 +205,7 @@ def _piece(name: str, source: str, cell: ast.Module, line: int) -> Piece | None:
 
 
 def _cells(scope: dict[str, Any]) -> list[str]:
-    """What was run in the notebook, the latest first."""
+    """Returns the cells that were run in the notebook, the latest first."""
     return list(reversed(scope.get("In", []))) if "get_ipython" in scope else []
 
 

@@ -47,7 +47,7 @@ def as_it_was() -> Iterator[list[str]]:
 
 
 def functions_now() -> dict[str, dict[str, Any]]:
-    """What the modules that an answer computes with have to offer, as it is now."""
+    """Returns the current functions of the modules that an answer computes with."""
     return {name: _functions(sys.modules[name]) for name in MODULES if name in sys.modules}
 
 
@@ -108,7 +108,7 @@ STATES = (
 
 
 def _functions(module: ModuleType) -> dict[str, Any]:
-    """What a module offers to compute with; not its classes, which PyTorch itself exchanges."""
+    """Returns the functions that a module offers; not its classes, which PyTorch itself exchanges."""
     return {name: value for name, value in vars(module).items() if name[:1].islower()}
 
 
@@ -135,7 +135,7 @@ def _put_functions(module: ModuleType, was: dict[str, Any]) -> list[str]:
 
 
 def _by_torch(name: str, function: Any) -> bool:
-    """Whether it is PyTorch's own of this name, as its compiler wraps some."""
+    """Returns whether it is PyTorch's own function of this name, as its compiler wraps some."""
     where = getattr(function, "__module__", None) or ""
     return where.partition(".")[0] == "torch" and getattr(function, "__name__", "") == name
 

@@ -116,7 +116,7 @@ def _stop(thread: int) -> bool:
 
 
 def _sender(returns: type[ctypes.c_int] | None) -> Callable[[int, type[Stop]], int | None]:
-    """What raises an exception in the thread of a number; it may return how many threads that are, 0 or 1."""
+    """Returns the C function that raises an exception in a thread; it may return the number of threads, 0 or 1."""
     prototype = ctypes.PYFUNCTYPE(returns, ctypes.c_ulong, ctypes.py_object)
     return prototype(("PyThreadState_SetAsyncExc", ctypes.pythonapi))
 
@@ -138,7 +138,7 @@ def _settle() -> None:
 
 
 def _importing(thread: int) -> bool:
-    """Whether the thread is running a module for the first time; not whether it looks one up.
+    """Returns whether the thread is running a module for the first time; looking one up does not count.
 
     Asked of what the import system keeps of its locks. The thread's frames would tell it, too, but while it
     runs they may end under the eyes of who reads them, and Python with them.

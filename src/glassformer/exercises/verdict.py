@@ -1,4 +1,4 @@
-"""What the learner sees, as text and as HTML.
+"""Writes what the learner sees, as text and as HTML.
 
 The HTML takes its colours from the page around it (ink on paper, whatever the theme), so that it reads
 equally well in JupyterLab and in the book, light or dark. The one colour of its own is a bar at the side,

@@ -1,4 +1,4 @@
-"""What bends in the feed-forward network, at equal size; no network at all; and how W_down begins."""
+"""Compares activations in feed-forward networks of equal size, no network at all, and starts for W_down."""
 
 from typing import Any, cast
 

@@ -56,7 +56,7 @@ class Patient(NamedTuple):
     inputs: Mapping[str, np.ndarray]
 
     def logits(self, **changes: Any) -> Float[np.ndarray, "B T V"]:
-        """What the model says of its text, or of one that differs in these inputs."""
+        """Returns the model's logits for its text, or with some of the inputs exchanged."""
         return self.model(**dict(self.inputs) | changes)
 
 
@@ -83,7 +83,7 @@ def patient(config: ModelConfig, seed: int) -> Patient:
 
 
 def near(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays of logits are the same, but for rounding; what is no number is near to nothing."""
+    """Returns whether two arrays of logits agree up to rounding; NaN never agrees with anything."""
     return bool(np.abs(a - b).max() < NEAR)
 
 
@@ -190,7 +190,7 @@ class OneBatch(NextToken):
     """The same few windows at every step."""
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Any:
-        """That of step 0."""
+        """Returns the batch of step 0, whatever the step."""
         return super().batch(0, rank, world)
 
 
@@ -258,7 +258,7 @@ def measure(bug: str, seed: int, steps: int = STEPS) -> Found:
 
 
 def passes(test: Callable[[int], bool], seed: int) -> bool | None:
-    """Whether the code passes; None where it raises an error. Whoever runs it sees that: the test caught nothing."""
+    """Returns whether the code passes; None where it raises an error, which anyone sees who runs the code."""
     try:
         with np.errstate(all="ignore"):
             return test(seed)
@@ -281,7 +281,7 @@ def cover(tests: Mapping[str, Set[str]]) -> list[tuple[str, set[str]]]:
 
 @functools.cache
 def caught() -> dict[str, frozenset[str]]:
-    """By test, the mistakes that it caught at every seed, in the runs that are stored. An error is not a catch."""
+    """Returns, for each test, the mistakes that it caught at every seed in the stored runs. An error is not a catch."""
     runs = stored(EXPERIMENT.name)
     mistakes = {run.settings["bug"] for run in runs} - {RIGHT}
     return {

@@ -15,7 +15,7 @@ D_HEAD = 16  # heads are alike, and wider models have more of them
 
 
 class Shape(NamedTuple):
-    """How so many parameters are laid out."""
+    """A way to lay out the same number of parameters."""
 
     d_model: int
     d_ff: int

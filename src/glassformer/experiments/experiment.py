@@ -1,4 +1,4 @@
-"""What an experiment is, and what it found."""
+"""Defines experiments, their runs and what the runs found."""
 
 import json
 import math
@@ -71,7 +71,7 @@ class Run(NamedTuple):
     cpu: str | None = None
 
     def has(self, **settings: Any) -> bool:
-        """Whether the run was made with these settings, among others; None: without that one."""
+        """Returns whether the run was made with these settings, among others; None: without that setting."""
         return all(self.settings.get(name) == value for name, value in settings.items())
 
 

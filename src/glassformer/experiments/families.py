@@ -96,7 +96,7 @@ def new_model(config: ModelConfig, seed: int) -> nn.Transformer:
 
 @torch.no_grad()
 def answers(model: nn.Transformer, task: Pairs) -> Found:
-    """Of the task's held-out pairs: the mean loss of the answer's characters, and the share that is right.
+    """Returns, for the task's held-out pairs, the mean loss of the answer's characters and the share answered right.
 
     Right is an answer of which every character is the likeliest, given the right ones before it: that is what
     greedy writing finds, too, since up to its first mistake it has written the right ones.

@@ -98,7 +98,7 @@ def lens(model: Transformer, batches: list[Batch]) -> Found:
 
 
 def attribution(model: Transformer, batches: list[Batch]) -> Found:
-    """What each part adds in the mean to the logit of the character that came, against the likeliest other."""
+    """Returns what each part adds, on average, to the actual next character's logit minus its top rival's."""
     total: dict[str, float] = {}
     for inputs, targets in batches:
         logits = model(**inputs)
@@ -115,7 +115,7 @@ def memories(
     ids: Int64[np.ndarray, " N"],
     n_tried: int,
 ) -> Found:
-    """For each block, how well contexts and promoted characters belong together, and which neurons are missed."""
+    """Returns, for each block, how well contexts and promoted characters match, and which neurons are missed most."""
     found = inside.memories(model, ids)
     blocks = []
     for i in range(model.config.n_layers):
@@ -138,7 +138,7 @@ def memories(
 
 
 def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int) -> Found:
-    """For each block, what neurons reach whose directions are random, by the procedure of `inside.memories`.
+    """Returns, for each block, what neurons with random directions reach by the procedure of `inside.memories`.
 
     Each neuron has two doubles that listen in random directions, as long as its own: "anywhere", every direction
     alike, and "matched", drawn with the variances and covariances of the block's own columns. What is
@@ -193,7 +193,7 @@ def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int)
 
 
 def anywhere(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Float[np.ndarray, "D F"]:
-    """As many random directions, each as long as one of the columns."""
+    """Draws as many random directions, each as long as one of the columns."""
     drawn = rng.normal(size=columns.shape)
     return as_long_as(columns, drawn)
 

@@ -43,7 +43,7 @@ def measure(
 
 @torch.no_grad()
 def worth_of_the_order(model: nn.Transformer, held_out: np.ndarray) -> float:
-    """By how much the loss of the last character rises when the ones before the last that is read are shuffled."""
+    """Returns how much the loss of the last character rises when all inputs but the last one are shuffled."""
     model.eval()
     straight = windows(held_out, LENGTH, N_WINDOWS, np.random.default_rng(0)).astype(np.int64)
     shuffled = straight.copy()
@@ -55,7 +55,7 @@ def worth_of_the_order(model: nn.Transformer, held_out: np.ndarray) -> float:
 
 
 def cosines(rows: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N N"]:
-    """Of every row with every other."""
+    """Returns the cosine of every row with every other."""
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit @ unit.T
 

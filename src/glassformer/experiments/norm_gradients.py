@@ -47,7 +47,7 @@ def measure(placement: str, init: str, seed: int, depths: Sequence[int] = DEPTHS
 
 
 def before_training(placement: str, n_layers: int, init: str, seed: int) -> Found:
-    """What is measured of one model."""
+    """Measures one model before training."""
     task = text_task(seed)
     model = untrained(placement, n_layers, init, task, seed).double()
     sizes, differences = [], []
@@ -65,7 +65,7 @@ def before_training(placement: str, n_layers: int, init: str, seed: int) -> Foun
 
 
 def by_block(model: nn.Transformer) -> dict[str, list[float]]:
-    """How long the gradient is in each block, over which of its matrices."""
+    """Returns the length of the gradient in each block, for groups of its matrices."""
     blocks = model.decoder.blocks
     return {
         "gradient": [

@@ -1,4 +1,4 @@
-"""How long a text has to be: the same recipe on the first so many characters of Shakespeare."""
+"""Trains the same recipe on ever longer beginnings of Shakespeare, to see how long a text has to be."""
 
 from collections.abc import Sequence
 

@@ -121,7 +121,7 @@ def measure(
 
 
 def looks(found: Found, right: Found) -> str:
-    """What training with the mistake looked like beside the right model's, of the same seed, by what each reports.
+    """Classifies how training with the mistake looked next to the right model of the same seed, by what each reports.
 
     "too good" and "worse" are a validation loss that is off by more than a tenth, the first by more than a half: no
     two seeds of the right model differ by as much. Else "as ever"; and "broken off" if the loss was no number.
@@ -133,7 +133,7 @@ def looks(found: Found, right: Found) -> str:
 
 
 def writes_badly(found: Found, right: Found) -> bool:
-    """Whether its text surprises the judge by 0.7 nats a character more than the right model's does.
+    """Returns whether its text surprises the judge by 0.7 nats a character more than the right model's text does.
 
     Two seeds of the right model differ by up to 0.58.
     """
@@ -154,7 +154,7 @@ def new_model(changes: dict, vocab_size: int, seed: int, *, zero_init: bool = Tr
 
 
 def trained(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> Found:
-    """What training in PyTorch reports."""
+    """Trains the model in PyTorch and returns what training reports."""
     trainer = Trainer(model, task, config, progress=False)
     with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
         trainer.run()
@@ -181,7 +181,7 @@ def trained_in_numpy(model: nn.Transformer, task: NextToken, config: TrainingCon
 
 
 def curves(losses: Sequence[float], lengths: Sequence[float], reported: float | None) -> Found:
-    """What is kept of a run: `gradient` is the longest one of as many steps as the loss is the mean of."""
+    """Thins a run to what is stored: each `gradient` is the longest one among the steps that a mean loss covers."""
     loss = thinned(losses)
     return {
         "steps": len(losses),
@@ -233,7 +233,7 @@ class Judge:
             )
 
     def judged(self, texts: Sequence[str]) -> Found:
-        """Of what follows after the first `PROMPT` characters of each text.
+        """Judges what follows after the first `PROMPT` characters of each text.
 
         `known_words` is the share of the words that occur in the text the judge knows, `different_words` how many
         of them are different ones (a text that repeats itself has few), and `surprise` the mean −ln p of a character.

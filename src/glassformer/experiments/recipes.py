@@ -1,4 +1,4 @@
-"""From the recipe of 2019 to the modern one, an ingredient at a time."""
+"""Leads from the recipe of 2019 to the modern one, one ingredient at a time."""
 
 import statistics
 from collections.abc import Sequence
@@ -100,14 +100,14 @@ def measure(
 
 
 def trainer_of(recipe: Recipe) -> Trainer:
-    """What trains a new model on Shakespeare as the recipe says."""
+    """Returns a trainer for a new model on Shakespeare, as the recipe says."""
     _, task, config = recipe.made_for(corpus())
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
     return Trainer(model, task, recipe.training, progress=False)
 
 
 def time_of_a_step(recipe: str, changes: Sequence[str], rounds: int = 5) -> float:
-    """How long a step of a recipe takes, in steps of the first one: medians of short runs that take turns."""
+    """Measures a recipe's step in steps of the first recipe: medians of the times of short runs that take turns."""
     seconds: dict[str, list[float]] = {FIRST: [], recipe: []}
     for _ in range(rounds):
         for name, measured in seconds.items():

@@ -1,4 +1,4 @@
-"""How the book's model writes under each strategy, beside the real text: entropy, words that exist, repeats."""
+"""Measures how the book's model writes under each strategy: entropy, words that exist, repeats."""
 
 import re
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def measure(
     n_pieces: int = N_PIECES,
     piece: int = PIECE,
 ) -> Found:
-    """What one writer writes after prompts of held-out text, which the seed chooses, as it seeds the draws.
+    """Measures what one writer writes after held-out prompts; the seed chooses the prompts and seeds the draws.
 
     "texts": each goes on by `n_pieces` pieces of `piece` characters, and before each the model reads the last
     `piece` again, so that it reads and writes within its context. Beam search searches one piece at a time. Found
@@ -174,7 +174,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def share_of_words(texts: list[str], known: frozenset[str]) -> float:
-    """Of all words in the texts, those that are known; the first and the last of each may be cut, and do not count."""
+    """Returns the share of known words; the first and last word of a text may be cut off and do not count."""
     words = []
     for text in texts:
         words += re.findall(r"(?<=[^a-z'])[a-z]+(?:'[a-z]+)*(?=[^a-z'])", text.lower())
@@ -182,7 +182,7 @@ def share_of_words(texts: list[str], known: frozenset[str]) -> float:
 
 
 def share_of_repeats(texts: list[str], n: int = N_GRAM) -> float:
-    """Of all runs of n characters, those that stood in the same text before."""
+    """Returns the share of all runs of n characters that occurred earlier in the same text."""
     n_runs = n_new = 0
     for text in texts:
         runs = [text[i : i + n] for i in range(len(text) - n + 1)]

@@ -68,7 +68,7 @@ def measure(
 
 @torch.no_grad()
 def sharpness(model: nn.Transformer, task: NextToken) -> Found:
-    """Of the weights of all heads: the strongest key's share, and the slope of softmax, 1 − Σ weights²."""
+    """Returns means over all heads' weights: the strongest key's share, and softmax's slope, 1 − Σ weights²."""
     ids = windows(task.held_out, task.length, N_WINDOWS, np.random.default_rng(0))[:, :-1].astype(np.int64)
     model.eval()
     with trace() as seen:

@@ -1,4 +1,4 @@
-"""What the parts of a trained model are worth, alone and together: in the book's model, and in smaller ones."""
+"""Measures what the parts of a trained model are worth, alone and together, in the book's model and smaller ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
@@ -29,7 +29,7 @@ Ids = Integer[np.ndarray, " _"]
 def measure(
     model: str, seed: int = 0, steps: int = STEPS, n_targets: int = N_TARGETS, changes: Sequence[str] = ()
 ) -> Found:
-    """By how much the loss rises, in nats a character, when parts of a model write nothing, one and several at a time.
+    """Measures how much the loss rises, in nats a character, when one or several parts of a model write nothing.
 
     The models: "the book's", or "small", which learns by the modern recipe for `steps` steps. Gives the loss of the
     whole model, "nothing"; the rises without each sublayer and head "alone", without "sublayers" in pairs, without

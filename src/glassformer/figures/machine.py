@@ -127,7 +127,7 @@ def _line(points: tuple[tuple[int, int], ...], kind: str) -> str:
 
 
 def _state(number: str, now: Chapter) -> str:
-    """As the classes of _STYLE say it."""
+    """Returns the classes in _STYLE for the chapter with this number."""
     return "open" if number > now.number else "built new" if number == now.number else "built"
 
 

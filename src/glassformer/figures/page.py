@@ -29,7 +29,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Told:
-    """What is said of some lines of the page."""
+    """An explanation of some lines of the page."""
 
     first: int  # lines count from 1
     last: int
@@ -39,7 +39,7 @@ class Told:
 
 
 def told() -> tuple[Told, ...]:
-    """What is said of the lines, from assets/onepage.toml, in their order."""
+    """Returns the explanations of the page's lines from assets/onepage.toml, in their order."""
     return tuple(
         Told(
             first=part["lines"][0],
@@ -136,7 +136,7 @@ def _made(one: str) -> tuple[str, str]:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """Of an array, of the first of several, or of a list of numbers."""
+    """Returns the shape of an array, of the first of several arrays, or of a list of numbers."""
     if isinstance(value, np.ndarray):
         return value.shape
     if isinstance(value, tuple | list) and value:

@@ -60,7 +60,7 @@ class _Source:
         self.cuts: list[_Cut] = []
 
     def shortened(self) -> str:
-        """What is left; all of it, where that would be no program any more."""
+        """Returns what is left of the source, or all of it if the rest would no longer be a program."""
         try:
             self._visit(ast.parse(self.text), in_try=False, has_saved=False)
             text, end = "", 0
@@ -197,7 +197,7 @@ class _Source:
         return self._span(parameter)[0], self._span(parameter if default is None else default)[1]
 
     def _span(self, node: Any) -> tuple[int, int]:
-        """Where a node begins and ends in the text. ast counts columns in bytes."""
+        """Returns where a node begins and ends in the text; ast counts columns in bytes."""
 
         def place(line: int, column: int) -> int:
             return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
@@ -228,7 +228,7 @@ def _without_gaps(source: str) -> str:
 
 
 def _joined(source: str) -> str:
-    """What stands on three lines and, shortened, fits on one."""
+    """Joins what is spread over three lines and, shortened, fits on one."""
 
     def join(found: re.Match) -> str:
         line = "".join(found.groups())

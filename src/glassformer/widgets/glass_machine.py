@@ -20,7 +20,7 @@ _PART = re.compile(r"text|stream \d+|guess \d+|feedforward \d+|head \d+ \d+")
 
 
 def picture(vectors: Float[np.ndarray, "*B N"], kind: str) -> Float[np.ndarray, "*B P"]:
-    """What is drawn of each vector (..., N): colours (..., P) from −1 to 1, one for each run of features.
+    """Turns each vector (..., N) into colours (..., P) from −1 to 1, one for each run of features.
 
     A run is shown by its strongest number, as a share of `FULL` times the vector's root mean square.
     """
@@ -89,7 +89,7 @@ class GlassMachine(
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:
-        """What the first drawing needs, as far as pictures go; numbers come with the weights."""
+        """Returns what the first drawing needs for its pictures; numbers come with the weights."""
         source = self._source
         text = self.text[-source.config.context_length :]
         ids, model = source.tokenizer.encode(text), source.model

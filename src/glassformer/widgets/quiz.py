@@ -58,7 +58,7 @@ class Quiz(View, module="quiz"):
         return cls([{rename.get(k, k): v for k, v in question.items()} for question in tables["question"]])
 
     def first_try(self) -> int:
-        """How many questions the first try got right."""
+        """Returns how many questions were right at the first try."""
         return sum(bool(tries) and set(tries[0]) == self._right(i) for i, tries in enumerate(self.answers))
 
     def _right(self, question: int) -> set[int]:

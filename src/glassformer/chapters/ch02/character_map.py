@@ -12,7 +12,7 @@ from glassformer.widgets.kit.view import View
 
 
 def plane(rows: Float[np.ndarray, "V D"]) -> tuple[Float[np.ndarray, "V 2"], float]:
-    """Where rows lie on the plane that keeps most of how they differ, and the share of their variance that it keeps.
+    """Projects rows onto the plane that keeps most of their variance; returns the points and the share it keeps.
 
     The plane of the first two principal components; of each, the entry farthest from 0 is made positive.
 
@@ -82,7 +82,7 @@ class CharacterMap(
 
 
 def _map(rows: Float[np.ndarray, "V D"]) -> dict[str, Any]:
-    """What the view needs to know of a table, in few digits, so that the stored notebook stays small."""
+    """Returns what the view needs to know of a table, in few digits so that the stored notebook stays small."""
     lengths = np.linalg.norm(rows, axis=1)
     directions = rows / lengths[:, None]
     points, share = plane(directions)

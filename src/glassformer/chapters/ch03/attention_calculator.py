@@ -26,7 +26,7 @@ VALUES = [[0.0, 1.0], [5.0, 0.0], [0.0, -1.0], [0.0, 2.0], [1.0, 0.0]]
 
 
 class Computed(NamedTuple):
-    """What the view draws: the axes are T queries, S keys."""
+    """The numbers that the view draws: the axes are T queries, S keys."""
 
     scores: Float[np.ndarray, "T S"]
     weights: Float[np.ndarray, "T S"]
@@ -61,7 +61,7 @@ class AttentionCalculator(
     cell = List(["outputs", 4, 0]).tag(sync=True)
 
     def computed(self) -> Computed:
-        """What the view draws, computed with `glassformer.scratch`; a score masked before softmax is −∞."""
+        """Computes what the view draws, with `glassformer.scratch`; a score masked before softmax is −∞."""
         q, k, v = (np.array(table, dtype=np.float64) for table in (self.q, self.k, self.v))
         scale = 1 / math.sqrt(K) if self.scaled else 1.0
         past = causal_mask(len(WORDS))

@@ -1,4 +1,4 @@
-"""Where every head of the book's model looks, in a text of the reader's own."""
+"""Shows where every head of the book's model looks, in a text of the reader's own."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ class AttentionExplorer(
     _families = ("decoder",)
 
     def weights(self) -> Float[np.ndarray, "L H T T"]:
-        """What the view draws, computed with `glassformer.scratch`: of every block and head, who looks where."""
+        """Computes the attention weights of every block and head, which the view draws, with `glassformer.scratch`."""
         return self._weights(self.masked)
 
     def _weights(self, masked: bool) -> Float[np.ndarray, "L H T T"]:

@@ -1,4 +1,4 @@
-"""What distance does to a score: ALiBi's slopes and T5's buckets."""
+"""Shows what distance does to a score: ALiBi's slopes and T5's buckets."""
 
 from traitlets import Bool, Enum, Int, TraitError, observe, validate
 

@@ -63,7 +63,7 @@ class ShuffleSentence(
     weights = List(read_only=True).tag(sync=True)
 
     def outputs(self) -> tuple[list[str], Float[np.ndarray, "T D"], Float[np.ndarray, " T"]]:
-        """What the view draws, computed with `glassformer.scratch`.
+        """Computes what the view draws, with `glassformer.scratch`.
 
         Returns:
             the words in their present order; the vector (T, D) that attention gives to each; and the largest

@@ -20,7 +20,7 @@ WAYS = ("plain", "residual", "norms")
 
 
 class Networks(NamedTuple):
-    """What is drawn at random: R networks of L layers; every entry is independent."""
+    """Random numbers for R networks of L layers; every entry is independent."""
 
     signals: Float[np.ndarray, "R D"]
     gradients: Float[np.ndarray, "R D"]
@@ -102,6 +102,6 @@ class DepthExplorer(
     seed = Int(1, min=0, max=2**31 - 1).tag(sync=True)
 
     def computed(self) -> dict[str, Sizes]:
-        """What the view draws, computed with `glassformer.scratch`, for each of the three ways."""
+        """Computes what the view draws, with `glassformer.scratch`, for each of the three ways."""
         drawn = networks(self.seed)
         return {way: through(drawn, way, self.depth, self.gain) for way in WAYS}

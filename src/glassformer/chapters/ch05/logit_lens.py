@@ -44,7 +44,7 @@ class LogitLens(
     _families = ("decoder",)
 
     def added(self) -> Float[np.ndarray, "P T"]:
-        """What each part adds to the logit of the character that comes, computed with `glassformer.inside`.
+        """Computes what each part adds to the actual next character's logit, with `glassformer.inside`.
 
         The parts are the embedding, then of every block its attention and its feed-forward network.
         """
@@ -59,7 +59,7 @@ class LogitLens(
         return np.stack(list(parts.values()))
 
     def _ids(self) -> np.ndarray:
-        """What the model sees of the text: as much of its end as the context holds."""
+        """Returns the ids that the model sees: as much of the text's end as the context holds."""
         return self._source.tokenizer.encode(self.text[-self._source.config.context_length :])
 
     @default("_stored")

@@ -42,7 +42,7 @@ class NormComparer(
     drawn = Int(1, min=0, max=2**31 - 1).tag(sync=True)
 
     def computed(self) -> dict[str, Float[np.ndarray, " D"]]:
-        """What the view draws, computed with `glassformer.scratch`, for each norm."""
+        """Computes what the view draws, with `glassformer.scratch`, for each norm."""
         x = np.array(self.x, dtype=np.float64)
         layers = {"layer": LayerNorm, "sigma": SigmaNorm, "rms": RMSNorm}
         made = {

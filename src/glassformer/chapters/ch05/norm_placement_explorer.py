@@ -50,7 +50,7 @@ class NormPlacementExplorer(
 
     @default("_data")
     def _default_data(self) -> dict[str, Any]:
-        """What is drawn, and no more: curves in a few points, losses to a hundredth, gradients to three digits."""
+        """Returns only what is drawn: curves in a few points, losses to a hundredth, gradients to three digits."""
         plain = [run for run in stored("norm_placement") if set(run.settings) == PLAIN]
         gradients: dict[str, dict] = {}  # gradients[init][placement][depth][seed][block]
         for run in stored("norm_gradients"):

@@ -62,14 +62,14 @@ class ActivationExplorer(
     up = Number(-2.0, min=-WIDEST, max=WIDEST).tag(sync=True)
 
     def bent(self) -> Bent:
-        """What the curves show at `x`, computed with `glassformer.scratch`."""
+        """Computes what the curves show at `x`, with `glassformer.scratch`."""
         x = np.array([self.x])
         values = {name: float(curve(x)[0]) for name, curve in CURVES.items()}
         slopes = {name: float(SLOPES[curve](x)[0]) for name, curve in CURVES.items()}
         return Bent(values, slopes)
 
     def gated(self) -> Gated:
-        """What the gate shows at `gate` and `up`, computed with `glassformer.scratch`."""
+        """Computes what the gate shows at `gate` and `up`, with `glassformer.scratch`."""
         gate, up = np.array([self.gate]), np.array([self.up])
         opened = float(silu(gate)[0])
         return Gated(opened * self.up, float(SLOPES[silu](gate)[0]) * self.up, opened, float(relu(up)[0]))

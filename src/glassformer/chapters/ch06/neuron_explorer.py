@@ -1,4 +1,4 @@
-"""What each neuron of the book's model waits for, what it then says, and what it does on a text of the reader's."""
+"""Shows what excites each neuron of the book's model, what it then adds, and how it acts on the reader's text."""
 
 import json
 from functools import cache
@@ -28,13 +28,13 @@ def known() -> list[str]:
 
 
 def beginning(place: int, context_length: int) -> int:
-    """Where a context begins that ends at `place`: nothing is shown that the model did not see from its window."""
+    """Returns where a context ending at `place` begins; it shows only what the model saw in its window."""
     return place + 1 - min(BEFORE, place % context_length + 1)
 
 
 @cache
 def table(name: str) -> list[list[list[list[Any]]]]:
-    """Of each block and neuron: when it is positive, and when it is negative, [contexts, values, promoted, adds].
+    """Returns, for each block and neuron, positive and negative: [contexts, values, promoted, adds].
 
     A context is a text whose last character is the one that came next, the one before it the one that excites;
     `values` are the neuron's. `promoted` are the characters that it makes likelier when it is excited that way, and
@@ -119,7 +119,7 @@ class NeuronExplorer(
             )
 
     def values(self) -> Float[np.ndarray, " T"]:
-        """What the neuron is at each character of the text, computed with `glassformer.scratch`."""
+        """Computes the neuron's value at each character of the text, with `glassformer.scratch`."""
         ids = self._source.tokenizer.encode(self.text[: self._source.config.context_length])
         with trace() as seen:
             self._source.model(ids[None])

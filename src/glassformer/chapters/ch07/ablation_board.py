@@ -69,7 +69,7 @@ class AblationBoard(
         return _losses(self.model, text, tuple(self.off if off is None else off))
 
     def writes(self, off: Sequence[str] | None = None) -> str:
-        """What the model writes after the text; `off` as for `losses`."""
+        """Returns what the model writes after the text; `off` as for `losses`."""
         context = self._source.config.context_length
         prompt = self.text[:context][-(context - N_NEW) :]
         off = tuple(self.off if off is None else off)

@@ -1,4 +1,4 @@
-"""Where a model's parameters live: any configuration, counted to the digit, part by part."""
+"""Counts a model's parameters exactly, part by part, for any configuration."""
 
 from functools import cache
 from typing import Any
@@ -26,7 +26,7 @@ def fields_of(config: ModelConfig) -> dict[str, Any]:
 
 @cache
 def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
-    """By name: of which kind it is, its fields, and what is worth knowing."""
+    """Returns the presets by name: the kind, the fields, and what is worth knowing."""
     file = shipped.PLACE / "shakespeare" / shipped.CONFIG
     own = ModelConfig.from_json(file.read_text(encoding="utf-8"))
     found = {name: ("Published", fields_of(one.config), one.note) for name, one in PUBLISHED.items()}
@@ -35,7 +35,7 @@ def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """That the fields hold what can be chosen in the view, and are those of a model."""
+    """Checks that the fields hold what can be chosen in the view and make a model."""
     for name, options in OPTIONS.items():
         if isinstance(options[0], bool):
             checks.flag(name, fields[name])

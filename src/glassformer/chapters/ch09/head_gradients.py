@@ -29,7 +29,7 @@ ANSWERS = [[1.5, -0.4, 0.2], [-0.8, 0.6, 1.0], [0.2, 1.2, -0.6], [0.9, -1.0, 0.4
 
 
 class Computed(NamedTuple):
-    """What the view draws: the axes are T queries, S keys, K numbers of each."""
+    """The numbers that the view draws: the axes are T queries, S keys, K numbers of each."""
 
     scores: Float[np.ndarray, "T S"]
     weights: Float[np.ndarray, "T S"]
@@ -72,7 +72,7 @@ class HeadGradients(
     cell = List(["grad_scores", 3, 1]).tag(sync=True)
 
     def computed(self) -> Computed:
-        """What the view draws, computed with `glassformer.scratch`; a masked score is −∞."""
+        """Computes what the view draws, with `glassformer.scratch`; a masked score is −∞."""
         q, k, v = (np.array(rows, dtype=np.float64) for rows in (self.q, self.k, self.v))
         mask = causal_mask(T) if self.mask else np.ones((T, T), dtype=bool)
         outputs, weights = scaled_dot_product_attention(q, k, v, mask=mask)

@@ -54,7 +54,7 @@ def _gradients() -> dict[str, np.ndarray]:
 
 
 class Nudged(NamedTuple):
-    """What the view says of the chosen weight, and of a step of all weights."""
+    """The numbers that the view shows for the chosen weight, and for a step of all weights."""
 
     loss: float  # where nothing is moved
     slope: float  # of the loss along the chosen weight, by the backward pass
@@ -98,7 +98,7 @@ class NudgeExplorer(
     _data = Dict().tag(sync=True)
 
     def computed(self) -> Nudged:
-        """What the view shows, computed with `glassformer.scratch`."""
+        """Computes what the view shows, with `glassformer.scratch`."""
         model = tiny_gpt()
         gradients = _gradients()
         weight, place = model.named_parameters()[self.name], tuple(self.at)

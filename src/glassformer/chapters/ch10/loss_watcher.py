@@ -99,7 +99,7 @@ class LossWatcher(
         self._tell(done=self._is_over())
 
     def say(self, step: int, sample: str) -> None:
-        """What the model writes after `step` steps, cut to 400 characters. It may come before the loss of that step."""
+        """Shows what the model writes after `step` steps, cut to 400 characters; may precede that step's loss."""
         self._write(step, sample)
         self._tell(done=self._is_over())
 
@@ -108,7 +108,7 @@ class LossWatcher(
         self._tell(done=True)
 
     def _is_over(self) -> bool:
-        """Whether the last of the planned steps was added."""
+        """Returns whether the last of the planned steps was added."""
         return self._last is not None and 0 < self.steps <= self._last + 1
 
     def _keep(self, step: int, loss: float) -> None:
@@ -158,7 +158,7 @@ class LossWatcher(
 
 
 def _point(losses: list[tuple[int, float]]) -> Point:
-    """What is kept of some neighbouring losses."""
+    """Summarises some neighbouring losses in one point."""
     step, values = losses[-1][0], [loss for _, loss in losses]
     if not all(map(math.isfinite, values)):
         return [step, None, None, None]

@@ -44,7 +44,7 @@ class ScheduleDesigner(
     _data = Dict().tag(sync=True)
 
     def rates(self) -> Float[np.ndarray, " N"]:
-        """What the view draws, computed with `glassformer.train`: the rate of each of N steps."""
+        """Computes the rate of each of N steps, which the view draws, with `glassformer.train`."""
         from glassformer.train.config import TrainingConfig
         from glassformer.train.schedule import rate_share
 

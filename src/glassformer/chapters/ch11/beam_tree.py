@@ -53,7 +53,7 @@ class BeamTree(
     node = List(Int(min=0), [5, 2], minlen=2, maxlen=2).tag(sync=True)
 
     def found(self, n_return: int = 1) -> list[tuple[str, float]]:
-        """What the search finds, best first: new characters, and what they are worth."""
+        """Returns the texts that the search finds, best first: the new characters and their score."""
         prompt, stop_ids = self._inputs()
         results = beam_search(
             self._source.model,
@@ -67,7 +67,7 @@ class BeamTree(
         return [(self._source.tokenizer.decode(ids[len(prompt) :]), worth) for ids, worth in results]
 
     def greedy(self) -> tuple[str, list[float]]:
-        """What is written when every character is the likeliest, and the log-probability after each."""
+        """Returns the text of greedy decoding, and the log-probability after each character."""
         ids, totals = self._greedy(self._source.model)
         return self._source.tokenizer.decode(ids), totals
 

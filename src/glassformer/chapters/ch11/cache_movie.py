@@ -32,7 +32,7 @@ def config_of(name: str) -> ModelConfig:
 
 
 def sizes_of(name: str) -> dict[str, int]:
-    """What the view counts with, by the axis letters; `N` matrices of (D, F) in a feed-forward, `P` parameters."""
+    """Returns the sizes that the view counts with, by axis letter; `N` is matrices per feed-forward, `P` parameters."""
     config = config_of(name)
     return {
         "L": config.n_layers,
@@ -55,7 +55,7 @@ def lengths(name: str) -> list[int]:
 
 
 class Counts(NamedTuple):
-    """What the view counts, up to and including a pass: multiply–adds of both lanes, and bytes that are kept."""
+    """Running totals up to and including a pass: multiply–adds of both lanes, and bytes kept in the cache."""
 
     without_cache: int
     with_cache: int
@@ -102,7 +102,7 @@ class CacheMovie(
         return config_of(self.model).replace(n_kv_heads=self.n_kv_heads)
 
     def counts(self) -> Counts:
-        """Of all passes up to the one that is seen."""
+        """Returns the totals of all passes up to the one that is shown."""
         n_prompt = min(self.prompt, len(self.text) - 1)
         step = min(self.step, len(self.text) - n_prompt - 1)
         without, with_cache = (
@@ -153,7 +153,7 @@ class CacheMovie(
 
     @observe("model")
     def _fit(self, change: dict) -> None:
-        """What does not fit another model is that model's own."""
+        """Replaces settings that do not fit another model by that model's own."""
         if config_of(self.model).n_heads % self.n_kv_heads:
             self.n_kv_heads = config_of(self.model).n_kv_heads
         if self.length not in lengths(self.model):

@@ -70,7 +70,7 @@ class SamplingLab(
         return {name: getattr(self, f"other_{name}" if other else name) for name in STRATEGY}
 
     def written(self, *, other: bool = False) -> tuple[str, Float[np.ndarray, "N V"]]:
-        """What the view shows, computed with `glassformer.generate` and `glassformer.scratch`.
+        """Computes what the view shows, with `glassformer.generate` and `glassformer.scratch`.
 
         Returns:
             the characters beyond the prompt; and the logits that each was drawn from, with those of the next, so
@@ -115,7 +115,7 @@ class SamplingLab(
 
     @default("position")
     def _default_position(self) -> int:
-        """Where chance and the cut are both seen: the likeliest was not drawn, and some, not most, were left."""
+        """Returns a position that shows chance and the cut: the likeliest was not drawn; some, not most, remain."""
         first = self._stored["columns"][0]
         logits, drawn = np.array(first["logits"]), self._source.tokenizer.encode(first["written"])
         left = (distribution(logits, **self.strategy()) > 0).sum(axis=-1)

@@ -18,7 +18,7 @@ EXAMPLE = "the twenty-third of November, 1984"
 
 
 class Translation(NamedTuple):
-    """What a model writes of a source, always taking the likeliest, and where it looks meanwhile.
+    """A greedy translation: what the model writes for a source, and where it looks meanwhile.
 
     The axes: T characters of the answer, its stop included; S characters of the source; L blocks of the decoder.
     """
@@ -64,7 +64,7 @@ class DateTranslator(
         super().__init__(model, **traits)
 
     def translation(self) -> Translation:
-        """What the view shows, computed with `glassformer.generate` and `glassformer.scratch`."""
+        """Computes what the view shows, with `glassformer.generate` and `glassformer.scratch`."""
         model, tokenizer = self._source.model, self._source.tokenizer
         start, stop = self._marks["start"], self._marks["stop"]
         source = tokenizer.encode(self.text)
@@ -86,7 +86,7 @@ class DateTranslator(
 
     @default("_ways")
     def _default_ways(self) -> dict[str, Any]:
-        """How a date may be written: the forms, and the words for the numbers 1, 2, … in their places."""
+        """Returns the forms in which a date may be written, and the words that they use for the numbers 1, 2, …."""
         numbers = range(1, 32)
         return {
             "forms": list(dates.FORMS),
@@ -139,7 +139,7 @@ class DateTranslator(
         return _below("head", proposal["value"], self._source.config.n_heads)
 
     def _blocks(self) -> int:
-        """How many the decoder has."""
+        """Returns the number of the decoder's blocks."""
         return self._source.config.n_decoder_layers or self._source.config.n_layers
 
 

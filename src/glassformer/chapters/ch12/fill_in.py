@@ -27,7 +27,7 @@ def at_random(length: int, seed: int) -> list[int]:
 
 
 def look(p: Float[np.ndarray, " V"], true: int, n_characters: int) -> dict[str, Any]:
-    """What is shown of a guess: the likeliest characters, the entropy, and the loss and rank of the true one."""
+    """Describes a guess: the likeliest characters, the entropy, and the loss and rank of the true one."""
     order = np.argsort(-p, kind="stable")
     best = [int(id) for id in order if id < n_characters][:SHOWN]
     some = p[p > 0]
@@ -84,7 +84,7 @@ class FillIn(
         return source if source.tokenizer.characters == self._source.tokenizer.characters else None
 
     def guesses(self) -> tuple[dict[int, Float[np.ndarray, " V"]], list[tuple[int, int]]]:
-        """What the encoder says of every covered place, and what was filled in, computed with `glassformer.scratch`.
+        """Computes the encoder's guesses at covered positions, and what it filled in, with `glassformer.scratch`.
 
         Returns:
             the probabilities by position: of one that was filled in, those that decided it; and [position, id] of
@@ -106,7 +106,7 @@ class FillIn(
         return said, filled
 
     def from_the_left(self) -> Float[np.ndarray, "T V"]:
-        """What the decoder says of every character, from those before it."""
+        """Returns the decoder's prediction of every character from those before it."""
         decoder = source_of(OTHER)
         ids = decoder.tokenizer.encode(BEFORE + self.text)
         return softmax(decoder.model(ids[:-1]).astype(np.float64))

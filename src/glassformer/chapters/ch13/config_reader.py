@@ -25,7 +25,7 @@ def written(name: str) -> dict[str, Any]:
 
 
 def examples() -> list[tuple[str, str, str]]:
-    """Of which kind each is, its name, its text: models that run, and such as our code refuses."""
+    """Returns (kind, name, text) for each example: configurations that run, and some that our code refuses."""
     mistral, llama, gpt2 = written("mistral-7b"), written("llama-3-8b"), written("gpt2")
     window = {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 4096}
     experts = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 8}
@@ -43,7 +43,7 @@ def examples() -> list[tuple[str, str, str]]:
 
 
 def tables() -> dict[str, Any]:
-    """What `huggingface.configs` knows in tables, for the view's JavaScript."""
+    """Returns the tables of `huggingface.configs` for the view's JavaScript."""
     return {
         "formats": {
             kind: {

@@ -1,4 +1,4 @@
-"""Where parameters live in every model of the book, from 512 to 175 billion: shares, and areas true to scale."""
+"""Shows the parameters of every model in the book, from 512 to 175 billion, as shares and as areas true to scale."""
 
 import re
 from functools import cache
@@ -50,7 +50,7 @@ class ParameterBars(
     module="parameter_bars",
     room={288: 2867, 328: 2471, 358: 2367, 568: 1982, 618: 1962, 710: 1894, 736: 1894, 752: 1894, 782: 1675},
 ):
-    """Where parameters live in every model that the book knows, each a bar of 100 % or an area true to scale.
+    """Shows where the parameters of every model in the book are, as bars of 100 % or as areas true to scale.
 
     The parts and their formulas are those of `ModelConfig.parameter_count`.
 

@@ -163,12 +163,12 @@ def _patient(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _right_name(entry: dict[str, Any]) -> str:
-    """Which right model a patient is compared with: several share one."""
+    """Returns the name of the right model that a patient is compared with; several patients share one."""
     return entry.get("model", "deep")
 
 
 def _right(entry: dict[str, Any]) -> dict[str, Any]:
-    """What is shown of the right model."""
+    """Returns what the view shows of the right model."""
     runs = _runs(entry, RIGHT)
     return {
         "curves": [_curves(run) for run in runs],
@@ -213,7 +213,7 @@ def _reported(run: Run) -> float:
 
 
 def _results(entry: dict[str, Any], sick: list[Run]) -> dict[str, Any]:
-    """What each test finds: `passed`, or what is to be seen. One that cannot be made is absent."""
+    """Returns what each test finds: `passed`, or what there is to see. A test that does not apply is absent."""
     (run,) = stored("clinic", bug=entry["bug"], seed=0)
     results: dict[str, Any] = {name: {"passed": passed} for name, passed in run.found["passed"].items()}
     for name in results.keys() & run.found.keys():  # those that train
@@ -230,7 +230,7 @@ def _results(entry: dict[str, Any], sick: list[Run]) -> dict[str, Any]:
 
 @cache
 def _map(bug: str) -> dict[str, Any]:
-    """Where a head of the book's model looks in the line, with a mistake in: weights, their sums, what lies ahead."""
+    """Returns a head's attention in the book's model with a mistake in it: weights, their sums, the share ahead."""
     model, tokenizer = shipped.load()
     ids = tokenizer.encode(LINE[:SHOWN])[None]
     with trace() as seen:

@@ -42,7 +42,7 @@ class Missing(Exception):  # noqa: N818 - the reader has made no error
 
 
 class Cache(dict):
-    """What `step` may write into: its copy is itself."""
+    """A cache that `step` may write into: its copy is itself."""
 
     def __deepcopy__(self, memo: dict) -> "Cache":
         return self
@@ -80,7 +80,7 @@ class Own:
         return getattr(self.adapter, name, None)
 
     def has(self, *names: str) -> bool:
-        """Whether the adapter has all of these, and none is still empty."""
+        """Returns whether the adapter has all of these, and none is still empty."""
         return not any((found := self._named(name)) is None or _is_empty(found) for name in names)
 
     @property
@@ -90,7 +90,7 @@ class Own:
 
     @property
     def context_length(self) -> int:
-        """How many ids it can read at once, as the adapter has it."""
+        """Returns how many ids the model can read at once, according to the adapter."""
         return self._number("context_length", SHORTEST)
 
     def _number(self, name: str, at_least: int) -> int:
@@ -106,7 +106,7 @@ class Own:
         return int(value)
 
     def call(self, name: str, *args: Any) -> Any:
-        """What a piece gives, in NumPy; whatever it raises is told as its failure.
+        """Calls a piece and returns its result in NumPy; whatever it raises is reported as its failure.
 
         Raises:
             Missing: the adapter has none of that name.
@@ -132,7 +132,7 @@ class Own:
             raise Wrong(f"{said}{self._advice(name, function, args)}") from error
 
     def decode(self, ids: np.ndarray) -> Any:
-        """What `decode` gives; where it cannot use tensors, as a dictionary cannot, of a list of whole numbers."""
+        """Calls `decode`; if it cannot use tensors, as a dictionary cannot, calls it with a list of integers."""
         try:
             return self.call("decode", ids)
         except Wrong:
@@ -143,7 +143,7 @@ class Own:
             raise
 
     def _advice(self, name: str, function: Callable, args: tuple) -> str:
-        """Which other way of handing over would have worked, if one would."""
+        """Suggests another way of handing over the arguments that would have worked, if there is one."""
         if name == "decode" or not any(isinstance(one, np.ndarray) for one in args):
             return ""
         now = (self.tensors, self.batched)
@@ -165,7 +165,7 @@ class Own:
         return ""
 
     def array(self, name: str, *args: Any, axes: str, what: str = "") -> np.ndarray:
-        """What a piece gives as an array with these axes, "T V"; an axis of one text in front may be there."""
+        """Calls a piece that returns an array with these axes, "T V"; it may have a leading batch axis of size one."""
         what = what or f"`{name}`"
         found = as_numbers(_first(self.call(name, *args), what), what)
         wanted = len(axes.split())
@@ -177,7 +177,7 @@ class Own:
         return found if found.dtype.kind in "biu" else found.astype(np.float64)
 
     def number(self, name: str, *args: Any) -> float:
-        """What a piece gives, as one number; in a tuple, the one that is a number."""
+        """Calls a piece that returns one number; in a tuple, takes the entry that is a number."""
         found = self.call(name, *args)
         if isinstance(found, Mapping):
             found = found.get("loss", found)
@@ -189,7 +189,7 @@ class Own:
         return float(single[-1].reshape(()))
 
     def arrays(self, name: str, *args: Any) -> dict[str, Any]:
-        """What a piece gives, as a dictionary of arrays, the very ones."""
+        """Calls a piece that returns a dictionary of arrays, and returns the arrays themselves, not copies."""
         found = self.call(name, *args)
         if not isinstance(found, Mapping) or not found:
             raise Wrong(f"`{name}` should give a dictionary, name → array; yours gave {describe(found)}.")
@@ -227,7 +227,7 @@ class Own:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether it is a function that does nothing: `...`, `pass`, or a docstring alone."""
+    """Returns whether it is a function that does nothing: `...`, `pass`, or a docstring alone."""
     code = getattr(getattr(value, "__func__", value), "__code__", None)
     if code is None:
         return False

@@ -148,7 +148,7 @@ def _link(number: str) -> str:
 
 
 def _failure(verdict: Verdict) -> list[tuple[str, str]]:
-    """What failed, and where to read."""
+    """Returns the lines that say what failed and where to read about it."""
     checks = STAGES[verdict.stage].checks
     title = checks[min(verdict.passed, len(checks) - 1)][0]
     lines = [("✗", f"{title}: {verdict.message}")]

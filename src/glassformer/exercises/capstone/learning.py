@@ -120,7 +120,7 @@ def _(own: Own) -> None:
 
 
 def _slopes(own, name, weight, gradient, ids, targets, rng):  # noqa: ANN001, ANN202 - as `_` above has them
-    """How fast the loss changes along a direction: by nudging and by the gradient; and how fast at most."""
+    """Returns the loss's slope along a direction, by nudging and by the gradient, and a bound on its size."""
     way = rng.choice([-1.0, 1.0], size=weight.shape)
     slope = _slope(own, weight, way, ids, targets)
     if gradient is None:
@@ -214,7 +214,7 @@ def wake(own: Own, piece: str) -> None:
 
 
 def _listens(own: Own, piece: str) -> bool:
-    """Whether what stood first makes a difference to the end."""
+    """Returns whether the first position makes a difference to the last."""
     ids = _asked(own)[0]
     if piece == "logits":
         other = ids.copy()
@@ -271,7 +271,7 @@ def _(own: Own) -> None:
 
 
 def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
-    """Whether the loss depends on a weight that did not move. It does not on a mask, nor on the keys' bias."""
+    """Returns whether the loss depends on a weight that did not move. It does not on a mask or the keys' bias."""
     array = weight if isinstance(weight, np.ndarray) else None
     if array is None and hasattr(weight, "detach"):
         array = weight.detach().cpu().numpy()  # on the CPU the same numbers, not a copy
@@ -294,12 +294,12 @@ def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
 
 
 def _climbs(losses: list[float]) -> bool:
-    """Whether it rises from the beginning, and hardly ever falls."""
+    """Returns whether the loss rises from the beginning and hardly ever falls."""
     return bool((np.diff(losses[:8]) > 0).mean() > 0.8)
 
 
 def _jumps(losses: list[float]) -> bool:
-    """Whether it goes up and down more than it goes anywhere."""
+    """Returns whether the loss goes up and down often instead of steadily."""
     steps = np.diff(losses[: BY_HEART // 2])
     return bool((steps > 0).mean() > 0.2 and (steps < 0).mean() > 0.2)
 

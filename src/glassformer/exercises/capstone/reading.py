@@ -16,7 +16,7 @@ embedding = Stage("embedding")
 
 
 def ids_of(own: Own, text: str) -> np.ndarray:
-    """What `encode` makes of a text, (T,)."""
+    """Returns the ids that `encode` makes of a text, (T,)."""
     what = f"`encode` of {text[:20]!r}"
     found = as_numbers(in_numpy(own.call("encode", text)), what)
     while found.ndim > 1 and found.shape[0] == 1:

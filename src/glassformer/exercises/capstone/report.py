@@ -1,4 +1,4 @@
-"""What was made, looked back at: a run's card beside the book's; the parts, and the reader's own lines in them."""
+"""Reports on what was made: a run's card next to the book's, and the parts with the reader's own lines."""
 
 import contextlib
 import ctypes
@@ -104,7 +104,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
 
 
 def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """What guessing costs who has counted what was read, in nats a character of what was kept aside.
+    """Computes what guessing from counts of the text read costs on the text kept aside, in nats a character.
 
     One is added to each count, so that nothing is impossible, as in chapter 09.
     """
@@ -214,7 +214,7 @@ def _looked_at(own: Own) -> dict[str, Any]:
 
 
 def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:
-    """What runs each stage's pieces once."""
+    """Returns functions that run each stage's pieces once."""
     ids, text = np.arange(8) % own.vocab_size, "A horse!"
     qkv = np.random.default_rng(0).normal(size=(3, 2, 8, 4))
     kept = Cache()
@@ -279,7 +279,7 @@ _LIBRARIES = tuple(
 
 
 def _of_the_reader(file: str) -> bool:
-    """Whether a file is a cell or a file of the reader's; not a library's."""
+    """Returns whether a file is a cell or a file of the reader's, not a library's."""
     if "site-packages" in file or file.startswith(_LIBRARIES):
         return False
     return not file.startswith("<") or file.startswith("<ipython")

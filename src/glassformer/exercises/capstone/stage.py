@@ -24,7 +24,7 @@ class Stage:
 
     @property
     def words(self) -> Words:
-        """What is said of it."""
+        """The words about this stage."""
         return stages()[self.name]
 
     def check(self, title: str) -> Callable[[Check], Check]:
@@ -38,7 +38,7 @@ class Stage:
 
 
 def close(got: Any, want: Any, tolerance: float = CLOSE) -> bool:
-    """Whether they are the same, as far as single precision goes."""
+    """Returns whether the two agree up to single precision."""
     got, want = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)
     if got.shape != want.shape:
         return False
@@ -70,7 +70,7 @@ def name_it(got: Any, message: str, candidates: Iterable[tuple[str, Any]], toler
 
 
 def largest(got: np.ndarray, want: np.ndarray, axes: str) -> str:
-    """Where two arrays are farthest apart, in words: "[t=2, v=5] should be 0.1; yours is 0.3"."""
+    """Describes where two arrays are farthest apart: "[t=2, v=5] should be 0.1; yours is 0.3"."""
     with np.errstate(all="ignore"):
         apart = np.where(np.isnan(got), np.inf, np.abs(got - want))
     at = np.unravel_index(int(apart.argmax()), want.shape)

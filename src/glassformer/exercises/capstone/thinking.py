@@ -50,7 +50,7 @@ def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool)
 
 
 def _plain(values: Callable = _mixed, widths: Sequence[int] = ()) -> list:
-    """What goes wrong without a mask, and what it gives."""
+    """Returns mistakes that can happen without a mask, each with a function that computes its result."""
     plain = Q @ KEYS.swapaxes(-1, -2)
     return [
         ("no-scale", lambda: values(Q, KEYS, V, scale=1.0)),
@@ -152,7 +152,7 @@ def leaks(changed: np.ndarray, at: int, what: str) -> None:
 
 
 def _deaf(own: Own, message: str) -> Told:
-    """What is said where what stood before makes no difference: which it cannot where weights begin at 0."""
+    """Returns the message for a model that ignores earlier positions, which it must while weights start at 0."""
     if not own.has("learn"):
         message += " (Do your weights begin at 0? Then write `learn` first: the checker takes a few steps.)"
     return Told(message, "blind")
@@ -199,7 +199,7 @@ def _(own: Own) -> None:
 
 
 def _hears(own: Own, at: int, seed: int) -> bool:
-    """Whether the last row changes when position `at` does. It need not look at every other."""
+    """Returns whether the last row changes when position `at` does. It need not look at every other."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(9, own.width))
     other = x.copy()

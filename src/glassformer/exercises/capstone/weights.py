@@ -60,7 +60,7 @@ def made(kind: str) -> scratch.Transformer:
 
 
 def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
-    """What `load` is told of a model, beside its weights."""
+    """Returns the fields that `load` receives about a model, besides its weights."""
     c = model.config
     return {
         "kind": kind,
@@ -121,7 +121,7 @@ def _tensor(array: np.ndarray) -> Any:
 
 
 def _suspects(model: scratch.Transformer, ids: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """What the book's own model gives with one mistake of the gallery, or with another, in it."""
+    """Yields what the book's own model returns with a single mistake in it, from the gallery or another."""
     for name in SUSPECTS:
         try:
             with bugs.put_in(name, rooms=("scratch",)):
@@ -276,7 +276,7 @@ def _(own: Own) -> None:
 
 
 def _readable(own: Own, kind: str) -> Callable | None:
-    """Of a kind that the reader reads right so far; the check before has told of the other."""
+    """Returns the loaded model if this kind is read correctly so far; the check before reports the other kind."""
     ids = np.array([3, 17, 0, 22])
     try:
         run = _loaded(own, made(kind), kind)

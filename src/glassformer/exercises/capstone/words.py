@@ -1,4 +1,4 @@
-"""What the capstone says, from ``assets/capstone.toml``: stages, the pieces of an adapter, mistakes."""
+"""Reads the capstone's words from ``assets/capstone.toml``: stages, the pieces of an adapter, mistakes."""
 
 import tomllib
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from glassformer.bugs import BUGS
 
 @dataclass(frozen=True)
 class Words:
-    """What is said of a stage: its title and chapter, the pieces it needs and uses, why it holds, three hints."""
+    """The words about a stage: its title and chapter, the pieces it needs and uses, why it works, three hints."""
 
     title: str
     chapter: str
@@ -33,7 +33,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What a learner reads who made it, and the chapter that has the idea."""
+    """The message for a learner who made this mistake, and the chapter that has the idea."""
 
     says: str
     chapter: str
@@ -47,7 +47,7 @@ def _said() -> dict[str, Any]:
 
 @cache
 def stages() -> dict[str, Words]:
-    """What is said of each stage, in order."""
+    """Returns the words about each stage, in order."""
     return {name: Words(**said) for name, said in _said()["stage"].items()}
 
 
@@ -67,5 +67,5 @@ def mistakes() -> dict[str, Mistake]:
 
 
 def template() -> dict[str, str]:
-    """What stands above the pieces of an adapter that begins with the reader's own file."""
+    """Returns the comments above the pieces of an adapter that begins with the reader's own file."""
     return _said()["template"]

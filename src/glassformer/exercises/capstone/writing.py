@@ -146,7 +146,7 @@ def _(own: Own) -> None:
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
-    """Where all ids are alike, the least likely come, too. Right draws fail this once in a million times."""
+    """Checks that even the least likely ids come when all are alike. Right draws fail once in a million times."""
     V, n = own.vocab_size, 300
     drawn = _drawn(own, prompt, IMMENSE, range(n))
     order = np.argsort(np.argsort(-_last(own, prompt.tolist())))  # 0 is the likeliest
@@ -170,7 +170,7 @@ def _drawn(own: Own, prompt: np.ndarray, temperature: float, seeds: range = rang
 
 
 def _fits(drawn: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
-    """Whether they may come from this distribution: how often the likeliest, and how likely in the mean."""
+    """Returns whether these ids may come from this distribution: the likeliest one's frequency, the mean log p."""
     best, luck = p.argmax(), sigmas / np.sqrt(len(drawn))
     log_p = np.log(np.maximum(p, 1e-12))
     mean = p @ log_p
@@ -221,7 +221,7 @@ def _(own: Own) -> None:
 
 
 def _reads_the_end(own: Own) -> None:
-    """Of texts that are too long, where their beginning would have said another id than their end."""
+    """Checks texts that are too long, choosing those whose beginning would give another id than their end."""
     context, first, asked = own.context_length, 0, 0
     for seed in range(20):
         prompt = _prompt(own, context + 5, seed)

@@ -1,4 +1,4 @@
-"""What every view of a running model has: which model, which text, and the way that the weights take to the page."""
+"""The base of every view that runs a model: which model, which text, and how the weights reach the page."""
 
 import base64
 import json
@@ -51,7 +51,7 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
 
 
 def _in_json(value: Any) -> str:
-    """As JavaScript writes it: to it, 4.0 is 4."""
+    """Writes a value as JavaScript does, for which 4.0 is 4."""
     is_whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if is_whole else value)
 
@@ -185,7 +185,7 @@ class ModelView(View):
         return checksum_of(self._source.weights)
 
     def _file(self, what: str) -> bytes | None:
-        """What a view may ask for by this name: "weights", and what a subclass adds; None for any other."""
+        """Returns the file that a view may ask for by this name ("weights", and what a subclass adds), or None."""
         return self._source.weights if what == "weights" else None
 
     def _answer(self, _: Any, message: dict, buffers: Any) -> None:

@@ -1,4 +1,4 @@
-"""What every interactive view is: traits that say what to show, and a JavaScript module that shows it."""
+"""The base of every interactive view: traits say what to show, and a JavaScript module shows it."""
 
 import math
 from typing import Any, ClassVar
