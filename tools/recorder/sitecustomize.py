@@ -18,7 +18,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType
 from typing import Any
 
-import pieces
+import pieces  # pyrefly: ignore[missing-import]
 
 PACKAGE = os.environ["GLASSFORMER_PACKAGE"] + os.sep
 USES = os.open(os.environ["GLASSFORMER_USES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -98,7 +98,7 @@ def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
 
 
 PLAIN_GET_CODE = SourceFileLoader.get_code
-SourceFileLoader.get_code = get_code
+SourceFileLoader.get_code = get_code  # pyrefly: ignore[bad-assignment]
 setattr(builtins, pieces.MARK, Reached())
 PLAIN_FINDSOURCE, PLAIN_GETLINES = inspect.findsource, linecache.getlines
 inspect.findsource, linecache.getlines = findsource, getlines
