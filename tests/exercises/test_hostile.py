@@ -570,6 +570,51 @@ def test_changing_a_list_or_a_keyword_argument_is_named():
     assert "`names`" in judge(mine, exercise=exercise).message
 
 
+def _number(names):
+    names[0] = 7
+
+
+def _inner(names):
+    names[2].append("more")
+
+
+def _array(names):
+    names[3][1] = 0.0
+
+
+def _replaced(names):
+    names[3] = "no array any more"
+
+
+def _dictionary(names):
+    names[4]["b"] = names[4].pop("a")
+
+
+def _set(names):
+    names[5].add(3)
+
+
+def _object_array(names):
+    names[6][1].append(3)
+
+
+@pytest.mark.parametrize("write", [_number, _inner, _array, _replaced, _dictionary, _set, _object_array])
+def test_a_change_inside_a_list_is_named(write):
+    ragged = np.array([[1], [2, 3]], dtype=object)
+    exercise = exercise_of(
+        lambda f: f(X, names=[1, np.nan, ["a"], np.arange(2.0), {"a": 1}, {2}, ragged, None])
+    )
+
+    def mine(x, names):
+        write(names)
+        return 2 * x
+
+    assert judge(mine, exercise=exercise).message == (
+        "your function changed its argument `names` in place. Work on a copy."
+    )
+    assert judge(lambda x, names: 2 * x, exercise=exercise).status == RIGHT
+
+
 def test_each_call_gets_fresh_copies():
     seen = []
 

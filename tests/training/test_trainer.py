@@ -345,7 +345,15 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
 # Ctrl-C
 
 
-def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path, capsys):
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also where whatever started the tests ignores it, as `nohup` does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path, capsys, interruptible):
     def interrupt(record):
         if record["step"] == 3:
             signal.raise_signal(signal.SIGINT)
@@ -363,7 +371,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path, capsys):
     assert without_time(rest) == without_time(trainer(model_changes={"dropout": 0.2}).run())
 
 
-def test_a_second_ctrl_c_ends_it_at_once():
+def test_a_second_ctrl_c_ends_it_at_once(interruptible):
     def interrupt(record):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)

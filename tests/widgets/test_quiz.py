@@ -1,6 +1,7 @@
 """Quiz: right is right, every option explains itself, and a quiz that is not well made does not load."""
 
 import pytest
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import contents
@@ -54,6 +55,7 @@ def feedback(view, question):
 
 
 def marks(view, question):
+    view.settle()
     return view.root.locator("fieldset").nth(question).locator(".gf-mark").all_inner_texts()
 
 
@@ -129,7 +131,7 @@ def test_start_again(quiz):
     assert quiz.says == "2 questions, none answered yet."
     assert feedback(quiz, 0) == [""]
     assert marks(quiz, 0) == ["", "", ""]
-    assert not quiz.control("The weights.").is_checked()
+    expect(quiz.control("The weights.")).not_to_be_checked()
     assert quiz.saved() == {"answers": [[], []]}
 
 
@@ -138,7 +140,7 @@ def test_answers_come_back_with_the_notebook(mount):
     quiz.answers = [[[0]], [[0, 2]]]
     view = mount(quiz)
     assert view.says == "1 of 2 right, all at the first try."
-    assert view.control("The weights.").is_checked()
+    expect(view.control("The weights.")).to_be_checked()
     assert feedback(view, 0)[0].startswith("✗ No.")
     assert marks(view, 1) == ["✓", "", "✓"]
 
@@ -220,7 +222,7 @@ def test_python_can_ask_other_questions(quiz):
     quiz.saved()
     quiz.set(questions=quiz.widget.questions[1:])
     assert quiz.says == "Not answered yet."
-    assert quiz.root.locator("fieldset").count() == 1
+    expect(quiz.root.locator("fieldset")).to_have_count(1)
 
 
 def test_code_and_emphasis_are_elements_and_all_else_is_text(quiz):

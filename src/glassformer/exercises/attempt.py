@@ -14,6 +14,9 @@ from .expect import Wrong, gather_remarks, in_numpy
 from .surroundings import as_it_was, functions_now, put_functions, replaced, untouched_randomness
 from .timelimit import OutOfTime, Stop, call_within
 
+# What has no parts, or parts that are such values, and equals its copy
+VALUES = (bool, int, float, complex, str, bytes, np.generic, set, frozenset)
+
 RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupted"
 
 
@@ -205,13 +208,30 @@ def _call(function: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Nothing was written into `after`, a copy of `before`. Looks into arrays, lists and dictionaries."""
+    """Returns whether nothing was written into `after`, a copy of `before`.
+
+    It compares arrays, numbers and texts, also inside lists, tuples, sets and dictionaries. Other objects are not
+    compared: a copy of one need not equal it.
+    """
     if isinstance(before, np.ndarray):
-        return np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
+        if not isinstance(after, np.ndarray) or before.dtype != after.dtype or before.shape != after.shape:
+            return False
+        if before.dtype.kind == "O":
+            return all(map(_same, before.ravel().tolist(), after.ravel().tolist()))
+        return np.array_equal(before, after, equal_nan=before.dtype.kind in "fc")
     if isinstance(before, list | tuple):
-        return len(before) == len(after) and all(map(_same, before, after))
+        return (
+            isinstance(after, type(before)) and len(before) == len(after) and all(map(_same, before, after))
+        )
     if isinstance(before, dict):
-        return before.keys() == after.keys() and all(_same(before[name], after[name]) for name in before)
+        return (
+            isinstance(after, dict)
+            and list(before) == list(after)
+            and all(_same(before[name], after[name]) for name in before)
+        )
+    if before is None or isinstance(before, VALUES):
+        both_nan = before != before and after != after
+        return type(before) is type(after) and bool(both_nan or before == after)
     return True
 
 
