@@ -34,7 +34,7 @@ AFTER_ZEROS = (block.name, model.name, generation.name, cache.name)
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a stage went: one of the four words above, how many checks passed, what to say, whose idea it is."""
+    """The outcome of a stage: one of the four words above, how many checks passed, what to say, whose idea it is."""
 
     stage: str
     status: str
