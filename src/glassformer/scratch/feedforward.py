@@ -4,13 +4,15 @@ The axes: T positions, D d_model, F d_ff.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.config import GATED
+from glassformer.config import has_gate
+from glassformer.lookups import lookup
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.layer import Kept, Layer, keep
 from glassformer.scratch.linear import Linear
@@ -112,7 +114,7 @@ def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return np.divide(1, s, out=s)
 
 
-# The name that a configuration gives, and what bends; GATED says which have a gate.
+# The name that a configuration gives, and what bends; `has_gate` says which have a gate.
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -127,6 +129,23 @@ SLOPES = {
     gelu_tanh: gelu_tanh_slope,
     silu: silu_slope,
 }
+
+
+@lookup
+def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns what a feed-forward of that name puts between its linear maps.
+
+    Raises:
+        ValueError: no feed-forward has that name.
+    """
+    checks.one_of("activation", feedforward, ACTIVATIONS)
+    return ACTIVATIONS[feedforward]
+
+
+@lookup
+def slope_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the slope of that activation; `feedforward` as for `activation_of`."""
+    return SLOPES[ACTIVATIONS[feedforward]]
 
 
 class FeedForward(Layer):
@@ -158,12 +177,12 @@ class FeedForward(Layer):
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        checks.one_of("activation", activation, ACTIVATIONS)
-        self.activation = activation
+        self.activate = activation_of(activation)
+        self.slope = slope_of(activation)
         drawn = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **drawn)
         self.W_gate = (
-            Linear(d_model, d_ff, **drawn) if activation in GATED else None
+            Linear(d_model, d_ff, **drawn) if has_gate(activation) else None
         )
         self.W_down = Linear(d_ff, d_model, **drawn)
         self.dropout = Dropout(dropout, generator=generator)
@@ -173,14 +192,13 @@ class FeedForward(Layer):
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         enter_sublayer("feed-forward")
-        activation = ACTIVATIONS[self.activation]
         up = self.W_up(x, kept)  # (..., F)
         if self.W_gate is None:
             keep(kept, up)
-            neurons = activation(up)
+            neurons = self.activate(up)
         else:
             gate = self.W_gate(x, kept)  # (..., F)
-            opened = activation(gate)
+            opened = self.activate(gate)
             keep(kept, up, gate, opened)
             neurons = opened * up
         see(neurons=neurons)
@@ -192,11 +210,10 @@ class FeedForward(Layer):
         self, grad: Float[np.ndarray, "*B D"], kept: Kept
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
-        slope = SLOPES[ACTIVATIONS[self.activation]]
         grad = self.W_down.backward(self.dropout.backward(grad, kept), kept)
         if self.W_gate is None:
             (up,) = kept.pop()
-            return self.W_up.backward(grad * slope(up), kept)
+            return self.W_up.backward(grad * self.slope(up), kept)
         up, gate, opened = kept.pop()
-        grad_x = self.W_gate.backward(grad * up * slope(gate), kept)
+        grad_x = self.W_gate.backward(grad * up * self.slope(gate), kept)
         return grad_x + self.W_up.backward(grad * opened, kept)

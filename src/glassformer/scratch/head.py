@@ -8,7 +8,7 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.scratch.block import norm_of
 from glassformer.scratch.embedding import TokenEmbedding
-from glassformer.scratch.feedforward import ACTIVATIONS, SLOPES
+from glassformer.scratch.feedforward import activation_of, slope_of
 from glassformer.scratch.layer import Kept, Layer, keep, normal
 from glassformer.scratch.linear import Linear
 
@@ -38,11 +38,9 @@ class Unembedding(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         D, V = config.d_model, config.vocab_size
-        self.d_model, self.scale, self.activation = (
-            D,
-            config.head_scale,
-            config.feedforward,
-        )
+        self.d_model, self.scale = D, config.head_scale
+        self.activate = activation_of(config.feedforward)
+        self.slope = slope_of(config.feedforward)
         drawn = {"generator": generator, "dtype": dtype}
         self.transform = Linear(D, D, **drawn) if config.head_transform else None
         self.norm = norm_of(config, dtype) if config.head_transform else None
@@ -68,7 +66,7 @@ class Unembedding(Layer):
         if self.transform is not None:
             wide = self.transform(x, kept)
             keep(kept, wide)
-            x = self.norm(ACTIVATIONS[self.activation](wide), kept)
+            x = self.norm(self.activate(wide), kept)
         rows = x.reshape(-1, self.d_model)
         if self.scale != 1:
             rows = rows * self.scale
@@ -98,8 +96,7 @@ class Unembedding(Layer):
         if self.transform is not None:
             grad = self.norm.backward(grad, kept)
             (wide,) = kept.pop()
-            slope = SLOPES[ACTIVATIONS[self.activation]]
-            grad = self.transform.backward(grad * slope(wide), kept)
+            grad = self.transform.backward(grad * self.slope(wide), kept)
         return grad
 
 
