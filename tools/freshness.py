@@ -73,10 +73,11 @@ the names of the functions of each file, and of its `raise` statements; the hash
 questions the hash of the answer."""
 
 ALL_NAMES = re.compile(
-    r"(?<![.\w])(?<!\.\n)(vars\n?\((?!\n?(self|layer)\b)|(globals|locals|dir|eval|exec)\n?\()"
+    r"(?<![.\w])(?<!\.\n)(?<!def\s)(vars\n?\((?!\n?(self|layer|outside|judge)\b)|(globals|locals|dir|eval|exec)\n?\()"
     r"|__dict__|getmembers|\bimport\n?\s*\*"
 )
-"""Code that asks a namespace for all its names: not `model.eval()`, and not the attributes of one object."""
+"""Code that asks a namespace for all its names: not `model.eval()`, not the attributes of one object, and not those of
+a module outside the package. From a judge only exercises are taken, and what makes one counts anyway: it is a call."""
 
 
 def listening(package: Path, uses: Path) -> dict[str, str]:

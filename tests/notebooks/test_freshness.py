@@ -249,6 +249,8 @@ def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
         ("x = 1\ny = getattr(a, 'x')\n", "x = 2\ny = getattr(a, 'x')\n", False),
         ("x = 1\nz = (x,)\ny = f(z)\n", "x = 2\nz = (x,)\ny = f(z)\n", False),
         ("x = 1\ny = vars(a)\n", "x = 2\ny = vars(a)\n", False),
+        ("x = 1\ny = vars(judge)\n", "x = 2\ny = vars(judge)\n", True),
+        ("x = 1\nclass C:\n    def eval(self): pass\n", "x = 2\nclass C:\n    def eval(self): pass\n", True),
         ("from a import *\nx = 1\n", "from a import *\nx = 2\n", False),
         ("x = 1\nx = 2\n", "x = 2\nx = 1\n", False),
         ("x = f(1)\n", "x = f(2)\n", False),  # to call it may do something

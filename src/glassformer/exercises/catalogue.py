@@ -74,5 +74,5 @@ def _known(name: str) -> Prose:
 
 @cache
 def _judged(chapter: str) -> dict[str, Exercise]:
-    module = import_module(f"glassformer.chapters.ch{chapter}.judge")
-    return {one.name: one for one in vars(module).values() if isinstance(one, Exercise)}
+    judge = import_module(f"glassformer.chapters.ch{chapter}.judge")
+    return {one.name: one for one in vars(judge).values() if isinstance(one, Exercise)}

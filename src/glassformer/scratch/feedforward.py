@@ -143,7 +143,7 @@ def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
 
 
 @lookup
-def slope_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
+def activation_slope(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the slope of that activation; `feedforward` as for `activation_of`."""
     return SLOPES[ACTIVATIONS[feedforward]]
 
@@ -178,7 +178,7 @@ class FeedForward(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.activate = activation_of(activation)
-        self.slope = slope_of(activation)
+        self.slope = activation_slope(activation)
         drawn = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **drawn)
         self.W_gate = (

@@ -8,7 +8,7 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.scratch.block import norm_of
 from glassformer.scratch.embedding import TokenEmbedding
-from glassformer.scratch.feedforward import activation_of, slope_of
+from glassformer.scratch.feedforward import activation_of, activation_slope
 from glassformer.scratch.layer import Kept, Layer, keep, normal
 from glassformer.scratch.linear import Linear
 
@@ -40,7 +40,7 @@ class Unembedding(Layer):
         D, V = config.d_model, config.vocab_size
         self.d_model, self.scale = D, config.head_scale
         self.activate = activation_of(config.feedforward)
-        self.slope = slope_of(config.feedforward)
+        self.slope = activation_slope(config.feedforward)
         drawn = {"generator": generator, "dtype": dtype}
         self.transform = Linear(D, D, **drawn) if config.head_transform else None
         self.norm = norm_of(config, dtype) if config.head_transform else None
