@@ -62,7 +62,9 @@ from tools.recorder import pieces
 
 RECORDER = Path(__file__).resolve().parent / "recorder"
 KINDS = ("imports", "calls", "opens", "lists", "shows", "asks")
-ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|\?\s*$|%p(doc|info)", re.MULTILINE)
+ASKS_FOR_DOCSTRINGS = re.compile(
+    r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|^[^#\n]*\?\s*$|%p(doc|info)", re.MULTILINE
+)
 READS_DOCSTRINGS = re.compile(r"__doc__|\bgetdoc\b")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

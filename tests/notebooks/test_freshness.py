@@ -220,7 +220,9 @@ def test_compiled_or_not_the_record_is_the_same(project):
         ("%pdoc len", True),
         ("%pinfo2 len", True),
         ("print(len.__doc__)", True),
+        ("x = 1; len??", True),
         ("helper(1)\nx = '?'[0]", False),
+        ("x = 1  # and then?", False),
     ],
 )
 def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
