@@ -633,6 +633,7 @@ def asked(tmp_path_factory):
         ("threaded.txt", "b: 2", "b: 7", "threaded.txt"),  # in another thread
         ("shared.txt", "c: 3", "c: 7", "shared.txt"),  # opened beside a look-up
         ("both.txt", "c: 3", "c: 7", "both.txt"),  # opened in a look-up first, and outside it
+        ("table.py", 'lines("both.txt")[name]', 'lines("both.txt").get(name)', "table.py"),  # called likewise
         ("missing.txt", "c: 3", "c: 7", ""),
     ],
 )
