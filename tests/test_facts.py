@@ -167,7 +167,7 @@ def test_a_feed_forward_is_gated_where_its_configuration_is(room, name):
 
 
 def test_hugging_face_has_another_word_for_every_activation():
-    assert set(configs.ACTIVATIONS.values()) == set(FEEDFORWARDS) - set(GATED)
+    assert set(configs.ACTIVATION_WORDS.values()) == set(FEEDFORWARDS) - set(GATED)
     assert set(configs.GATES.values()) == set(GATED)
 
 

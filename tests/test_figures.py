@@ -6,7 +6,7 @@ from bs4 import BeautifulSoup
 from matplotlib import pyplot as plt
 
 from glassformer import figures, roles
-from glassformer.contents import Chapter, chapter, chapters
+from glassformer.contents import Page, chapter, chapters
 from glassformer.figures import loss_curve, machine, source, style
 from glassformer.figures.machine import HEIGHT, PARTS, WIDTH
 
@@ -268,9 +268,9 @@ def test_parts_of_the_machine_lead_to_chapters_that_are_written(monkeypatch):
             if chapter(part.chapter).written
         ]
         assert [link["href"] for link in here.select("a")] == expected
-    monkeypatch.setattr(machine, "chapter", lambda number: Chapter(number, "A title", "Why?"))
+    monkeypatch.setattr(machine, "page", lambda number: Page(number, "A title", written=False))
     assert not drawn("04").select("a")
-    monkeypatch.setattr(machine, "chapter", lambda number: Chapter(number, "A title", "Why?", 60))
+    monkeypatch.setattr(machine, "page", lambda number: Page(number, "A title", written=True))
     links = drawn("04").select("a")
     assert len(links) == sum(len(part.boxes) for part in PARTS)
     assert links[0]["aria-label"] == "tokens: chapter 02, A title"

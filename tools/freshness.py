@@ -7,7 +7,9 @@ A notebook is stale when one of these is no longer what it was:
   functions, and the functions that were called;
 - the source of a function or class that it shows, to the last character;
 - any other file of the package that it opens: data, a quiz, a widget's JavaScript without its comments;
-- the names in a folder of the package that it lists.
+- the names in a folder of the package that it lists;
+- the answer to a question that it asks a look-up (`glassformer/lookups.py`), in place of the code and the files behind
+  it.
 
 Nothing else makes it stale. Python itself tells what is used: while a notebook is executed, `recorder/` listens
 in its kernel, and in every Python that the kernel starts, to what is opened or listed and by whom, and every function
@@ -28,6 +30,7 @@ What Python does not tell goes unheard:
 
 - whether a file is there, how large and how old it is, and an import that fails today and would not tomorrow;
 - a docstring of another module than the one that reads it, and the comment above a function (`getcomments`);
+- a file that a look-up reads and keeps, and that others then use without opening it;
 - what another program reads (`!cat`), a library that is not written in Python (`safe_open`), or a Python that is
   told to ignore its environment (`python -I`);
 - a name at the top of a module that is put together while the code runs (`getattr(module, "A" + "B")`).
@@ -38,14 +41,19 @@ from __future__ import annotations
 import ast
 import hashlib
 import io
+import json
 import os
 import re
+import subprocess
+import sys
 import tokenize
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment
@@ -53,21 +61,25 @@ from pygments.token import Comment
 from tools.recorder import pieces
 
 RECORDER = Path(__file__).resolve().parent / "recorder"
-KINDS = ("imports", "calls", "opens", "lists", "shows")
-ASKS_FOR_DOCSTRINGS = re.compile(r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|\?\s*$|%p(doc|info)", re.MULTILINE)
+KINDS = ("imports", "calls", "opens", "lists", "shows", "asks")
+ASKS_FOR_DOCSTRINGS = re.compile(
+    r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|^[^#\n]*\?\s*$|%p(doc|info)", re.MULTILINE
+)
 READS_DOCSTRINGS = re.compile(r"__doc__|\bgetdoc\b")
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Place = tuple[int, int]  # row and column, as tokenize counts
 Uses = dict[str, dict[str, str]]
 """For each kind of use the files or folders, a shown object with its name after a space, and a hash of each. For calls
-the names of the functions of each file, and of its `raise` statements; the hash of the file is among the imports."""
+the names of the functions of each file, and of its `raise` statements; the hash of the file is among the imports. For
+questions the hash of the answer."""
 
 ALL_NAMES = re.compile(
-    r"(?<![.\w])(?<!\.\n)(vars\n?\((?!\n?(self|layer)\b)|(globals|locals|dir|eval|exec)\n?\()"
+    r"(?<![.\w])(?<!\.\n)(?<!def\s)(vars\n?\((?!\n?(self|layer|outside|judge)\b)|(globals|locals|dir|eval|exec)\n?\()"
     r"|__dict__|getmembers|\bimport\n?\s*\*"
 )
-"""Code that asks a namespace for all its names: not `model.eval()`, and not the attributes of one object."""
+"""Code that asks a namespace for all its names: not `model.eval()`, not the attributes of one object, and not those of
+a module outside the package. From a judge only exercises are taken, and what makes one counts anyway: it is a call."""
 
 
 def listening(package: Path, uses: Path) -> dict[str, str]:
@@ -84,27 +96,61 @@ def listening(package: Path, uses: Path) -> dict[str, str]:
 def heard(package: Path, uses: Path, *, docstrings: bool, cells: str = "") -> Uses:
     """What a process wrote into `uses`, with the hash of everything as it is now."""
     found: Uses = {kind: {} for kind in KINDS}
+    told: dict[str, str] = {}
     for line in sorted(set(uses.read_text(encoding="utf-8").splitlines())):
         kind, file, name = line.split("\t")
         if kind == "calls":
             found[kind][file] = f"{found[kind].get(file, '')} {name}".strip()
+        elif kind == "asks":
+            # two answers to one question are none
+            told[file] = found[kind][file] = f"{told.get(file, '')} {name}".strip()
         else:
             found[kind][f"{file} {name}".strip()] = ""
-    return found | fingerprints(package, found, docstrings=docstrings, cells=cells)
+    return found | fingerprints(package, found, docstrings=docstrings, cells=cells, answers=told)
 
 
-def changed(package: Path, uses: Uses, *, docstrings: bool, cells: str = "") -> list[str]:
-    """Those uses that are no longer what they were."""
-    now = fingerprints(package, uses, docstrings=docstrings, cells=cells)
+def answers(package: Path, questions: Iterable[str]) -> dict[str, str]:
+    """The hash of the answer that the package gives today to each question; nothing where it gives none."""
+    asked = sorted(set(questions))
+    if not asked:
+        return {}
+    ran = subprocess.run(
+        [sys.executable, str(RECORDER / "answers.py")],
+        env=os.environ | {"PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+        input=json.dumps(asked), capture_output=True, encoding="utf-8", check=True,
+    )  # fmt: skip
+    return dict(zip(asked, json.loads(ran.stdout.splitlines()[-1]), strict=True))
+
+
+def changed(
+    package: Path,
+    uses: Uses,
+    *,
+    docstrings: bool,
+    cells: str = "",
+    answers_now: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Those uses that are no longer what they were. Answers that are known already are not asked for again."""
+    if answers_now is None:
+        answers_now = answers(package, uses["asks"])
+    now = fingerprints(package, uses, docstrings=docstrings, cells=cells, answers=answers_now)
     return [use for kind in now for use, before in uses[kind].items() if now[kind][use] != before]
 
 
-def fingerprints(package: Path, uses: Uses, *, docstrings: bool, cells: str) -> Uses:
+def fingerprints(
+    package: Path,
+    uses: Uses,
+    *,
+    docstrings: bool,
+    cells: str,
+    answers: Mapping[str, str] = MappingProxyType({}),
+) -> Uses:
     """A hash of what counts in each file or folder that is used; of what is not there, an empty one."""
     modules = {file: _content(package / file) for file in uses["imports"]}
     found = {"imports": _of_modules(modules, uses["calls"], docstrings, cells)}
-    for kind in KINDS[2:]:
+    for kind in ("opens", "lists", "shows"):
         found[kind] = {use: _fingerprint(package, kind, use) for use in uses[kind]}
+    found["asks"] = {question: answers.get(question, "") for question in uses["asks"]}
     return found
 
 

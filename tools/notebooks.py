@@ -172,7 +172,19 @@ def asks_for_docstrings(notebook: NotebookNode) -> bool:
     return bool(freshness.ASKS_FOR_DOCSTRINGS.search(code_in(notebook)))
 
 
-def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
+def answers(root: Path = ROOT) -> dict[str, str]:
+    """What the package says today to all questions that were asked while the notebooks were made."""
+    asked: set[str] = set()
+    for _, notebook in pairs(root):
+        if notebook.exists():
+            metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
+            asked |= metadata.get("glassformer", {}).get("asks", {}).keys()
+    return freshness.answers(package_of(root), asked)
+
+
+def condition(
+    text: Path, notebook: Path, root: Path = ROOT, answers_now: dict[str, str] | None = None
+) -> str:
     """How a notebook stands to its text: fresh, missing, edited, text changed, folded otherwise, or what else."""
     written = read_text(text)
     if not notebook.exists():
@@ -187,7 +199,11 @@ def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
     if not set(freshness.KINDS) <= set(made_from):
         return "made from something unknown"
     changed = freshness.changed(
-        package_of(root), made_from, docstrings=asks_for_docstrings(written), cells=code_in(written)
+        package_of(root),
+        made_from,
+        docstrings=asks_for_docstrings(written),
+        cells=code_in(written),
+        answers_now=answers_now,
     )
     if changed:
         return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed"
@@ -328,12 +344,13 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     options = parser.parse_args(arguments)
 
     failed = False
+    answers_now = answers(root)
     for text, notebook in pairs(root):
         name = notebook.relative_to(root).as_posix()
         if options.only and not any(part in name for part in options.only):
             continue
         try:
-            found = condition(text, notebook, root)
+            found = condition(text, notebook, root, answers_now)
         except derived.UnknownFactError as error:
             failed = True
             print(f"{name}: not made. {error}", file=sys.stderr)

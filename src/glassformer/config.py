@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
 from glassformer.documents import json_object
+from glassformer.lookups import lookup
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
 
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
@@ -127,9 +128,9 @@ class ModelConfig:
     # Checking
 
     def _check_choices(self) -> None:
-        for name, choices in CHOICES.items():
-            checks.one_of(name, getattr(self, name), choices)
         for f in fields(self):
+            if f.type is str:
+                _check_choice(f.name, getattr(self, f.name))
             if f.type is bool:
                 checks.flag(f.name, getattr(self, f.name))
 
@@ -218,7 +219,7 @@ class ModelConfig:
     @property
     def gated(self) -> bool:
         """Whether the feed-forward has a gate, W_gate beside W_up."""
-        return self.feedforward in GATED
+        return has_gate(self.feedforward)
 
     def parameter_count(self) -> ParameterCount:
         """How many numbers the model learns, part by part, by formula; equal to what a built model has.
@@ -333,3 +334,14 @@ class ModelConfig:
         required = [f.name for f in fields(cls) if f.default is MISSING]
         checks.fields("ModelConfig", given, [f.name for f in fields(cls)], required)
         return cls(**given)
+
+
+@lookup
+def _check_choice(name: str, choice: str) -> None:
+    checks.one_of(name, choice, CHOICES[name])
+
+
+@lookup
+def has_gate(feedforward: str) -> bool:
+    """Whether a feed-forward of that name has a gate."""
+    return feedforward in GATED

@@ -11,8 +11,23 @@ from functools import cache
 from pathlib import Path
 
 from glassformer import _checks as checks
+from glassformer.lookups import lookup
 
 PLACE = Path(__file__).parent / "chapters"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Where a chapter is: what a link to it needs."""
+
+    number: str  # two digits, "04", as pages and files say it
+    title: str
+    written: bool  # whether there is such a page
+
+    @property
+    def name(self) -> str:
+        """Of its text, its notebook, its practice and its page: "04-putting-order-in"."""
+        return f"{self.number}-{self.title.lower().replace(' ', '-')}"
 
 
 @dataclass(frozen=True)
@@ -31,12 +46,17 @@ class Chapter:
     @property
     def name(self) -> str:
         """The name of its text, notebook, practice and page: "04-putting-order-in"."""
-        return f"{self.number}-{self.title.lower().replace(' ', '-')}"
+        return self.page.name
 
     @property
     def written(self) -> bool:
         """Says whether there is such a page."""
         return self.minutes is not None
+
+    @property
+    def page(self) -> Page:
+        """Where it is."""
+        return Page(self.number, self.title, self.written)
 
 
 def chapters() -> tuple[Chapter, ...]:
@@ -44,7 +64,7 @@ def chapters() -> tuple[Chapter, ...]:
     numbers = sorted(
         found[1] for entry in PLACE.iterdir() if (found := re.fullmatch(r"ch(\d\d)", entry.name))
     )
-    return tuple(map(_chapter, numbers))
+    return tuple(map(chapter, numbers))
 
 
 def one_by_one() -> Iterator[str]:
@@ -60,6 +80,17 @@ def folder(number: str) -> Path:
     return PLACE / f"ch{number}"
 
 
+@lookup
+def page(number: str) -> Page:
+    """Returns where the chapter of that number is. Whoever asks depends on its title, and not on its minutes.
+
+    Raises:
+        ValueError: there is no such chapter; the message lists those there are.
+    """
+    return chapter(number).page
+
+
+@lookup
 def chapter(number: str) -> Chapter:
     """Returns the chapter of that number, such as "04". Reads no other.
 
@@ -71,7 +102,7 @@ def chapter(number: str) -> Chapter:
     return _chapter(number)
 
 
-@cache
+@cache  # of look-ups alone
 def _chapter(number: str) -> Chapter:
     said = (folder(number) / "chapter.toml").read_text(encoding="utf-8")
     return Chapter(number, **tomllib.loads(said))

@@ -1,8 +1,11 @@
 """A notebook is stale when what it imports, opens or shows has changed, and not when anything else has."""
 
 import shutil
+from pathlib import Path
 
 import pytest
+
+from glassformer import lookups
 
 from tools import freshness, notebooks
 
@@ -217,7 +220,9 @@ def test_compiled_or_not_the_record_is_the_same(project):
         ("%pdoc len", True),
         ("%pinfo2 len", True),
         ("print(len.__doc__)", True),
+        ("x = 1; len??", True),
         ("helper(1)\nx = '?'[0]", False),
+        ("x = 1  # and then?", False),
     ],
 )
 def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
@@ -246,6 +251,8 @@ def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
         ("x = 1\ny = getattr(a, 'x')\n", "x = 2\ny = getattr(a, 'x')\n", False),
         ("x = 1\nz = (x,)\ny = f(z)\n", "x = 2\nz = (x,)\ny = f(z)\n", False),
         ("x = 1\ny = vars(a)\n", "x = 2\ny = vars(a)\n", False),
+        ("x = 1\ny = vars(judge)\n", "x = 2\ny = vars(judge)\n", True),
+        ("x = 1\nclass C:\n    def eval(self): pass\n", "x = 2\nclass C:\n    def eval(self): pass\n", True),
         ("from a import *\nx = 1\n", "from a import *\nx = 2\n", False),
         ("x = 1\nx = 2\n", "x = 2\nx = 1\n", False),
         ("x = f(1)\n", "x = f(2)\n", False),  # to call it may do something
@@ -463,3 +470,200 @@ def test_a_source_is_found_by_its_qualified_name():
     assert freshness.source_of("f", source) == "    def f(): 1\n    def f(): 2"
     assert freshness.source_of("C.g", source) == "    def g(self): 4"
     assert freshness.source_of("C.h", source) == ""
+
+
+ASKED = {
+    "__init__.py": "",
+    "lookups.py": Path(lookups.__file__).read_text(encoding="utf-8").replace("\n", "\n        "),
+    "table.py": '''
+        """Tables, and those who look things up in them."""
+        import functools
+        import threading
+        from dataclasses import dataclass
+        from pathlib import Path
+
+        from glassformer.lookups import lookup
+
+        HERE = Path(__file__).parent
+        NAMES = {"one": 1, "two": 2}
+        FUNCTIONS = {"double": "double"}
+
+        @dataclass(frozen=True)
+        class Row:
+            title: str
+            width: int
+
+        def lines(file):
+            """Not a look-up: who calls it depends on all of the file."""
+            text = (HERE / file).read_text()
+            return dict(line.split(": ") for line in text.splitlines())
+
+        @functools.cache
+        def kept(file):
+            return lines(file)
+
+        @lookup
+        def title(name):
+            return Row(kept("titles.txt")[name], width=3)
+
+        @lookup
+        def nested(name):
+            return title(name).title + "!"
+
+        @lookup
+        def length(name="a"):
+            if name not in lines("lengths.txt"):
+                raise KeyError(f"{name} is none of {sorted(lines('lengths.txt'))}")
+            return int(lines("lengths.txt")[name])
+
+        @lookup
+        @functools.cache
+        def cached(name):
+            return lines("cached.txt")[name]
+
+        @lookup
+        def value(name):
+            return NAMES[name]
+
+        def double(x):
+            return 2 * x
+
+        def triple(x):
+            return 3 * x
+
+        @lookup
+        def function(name):
+            return globals()[FUNCTIONS[name]]
+
+        @lookup
+        def listed():
+            return {"b", "a"} | {path.name for path in (HERE / "folder").iterdir()}
+
+        @lookup
+        def untold(name):
+            return iter(lines("untold.txt")[name])
+
+        @lookup
+        def unwritten(given):
+            return lines("unwritten.txt")["a"]
+
+        @lookup
+        def imports():
+            from glassformer import imported
+            return imported.VALUE[0]
+
+        def broken(name):
+            lines("shared.txt")
+            return length(name)
+
+        @lookup
+        def threaded():
+            found = []
+            thread = threading.Thread(target=lambda: found.append(lines("threaded.txt")["a"]))
+            thread.start()
+            thread.join()
+            return found[0]
+
+        @lookup
+        def both(name):
+            return helper(name)
+
+        def helper(name):
+            return lines("both.txt")[name]
+
+        AT_IMPORT = title("b")
+    ''',
+    "imported.py": """
+        from glassformer import table
+        VALUE = table.lines("imports.txt")["a"], table.lines("imports.txt")["b"]
+    """,
+    "folder/first.txt": "",
+} | {
+    f"{name}.txt": "a: 1\nb: 2\nc: 3\n"
+    for name in "titles lengths cached untold unwritten imports shared threaded both missing".split()
+}  # fmt: skip
+ASKS = (
+    HEAD
+    + """
+```{code-cell} ipython3
+from glassformer import table
+print(table.title("a"), table.nested("a"), table.length(), table.length(name="b"), table.value("one"))
+print(table.cached("a"), table.cached("a"), table.function("double")(2), sorted(table.listed()))
+print(next(table.untold("a")), table.unwritten(object) , table.imports(), table.threaded())
+print(table.both("a"), table.helper("a"))
+try:
+    table.length("z")
+except KeyError as error:
+    print(error)
+print(table.broken("a"))
+```
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A project whose notebook looks things up in every way."""
+    return made(tmp_path_factory.mktemp("asked"), ASKED, ASKS)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "used"),
+    [
+        ("titles.txt", "a: 1", "a: 7", "title('a')"),
+        ("titles.txt", "b: 2", "b: 7", "title('b')"),  # asked while the module is imported
+        ("titles.txt", "c: 3", "c: 7", ""),
+        ("titles.txt", "a: 1", "d: 0\na: 1", ""),
+        ("cached.txt", "a: 1", "a: 7", "cached('a')"),
+        ("cached.txt", "b: 2", "b: 7", ""),
+        ("lengths.txt", "b: 2", "b: 7", "length(name='b')"),
+        ("lengths.txt", "c: 3", "c: 7", ""),
+        ("lengths.txt", "c: 3", "d: 3", "length('z')"),  # which says what there is
+        ("table.py", '"one": 1', '"one": 7', "value('one')"),
+        ("table.py", '"two": 2', '"two": 7, "three": 3', ""),
+        ("table.py", "return NAMES[name]", "return NAMES.get(name)", ""),  # the same answer
+        ("table.py", "return NAMES[name]", "return 7", "value('one')"),
+        ("table.py", '": "double"', '": "triple"', "function('double')"),
+        ("table.py", "2 * x", "x + x", "table.py"),  # the answer is called
+        ("table.py", "width=3", "width=4", "title('a')"),
+        ("table.py", "def value(", "def worth(", "table.py"),
+        ("untold.txt", "b: 2", "b: 7", "untold.txt"),  # an answer that has no words
+        ("unwritten.txt", "b: 2", "b: 7", "unwritten.txt"),  # nor has the question
+        ("imports.txt", "b: 2", "b: 7", "imports.txt"),  # read by a module that others may use
+        ("threaded.txt", "b: 2", "b: 7", "threaded.txt"),  # in another thread
+        ("shared.txt", "c: 3", "c: 7", "shared.txt"),  # opened beside a look-up
+        ("both.txt", "c: 3", "c: 7", "both.txt"),  # opened in a look-up first, and outside it
+        ("table.py", 'lines("both.txt")[name]', 'lines("both.txt").get(name)', "table.py"),  # called likewise
+        ("missing.txt", "c: 3", "c: 7", ""),
+    ],
+)
+def test_of_a_look_up_its_answers_count(asked, tmp_path, file, before, after, used):
+    project = shutil.copytree(asked, tmp_path / "project")
+    assert condition(project) == "fresh"
+    change(project, file, before, after)
+    found = condition(project)
+    assert (found == "fresh") if not used else used in found
+
+
+def test_a_file_that_comes_changes_the_answer_of_a_look_up(asked, tmp_path):
+    project = shutil.copytree(asked, tmp_path / "project")
+    (project / "src" / "glassformer" / "folder" / "second.txt").touch()
+    assert condition(project) == "glassformer.table:listed() changed"
+
+
+def test_a_package_that_cannot_be_imported_answers_nothing(asked, tmp_path):
+    project = shutil.copytree(asked, tmp_path / "project")
+    change(project, "lookups.py", "import sys", "import sys, no_such_module")
+    assert "changed" in condition(project)
+    assert set(notebooks.answers(project).values()) == {""}
+
+
+def test_a_look_up_says_what_the_function_says():
+    @lookups.lookup
+    def quotient(a, b=2):
+        """Said of it."""
+        return a / b
+
+    assert (quotient(4), quotient(6, b=3), quotient.__doc__) == (2, 2, "Said of it.")
+    with pytest.raises(ZeroDivisionError):
+        quotient(1, 0)

@@ -11,10 +11,12 @@ from importlib import import_module
 from typing import Any
 
 from glassformer import contents
+from glassformer.lookups import lookup
 
 from .exercise import Exercise, Prose
 
 
+@lookup
 def prose(name: str) -> Prose | None:
     """Returns what the exercise of that name says and asks, or None: there is no such exercise."""
     for number in contents.one_by_one():
@@ -23,9 +25,14 @@ def prose(name: str) -> Prose | None:
     return None
 
 
-@cache
+@lookup
 def of_chapter(number: str) -> dict[str, Prose]:
     """Returns what each exercise of one chapter says and asks, by name, in the chapter's order; maybe none."""
+    return _of_chapter(number)
+
+
+@cache  # of look-ups alone
+def _of_chapter(number: str) -> dict[str, Prose]:
     file = contents.folder(number) / "exercises.toml"
     said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     shared = said.pop("mistakes", {})
@@ -67,5 +74,5 @@ def _known(name: str) -> Prose:
 
 @cache
 def _judged(chapter: str) -> dict[str, Exercise]:
-    module = import_module(f"glassformer.chapters.ch{chapter}.judge")
-    return {one.name: one for one in vars(module).values() if isinstance(one, Exercise)}
+    judge = import_module(f"glassformer.chapters.ch{chapter}.judge")
+    return {one.name: one for one in vars(judge).values() if isinstance(one, Exercise)}

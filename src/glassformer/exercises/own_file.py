@@ -112,19 +112,10 @@ def load() -> ModuleType | None:
     module = ModuleType(MODULE)
     module.__file__ = str(path)
 
-    def run() -> BaseException | None:
-        try:
-            exec(compile(path.read_bytes(), str(path), "exec"), vars(module))
-        except Stop:
-            raise
-        except BaseException as error:  # whatever it is, it is the reader's to hear of
-            return error
-        return None
-
     before = sys.modules.get(MODULE)
     sys.modules[MODULE] = module
     try:
-        error = call_within(SECONDS, run)
+        error = call_within(SECONDS, lambda: _run(path, module))
     except OutOfTime:
         error = TimeoutError(f"it was still running after {SECONDS:g} s")
     if error is None:
@@ -136,6 +127,16 @@ def load() -> ModuleType | None:
     line = getattr(error, "lineno", None) or next(reversed(lines), None)
     where = f" (line {line})" if line else ""
     raise CannotKeepError(f"{type(error).__name__}: {getattr(error, 'msg', error)}{where}")
+
+
+def _run(path: Path, outside: ModuleType) -> BaseException | None:
+    try:
+        exec(compile(path.read_bytes(), str(path), "exec"), vars(outside))
+    except Stop:
+        raise
+    except BaseException as error:  # whatever it is, it is the reader's to hear of
+        return error
+    return None
 
 
 def trouble() -> str:

@@ -107,9 +107,9 @@ STATES = (
 )
 
 
-def _functions(module: ModuleType) -> dict[str, Any]:
+def _functions(outside: ModuleType) -> dict[str, Any]:
     """Returns the functions that a module offers; not its classes, which PyTorch itself exchanges."""
-    return {name: value for name, value in vars(module).items() if name[:1].islower()}
+    return {name: value for name, value in vars(outside).items() if name[:1].islower()}
 
 
 _OWN = [(module, _functions(module)) for module in (np, math)]
@@ -126,12 +126,12 @@ def _same(was: Any, now: Any) -> bool:
     return was is now or (type(was) is type(now) and isinstance(was, str | int | list | dict) and was == now)
 
 
-def _put_functions(module: ModuleType, was: dict[str, Any]) -> list[str]:
+def _put_functions(outside: ModuleType, was: dict[str, Any]) -> list[str]:
     """Everything in a module that was there before is there again; what is new in it may stay."""
-    changed = _changed(module, was)
-    others = [name for name in changed if not _by_torch(name, vars(module).get(name))]
-    vars(module).update({name: was[name] for name in changed})
-    return [_called(module, name) for name in others]
+    changed = _changed(outside, was)
+    others = [name for name in changed if not _by_torch(name, vars(outside).get(name))]
+    vars(outside).update({name: was[name] for name in changed})
+    return [_called(outside, name) for name in others]
 
 
 def _by_torch(name: str, function: Any) -> bool:
@@ -140,8 +140,8 @@ def _by_torch(name: str, function: Any) -> bool:
     return where.partition(".")[0] == "torch" and getattr(function, "__name__", "") == name
 
 
-def _changed(module: ModuleType, was: dict[str, Any]) -> list[str]:
-    missing, names = object(), vars(module)
+def _changed(outside: ModuleType, was: dict[str, Any]) -> list[str]:
+    missing, names = object(), vars(outside)
     return [name for name, value in was.items() if names.get(name, missing) is not value]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from IPython.display import HTML
 
-from glassformer.contents import Chapter, chapter
+from glassformer.contents import Page, page
 from glassformer.figures.style import ROLES, framed
 
 WIDTH, HEIGHT = 360, 480
@@ -78,7 +78,7 @@ def machine_so_far(number: str) -> HTML:
     Raises:
         ValueError: there is no such chapter.
     """
-    now = chapter(number)
+    now = page(number)
     built = [part for part in PARTS if part.chapter <= now.number]
     title = f"Your machine so far: {len(built)} of {len(PARTS)} parts"
     drawing = "".join(
@@ -100,11 +100,11 @@ def machine_so_far(number: str) -> HTML:
         f'<svg role="img" aria-label="{html.escape(_in_words(now, built))}" viewBox="0 0 {WIDTH} {HEIGHT}">'
         f"{drawing}</svg>"
     )
-    links = "".join(_links(part) for part in PARTS if chapter(part.chapter).written)
+    links = "".join(_links(part) for part in PARTS if page(part.chapter).written)
     return HTML(framed(f'<div class="gf-machine">{_STYLE}{svg}{links}</div>', title))
 
 
-def _in_words(now: Chapter, built: list[Part]) -> str:
+def _in_words(now: Page, built: list[Part]) -> str:
     def listed(parts: list[Part]) -> str:
         return ", ".join(f"{part.name} (chapter {part.chapter})" for part in parts)
 
@@ -126,12 +126,12 @@ def _line(points: tuple[tuple[int, int], ...], kind: str) -> str:
     return f'<path d="{path}" class="{kind}"/><path d="{head}" class="head"/>'
 
 
-def _state(number: str, now: Chapter) -> str:
+def _state(number: str, now: Page) -> str:
     """Returns the classes in _STYLE for the chapter with this number."""
     return "open" if number > now.number else "built new" if number == now.number else "built"
 
 
-def _frame(now: Chapter) -> str:
+def _frame(now: Page) -> str:
     [block] = [part for part in PARTS if part.name.startswith("block")]
     left, top, width, height = _FRAME
     return (
@@ -140,7 +140,7 @@ def _frame(now: Chapter) -> str:
     )
 
 
-def _boxes(part: Part, now: Chapter) -> str:
+def _boxes(part: Part, now: Page) -> str:
     state = _state(part.chapter, now)
     drawn = []
     for left, top, width, height in part.boxes:
@@ -163,10 +163,10 @@ def _colour(part: Part) -> str:
 
 def _links(part: Part) -> str:
     """One for each box, laid over it: a link in SVG is one that JupyterLab does not open."""
-    page = chapter(part.chapter)
-    label = html.escape(f"{part.name}: chapter {page.number}, {page.title}")
+    to = page(part.chapter)
+    label = html.escape(f"{part.name}: chapter {to.number}, {to.title}")
     return "".join(
-        f'<a href="{page.name}.ipynb" aria-label="{label}" title="{label}" style="left: {100 * left / WIDTH:.2f}%; '
+        f'<a href="{to.name}.ipynb" aria-label="{label}" title="{label}" style="left: {100 * left / WIDTH:.2f}%; '
         f"top: {100 * top / HEIGHT:.2f}%; width: {100 * width / WIDTH:.2f}%; "
         f'height: {100 * height / HEIGHT:.2f}%"></a>'
         for left, top, width, height in part.boxes

@@ -11,7 +11,7 @@ from glassformer.huggingface.files import CONFIG, Weights
 from glassformer.huggingface.weights import check_sizes, has_own_head
 
 # Their words for ours; where they have several, the usual one first
-ACTIVATIONS = {
+ACTIVATION_WORDS = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -27,8 +27,10 @@ GATES = {
     "gelu_pytorch_tanh": "geglu_tanh",
 }
 # T5 writes both kinds in one field, and its "gated-gelu" means the tanh.
-T5_ACTIVATIONS = (
-    ACTIVATIONS | {f"gated-{name}": gated for name, gated in GATES.items()} | {"gated-gelu": "geglu_tanh"}
+T5_ACTIVATION_WORDS = (
+    ACTIVATION_WORDS
+    | {f"gated-{name}": gated for name, gated in GATES.items()}
+    | {"gated-gelu": "geglu_tanh"}
 )
 
 NEEDED = "needed"
@@ -64,7 +66,7 @@ GPT2 = Format(
         "dropout": ("resid_pdrop", 0.1),
     },
     always={},
-    activation=("activation_function", "gelu_new", ACTIVATIONS),
+    activation=("activation_function", "gelu_new", ACTIVATION_WORDS),
     must_be=(
         ("scale_attn_by_inverse_layer_idx", False, "every layer scales its scores alike here"),
         ("add_cross_attention", False, "a GPT-2 has no encoder to look at"),
@@ -83,7 +85,7 @@ BERT = Format(
         "dropout": ("hidden_dropout_prob", 0.1),
     },
     always={"family": "encoder", "embedding_norm": True, "norm_placement": "post"},
-    activation=("hidden_act", "gelu", ACTIVATIONS),
+    activation=("hidden_act", "gelu", ACTIVATION_WORDS),
     must_be=(
         ("is_decoder", False, "a BERT sees both ways here"),
         ("add_cross_attention", False, "a BERT has no other encoder to look at"),
@@ -114,7 +116,7 @@ T5 = Format(
         "attention_scale": 1.0,
         "feedforward_bias": False,
     },
-    activation=("feed_forward_proj", "relu", T5_ACTIVATIONS),
+    activation=("feed_forward_proj", "relu", T5_ACTIVATION_WORDS),
     must_be=(("is_encoder_decoder", True, "a T5 has both stacks here"),),
 )
 LLAMA = Format(
@@ -266,7 +268,7 @@ def _to_gpt2(config: ModelConfig) -> dict[str, Any]:
         "n_head": config.n_heads,
         "n_inner": config.d_ff,
         "scale_attn_weights": config.attention_scale != 1.0,
-        "activation_function": _word(ACTIVATIONS, config.feedforward),
+        "activation_function": _word(ACTIVATION_WORDS, config.feedforward),
         "layer_norm_epsilon": config.norm_eps,
         "tie_word_embeddings": config.head != "untied",
         "resid_pdrop": config.dropout,
@@ -307,7 +309,7 @@ def _to_bert(config: ModelConfig) -> dict[str, Any]:
         "intermediate_size": config.d_ff,
         "type_vocab_size": config.n_segments,
         "layer_norm_eps": config.norm_eps,
-        "hidden_act": _word(ACTIVATIONS, config.feedforward),
+        "hidden_act": _word(ACTIVATION_WORDS, config.feedforward),
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": 0.0,
         "pad_token_id": None,
@@ -342,7 +344,7 @@ def _to_t5(config: ModelConfig) -> dict[str, Any]:
         "relative_attention_num_buckets": config.t5_n_buckets,
         "relative_attention_max_distance": config.t5_max_distance,
         "layer_norm_epsilon": config.norm_eps,
-        "feed_forward_proj": _word(T5_ACTIVATIONS, config.feedforward),
+        "feed_forward_proj": _word(T5_ACTIVATION_WORDS, config.feedforward),
         "tie_word_embeddings": config.head != "untied",
         "scale_decoder_outputs": config.head_scale != 1.0,
         "dropout_rate": config.dropout,

@@ -3,13 +3,16 @@
 The axes: T positions, D d_model, F d_ff.
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer import _checks as checks
-from glassformer.config import GATED
+from glassformer.config import has_gate
+from glassformer.lookups import lookup
 from glassformer.nn.linear import Linear
 from glassformer.trace import enter_sublayer, see
 
@@ -55,7 +58,7 @@ def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     return torch.sigmoid(x)
 
 
-# The activation that a configuration names; GATED says which have a gate
+# The activation that a configuration names; `has_gate` says which have a gate
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -64,6 +67,17 @@ ACTIVATIONS = {
     "geglu": gelu,
     "geglu_tanh": gelu_tanh,
 }
+
+
+@lookup
+def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
+    """Returns what a feed-forward of that name puts between its linear maps.
+
+    Raises:
+        ValueError: no feed-forward has that name.
+    """
+    checks.one_of("activation", feedforward, ACTIVATIONS)
+    return ACTIVATIONS[feedforward]
 
 
 class FeedForward(nn.Module):
@@ -96,12 +110,11 @@ class FeedForward(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        checks.one_of("activation", activation, ACTIVATIONS)
-        self.activation = activation
+        self.activate = activation_of(activation)
         init_kwargs = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **init_kwargs)
         self.W_gate = (
-            Linear(d_model, d_ff, **init_kwargs) if activation in GATED else None
+            Linear(d_model, d_ff, **init_kwargs) if has_gate(activation) else None
         )
         self.W_down = Linear(d_ff, d_model, **init_kwargs)
         self.dropout = nn.Dropout(dropout)
@@ -109,13 +122,12 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         enter_sublayer("feed-forward")
-        activation = ACTIVATIONS[self.activation]
         up = self.W_up(x)  # (..., F)
         if self.W_gate is None:
-            neurons = activation(up)
+            neurons = self.activate(up)
         else:
             gate = self.W_gate(x)  # (..., F)
-            neurons = activation(gate) * up
+            neurons = self.activate(gate) * up
         see(neurons=neurons)
         y = self.dropout(self.W_down(neurons))
         see(write=y)

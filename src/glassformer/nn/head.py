@@ -8,7 +8,7 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.nn.block import norm_of
 from glassformer.nn.embedding import TokenEmbedding
-from glassformer.nn.feedforward import ACTIVATIONS
+from glassformer.nn.feedforward import activation_of
 from glassformer.nn.linear import Linear, normal
 
 
@@ -38,11 +38,8 @@ class Unembedding(nn.Module):
     ) -> None:
         super().__init__()
         D, V = config.d_model, config.vocab_size
-        self.d_model, self.scale, self.activation = (
-            D,
-            config.head_scale,
-            config.feedforward,
-        )
+        self.d_model, self.scale = D, config.head_scale
+        self.activate = activation_of(config.feedforward)
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.transform = (
             Linear(D, D, **init_kwargs) if config.head_transform else None
@@ -69,8 +66,7 @@ class Unembedding(nn.Module):
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         if self.transform is not None:
-            activation = ACTIVATIONS[self.activation]
-            x = self.norm(activation(self.transform(x)))
+            x = self.norm(self.activate(self.transform(x)))
         # (D, V)
         weight = embedding.weight.T if self.weight is None else self.weight
         logits = (x if self.scale == 1 else x * self.scale) @ weight

@@ -4,12 +4,14 @@ The axes: T positions, D d_model, F d_ff.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
-from glassformer.config import GATED
+from glassformer.config import has_gate
+from glassformer.lookups import lookup
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.scratch.linear import Linear
@@ -117,7 +119,7 @@ def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return np.divide(1, s, out=s)
 
 
-# The activation that a configuration names; GATED says which have a gate
+# The activation that a configuration names; `has_gate` says which have a gate
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -132,6 +134,23 @@ SLOPES = {
     gelu_tanh: gelu_tanh_slope,
     silu: silu_slope,
 }
+
+
+@lookup
+def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns what a feed-forward of that name puts between its linear maps.
+
+    Raises:
+        ValueError: no feed-forward has that name.
+    """
+    checks.one_of("activation", feedforward, ACTIVATIONS)
+    return ACTIVATIONS[feedforward]
+
+
+@lookup
+def activation_slope(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the slope of that activation; `feedforward` as for `activation_of`."""
+    return SLOPES[ACTIVATIONS[feedforward]]
 
 
 class FeedForward(Layer):
@@ -163,12 +182,12 @@ class FeedForward(Layer):
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        checks.one_of("activation", activation, ACTIVATIONS)
-        self.activation = activation
+        self.activate = activation_of(activation)
+        self.slope = activation_slope(activation)
         init_kwargs = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **init_kwargs)
         self.W_gate = (
-            Linear(d_model, d_ff, **init_kwargs) if activation in GATED else None
+            Linear(d_model, d_ff, **init_kwargs) if has_gate(activation) else None
         )
         self.W_down = Linear(d_ff, d_model, **init_kwargs)
         self.dropout = Dropout(dropout, generator=generator)
@@ -178,14 +197,13 @@ class FeedForward(Layer):
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
         enter_sublayer("feed-forward")
-        activation = ACTIVATIONS[self.activation]
         up = self.W_up(x, saved)  # (..., F)
         if self.W_gate is None:
             save_for_backward(saved, up)
-            neurons = activation(up)
+            neurons = self.activate(up)
         else:
             gate = self.W_gate(x, saved)  # (..., F)
-            opened = activation(gate)
+            opened = self.activate(gate)
             save_for_backward(saved, up, gate, opened)
             neurons = opened * up
         see(neurons=neurons)
@@ -197,11 +215,10 @@ class FeedForward(Layer):
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """From the gradient of the output to that of x."""
-        slope = SLOPES[ACTIVATIONS[self.activation]]
         grad = self.W_down.backward(self.dropout.backward(grad, saved), saved)
         if self.W_gate is None:
             (up,) = saved.pop()
-            return self.W_up.backward(grad * slope(up), saved)
+            return self.W_up.backward(grad * self.slope(up), saved)
         up, gate, opened = saved.pop()
-        grad_x = self.W_gate.backward(grad * up * slope(gate), saved)
+        grad_x = self.W_gate.backward(grad * up * self.slope(gate), saved)
         return grad_x + self.W_up.backward(grad * opened, saved)

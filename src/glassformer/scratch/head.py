@@ -7,7 +7,7 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.scratch.block import norm_of
 from glassformer.scratch.embedding import TokenEmbedding
-from glassformer.scratch.feedforward import ACTIVATIONS, SLOPES
+from glassformer.scratch.feedforward import activation_of, activation_slope
 from glassformer.scratch.layer import Layer, Saved, normal, save_for_backward
 from glassformer.scratch.linear import Linear
 from glassformer.shapes import Float
@@ -38,11 +38,9 @@ class Unembedding(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         D, V = config.d_model, config.vocab_size
-        self.d_model, self.scale, self.activation = (
-            D,
-            config.head_scale,
-            config.feedforward,
-        )
+        self.d_model, self.scale = D, config.head_scale
+        self.activate = activation_of(config.feedforward)
+        self.slope = activation_slope(config.feedforward)
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.transform = (
             Linear(D, D, **init_kwargs) if config.head_transform else None
@@ -70,7 +68,7 @@ class Unembedding(Layer):
         if self.transform is not None:
             wide = self.transform(x, saved)
             save_for_backward(saved, wide)
-            x = self.norm(ACTIVATIONS[self.activation](wide), saved)
+            x = self.norm(self.activate(wide), saved)
         rows = x.reshape(-1, self.d_model)
         if self.scale != 1:
             rows = rows * self.scale
@@ -100,8 +98,7 @@ class Unembedding(Layer):
         if self.transform is not None:
             grad = self.norm.backward(grad, saved)
             (wide,) = saved.pop()
-            slope = SLOPES[ACTIVATIONS[self.activation]]
-            grad = self.transform.backward(grad * slope(wide), saved)
+            grad = self.transform.backward(grad * self.slope(wide), saved)
         return grad
 
 

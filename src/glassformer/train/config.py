@@ -7,7 +7,7 @@ from typing import Any
 from glassformer import _checks as checks
 from glassformer.documents import json_object, toml_tables
 
-CHOICES = {
+TRAINING_CHOICES = {
     "optimizer": ("adamw", "muon"),
     "decay": ("linear", "cosine", "none"),
     "init": ("ours", "gpt2"),
@@ -75,7 +75,7 @@ class TrainingConfig:
     compile: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
+        for name, choices in TRAINING_CHOICES.items():
             checks.one_of(name, getattr(self, name), choices)
         for name in ("zero_init", "compile"):
             checks.flag(name, getattr(self, name))
