@@ -9,6 +9,9 @@ import grimp
 import pytest
 from importlinter.cli import lint_imports
 
+import glassformer
+
+PACKAGE = Path(glassformer.__file__).parent
 CONFIG = str(Path(__file__).parents[1] / "pyproject.toml")
 
 
@@ -79,11 +82,18 @@ for module in sys.argv[1:]:
     if "torch" in sys.modules:
         sys.exit(f"glassformer.{module} imports torch")
 """
-    modules = (
+    rooms = (
         "text scratch published generate huggingface bugs tasks checkpoints shipped inside experiments train cli "
-        "onepage figures widgets exercises chapters.ch04.judge"
+        "onepage figures exercises"
     )
-    run = subprocess.run([sys.executable, "-c", program, *modules.split()], capture_output=True, text=True)
+    # Views, judges and the capstone are found by name: nothing above imports them, so all files there are listed.
+    files = [
+        file for folder in ("widgets", "chapters") for file in sorted((PACKAGE / folder).rglob("[!_]*.py"))
+    ]
+    listed = [".".join(file.relative_to(PACKAGE).with_suffix("").parts) for file in files]
+    assert {"widgets.quiz", "chapters.ch04.judge", "chapters.ch05.norm_comparer"} <= set(listed)
+    modules = [*rooms.split(), *listed]
+    run = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from glassformer import bugs, scratch, shipped
 from glassformer.config import ModelConfig
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong
 from glassformer.published import published
 
-from ..attempt import NotAttempted
-from ..expect import Wrong
 from .adapter import Own
 from .stage import CLOSE, Stage, close, largest, name_it
 

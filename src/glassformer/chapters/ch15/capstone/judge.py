@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..attempt import NotAttempted, altered, raised, too_long
-from ..expect import Wrong
-from ..surroundings import as_it_was, replaced, untouched_randomness
-from ..timelimit import OutOfTime, Stop, call_within
+from glassformer.exercises.attempt import NotAttempted, altered, raised, too_long
+from glassformer.exercises.expect import Wrong
+from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
+from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
+
 from .adapter import NUMBERS, Missing, Own
 from .learning import BY_HEART, FROM_TEXT, loss, training, wake
 from .reading import embedding, tokenizer

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
-from ..attempt import NotAttempted
-from ..expect import Wrong, as_numbers
 from .adapter import Missing, Own, Told
 from .reading import ids_of
 from .stage import CLOSE, Stage, close, name_it, steady

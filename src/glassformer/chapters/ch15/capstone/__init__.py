@@ -10,7 +10,7 @@
 
 The reader's design is free. The checker sees it through an adapter, a few functions of the reader's own
 (`adapter`), and asks how these behave: a file of checks for each part of the way (`reading`, `thinking`,
-`learning`, `writing`, `weights`). What is said stands in ``assets/capstone.toml``.
+`learning`, `writing`, `weights`). What is said stands in ``capstone.toml``.
 """
 
 from .commands import built, card, check, hint, start

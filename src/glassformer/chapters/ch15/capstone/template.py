@@ -3,7 +3,8 @@
 import textwrap
 from collections.abc import Collection
 
-from ..source import MODULE
+from glassformer.exercises.source import MODULE
+
 from .words import pieces, template
 
 WIDTH = 82

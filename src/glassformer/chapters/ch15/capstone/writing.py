@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..expect import Wrong, as_numbers, in_numpy
+from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
+
 from .adapter import Cache, Own, Told
 from .stage import Stage, close, largest, steady
 

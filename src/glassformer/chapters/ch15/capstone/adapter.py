@@ -1,7 +1,7 @@
 """The reader's design as the checks call it: NumPy in and NumPy out, whatever it is made of.
 
 An adapter is a class (each stage makes a fresh one), an object, a module or a dictionary. It has two numbers,
-`vocab_size` and `context_length`, and those of the pieces of ``assets/capstone.toml`` that the reader has written.
+`vocab_size` and `context_length`, and those of the pieces of ``capstone.toml`` that the reader has written.
 `tensors = True` has arrays handed over as torch tensors, `batched = True` with an axis of texts in front. What
 comes back may be either, with that axis or without, and in a tuple or an object with `logits` beside other things.
 """
@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from ..attempt import Learner, NotAttempted, raised
-from ..expect import Wrong, as_numbers, describe, in_numpy
-from ..timelimit import Stop
+from glassformer.exercises.attempt import Learner, NotAttempted, raised
+from glassformer.exercises.expect import Wrong, as_numbers, describe, in_numpy
+from glassformer.exercises.timelimit import Stop
+
 from .words import mistakes, pieces
 
 NUMBERS = ("vocab_size", "context_length")

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.exercises.capstone.judge import OPEN, RIGHT, STAGES, WRONG, judge
-from glassformer.exercises.capstone.template import adapter_source
-from glassformer.exercises.capstone.words import mistakes
+from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, judge
+from glassformer.chapters.ch15.capstone.template import adapter_source
+from glassformer.chapters.ch15.capstone.words import mistakes
 from glassformer.exercises.source import MODULE
+from tests.exercises.test_machine import CELLS
 
 from .designs import functions, library, module
-from .test_machine import CELLS
 
 # The fourth is the reader's own file after chapter 11, in the adapter that `start` writes for it.
 own = types.ModuleType("own")
@@ -657,7 +657,7 @@ def far_too_fast(patch, design):
 def far_too_slow(patch, design):
     adam = torch.optim.AdamW
     patch.setattr(design.torch.optim, "AdamW", lambda weights, lr: adam(weights, lr=1e-6))
-    patch.setattr("glassformer.exercises.capstone.learning.BY_HEART", 40)
+    patch.setattr("glassformer.chapters.ch15.capstone.learning.BY_HEART", 40)
 
 
 @wrong("training", "frozen", module)

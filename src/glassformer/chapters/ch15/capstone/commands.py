@@ -4,16 +4,14 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from IPython import get_ipython
-
 from glassformer.contents import chapter
+from glassformer.exercises import commands as exercises
+from glassformer.exercises import own_file
+from glassformer.exercises.expect import describe
+from glassformer.exercises.source import CannotKeepError
+from glassformer.exercises.verdict import Panel, Table
 from glassformer.progress import bar
 
-from .. import commands as exercises
-from .. import own_file
-from ..expect import describe
-from ..source import CannotKeepError
-from ..verdict import Panel, Table
 from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, STAGES, WRONG, Verdict, judge
 from .report import beside, parts
 from .template import adapter_source
@@ -44,6 +42,8 @@ def start() -> None:
         open_ones = ", ".join(f"`{name}`" for name in pieces() if name not in filled)
         if open_ones:
             lines.append(("", f"Left to you: {open_ones}."))
+    from IPython import get_ipython  # only a notebook needs it
+
     shell = get_ipython()
     if shell is not None and hasattr(shell, "kernel"):
         shell.set_next_input(source)

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..expect import Wrong
+from glassformer.exercises.expect import Wrong
+
 from .adapter import Missing, Own, Told
 from .stage import Stage, close, differs, largest, name_it
 

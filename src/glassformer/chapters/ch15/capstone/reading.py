@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
 from glassformer.text import corpus
 
-from ..expect import Wrong, as_numbers, in_numpy
 from .adapter import Own, Told
 from .stage import Stage, close, differs
 

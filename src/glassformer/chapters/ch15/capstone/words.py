@@ -1,12 +1,12 @@
-"""Reads the capstone's words from ``assets/capstone.toml``: stages, the pieces of an adapter, mistakes."""
+"""Reads the capstone's words from ``capstone.toml``: stages, the pieces of an adapter, mistakes."""
 
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from glassformer import contents
 from glassformer.bugs import BUGS
 
 
@@ -41,7 +41,7 @@ class Mistake:
 
 @cache
 def _said() -> dict[str, Any]:
-    file = resources.files("glassformer") / "assets" / "capstone.toml"
+    file = contents.folder("15") / "capstone.toml"
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
