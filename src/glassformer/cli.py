@@ -66,7 +66,7 @@ def _complain(message: str) -> NoReturn:
 
 
 def _give_up_printing() -> None:
-    """Brings out what was printed; where that is not possible, Python would try again, and complain, at its end."""
+    """Flushes what was printed; where that fails, keeps Python from trying again, and complaining, at its end."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -75,7 +75,7 @@ def _give_up_printing() -> None:
 
 
 def _usage(error: Any, typed: list[str]) -> str:
-    """What is wrong with the line that was typed, and how to see what may be typed."""
+    """Returns what is wrong with the line that was typed, and how to see what may be typed."""
     parameter = getattr(error, "param", None)
     for option in getattr(parameter, "opts", ()):  # Typer's own words leave out which value it was
         values = [after for name, after in pairwise(typed) if name == option]
@@ -97,7 +97,7 @@ def _said(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _about(what: object) -> Iterator[None]:
-    """Within, messages begin with the name of the file or flag that they are about."""
+    """Makes messages begin with the name of the file or flag that they are about."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -118,7 +118,7 @@ RECIPE = "recipe.toml"  # in a run's folder: what is trained and how
 
 
 class Room(StrEnum):
-    """Which of the two implementations works."""
+    """The implementation to use."""
 
     scratch = "scratch"
     nn = "nn"

@@ -35,7 +35,7 @@ class Chapter:
 
     @property
     def written(self) -> bool:
-        """Says whether there is such a page."""
+        """Returns whether there is such a page."""
         return self.minutes is not None
 
 

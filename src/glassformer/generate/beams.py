@@ -156,7 +156,7 @@ class _Search:
         return [(i // V, i % V, scores[i].item()) for i in best.tolist() if scores[i] > -np.inf]
 
     def _nothing_to_gain(self, best: _Text) -> bool:
-        """Enough texts have ended, and the best that grows would not be better than the worst of them."""
+        """Returns whether enough texts have ended, and the best that still grows would not beat the worst of them."""
         if len(self.ended) < self.n_beams:
             return False
         if self.early_stopping is True:

@@ -130,7 +130,7 @@ class Writing(Iterator):
         return new
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
-        """Every text so far, prompt included, as far as the stop id that ended it."""
+        """Returns every text so far, prompt included, as far as the stop id that ended it."""
         texts = zip(self.reader.texts(), self.lengths, strict=True)
         return [text[:length].copy() for text, length in texts]
 

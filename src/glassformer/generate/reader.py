@@ -64,16 +64,16 @@ class Reader:
             self.cache = model.new_cache(len(rows), min(read, context_length))
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
-        """Every row's text so far."""
+        """Returns every row's text so far."""
         return [row[begin : self.length] for row, begin in zip(self.ids, self.begins, strict=True)]
 
     def append(self, new: Int64[np.ndarray, " B"]) -> None:
-        """One id more for every row."""
+        """Appends one id to every row."""
         self.ids[:, self.length] = new
         self.length += 1
 
     def reorder(self, rows: Int64[np.ndarray, " B"]) -> None:
-        """Row i goes on from the text that row `rows[i]` has now; both are copies of the same prompt."""
+        """Makes row i continue from the text that row `rows[i]` has now; both are copies of the same prompt."""
         self.ids = self.ids[rows]
         if self.cache is not None:
             with self._no_gradients():

@@ -181,7 +181,7 @@ def _ids(given: dict[str, Any], field: str) -> list[int]:
 
 @contextmanager
 def _said_of(path: Path) -> Iterator[None]:
-    """What is wrong is said of that file or folder, in a message that is not longer than a paragraph."""
+    """Makes errors name that file or folder, in a message that is not longer than a paragraph."""
     try:
         yield
     except (ValueError, TypeError) as error:

@@ -35,7 +35,7 @@ def cross_entropy(
 
 
 def _counted(logits: Tensor, targets: Tensor, ignore_index: int) -> Tensor:
-    """Which targets count, as booleans; first checks that logits and targets fit."""
+    """Checks that logits and targets fit; returns which targets count, as booleans."""
     checks.floats("logits", logits)
     checks.integers("targets", targets)
     checks.equal(

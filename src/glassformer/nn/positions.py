@@ -29,7 +29,7 @@ IN_PAIRS = "sines and cosines come in pairs of dimensions"
 
 
 def frequencies(d: int, *, base: float = ROPE_BASE) -> Float[Tensor, " {d}//2"]:
-    """How fast each pair of dimensions turns: base^(−2i/d) radians a position, for pair i of d/2.
+    """Returns how fast each pair of dimensions turns: base^(−2i/d) radians per position for pair i.
 
     From 1 for the first pair down almost to 1/base for the last; float64. Derived
     in chapter 04.
@@ -81,7 +81,7 @@ def rotation_angles(
     base: float = ROPE_BASE,
     interpolation: float = 1.0,
 ) -> Float[Tensor, "T {d_head}//2"]:
-    """How far to turn each pair of dimensions, in radians: (p / interpolation)·base^(−2i/K) for pair i.
+    """Returns how far to turn each pair of dimensions: (p / interpolation)·base^(−2i/K) radians for pair i.
 
     `interpolation` = 4 squeezes four times the length a model was trained on into
     the angles that it knows (Chen et al. 2023, "Extending Context Window of Large
@@ -168,7 +168,7 @@ def relative_positions(
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " H"]:
-    """How steeply each head discounts distance: 2^(−8/H), 2^(−16/H) … 2^−8 where H is a power of two.
+    """Returns how steeply each head discounts distance: 2^(−8/H) … 2^−8 if H is a power of two.
 
     For another H, the slopes of the largest power of two below it, n, come first;
     the rest are taken from those of 2n, every second one from its first, which
@@ -563,7 +563,7 @@ def _places(
     *,
     heads: bool = False,
 ) -> Integer[Tensor, "..."]:
-    """Where each row of x sits, 0..T-1 unless said; first checks that x has rows of `size` features."""
+    """Checks that x has rows of `size` features; returns their positions, by default 0..T-1."""
     checks.floats("x", x)
     checks.axes("x", x, "T, D")
     checks.equal("x.shape[-1]", x.shape[-1], size_name, size)

@@ -196,7 +196,7 @@ class FeedForward(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         slope = SLOPES[ACTIVATIONS[self.activation]]
         grad = self.W_down.backward(self.dropout.backward(grad, saved), saved)
         if self.W_gate is None:

@@ -85,7 +85,7 @@ class Unembedding(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B V"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the logits to that of x."""
+        """Maps the gradient of the logits to that of x."""
         rows, shape, embedding = saved.pop()
         grads = grad.reshape(-1, grad.shape[-1])
         if self.bias is not None:
@@ -137,7 +137,7 @@ class Pooler(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
-        """From the gradient of the output to that of x, 0 at all places but the first."""
+        """Maps the gradient of the output to that of x, 0 at all places but the first."""
         pooled, shape = saved.pop()
         grad_x = np.zeros(shape, grad.dtype)
         grad_x[..., 0, :] = self.linear.backward(

@@ -1,4 +1,4 @@
-"""How good a model is: the loss over the whole of what it has not learned from."""
+"""Measures how good a model is: the loss over everything that it has not learned from."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -62,7 +62,7 @@ def mean_loss(
 
 
 def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """What guessing costs, in nats a character: blindly, by how frequent each is, by the one before.
+    """Returns what guessing costs, in nats per character: blindly, from frequencies, and from the character before.
 
     The counts are those of `ids` themselves. So it costs less than with counts from elsewhere: no guess can do better.
     """
