@@ -58,9 +58,8 @@ def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"
     n_keys = n_queries if n_keys is None else n_keys
     checks.whole("n_queries", n_queries)
     checks.whole("n_keys", n_keys, at_least=n_queries)
-    return torch.ones(n_queries, n_keys, dtype=torch.bool).tril(
-        n_keys - n_queries
-    )
+    size = n_queries, n_keys
+    return torch.ones(size, dtype=torch.bool).tril(n_keys - n_queries)
 
 
 def scaled_dot_product_attention(

@@ -38,11 +38,8 @@ class Unembedding(nn.Module):
     ) -> None:
         super().__init__()
         D, V = config.d_model, config.vocab_size
-        self.d_model, self.scale, self.activation = (
-            D,
-            config.head_scale,
-            config.feedforward,
-        )
+        self.d_model, self.scale = D, config.head_scale
+        self.activation = config.feedforward
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.transform = (
             Linear(D, D, **init_kwargs) if config.head_transform else None

@@ -62,13 +62,10 @@ def sinusoidal(
     """
     checks.one_axis("positions", positions)
     checks.even("d_model", d_model, IN_PAIRS)
-    # (T, D/2)
-    angles = positions[:, None] * frequencies(d_model, base=base).to(
-        positions.device
-    )
-    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).reshape(
-        len(positions), d_model
-    )
+    w = frequencies(d_model, base=base).to(positions.device)
+    angles = positions[:, None] * w  # (T, D/2)
+    pairs = torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1)
+    return pairs.reshape(len(positions), d_model)
 
 
 # Rotary: turn queries and keys by their positions, and their product knows how far
@@ -161,10 +158,8 @@ def relative_positions(
     ):
         checks.integers(name, positions)
         checks.one_axis_or_two(name, positions)
-    return (
-        key_positions.to(torch.int64)[..., None, :]
-        - query_positions.to(torch.int64)[..., None]
-    )
+    queries, keys = query_positions.to(torch.int64), key_positions.to(torch.int64)
+    return keys[..., None, :] - queries[..., None]
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " H"]:
@@ -229,9 +224,8 @@ def t5_bucket(
     # 0 at n_exact, 1 at max_distance
     progress = torch.log(reached) / math.log(max_distance / n_exact)
     shared = n_exact + (progress * (n_side - n_exact)).to(torch.int64)
-    return first + torch.where(
-        distance < n_exact, distance, shared.clip(max=n_side - 1)
-    )
+    shared = shared.clip(max=n_side - 1)
+    return first + torch.where(distance < n_exact, distance, shared)
 
 
 # The methods: each acts in one of three ways
@@ -376,12 +370,8 @@ class RotaryPositions(NoPositions):
         checks.positive("base", base)
         checks.one_of("layout", layout, ("half", "interleaved"))
         checks.positive("interpolation", interpolation)
-        self.d_head, self.base, self.layout, self.interpolation = (
-            d_head,
-            base,
-            layout,
-            interpolation,
-        )
+        self.d_head, self.base = d_head, base
+        self.layout, self.interpolation = layout, interpolation
 
     def rotate(
         self,
@@ -434,10 +424,8 @@ class AlibiPositions(NoPositions):
     ) -> Float[Tensor, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = torch.abs(relative_positions(query_positions, key_positions))
-        return (
-            alibi_slopes(self.n_heads).to(distance.device)[:, None, None]
-            * -distance[..., None, :, :]
-        )
+        slopes = alibi_slopes(self.n_heads).to(distance.device)[:, None, None]
+        return slopes * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):

@@ -212,11 +212,9 @@ def repeat_heads_backward(
     Derived in chapter 09.
     """
     *B, H, T, K = grad.shape
-    return (
-        grad
-        if times == 1
-        else grad.reshape(*B, H // times, times, T, K).sum(axis=-3)
-    )
+    if times == 1:
+        return grad
+    return grad.reshape(*B, H // times, times, T, K).sum(axis=-3)
 
 
 class MultiHeadAttention(Layer):

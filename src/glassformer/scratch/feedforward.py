@@ -71,9 +71,8 @@ def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """The slope of `gelu_tanh`, by the product rule. Derived in chapter 09."""
     s = sigmoid(_twice_tanh_argument(x))
-    slope = _twice_tanh_argument(
-        x, cubic=3 * GELU_CUBIC
-    )  # x times the slope of the sigmoid's argument
+    # x times the slope of the sigmoid's argument
+    slope = _twice_tanh_argument(x, cubic=3 * GELU_CUBIC)
     slope *= 1 - s
     slope += 1
     slope *= s

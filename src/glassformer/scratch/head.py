@@ -38,11 +38,8 @@ class Unembedding(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         D, V = config.d_model, config.vocab_size
-        self.d_model, self.scale, self.activation = (
-            D,
-            config.head_scale,
-            config.feedforward,
-        )
+        self.d_model, self.scale = D, config.head_scale
+        self.activation = config.feedforward
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.transform = (
             Linear(D, D, **init_kwargs) if config.head_transform else None
@@ -75,9 +72,8 @@ class Unembedding(Layer):
         if self.scale != 1:
             rows = rows * self.scale
         save_for_backward(saved, rows, x.shape, embedding)
-        logits = rows @ (
-            embedding.weight.T if self.weight is None else self.weight
-        )
+        weight = embedding.weight.T if self.weight is None else self.weight
+        logits = rows @ weight
         if self.bias is not None:
             logits += self.bias
         return logits.reshape(*x.shape[:-1], logits.shape[-1])
@@ -140,7 +136,6 @@ class Pooler(Layer):
         """Maps the gradient of the output to that of x, 0 at all places but the first."""
         pooled, shape = saved.pop()
         grad_x = np.zeros(shape, grad.dtype)
-        grad_x[..., 0, :] = self.linear.backward(
-            grad * (1 - pooled * pooled), saved
-        )
+        grad = grad * (1 - pooled * pooled)
+        grad_x[..., 0, :] = self.linear.backward(grad, saved)
         return grad_x

@@ -73,9 +73,8 @@ def sinusoidal(
     checks.one_axis("positions", positions)
     checks.even("d_model", d_model, IN_PAIRS)
     angles = positions[:, None] * frequencies(d_model, base=base)  # (T, D/2)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(
-        len(positions), d_model
-    )
+    pairs = np.stack([np.sin(angles), np.cos(angles)], axis=-1)  # (T, D/2, 2)
+    return pairs.reshape(len(positions), d_model)
 
 
 # Rotary: turn queries and keys by their positions, and their product knows how far
@@ -104,11 +103,8 @@ def rotation_angles(
     checks.one_axis("positions", positions)
     checks.even("d_head", d_head, IN_PAIRS)
     checks.positive("interpolation", interpolation)
-    return (
-        positions.astype(np.float64)[:, None]
-        / interpolation
-        * frequencies(d_head, base=base)
-    )
+    w = frequencies(d_head, base=base)
+    return positions.astype(np.float64)[:, None] / interpolation * w
 
 
 def rotate(
@@ -175,10 +171,11 @@ def relative_positions(
     ):
         checks.integers(name, positions)
         checks.one_axis_or_two(name, positions)
-    return (
-        key_positions.astype(np.int64)[..., None, :]
-        - query_positions.astype(np.int64)[..., None]
+    queries, keys = (
+        query_positions.astype(np.int64),
+        key_positions.astype(np.int64),
     )
+    return keys[..., None, :] - queries[..., None]
 
 
 def alibi_slopes(n_heads: int) -> Float[np.ndarray, " H"]:
@@ -243,9 +240,8 @@ def t5_bucket(
     # 0 at n_exact, 1 at max_distance
     progress = np.log(reached) / math.log(max_distance / n_exact)
     shared = n_exact + (progress * (n_side - n_exact)).astype(np.int64)
-    return first + np.where(
-        distance < n_exact, distance, shared.clip(max=n_side - 1)
-    )
+    shared = shared.clip(max=n_side - 1)
+    return first + np.where(distance < n_exact, distance, shared)
 
 
 # The methods: each acts in one of three ways
@@ -331,9 +327,8 @@ class SinusoidalPositions(NoPositions):
         """Adds to x (..., T, D) the rows of the table at `position_ids`, 0..T-1 by default."""
         position_ids = _places(x, position_ids, "d_model", self.d_model)
         waves = sinusoidal(position_ids.reshape(-1), self.d_model, base=self.base)
-        return x + waves.reshape(*position_ids.shape, self.d_model).astype(
-            x.dtype
-        )
+        waves = waves.reshape(*position_ids.shape, self.d_model)
+        return x + waves.astype(x.dtype)
 
 
 class LearnedPositions(NoPositions):
@@ -416,12 +411,8 @@ class RotaryPositions(NoPositions):
         checks.positive("base", base)
         checks.one_of("layout", layout, ("half", "interleaved"))
         checks.positive("interpolation", interpolation)
-        self.d_head, self.base, self.layout, self.interpolation = (
-            d_head,
-            base,
-            layout,
-            interpolation,
-        )
+        self.d_head, self.base = d_head, base
+        self.layout, self.interpolation = layout, interpolation
 
     def rotate(
         self,
@@ -484,9 +475,8 @@ class AlibiPositions(NoPositions):
     ) -> Float[np.ndarray, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = np.abs(relative_positions(query_positions, key_positions))
-        return (
-            alibi_slopes(self.n_heads)[:, None, None] * -distance[..., None, :, :]
-        )
+        slopes = alibi_slopes(self.n_heads)[:, None, None]
+        return slopes * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):
@@ -538,13 +528,8 @@ class T5Positions(NoPositions):
     ) -> None:
         """Adds to the gradient of each bucket that of all the scores that it was added to."""
         (buckets,) = saved.pop()
-        each = np.moveaxis(
-            sum_to(
-                grad, (*buckets.shape[:-2], self.n_heads, *buckets.shape[-2:])
-            ),
-            -3,
-            -1,
-        )
+        *B, T, S = buckets.shape
+        each = np.moveaxis(sum_to(grad, (*B, self.n_heads, T, S)), -3, -1)
         self.accumulate(weight=add_at(self.weight.shape, buckets, each))
 
     def _buckets(
