@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -35,6 +35,9 @@ from safetensors.numpy import save as bytes_of
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.documents import bytes_in, decoded, read_json
+
+if TYPE_CHECKING:
+    from glassformer import nn, scratch
 
 FORMAT = "glassformer checkpoint 1"
 DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
@@ -216,7 +219,7 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
     return model.eval()
 
 
-def in_numpy(model: Any) -> Any:
+def in_numpy(model: "nn.Transformer") -> "scratch.Transformer":
     """A PyTorch model's twin in the other room, where one can look inside: a copy of its weights, in evaluation."""
     weights = {name: weight.detach().cpu().numpy() for name, weight in model.named_parameters()}
     return model_of(model.config, weights)

@@ -20,6 +20,7 @@ from glassformer.config import ModelConfig
 from glassformer.documents import BYTES, text_in
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, TEACHING, published
+from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, toml_of, toml_value
@@ -453,7 +454,7 @@ def _recipe(source: str | Path) -> str:
 class Opened(NamedTuple):
     """A model, what turns text into its ids and back, and the ids that begin and end what it says."""
 
-    model: Any
+    model: AnyTransformer
     encode: Callable
     decode: Callable
     start_id: int
@@ -493,7 +494,7 @@ def _opened(name: str, room: Room) -> Opened:
     return Opened(built, encode, decode, start_id, stop_ids)
 
 
-def _ours(model: Any, tokenizer: Any) -> Opened:
+def _ours(model: AnyTransformer, tokenizer: Any) -> Opened:
     """A model that was trained here, whose tokenizer knows nothing of the ids that stand for no text."""
     from glassformer.train.recipe import special_ids
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from glassformer.generate.inputs import (
     stop_ids_of,
 )
 from glassformer.generate.reader import Reader
+from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Int64
 from glassformer.trace import see
 
 
 def beam_search(
-    model: Any,
+    model: AnyTransformer,
     prompt_ids: Ids | None,
     n_new: int,
     *,

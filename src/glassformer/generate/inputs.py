@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
+from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Integer
 
 Ids = Any  # one text: a list, array or tensor of ids. Or several: a list of such texts, of any lengths
 
 
 def prompts_and_sources(
-    model: Any, prompt_ids: Ids | None, source: Ids | None, start_id: int
+    model: AnyTransformer, prompt_ids: Ids | None, source: Ids | None, start_id: int
 ) -> tuple[list[Integer[np.ndarray, " _"]], list[Integer[np.ndarray, " _"]] | None]:
     """Prompts and, for an encoder–decoder, as many sources, as lists of arrays; the model can generate."""
     config = model.config

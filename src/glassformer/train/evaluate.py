@@ -18,7 +18,9 @@ DIGITS = 4  # of what a card says
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
-def loss_sum(model: Any, inputs: dict[str, np.ndarray], targets: np.ndarray, device: torch.device) -> Tensor:
+def loss_sum(
+    model: nn.Module, inputs: dict[str, np.ndarray], targets: np.ndarray, device: torch.device
+) -> Tensor:
     """−ln p of every target, summed: `nn.cross_entropy`, times how many there are.
 
     A sum, because a mean of the means of several pieces is another number, where they have not equally many targets.
