@@ -3,11 +3,12 @@
 Arrays are `Any` here, because one room has NumPy's and the other has torch's; neither is imported.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from glassformer.config import ModelConfig
 
 
+@runtime_checkable
 class AnyCache(Protocol):
     """A cache of keys and values, for as many positions as have been read."""
 
@@ -21,6 +22,7 @@ class AnyCache(Protocol):
         ...
 
 
+@runtime_checkable
 class AnyTransformer(Protocol):
     """A `Transformer` of either room. The axes: B batch, T positions, S positions of a source, D d_model."""
 
