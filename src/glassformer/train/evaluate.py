@@ -34,10 +34,10 @@ def validation_loss(
     model: nn.Module, task: Any, processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
     """The mean loss over the task's validation part."""
-    return mean_loss(model, task.validation(), processes, progress=progress)
+    return loss_over(model, task.validation(), processes, progress=progress)
 
 
-def mean_loss(
+def loss_over(
     model: nn.Module, batches: Iterable[Batch], processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
     """The mean loss, in nats, over every target of the batches, without dropout.

@@ -21,7 +21,7 @@ from glassformer.progress import bar as progress_bar
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
-from glassformer.train.evaluate import loss_sum, mean_loss, validation_loss
+from glassformer.train.evaluate import loss_over, loss_sum, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     initialize,
@@ -301,7 +301,7 @@ class Trainer:
     def _test(self) -> float:
         """The loss over the whole test part, once, with the weights that are used from then on."""
         with self._as_used():
-            return mean_loss(
+            return loss_over(
                 self.model, self.task.test(), self.processes, progress=self.progress and self._is_first
             )
 
