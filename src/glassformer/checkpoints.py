@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -35,6 +35,9 @@ from safetensors.numpy import save as bytes_of
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.documents import bytes_in, decoded, read_json
+
+if TYPE_CHECKING:
+    from glassformer import nn, scratch
 
 FORMAT = "glassformer checkpoint 1"
 DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
@@ -50,7 +53,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was saved after a step."""
+    """Everything that was saved after a step."""
 
     step: int  # how many were done
     model_config: ModelConfig
@@ -216,7 +219,7 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
     return model.eval()
 
 
-def in_numpy(model: Any) -> Any:
+def in_numpy(model: "nn.Transformer") -> "scratch.Transformer":
     """A PyTorch model's twin in the other room, where one can look inside: a copy of its weights, in evaluation."""
     weights = {name: weight.detach().cpu().numpy() for name, weight in model.named_parameters()}
     return model_of(model.config, weights)
@@ -244,7 +247,7 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """What training.json says, if it is one and says what was written."""
+    """Returns the contents of training.json, if it has the right format and is what was written."""
     described = read_json(path)
     if described.get("format") != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
@@ -281,7 +284,7 @@ def as_written(path: Traversable, described: dict[str, Any]) -> dict[str, Any]:
 
 
 def own_checksum_of(described: dict[str, Any]) -> str:
-    """Of a description: what its own field "checksum" has to say."""
+    """Returns what the field "checksum" of a description must be."""
     return checksum_of(json.dumps(described, sort_keys=True).encode())
 
 
@@ -291,7 +294,7 @@ def checksum_of(content: bytes) -> str:
 
 
 def checked_bytes(path: Traversable, checksum: str) -> bytes:
-    """What a file holds, if it is what was written."""
+    """Returns the bytes of a file, if they are what was written."""
     content = bytes_in(path)
     if checksum_of(content) != checksum:
         raise ValueError(
@@ -322,7 +325,7 @@ def _clear(folder: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Brings the names in a folder to the disk, where that has to be asked for: Windows does it by itself."""
+    """Writes the names in a folder to the disk, where that has to be asked for: Windows does it by itself."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

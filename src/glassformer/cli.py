@@ -20,6 +20,7 @@ from glassformer.config import ModelConfig
 from glassformer.documents import BYTES, text_in
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, TEACHING, published
+from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, toml_of, toml_value
@@ -66,7 +67,7 @@ def _complain(message: str) -> NoReturn:
 
 
 def _give_up_printing() -> None:
-    """Brings out what was printed; where that is not possible, Python would try again, and complain, at its end."""
+    """Flushes what was printed; where that fails, keeps Python from trying again, and complaining, at its end."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -75,7 +76,7 @@ def _give_up_printing() -> None:
 
 
 def _usage(error: Any, typed: list[str]) -> str:
-    """What is wrong with the line that was typed, and how to see what may be typed."""
+    """Returns what is wrong with the line that was typed, and how to see what may be typed."""
     parameter = getattr(error, "param", None)
     for option in getattr(parameter, "opts", ()):  # Typer's own words leave out which value it was
         values = [after for name, after in pairwise(typed) if name == option]
@@ -97,7 +98,7 @@ def _said(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _about(what: object) -> Iterator[None]:
-    """Within, messages begin with the name of the file or flag that they are about."""
+    """Makes messages begin with the name of the file or flag that they are about."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -118,7 +119,7 @@ RECIPE = "recipe.toml"  # in a run's folder: what is trained and how
 
 
 class Room(StrEnum):
-    """Which of the two implementations works."""
+    """The implementation to use."""
 
     scratch = "scratch"
     nn = "nn"
@@ -453,7 +454,7 @@ def _recipe(source: str | Path) -> str:
 class Opened(NamedTuple):
     """A model, what turns text into its ids and back, and the ids that begin and end what it says."""
 
-    model: Any
+    model: AnyTransformer
     encode: Callable
     decode: Callable
     start_id: int
@@ -493,7 +494,7 @@ def _opened(name: str, room: Room) -> Opened:
     return Opened(built, encode, decode, start_id, stop_ids)
 
 
-def _ours(model: Any, tokenizer: Any) -> Opened:
+def _ours(model: AnyTransformer, tokenizer: Any) -> Opened:
     """A model that was trained here, whose tokenizer knows nothing of the ids that stand for no text."""
     from glassformer.train.recipe import special_ids
 

@@ -53,7 +53,7 @@ FROM_OTHERS: Any = None  # the default of what follows from other fields
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """What a Transformer is made of. Five sizes are the minimum; the defaults of the rest are GPT-2's choices.
+    """Describes a Transformer. Five sizes are the minimum; the defaults of the rest are GPT-2's choices.
 
     A size left at None is derived from others, and after construction it is a number: `config.d_ff` is an
     int. A config never changes; `replace` makes another one.
@@ -218,11 +218,11 @@ class ModelConfig:
 
     @property
     def gated(self) -> bool:
-        """Whether the feed-forward has a gate, W_gate beside W_up."""
+        """Returns whether the feed-forward network has a gate, W_gate next to W_up."""
         return has_gate(self.feedforward)
 
     def parameter_count(self) -> ParameterCount:
-        """How many numbers the model learns, part by part, by formula; equal to what a built model has.
+        """Counts the numbers that the model learns, part by part, by formula; equal to what a built model has.
 
         Shared weights count once: a tied head adds nothing. Derived in chapters 07, 08 and 13.
         """
@@ -303,7 +303,7 @@ class ModelConfig:
     # Other configs
 
     def replace(self, **changes: Any) -> "ModelConfig":
-        """This config with some fields changed. What was derived is derived anew: `d_ff` follows `d_model`.
+        """Returns this config with some fields changed. What was derived is derived anew: `d_ff` follows `d_model`.
 
         Raises:
             ValueError: the result breaks a rule of `ModelConfig`.
@@ -315,7 +315,7 @@ class ModelConfig:
         return type(self)(**given | changes)
 
     def to_json(self) -> str:
-        """Every field in its order, derived ones as the numbers they are."""
+        """Returns every field in its order, derived ones as the numbers they are."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod

@@ -50,7 +50,7 @@ class Chapter:
 
     @property
     def written(self) -> bool:
-        """Says whether there is such a page."""
+        """Returns whether there is such a page."""
         return self.minutes is not None
 
     @property

@@ -110,7 +110,7 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
 
 
 def a_file(path: Traversable) -> None:
-    """There is a file of that name, or a link to one: reading it comes to an end.
+    """Checks that there is a file of that name, or a link to one: reading it comes to an end.
 
     Raises:
         FileNotFoundError: there is nothing.

@@ -67,7 +67,7 @@ class GPT:
         return gate / (1 + np.exp(-gate)) * (x @ w["W_up"]) @ w["W_down"]
 
     def __call__(self, ids, caches):  # [08]
-        """What may follow each new character, as logits (T, V)."""
+        """Returns what may follow each new character, as logits (T, V)."""
         ends, stack = self.w[""], self.w["decoder"]
         x = norm(ends["token_embedding"][ids], stack["embedding_norm"])  # [02]
         for i, cache in enumerate(caches):  # [07]
@@ -79,7 +79,7 @@ class GPT:
         return norm(x, stack["norm"]) @ ends["unembedding"]
 
     def write(self, prompt, n, temperature=0.8, top_k=20, seed=None):  # [11]
-        """Goes on for n characters; at temperature 0, with the likeliest."""
+        """Continues for n characters; at temperature 0, with the likeliest."""
         rng, room = np.random.default_rng(seed), self.config["context_length"]
         ids = [self.alphabet.index(character) for character in prompt]
         new, caches = ids[-room:], [[] for _ in range(self.config["n_layers"])]

@@ -1,4 +1,4 @@
-"""How many numbers a model learns: formulas in axis letters, and a table that prints them with their values.
+"""Counts the numbers that a model learns: formulas in axis letters, and a table that prints them with their values.
 
 A formula is a `Counter` of products of sizes: 4D² + 4D is `Counter(DD=4, D=4)`. What is printed and what is
 counted come from the same `Counter`, so they cannot disagree.
@@ -81,7 +81,7 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """All parameters, shared ones counted once."""
+        """Counts all parameters, shared ones counted once."""
         return sum(part.count for part in self.parts)
 
     def __getitem__(self, name: str) -> int:
@@ -114,7 +114,7 @@ class ParameterCount:
         ]
 
     def _size_lines(self) -> list[str]:
-        """What the letters of the table stand for here, four to a line."""
+        """Returns what the letters of the table stand for here, four to a line."""
         used = set().union(*(set(product) for part in self.parts for product in part.formula))
         sizes = [
             f"{letter} = {LETTERS[letter]} = {self.sizes[letter]:,}" for letter in LETTERS if letter in used

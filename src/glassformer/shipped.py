@@ -61,7 +61,7 @@ def load(
 
 
 def card(name: str = "shakespeare") -> dict[str, Any]:
-    """What is known of a model, as the page "The models of this book" shows it.
+    """Returns what is known about a model, as the page "The models of this book" shows it.
 
     Raises:
         ValueError: there is no such model, or its card is not what was written.

@@ -1,4 +1,4 @@
-"""What a model learns from: batches of inputs, and the targets that it should have said.
+"""The tasks a model can learn: batches of inputs, and the targets that it should have predicted.
 
 Every task is a pure function of its seed and the number of the step. Nothing has to be remembered to go on
 after an interruption, and several processes share a batch without a word: each takes its own rows of it.
@@ -49,7 +49,7 @@ class Epochs:
 
 
 class _Task:
-    """What the tasks have in common: the rows of a step, and which of them are for whom."""
+    """The base of all tasks: the rows of a step, and which process gets which of them."""
 
     family = "decoder"  # which models can learn it
     length: int  # the longest input, T
@@ -64,7 +64,7 @@ class _Task:
 
     @property
     def steps_per_epoch(self) -> float:
-        """How many steps it takes to see everything once."""
+        """Returns how many steps it takes to see everything once."""
         return self.epochs.n / self.batch_size
 
     def checksum(self) -> str:
@@ -153,7 +153,7 @@ class NextToken(_Task):
         return self.ids, self.held_out, self.length, *([self.for_test] if len(self.for_test) else [])
 
     def _drawn_offset(self, epoch: int) -> int:
-        """Where the first window of an epoch starts."""
+        """Returns where the first window of an epoch starts."""
         free = len(self.ids) - self._beyond - self.epochs.n * self.length
         return int(np.random.default_rng((self.seed, OFFSET, epoch)).integers(free + 1))
 

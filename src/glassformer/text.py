@@ -231,7 +231,7 @@ def library_tokenizer(text: str, name: str) -> Any:
 
 @contextmanager
 def library_errors(begins: str) -> Iterator[None]:
-    """Within, what the tokenizers library raises becomes a ValueError, whose message begins like this.
+    """Turns what the tokenizers library raises inside it into a ValueError whose message starts with `begins`.
 
     The library has no class of its own for it, and may panic, as Rust does: at a regular expression, say, that has
     tried too many ways through a text.

@@ -65,23 +65,23 @@ def trace() -> Iterator[Trace]:
 
 
 def see(**arrays: Any) -> None:
-    """Called by the layers: shows `arrays` to the traces that are open, most often none."""
+    """Shows `arrays` to the open traces, most often none; the layers call it."""
     for opened in _open:
         opened.extend(Seen(opened.part, opened.sublayer, name, array) for name, array in arrays.items())
 
 
 def enter(part: str) -> None:
-    """Called by the stacks: what is seen from here on belongs to `part`."""
+    """Notes that what is seen from here on belongs to `part`; the stacks call it."""
     for opened in _open:
         opened.part, opened.sublayer = part, ""
 
 
 def enter_sublayer(sublayer: str) -> None:
-    """Called by attention and feed-forward: what is seen from here on belongs to that sublayer."""
+    """Notes that what is seen from here on belongs to that sublayer; attention and feed-forward call it."""
     for opened in _open:
         opened.sublayer = sublayer
 
 
 def tracing() -> bool:
-    """Whether any trace is open."""
+    """Returns whether any trace is open."""
     return bool(_open)

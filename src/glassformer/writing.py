@@ -14,7 +14,7 @@ LOCK = ".lock"
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Nobody else who asks for this path's lock is let in meanwhile. The lock leaves nothing beside the file.
+    """Holds this path's lock, so that others who ask for it wait. The lock leaves nothing beside the file.
 
     Where the system knows no locks, or one is never given back, we go on without: no lock is worth the
     reader's work.
@@ -32,7 +32,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Within, nobody else writes to this folder who asks here first; within it again, the same thread may.
+    """Keeps others who ask here first from writing to this folder; the same thread may ask again.
 
     The system holds the lock, of a file in the folder, and takes it back from a program that dies: by flock on Linux
     and macOS, by LockFileEx on Windows.
@@ -105,7 +105,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Within, an error of the system names this file: that a disk is full comes without a name."""
+    """Makes a system error name this file: "disk full" comes without a name."""
     try:
         yield
     except OSError as error:

@@ -259,7 +259,7 @@ def test_what_adds_to_the_input_and_what_rotates(method, places, way):
 
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("by_row", [True, False])
-def test_door_3(bidirectional, by_row):
+def test_score_bias(bidirectional, by_row):
     method = scratch.T5Positions(
         2, bidirectional=bidirectional, n_buckets=8, max_distance=9, dtype=np.float64, generator=None
     )

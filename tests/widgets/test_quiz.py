@@ -25,7 +25,7 @@ text = "The output, 2*3*4 of it, or 2*3*."
 why = "That needs the values too."
 
 [[question]]
-text = "Which of these open door 3?"
+text = "Which of these bias the scores?"
 multiple = true
 
 [[question.option]]
@@ -35,7 +35,7 @@ why = "It subtracts from the scores."
 
 [[question.option]]
 text = "RoPE"
-why = "It turns queries and keys: door 2."
+why = "It rotates queries and keys."
 
 [[question.option]]
 text = "T5"
@@ -103,7 +103,7 @@ def test_several_right_options_are_ticked_then_checked(quiz):
     check.press("Enter")
     assert feedback(quiz, 1) == [
         "✓ Right. ALiBi: It subtracts from the scores.",
-        "✗ No. RoPE: It turns queries and keys: door 2.",
+        "✗ No. RoPE: It rotates queries and keys.",
         "1 more applies.",
     ]
     assert quiz.says == "0 of 2 right, 0 at the first try."
@@ -274,7 +274,7 @@ BAD = {
     "none of many": (NONE_OF_MANY, "question 2 has no right option"),
     "no explanation": (changed(f'why = "{WHY}"', ""), "question 1, option 2 has no 'why'"),
     "an empty explanation": (changed(WHY, "  "), "question 1, option 2 has no 'why'"),
-    "no question": (changed("Which of these open door 3?", ""), "question 2 has no 'text'"),
+    "no question": (changed("Which of these bias the scores?", ""), "question 2 has no 'text'"),
     "a misspelt key": (changed("correct =", "corect ="), "question 1, option 2 has an unknown key 'corect'"),
     "a word for true": (
         changed("correct = true", 'correct = "yes"'),

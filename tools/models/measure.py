@@ -14,7 +14,7 @@ from glassformer.dates import TARGET_PLACES, date_pairs
 from glassformer.generate import generate
 from glassformer.tasks import NO_TARGET, NextToken
 from glassformer.trace import trace
-from glassformer.train.evaluate import DIGITS, landmarks, mean_loss
+from glassformer.train.evaluate import DIGITS, landmarks, loss_over
 
 # What nobody taught it; and what would be right
 STRANGE = {
@@ -36,7 +36,7 @@ def held_out(task: Any) -> dict[str, tuple[Any, Any]]:
 
 def losses(model: nn.Transformer, task: Any) -> dict[str, float]:
     """The mean loss over each part."""
-    return {name: round(mean_loss(model, batches()), DIGITS) for name, (_, batches) in held_out(task).items()}
+    return {name: round(loss_over(model, batches()), DIGITS) for name, (_, batches) in held_out(task).items()}
 
 
 def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:

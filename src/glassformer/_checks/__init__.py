@@ -1,4 +1,4 @@
-"""What arguments must satisfy, said once for both rooms; NumPy and torch arrays alike, neither imported.
+"""Checks arguments for both rooms: NumPy and torch arrays alike, without importing either.
 
 Every function returns nothing and raises on bad input: `TypeError` for the wrong kind of thing,
 `ValueError` for the wrong value, in a message that names the argument, its value and the rule.

@@ -1,4 +1,4 @@
-"""What arrays hold, and their shapes."""
+"""Checks what arrays hold, and their shapes."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from glassformer._checks.numbers import Shape
 
 
 def dtype_of(array: Any) -> str:
-    """`"int64"` for NumPy's int64 and for torch's; for what is not an array, the name of its type."""
+    """Returns `"int64"` for NumPy's int64 and for torch's; for what is not an array, the name of its type."""
     return str(getattr(array, "dtype", type(array).__name__)).removeprefix("torch.")
 
 
@@ -14,7 +14,7 @@ _KINDS: dict[Any, str] = {}  # what was found before: every layer asks, and a mo
 
 
 def kind_of(array: Any) -> str:
-    """What an array holds: floating-point numbers ("f"), integers ("i"), booleans ("b"), or anything else ("")."""
+    """Returns what an array holds: floating-point numbers ("f"), integers ("i"), booleans ("b") or others ("")."""
     dtype = getattr(array, "dtype", None)
     if dtype not in _KINDS:
         starts = {"float": "f", "bfloat": "f", "int": "i", "uint": "i", "bool": "b"}
@@ -24,19 +24,19 @@ def kind_of(array: Any) -> str:
 
 
 def integers(name: str, array: Any) -> None:
-    """`array` holds integers."""
+    """Checks that `array` holds integers."""
     if kind_of(array) != "i":
         raise TypeError(f"{name} must be an array of integers, not {dtype_of(array)}")
 
 
 def floats(name: str, array: Any) -> None:
-    """`array` holds floating-point numbers."""
+    """Checks that `array` holds floating-point numbers."""
     if kind_of(array) != "f":
         raise TypeError(f"{name} must be an array of floating-point numbers, not {dtype_of(array)}")
 
 
 def indices(name: str, array: Any, size_name: str, size: int, *, among: Any = None) -> None:
-    """`array` holds integers that index a table of `size` rows; negative ones do not count from the end.
+    """Checks that `array` holds integers that index a table of `size` rows; negative ones do not count from the end.
 
     `among`, if given, says for each entry whether it must.
     """
@@ -52,7 +52,7 @@ def indices(name: str, array: Any, size_name: str, size: int, *, among: Any = No
 
 
 def some(name: str, counted: Any, what: str) -> None:
-    """Of the entries of `name`, at least one is counted; `what` says which are."""
+    """Checks that at least one entry of `name` is counted; `what` says which are."""
     if not counted.any():
         raise ValueError(f"{name} has no entry {what}: there is nothing to average")
 
@@ -67,13 +67,13 @@ def _unravel(flat: int, shape: Shape) -> Shape:
 
 
 def axes(name: str, array: Any, last: str) -> None:
-    """`array` has at least the axes that `last` lists, such as "T, D"."""
+    """Checks that `array` has at least the axes that `last` lists, such as "T, D"."""
     if array.ndim < 1 + last.count(","):
         raise ValueError(f"{name} has shape {tuple(array.shape)}, but needs the axes (..., {last})")
 
 
 def one_axis(name: str, array: Any, length: int | None = None) -> None:
-    """`array` is a list of numbers, of the given length if there is one."""
+    """Checks that `array` is a list of numbers, of the given length if there is one."""
     if not hasattr(array, "ndim"):
         raise TypeError(f"{name} must be an array, not {dtype_of(array)}")
     if array.ndim != 1:
@@ -83,13 +83,13 @@ def one_axis(name: str, array: Any, length: int | None = None) -> None:
 
 
 def one_axis_or_two(name: str, array: Any) -> None:
-    """`array` is (T,) or, with a row for each text of a batch, (B, T)."""
+    """Checks that `array` is (T,) or, with a row for each text of a batch, (B, T)."""
     if array.ndim not in (1, 2):
         raise ValueError(f"{name} has shape {tuple(array.shape)}, but needs the axes (T,) or (B, T)")
 
 
 def places(name: str, array: Any, batch: Shape, length: int) -> None:
-    """`array` says where each of `length` rows stands: (T,) for all the batch alike, or (B, T)."""
+    """Checks that `array` says where each of `length` rows stands: (T,) for all the batch alike, or (B, T)."""
     integers(name, array)
     if array.ndim == 2 and tuple(array.shape[:-1]) == tuple(batch):
         array = array[0]
@@ -97,7 +97,7 @@ def places(name: str, array: Any, batch: Shape, length: int) -> None:
 
 
 def broadcasts(name: str, array: Any, scores: Shape) -> None:
-    """`array` broadcasts to the shape of the scores without enlarging it."""
+    """Checks that `array` broadcasts to the shape of the scores without enlarging it."""
     trailing = scores[len(scores) - array.ndim :] if array.ndim <= len(scores) else ()
     fits = array.ndim == len(trailing) and all(
         size in (1, wanted) for size, wanted in zip(array.shape, trailing, strict=True)

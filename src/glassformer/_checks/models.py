@@ -1,4 +1,4 @@
-"""What goes into attention, into a model and its cache."""
+"""Checks what goes into attention, into a model and into its cache."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ FAULTS = 8  # that a message lists
 
 
 def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix: str = "") -> None:
-    """Each direction has buckets for single distances and for ranges, and `max_distance` is in the latter.
+    """Checks that each direction has buckets for single distances and for ranges, and `max_distance` is in the latter.
 
     Of an odd number, one is in neither direction. `prefix` goes before both names in a message.
     """
@@ -52,20 +52,20 @@ def state_dict(wanted: dict[str, Shape], given: dict[str, Shape]) -> None:
 
 
 def no_faults(what: str, faults: list[str]) -> None:
-    """There are none; of many, a message has the first."""
+    """Checks that there are no faults; if there are many, the message names the first few."""
     if faults:
         more = f"; and {len(faults) - FAULTS:,} more" if len(faults) > FAULTS else ""
         raise ValueError(f"{what}: {'; '.join(faults[:FAULTS])}{more}")
 
 
 def no_gradient_through_cache(saved: Any, cache: Any) -> None:
-    """Nothing is to be saved for gradients beside a cache, which is for generating."""
+    """Checks that nothing is saved for gradients together with a cache, which is for generating."""
     if saved is not None and cache is not None:
         raise ValueError("no gradient leads through a cache: saved must be None with one")
 
 
 def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
-    """Keys of shape `new` (B, G, T, K) fit a cache of shape (B, G, capacity, K) after its `filled` positions."""
+    """Checks that keys (B, G, T, K) fit a cache (B, G, capacity, K) after its `filled` positions."""
     new, (B, G, capacity, K) = tuple(new), cache
     if len(new) != 4 or (new[0], new[1], new[3]) != (B, G, K):
         raise ValueError(f"the keys have shape {new}, but the cache takes (B, G, T, K) = ({B}, {G}, T, {K})")
@@ -110,7 +110,7 @@ def score_bias_fits(array: Any, scores: Shape) -> None:
 
 
 def may_attend(array: Any, scores: Shape) -> None:
-    """`array` is a boolean mask that broadcasts to the scores, (..., T, S)."""
+    """Checks that `array` is a boolean mask that broadcasts to the scores, (..., T, S)."""
     if kind_of(array) != "b":
         raise TypeError(f"mask must be an array of booleans (True = may attend), not {dtype_of(array)}")
     broadcasts("mask", array, scores)
@@ -185,7 +185,7 @@ def _fit_the_cache(config: Any, ids: Any, cache: Any) -> None:
 
 
 def text_to_read(config: Any, source: Any, mask: Any, mask_name: str) -> None:
-    """`source` holds ids of the vocabulary, (..., S), and its mask, if there is one, an entry for each."""
+    """Checks that `source` holds ids of the vocabulary, (..., S), and its mask, if there is one, an entry for each."""
     indices("source", source, "vocab_size", config.vocab_size)
     axes("source", source, "S")
     whole("source.shape[-1]", source.shape[-1])
@@ -194,7 +194,7 @@ def text_to_read(config: Any, source: Any, mask: Any, mask_name: str) -> None:
 
 
 def padding(name: str, array: Any, wanted: Shape) -> None:
-    """`array` is a boolean mask with one entry for each token."""
+    """Checks that `array` is a boolean mask with one entry for each token."""
     if kind_of(array) != "b":
         raise TypeError(f"{name} must be an array of booleans (True = a real token), not {dtype_of(array)}")
     equal(f"{name}.shape", tuple(array.shape), "(..., S)", wanted)

@@ -26,7 +26,7 @@ def shown(text: str, at_most: int = NAME) -> str:
 
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> None:
-    """`value` is a whole number, no smaller than `at_least` and no larger than an index can be."""
+    """Checks that `value` is a whole number, no smaller than `at_least` and no larger than an index can be."""
     if type(value) is not int and (not isinstance(value, Integral) or isinstance(value, bool)):
         raise TypeError(f"{name}={value!r} must be a whole number")
     if value < at_least:
@@ -37,14 +37,14 @@ def whole(name: str, value: Any, *, at_least: int = 1) -> None:
 
 
 def even(name: str, value: Any, why: str) -> None:
-    """`value` is a positive whole number divisible by two; `why` ends the message."""
+    """Checks that `value` is a positive whole number divisible by two; `why` ends the message."""
     whole(name, value)
     if value % 2:
         raise ValueError(f"{name}={value} is odd: {why}")
 
 
 def divisible(name: str, value: Any, by_name: str, by: Any) -> None:
-    """Both are positive whole numbers, and `by` divides `value`."""
+    """Checks that both are positive whole numbers, and that `by` divides `value`."""
     whole(name, value)
     whole(by_name, by)
     if value % by:
@@ -52,13 +52,13 @@ def divisible(name: str, value: Any, by_name: str, by: Any) -> None:
 
 
 def flag(name: str, value: Any) -> None:
-    """`value` is True or False."""
+    """Checks that `value` is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}={value!r} must be True or False")
 
 
 def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> None:
-    """`value` is a number for which `holds` is true; `rule` says so in words."""
+    """Checks that `value` is a number for which `holds` is true; `rule` says so in words."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r} must be a number")
     if not holds(value):
@@ -66,39 +66,39 @@ def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> No
 
 
 def _finite(value: Any) -> bool:
-    """Whether a number is one that a float64 can hold; 10**400 is not."""
+    """Returns whether a float64 can hold this number; 10**400 does not fit."""
     return abs(value) <= LARGEST if type(value) is int else math.isfinite(value)
 
 
 def positive(name: str, value: Any) -> None:
-    """`value` is a finite number above zero."""
+    """Checks that `value` is a finite number above zero."""
     number(name, value, lambda x: _finite(x) and x > 0, "positive and finite")
 
 
 def not_negative(name: str, value: Any) -> None:
-    """`value` is a finite number, zero or above."""
+    """Checks that `value` is a finite number, zero or above."""
     number(name, value, lambda x: _finite(x) and x >= 0, "zero or more, and finite")
 
 
 def rate(name: str, value: Any) -> None:
-    """`value` is a share that leaves something: at least 0 and below 1."""
+    """Checks that `value` is a share that leaves something: at least 0 and below 1."""
     number(name, value, lambda x: 0 <= x < 1, "at least 0 and below 1")
 
 
 def one_of(name: str, value: Any, choices: Collection[str]) -> None:
-    """`value` is among `choices`."""
+    """Checks that `value` is among `choices`."""
     if value not in tuple(choices):  # in a mapping, what cannot be a key would raise
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
 
 
 def instance(name: str, value: Any, kind: type) -> None:
-    """`value` is a `kind`."""
+    """Checks that `value` is a `kind`."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}={value!r} must be a {kind.__name__}")
 
 
 def fields(owner: str, given: Iterable[str], known: Collection[str], required: Collection[str] = ()) -> None:
-    """All names that are `given` are `known` fields of `owner`, and those that are `required` are there."""
+    """Checks that all names that are `given` are `known` fields of `owner`, and those that are `required` are there."""
     given = list(given)
     for name in given:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Whether what is asked for can be in memory at all: said before anything is allocated."""
+"""Checks whether what is asked for can fit in memory at all, before anything is allocated."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ def ram() -> int:
 
 
 def fits(what: str, n_bytes: int, there: int | None = None) -> None:
-    """`what` needs no more than the memory that is `there`, in bytes: by default that of the machine."""
+    """Checks that `what` needs no more than the memory that is `there`, in bytes: by default that of the machine."""
     there = ram() if there is None else there
     if n_bytes > there:
         raise ValueError(
@@ -49,7 +49,7 @@ def _of_the_machine() -> int | None:
 
 
 def _of_windows() -> int | None:
-    """What GlobalMemoryStatusEx says: a structure of 64 bytes, whose first four say so, and the total after eight."""
+    """Returns the total from GlobalMemoryStatusEx: 64 bytes that begin with that size; the total is after eight."""
     import ctypes
 
     status = (ctypes.c_uint64 * 8)(64)

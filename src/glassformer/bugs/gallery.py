@@ -1,4 +1,4 @@
-"""What the gallery holds: mistakes with their titles, their symptoms and the lines that make them."""
+"""The gallery's mistakes, with their titles, their symptoms and the lines that make them."""
 
 import difflib
 import tomllib

@@ -49,7 +49,7 @@ def _parsed(code: str) -> ast.AST:
 
 
 def _matches(pattern: ast.AST, node: ast.AST) -> Iterator[tuple[ast.AST, Found]]:
-    """What matches within the node, itself or below; not what is within a match."""
+    """Yields the matches at or below a node, but none inside another match."""
     found: Found = {}
     if _match(pattern, node, found):
         yield node, found
@@ -59,7 +59,7 @@ def _matches(pattern: ast.AST, node: ast.AST) -> Iterator[tuple[ast.AST, Found]]
 
 
 def _match(pattern: Any, node: Any, found: Found) -> bool:
-    """Whether a node, a list of them or a value is as the pattern has it; notes in `found` what `...` stands for."""
+    """Returns whether a node, a list or a value matches the pattern; records in `found` what `...` stands for."""
     if _is_open(pattern) and isinstance(node, ast.expr):
         found[_start(pattern)] = [node]
         return True
@@ -108,6 +108,6 @@ def _span(source: str, nodes: list[Any]) -> slice:
 
 
 def _place(source: str, line: int, column: int) -> int:
-    """How many characters come before; a tree counts columns in bytes."""
+    """Returns how many characters come before; a tree counts columns in bytes."""
     *before, here = source.split("\n")[:line]
     return sum(len(each) + 1 for each in before) + len(here.encode()[:column].decode())

@@ -44,8 +44,8 @@ PARTS = (
 _FLOW = (
     ((178, 27), (141, 27)),  # a text comes in
     ((78, 44), (78, 59)),
-    ((204, 79), (155, 79)),  # positions, by the first of their doors …
-    ((269, 96), (269, 131)),  # … or by the others, inside attention
+    ((204, 79), (155, 79)),  # positions that are added to the input …
+    ((269, 96), (269, 131)),  # … or act inside attention
     ((78, 151), (105, 151)),  # each sublayer reads the stream …
     ((180, 151), (201, 151)),
     ((269, 168), (269, 188), (92, 188)),  # … and adds to it

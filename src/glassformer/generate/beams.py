@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from glassformer.generate.inputs import (
     stop_ids_of,
 )
 from glassformer.generate.reader import Reader
+from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Int64
 from glassformer.trace import see
 
 
 def beam_search(
-    model: Any,
+    model: AnyTransformer,
     prompt_ids: Ids | None,
     n_new: int,
     *,
@@ -156,7 +156,7 @@ class _Search:
         return [(i // V, i % V, scores[i].item()) for i in best.tolist() if scores[i] > -np.inf]
 
     def _nothing_to_gain(self, best: _Text) -> bool:
-        """Enough texts have ended, and the best that grows would not be better than the worst of them."""
+        """Returns whether enough texts have ended, and the best that still grows would not beat the worst of them."""
         if len(self.ended) < self.n_beams:
             return False
         if self.early_stopping is True:

@@ -1,4 +1,4 @@
-"""What goes into generating: prompts and sources as lists of arrays, and what every argument must satisfy."""
+"""Turns prompts and sources into lists of arrays, and checks every argument of generation."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
+from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Integer
 
 Ids = Any  # one text: a list, array or tensor of ids. Or several: a list of such texts, of any lengths
 
 
 def prompts_and_sources(
-    model: Any, prompt_ids: Ids | None, source: Ids | None, start_id: int
+    model: AnyTransformer, prompt_ids: Ids | None, source: Ids | None, start_id: int
 ) -> tuple[list[Integer[np.ndarray, " _"]], list[Integer[np.ndarray, " _"]] | None]:
     """Prompts and, for an encoder–decoder, as many sources, as lists of arrays; the model can generate."""
     config = model.config
@@ -38,7 +39,7 @@ def prompts_and_sources(
 
 
 def rows_of(name: str, ids: Ids, vocab_size: int) -> list[Integer[np.ndarray, " _"]]:
-    """One text or several as a list of arrays; none is empty, and every id is in the vocabulary."""
+    """Returns one text or several as a list of arrays; none is empty, and every id is in the vocabulary."""
     if not hasattr(ids, "__len__"):
         raise TypeError(f"{name} must be the ids of a text, or a list of texts, not {type(ids).__name__}")
     if len(ids) == 0:
@@ -68,14 +69,14 @@ def stop_ids_of(stop_ids: Iterable[int], vocab_size: int) -> list[int]:
 
 
 def check_id(name: str, value: Any, vocab_size: int) -> None:
-    """`value` is in the vocabulary."""
+    """Checks that `value` is in the vocabulary."""
     checks.whole(name, value, at_least=0)
     if value >= vocab_size:
         raise ValueError(f"{name}={value} is outside 0..{vocab_size - 1} (vocab_size={vocab_size})")
 
 
 def check_generator(generator: Any, temperature: float | int) -> None:
-    """There are random numbers where they are needed, from NumPy in both rooms."""
+    """Checks that random numbers are there where they are needed, from NumPy in both rooms."""
     if generator is None and temperature != 0:
         raise ValueError(
             f"generator=None: drawing at temperature={temperature} needs one, such as "
@@ -96,7 +97,7 @@ def check_context(prompts: list[np.ndarray], n_new: int, context_length: int, re
 
 
 def check_finite(logits: Float[np.ndarray, "*B V"]) -> None:
-    """Every row's largest logit is a finite number. One NaN makes it NaN; single ids may be at −inf."""
+    """Checks that every row's largest logit is a finite number. One NaN makes it NaN; single ids may be at −inf."""
     largest = logits.max(axis=-1)
     if not np.isfinite(largest).all():
         raise ValueError(f"logits are not usable: the largest of each row, NaN if there is one, is {largest}")

@@ -17,10 +17,13 @@ from glassformer.generate.inputs import (
 )
 from glassformer.generate.reader import Reader
 from glassformer.generate.strategies import distribution, draw
+from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Int64
 
 
-def generate(model: Any, prompt_ids: Ids | None, n_new: int, **options: Any) -> list[Int64[np.ndarray, " _"]]:
+def generate(
+    model: AnyTransformer, prompt_ids: Ids | None, n_new: int, **options: Any
+) -> list[Int64[np.ndarray, " _"]]:
     """Continues one text or several by up to `n_new` ids: a list with each text, prompt included.
 
     `options` are `stream`'s, and with them any of `distribution`: `temperature`, `top_k`, `top_p`, `min_p`,
@@ -58,7 +61,7 @@ def generate(model: Any, prompt_ids: Ids | None, n_new: int, **options: Any) -> 
 
 
 def stream(
-    model: Any,
+    model: AnyTransformer,
     prompt_ids: Ids | None,
     n_new: int,
     *,
@@ -130,7 +133,7 @@ class Writing(Iterator):
         return new
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
-        """Every text so far, prompt included, as far as the stop id that ended it."""
+        """Returns every text so far, prompt included, as far as the stop id that ended it."""
         texts = zip(self.reader.texts(), self.lengths, strict=True)
         return [text[:length].copy() for text, length in texts]
 

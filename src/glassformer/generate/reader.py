@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Int64, Integer
 
 CHUNK = 128  # how many positions of a prompt are read at a time: their activations are all that needs memory
@@ -23,7 +24,7 @@ class Reader:
 
     def __init__(
         self,
-        model: Any,
+        model: AnyTransformer,
         prompts: list[Integer[np.ndarray, " _"]],
         n_new: int,
         *,
@@ -36,7 +37,7 @@ class Reader:
         # A model of torch cannot be here before torch is: readers of the NumPy room need no torch.
         torch = sys.modules.get("torch")
         self.torch = torch if torch is not None and isinstance(model, torch.nn.Module) else None
-        self.device = next(model.parameters()).device if self.torch else None
+        self.device = next(iter(dict(model.named_parameters()).values())).device if self.torch else None
 
         rows = np.repeat(np.arange(len(prompts)), copies)  # beam search reads `copies` texts for each prompt
         lengths = np.array([len(prompts[row]) for row in rows])
@@ -64,16 +65,16 @@ class Reader:
             self.cache = model.new_cache(len(rows), min(read, context_length))
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
-        """Every row's text so far."""
+        """Returns every row's text so far."""
         return [row[begin : self.length] for row, begin in zip(self.ids, self.begins, strict=True)]
 
     def append(self, new: Int64[np.ndarray, " B"]) -> None:
-        """One id more for every row."""
+        """Appends one id to every row."""
         self.ids[:, self.length] = new
         self.length += 1
 
     def reorder(self, rows: Int64[np.ndarray, " B"]) -> None:
-        """Row i goes on from the text that row `rows[i]` has now; both are copies of the same prompt."""
+        """Makes row i continue from the text that row `rows[i]` has now; both are copies of the same prompt."""
         self.ids = self.ids[rows]
         if self.cache is not None:
             with self._no_gradients():

@@ -39,7 +39,7 @@ NEEDED = "needed"
 
 @dataclass(frozen=True)
 class Format:
-    """What can be said in a table of how a family writes its config.json; the rest is in its two functions.
+    """Describes in a table how a family writes its config.json; the rest is in its two functions.
 
     `fields` has for each of ours theirs, and what is meant where the file is silent; `always` what the family
     cannot choose; `must_be` the values of theirs that change what is computed, the only ones that these models
@@ -159,7 +159,7 @@ WINDOW = 4096  # of a Mistral whose file is silent; "sliding_window": null is no
 
 
 def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
-    """What a config.json, as a dictionary, says about the model.
+    """Returns the model configuration that a config.json, as a dictionary, describes.
 
     Not everything is in it: whether a BERT has a pooler or a head, and whether a head that the file ties has
     weights of its own after all, the weights decide where they are given, `state` by Hugging Face's names.
@@ -174,7 +174,7 @@ def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = N
 
 
 def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
-    """What `config_from_hf` makes of a config.json, but for a head that it says is tied."""
+    """Returns what `config_from_hf` makes of a config.json, except for a head that it says is tied."""
     kind: Any = given.get("model_type")
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
@@ -235,7 +235,7 @@ def _in_their_words(message: str, form: Format) -> str:
 
 
 def _as_tables_say(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What `FORMATS` says of the file."""
+    """Reads the fields that `FORMATS` describes."""
     form = FORMATS[given["model_type"]]
     for theirs, value, why in form.must_be:
         if given.get(theirs, value) != value:
@@ -434,7 +434,7 @@ def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
 
 
 def _check_window(given: Mapping[str, Any]) -> None:
-    """Every position sees all before it: no window slides that is shorter than the context."""
+    """Checks that every position sees all before it: no window slides that is shorter than the context."""
     context_length = given["max_position_embeddings"]
     checks.whole("max_position_embeddings", context_length)
     slides = given["model_type"] == "mistral" or _flag(given, "use_sliding_window", False)
@@ -452,7 +452,7 @@ def _check_window(given: Mapping[str, Any]) -> None:
 
 
 def _head(given: Mapping[str, Any], *, tied: bool) -> str:
-    """Whether there is a head, by the architecture's name, and whether it is tied; `tied` where nothing says."""
+    """Returns "none", "tied" or "untied", by the architecture's name; uses `tied` where the file is silent."""
     if _architecture(given) == ARCHITECTURES[given["model_type"]][-1]:
         return "none"
     return "tied" if _flag(given, "tie_word_embeddings", tied) else "untied"
@@ -468,7 +468,7 @@ def _architecture(given: Mapping[str, Any]) -> str:
 
 
 def _word(ours: Mapping[str, str], feedforward: str) -> str:
-    """Their word for that feed-forward; if there is none, any: the way back will tell."""
+    """Returns their word for that feed-forward; if there is none, any: reading it back shows the difference."""
     return next((theirs for theirs in ours if ours[theirs] == feedforward), next(iter(ours)))
 
 

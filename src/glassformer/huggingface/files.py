@@ -93,7 +93,7 @@ class Weights(Mapping):
 
 
 def _check_numbers(name: str, values: np.ndarray) -> None:
-    """All are finite, and none is larger than `LARGEST`: of NaN, neither the least nor the largest is."""
+    """Checks that all are finite, and none is larger than `LARGEST`: of NaN, neither the least nor the largest is."""
     if float(values.min()) > -LARGEST and float(values.max()) < LARGEST:
         return
     wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)

@@ -15,6 +15,7 @@ from glassformer.documents import read_json, text_in
 from glassformer.huggingface.configs import config_to_hf, described, needed, with_own_head
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
 from glassformer.huggingface.weights import state_to_hf, translated
+from glassformer.rooms import AnyTransformer
 from glassformer.text import library_tokenizer
 from glassformer.writing import replacing
 
@@ -74,7 +75,7 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
     return model.eval()
 
 
-def save(model: Any, folder: str | os.PathLike) -> None:
+def save(model: AnyTransformer, folder: str | os.PathLike) -> None:
     """Writes config.json and model.safetensors, which `load` and transformers open.
 
     Both are written beside their places first and moved there when they are whole, so that a program that is
@@ -181,7 +182,7 @@ def _ids(given: dict[str, Any], field: str) -> list[int]:
 
 @contextmanager
 def _said_of(path: Path) -> Iterator[None]:
-    """What is wrong is said of that file or folder, in a message that is not longer than a paragraph."""
+    """Makes errors name that file or folder, in a message that is not longer than a paragraph."""
     try:
         yield
     except (ValueError, TypeError) as error:

@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a weight of ours is in their files, and how it lies there."""
+    """The place of a weight of ours in their files, and how it is stored there."""
 
     name: str
     transposed: bool = False  # torch's Linear keeps its matrix (out, in), ours (in, out)
@@ -48,7 +48,7 @@ def third(number: int, name: str) -> Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a family names its weights."""
+    """The names that a family gives its weights."""
 
     names: dict[str, Place | str]  # by our name, # for the number of a block; all but `weight` or `bias`
     prefix: str = ""  # begins the names of all but the head's; models without a head leave it out
@@ -274,7 +274,7 @@ def _layout(config: ModelConfig) -> Layout:
 
 
 def _place(layout: Layout, ours: str) -> Place:
-    """Where the weight of that name of ours is in theirs: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
+    """Returns where our weight is in their files: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
     path, leaf = ours.rsplit(".", 1)
     number = re.search(r"\.blocks\.(\d+)\.", path)
     row = path if number is None else path.replace(number[0], ".blocks.#.", 1)
@@ -338,7 +338,7 @@ def _full_name(layout: Layout, key: str) -> str:
 
 
 def has_own_head(config: ModelConfig, state: Mapping[str, Any]) -> bool:
-    """Whether there are weights for a head, and other ones than the embedding's; so transformers decides too."""
+    """Returns whether there are weights for a head, and other ones than the embedding's, as transformers decides."""
     layout = _layout(config)
     if "unembedding" not in layout.names or "lm_head.weight" not in state:
         return False

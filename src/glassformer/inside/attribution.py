@@ -18,7 +18,7 @@ from glassformer.shapes import Float, Integer
 
 
 def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Float[np.ndarray, "*B T D"]]:
-    """What each part adds to the stream, (..., T, D): "embedding", "block 0: head 0", "block 0: feed-forward" ….
+    """Returns what each part adds to the stream (..., T, D): "embedding", "block 0: head 0", "block 0: feed-forward" ….
 
     A head writes through its own K rows of W_o; a bias of W_o is no head's, and has an entry of its own. The sum
     of all is the stream before the final norm.
@@ -51,7 +51,7 @@ def logit_attribution(
     *,
     against: int | np.integer | Integer[np.ndarray, "*B T"] | None = None,
 ) -> dict[str, Float[np.ndarray, "*B T"]]:
-    """How much each part adds to the logit of `tokens`, at every position: the parts of `writes`, and "biases".
+    """Returns how much each part adds to the logit of `tokens` at every position: the parts of `writes`, and "biases".
 
     The sum of all is the logit. `tokens` is one id, or one for each position; with `against`, the logit is the
     difference between the two tokens', which is what their odds depend on. The final norm is held at the scale
@@ -96,7 +96,7 @@ def frozen(norm: LayerNorm | RMSNorm, x: Float[np.ndarray, "*B D"]) -> Callable:
 
 
 def linear_part(norm: LayerNorm | RMSNorm) -> Callable:
-    """What a norm does besides scaling and bias: LayerNorm takes the mean away, and a gain goes on every feature."""
+    """Applies what a norm does besides scaling and bias: LayerNorm subtracts the mean, and each feature has a gain."""
     centres = isinstance(norm, LayerNorm)
     return lambda x: (x - x.mean(axis=-1, keepdims=True) if centres else x) * norm.weight
 

@@ -1,4 +1,4 @@
-"""What a run forward and back takes: multiply-adds, other operations, and what is saved, part by part.
+"""Measures a forward and backward pass: multiply-adds, other operations, and what is saved, part by part.
 
 Read off a run, not computed from formulas: an array counts what NumPy does with it, and every layer says when it is at
 work.
@@ -37,15 +37,15 @@ _OF_KIND = {
 
 @dataclass
 class Cost:
-    """What one part takes. A multiply-add of a product counts as one, and so does a number that anything else makes."""
+    """The cost of one part. A multiply-add of a product counts as one, and so does a number made by anything else."""
 
     products: Counter[str] = field(default_factory=Counter)  # by the way: "forward", "back"
     other: Counter[str] = field(default_factory=Counter)
-    saved: int = 0  # bytes for the way back; what several parts keep counts for the first
+    saved: int = 0  # bytes for the backward pass; what several parts keep counts for the first
 
 
 def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
-    """What a decoder takes for one text, forward and back, by part: those of `PARTS`. Leaves the model as it was.
+    """Returns what a decoder takes for one text, forward and back, by part of `PARTS`. Leaves the model as it was.
 
     Derived in chapter 09.
     """
@@ -66,7 +66,7 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
 
 
 class _Meter:
-    """Who is at work, and what each has done."""
+    """Records which part is at work, and what each has done."""
 
     def __init__(self) -> None:
         self.by_part = {part: Cost() for part in (*PARTS, "elsewhere")}
@@ -105,7 +105,7 @@ class _Counting(np.ndarray):
 
 
 class _Keeping(list):
-    """What is saved for the way back; the meter is told for whom."""
+    """A list of what is saved for the backward pass, which tells the meter for which part."""
 
     def __init__(self, meter: _Meter) -> None:
         super().__init__()

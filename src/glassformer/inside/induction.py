@@ -42,7 +42,7 @@ def previous_token_scores(model: Transformer, ids: Integer[np.ndarray, "*B T"]) 
 
 
 def induction_scores(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Float[np.ndarray, "L H"]:
-    """How much attention every head pays, when texts are repeated, to what came after the same token before.
+    """Returns how much attention every head pays, when texts are repeated, to what came after the same token before.
 
     The prefix-matching score: of a token's second occurrence, N positions after its first, the attention to the
     position after that first one, in the mean over all. Take random tokens for a score that no knowledge of a

@@ -1,4 +1,4 @@
-"""What the instruments share: which models they take, and what they take from a trace."""
+"""Helpers that the instruments share: which models they take, and what they take from a trace."""
 
 from typing import cast
 
@@ -14,7 +14,7 @@ from glassformer.trace import Trace, trace
 
 
 def look(model: Transformer, ids: Integer[ndarray, "*B T"]) -> Trace:
-    """What a model computes on its way through `ids` to its final states.
+    """Returns what a model computes on its way from `ids` to its final states.
 
     Raises:
         ValueError: the model is no decoder, has no head, or is in training with dropout.
@@ -27,7 +27,7 @@ def look(model: Transformer, ids: Integer[ndarray, "*B T"]) -> Trace:
 
 
 def check_model(model: Transformer) -> None:
-    """It is a decoder of this room, has a head, and drops nothing of what is to be looked at."""
+    """Checks that it is a decoder of this room, has a head, and drops nothing of what is to be looked at."""
     checks.instance("model", model, Transformer)
     checks.one_of("model.config.family", model.config.family, ("decoder",))
     checks.has_part("head", model.unembedding)
@@ -47,7 +47,7 @@ def final_norm_of(model: Transformer) -> LayerNorm | RMSNorm:
 
 
 def check_stream_is_a_sum(model: Transformer) -> None:
-    """What is written adds up, and a linear head reads it: with post-norm, or BERT's head, it is not so."""
+    """Checks that all writes add up and a linear head reads the sum: not so with post-norm, or with BERT's head."""
     check_model(model)
     checks.one_of("model.config.norm_placement", model.config.norm_placement, ("pre",))
     if model.config.head_transform:
@@ -55,7 +55,7 @@ def check_stream_is_a_sum(model: Transformer) -> None:
 
 
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:
-    """What goes into the last matrix of a sublayer: the heads' outputs side by side, or the neurons."""
+    """Returns what enters the last matrix of a sublayer: the heads' outputs side by side, or the neurons."""
     if sublayer == "feed-forward":
         return seen.arrays("neurons", sublayer)[block]
     weights, v = seen.arrays("weights", sublayer)[block], seen.arrays("v", sublayer)[block]

@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
 
 def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
-    """What a unit of each neuron adds to every logit, but for the final norm's scale: W_down, read by the head.
+    """Returns what a unit of each neuron adds to every logit, up to the final norm's scale: W_down, read by the head.
 
     Source: Geva et al. 2022, "Transformer Feed-Forward Layers Build Predictions by Promoting Concepts in the
     Vocabulary Space", section 3. Derived in chapter 06.
@@ -92,7 +92,7 @@ def memories(
 def _strongest(
     model: Transformer, windows: Integer[np.ndarray, "_ T"], n: int
 ) -> dict[tuple[int, int], tuple[Float[np.ndarray, "F n"], Integer[np.ndarray, "F n"]]]:
-    """For each block and sign, the n values of every neuron that are furthest that way, and their places."""
+    """Returns, for each block and sign, the n most extreme values of every neuron that way, and their places."""
     T, F = windows.shape[1], model.config.d_ff
     signs = (1, -1) if model.config.gated else (1,)
     # What was strongest so far, times the sign: at first nothing

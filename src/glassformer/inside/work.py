@@ -1,4 +1,4 @@
-"""How much work a decoder does, and how much it remembers: multiply–adds by formula and counted, bytes of a cache.
+"""Computes a decoder's work and memory: multiply–adds by formula and counted, and the bytes of a cache.
 
 What is counted are the matrix products, where all but a few per cent of the work is: a product of (n, m) with (m, k) is
 n·m·k multiplications and as many additions. Norms, softmax, rotations and activations are left out.
@@ -18,7 +18,7 @@ from glassformer.scratch import Transformer
 
 
 def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits: int = 1) -> int:
-    """Those of one pass that reads `n_read` positions after `n_past` whose keys and values are kept.
+    """Returns the multiply–adds of a pass that reads `n_read` positions after `n_past` whose keys and values are kept.
 
     Every score is computed, those that the mask then hides, too. `n_logits` of the positions go on to the head: to
     write, one is enough, and `generate` asks for one; `model(ids)` asks for all.
@@ -81,7 +81,7 @@ def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int 
 
 @dataclass
 class Count:
-    """What `counting` has counted so far."""
+    """The multiply–adds that `counting` has counted so far."""
 
     multiply_adds: int = 0
 

@@ -44,7 +44,7 @@ def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"]:
-    """True where a query may look: at its own position and at those before it.
+    """Returns True where a query may look: at its own position and at those before it.
 
     The queries are the *last* `n_queries` of the `n_keys` positions, so that with
     fewer queries than keys (a text being continued) each still sees all of its
@@ -58,9 +58,8 @@ def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"
     n_keys = n_queries if n_keys is None else n_keys
     checks.whole("n_queries", n_queries)
     checks.whole("n_keys", n_keys, at_least=n_queries)
-    return torch.ones(n_queries, n_keys, dtype=torch.bool).tril(
-        n_keys - n_queries
-    )
+    size = n_queries, n_keys
+    return torch.ones(size, dtype=torch.bool).tril(n_keys - n_queries)
 
 
 def scaled_dot_product_attention(
@@ -355,7 +354,7 @@ class MultiHeadAttention(nn.Module):
         q: Float[Tensor, "*B H T K"],
         k: Float[Tensor, "*B H S K"],
     ) -> Bool[Tensor, "..."] | None:
-        """What both the caller's mask and, with `causal`, the order of the text allow."""
+        """Returns what the caller's mask and, with `causal`, the order of the text both allow."""
         T, S = q.shape[-2], k.shape[-2]
         if mask is not None:
             checks.may_attend(mask, (*q.shape[:-1], S))

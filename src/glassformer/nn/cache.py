@@ -55,14 +55,14 @@ class KeyValueCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Integer[Tensor, " B"]) -> None:
-        """Row i of the batch becomes what row rows[i] was, as when a beam search drops one text for another."""
+        """Makes row i of the batch what row rows[i] was, as when a beam search drops one text for another."""
         filled = slice(0, self.length)
         self.keys[:, :, filled] = self.keys[rows, :, filled]
         self.values[:, :, filled] = self.values[rows, :, filled]
 
     @property
     def nbytes(self) -> int:
-        """How much memory the arrays take, in bytes."""
+        """Returns how much memory the arrays take, in bytes."""
         return self.keys.nbytes + self.values.nbytes
 
 
@@ -89,17 +89,17 @@ class ModelCache:
 
     @property
     def length(self) -> int:
-        """How many positions are cached."""
+        """Returns how many positions are cached."""
         return self.blocks[0].length
 
     @property
     def capacity(self) -> int:
-        """How many positions there is room for."""
+        """Returns how many positions there is room for."""
         return self.blocks[0].capacity
 
     @property
     def nbytes(self) -> int:
-        """How much memory it all takes, in bytes: 2 · n_layers · B · G · capacity · K numbers, and the memory's."""
+        """Returns the bytes it all takes: 2 · n_layers · B · G · capacity · K numbers, and the memory's."""
         return sum(
             cache.nbytes
             for cache in (*self.blocks, *self.memory)
@@ -108,13 +108,13 @@ class ModelCache:
 
     @property
     def next_position(self) -> Integer[Tensor, "..."] | int:
-        """Where the next token stands if nothing else is said: one after the last, in every row."""
+        """Returns the next token's default position: one after the last, in every row."""
         return 0 if self.position_ids is None else self.position_ids[..., -1:] + 1
 
     def place(
         self, position_ids: Integer[Tensor, "..."]
     ) -> Integer[Tensor, "..."]:
-        """Notes where T new tokens stand, (T,) or (B, T), and gives the places of all S so far."""
+        """Adds the positions of T new tokens, (T,) or (B, T), and returns those of all S so far."""
         if self.position_ids is not None:
             # (T,) is for every row
             rows = torch.broadcast_shapes(
@@ -131,7 +131,7 @@ class ModelCache:
     def of_block(
         self, block: int, memory_length: int | None
     ) -> dict[str, KeyValueCache]:
-        """What that block remembers: its `cache` and, of an encoder's output, `memory_cache`."""
+        """Returns what that block remembers: its `cache` and, of an encoder's output, `memory_cache`."""
         found = {"cache": self.blocks[block]}
         if memory_length is not None:
             found["memory_cache"] = self._of_memory(block, memory_length)
@@ -151,7 +151,7 @@ class ModelCache:
         return cache
 
     def reorder(self, rows: ArrayLike) -> None:
-        """Row i of the batch becomes what row rows[i] was, in every block.
+        """Makes row i of the batch what row rows[i] was, in every block.
 
         Raises:
             ValueError: an entry of `rows` is not a row, or there are more or

@@ -63,9 +63,8 @@ def normal(
     """
     if generator is None:
         return nn.Parameter(torch.zeros(shape, dtype=dtype))
-    return nn.Parameter(
-        deviation * torch.randn(shape, generator=generator, dtype=dtype)
-    )
+    drawn = torch.randn(shape, generator=generator, dtype=dtype)
+    return nn.Parameter(deviation * drawn)
 
 
 def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:

@@ -27,15 +27,13 @@ def cross_entropy(
         TypeError: the logits are not floating-point or the targets not integers.
     """
     _counted(logits, targets, ignore_index)
-    rows, targets = (
-        logits.reshape(-1, logits.shape[-1]),
-        targets.reshape(-1).long(),
-    )
+    rows = logits.reshape(-1, logits.shape[-1])
+    targets = targets.reshape(-1).long()
     return functional.cross_entropy(rows, targets, ignore_index=ignore_index)
 
 
 def _counted(logits: Tensor, targets: Tensor, ignore_index: int) -> Tensor:
-    """Which targets count, as booleans; first checks that logits and targets fit."""
+    """Checks that logits and targets fit; returns which targets count, as booleans."""
     checks.floats("logits", logits)
     checks.integers("targets", targets)
     checks.equal(

@@ -82,9 +82,8 @@ class Stack(nn.Module):
         key_positions = (
             position_ids if cache is None else cache.place(position_ids)
         )
-        score_bias = self.positions.score_bias(
-            position_ids, key_positions
-        )  # one for all blocks
+        # one for all blocks
+        score_bias = self.positions.score_bias(position_ids, key_positions)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
         x = self.dropout(x)

@@ -29,7 +29,7 @@ IN_PAIRS = "sines and cosines come in pairs of dimensions"
 
 
 def frequencies(d: int, *, base: float = ROPE_BASE) -> Float[Tensor, " {d}//2"]:
-    """How fast each pair of dimensions turns: base^(−2i/d) radians a position, for pair i of d/2.
+    """Returns how fast each pair of dimensions turns: base^(−2i/d) radians per position for pair i.
 
     From 1 for the first pair down almost to 1/base for the last; float64. Derived
     in chapter 04.
@@ -62,13 +62,10 @@ def sinusoidal(
     """
     checks.one_axis("positions", positions)
     checks.even("d_model", d_model, IN_PAIRS)
-    # (T, D/2)
-    angles = positions[:, None] * frequencies(d_model, base=base).to(
-        positions.device
-    )
-    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).reshape(
-        len(positions), d_model
-    )
+    w = frequencies(d_model, base=base).to(positions.device)
+    angles = positions[:, None] * w  # (T, D/2)
+    pairs = torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1)
+    return pairs.reshape(len(positions), d_model)
 
 
 # Rotary: turn queries and keys by their positions, and their product knows how far
@@ -81,7 +78,7 @@ def rotation_angles(
     base: float = ROPE_BASE,
     interpolation: float = 1.0,
 ) -> Float[Tensor, "T {d_head}//2"]:
-    """How far to turn each pair of dimensions, in radians: (p / interpolation)·base^(−2i/K) for pair i.
+    """Returns how far to turn each pair of dimensions: (p / interpolation)·base^(−2i/K) radians for pair i.
 
     `interpolation` = 4 squeezes four times the length a model was trained on into
     the angles that it knows (Chen et al. 2023, "Extending Context Window of Large
@@ -161,14 +158,12 @@ def relative_positions(
     ):
         checks.integers(name, positions)
         checks.one_axis_or_two(name, positions)
-    return (
-        key_positions.to(torch.int64)[..., None, :]
-        - query_positions.to(torch.int64)[..., None]
-    )
+    queries, keys = query_positions.to(torch.int64), key_positions.to(torch.int64)
+    return keys[..., None, :] - queries[..., None]
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " H"]:
-    """How steeply each head discounts distance: 2^(−8/H), 2^(−16/H) … 2^−8 where H is a power of two.
+    """Returns how steeply each head discounts distance: 2^(−8/H) … 2^−8 if H is a power of two.
 
     For another H, the slopes of the largest power of two below it, n, come first;
     the rest are taken from those of 2n, every second one from its first, which
@@ -229,9 +224,8 @@ def t5_bucket(
     # 0 at n_exact, 1 at max_distance
     progress = torch.log(reached) / math.log(max_distance / n_exact)
     shared = n_exact + (progress * (n_side - n_exact)).to(torch.int64)
-    return first + torch.where(
-        distance < n_exact, distance, shared.clip(max=n_side - 1)
-    )
+    shared = shared.clip(max=n_side - 1)
+    return first + torch.where(distance < n_exact, distance, shared)
 
 
 # The methods: each acts in one of three ways
@@ -376,12 +370,8 @@ class RotaryPositions(NoPositions):
         checks.positive("base", base)
         checks.one_of("layout", layout, ("half", "interleaved"))
         checks.positive("interpolation", interpolation)
-        self.d_head, self.base, self.layout, self.interpolation = (
-            d_head,
-            base,
-            layout,
-            interpolation,
-        )
+        self.d_head, self.base = d_head, base
+        self.layout, self.interpolation = layout, interpolation
 
     def rotate(
         self,
@@ -434,10 +424,8 @@ class AlibiPositions(NoPositions):
     ) -> Float[Tensor, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = torch.abs(relative_positions(query_positions, key_positions))
-        return (
-            alibi_slopes(self.n_heads).to(distance.device)[:, None, None]
-            * -distance[..., None, :, :]
-        )
+        slopes = alibi_slopes(self.n_heads).to(distance.device)[:, None, None]
+        return slopes * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):
@@ -563,7 +551,7 @@ def _places(
     *,
     heads: bool = False,
 ) -> Integer[Tensor, "..."]:
-    """Where each row of x sits, 0..T-1 unless said; first checks that x has rows of `size` features."""
+    """Checks that x has rows of `size` features; returns their positions, by default 0..T-1."""
     checks.floats("x", x)
     checks.axes("x", x, "T, D")
     checks.equal("x.shape[-1]", x.shape[-1], size_name, size)

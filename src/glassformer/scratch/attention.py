@@ -57,7 +57,7 @@ def softmax(
 def softmax_backward(
     grad: Float[np.ndarray, "*B"], weights: Float[np.ndarray, "*B"]
 ) -> Float[np.ndarray, "*B"]:
-    """From the gradient of softmax's output, `weights`, to that of its input, along the last axis.
+    """Maps the gradient of softmax's output, `weights`, to that of its input, along the last axis.
 
     weights · (grad − Σ grad·weights): what all entries gain alike changes
     nothing, since they sum to 1.
@@ -70,7 +70,7 @@ def softmax_backward(
 def causal_mask(
     n_queries: int, n_keys: int | None = None
 ) -> Bool[np.ndarray, "T S"]:
-    """True where a query may look: at its own position and at those before it.
+    """Returns True where a query may look: at its own position and at those before it.
 
     The queries are the *last* `n_queries` of the `n_keys` positions, so that with
     fewer queries than keys (a text being continued) each still sees all of its
@@ -139,7 +139,7 @@ def scaled_dot_product_attention_backward(
     *,
     scale: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """From the gradient of the output to those of q, k, v and of the scores, which is also the bias's.
+    """Maps the gradient of the output to those of q, k, v and of the scores, which is also the bias's.
 
     A masked pair has a weight of 0, and so no gradient: the mask needs no
     mention.
@@ -207,16 +207,14 @@ def repeat_heads(
 def repeat_heads_backward(
     grad: Float[np.ndarray, "*B H T K"], times: int
 ) -> Float[np.ndarray, "*B G T K"]:
-    """From the gradient of the repeated heads to that of each: the sum of all its uses.
+    """Maps the gradient of the repeated heads to that of each: the sum of all its uses.
 
     Derived in chapter 09.
     """
     *B, H, T, K = grad.shape
-    return (
-        grad
-        if times == 1
-        else grad.reshape(*B, H // times, times, T, K).sum(axis=-3)
-    )
+    if times == 1:
+        return grad
+    return grad.reshape(*B, H // times, times, T, K).sum(axis=-3)
 
 
 class MultiHeadAttention(Layer):
@@ -376,7 +374,7 @@ class MultiHeadAttention(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """From the gradient of the output to those of x, of `memory` and of `score_bias`.
+        """Maps the gradient of the output to those of x, of `memory` and of `score_bias`.
 
         None for what was not there.
         """
@@ -437,7 +435,7 @@ class MultiHeadAttention(Layer):
         norm: RMSNorm | None,
         saved: Saved,
     ) -> Float[np.ndarray, "*B T D"]:
-        """From the gradient of the heads to that of x."""
+        """Maps the gradient of the heads to that of x."""
         if norm is not None:
             grad = norm.backward(grad, saved)
         return W.backward(merge_heads(grad), saved)
@@ -448,7 +446,7 @@ class MultiHeadAttention(Layer):
         q: Float[np.ndarray, "*B H T K"],
         k: Float[np.ndarray, "*B H S K"],
     ) -> Bool[np.ndarray, "..."] | None:
-        """What both the caller's mask and, with `causal`, the order of the text allow."""
+        """Returns what the caller's mask and, with `causal`, the order of the text both allow."""
         T, S = q.shape[-2], k.shape[-2]
         if mask is not None:
             checks.may_attend(mask, (*q.shape[:-1], S))

@@ -147,7 +147,7 @@ class Block(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """From the gradient of the output to those of x, of `memory` and of `score_bias`.
+        """Maps the gradient of the output to those of x, of `memory` and of `score_bias`.
 
         None for what was not there. A sum hands its gradient to both of its
         terms.

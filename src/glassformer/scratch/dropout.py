@@ -8,7 +8,7 @@ from glassformer.shapes import Float
 
 
 class Dropout(Layer):
-    """In training, zeros with probability `rate`, and the rest divided by 1 − rate.
+    """Sets numbers to 0 with probability `rate` in training; divides the rest by 1 − rate.
 
     The division keeps the expected value, so that in evaluation nothing has to be
     done.
@@ -46,6 +46,6 @@ class Dropout(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         (scale,) = saved.pop()
         return grad if scale is None else grad * scale

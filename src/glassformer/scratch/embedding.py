@@ -44,7 +44,7 @@ class TokenEmbedding(Layer):
         return self.weight[ids]
 
     def backward(self, grad: Float[np.ndarray, "*B T D"], saved: Saved) -> None:
-        """From the gradient of the vectors to that of the table; ids have none."""
+        """Maps the gradient of the vectors to that of the table; ids have none."""
         (ids,) = saved.pop()
         self.accumulate(weight=add_at(self.weight.shape, ids, grad))
 
@@ -54,7 +54,7 @@ def add_at(
     rows: Integer[np.ndarray, "*B"],
     values: Float[np.ndarray, "*B D"],
 ) -> Float[np.ndarray, "V D"]:
-    """Zeros of that shape, with each of `values` added to its row: lookup's way back.
+    """Zeros of that shape, with each of `values` added to its row: the backward pass of lookup.
 
     A row that was looked up twice gets both, which `table[rows] += values` would
     not do.

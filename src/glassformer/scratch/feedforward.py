@@ -73,9 +73,8 @@ def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """The slope of `gelu_tanh`, by the product rule. Derived in chapter 09."""
     s = sigmoid(_twice_tanh_argument(x))
-    slope = _twice_tanh_argument(
-        x, cubic=3 * GELU_CUBIC
-    )  # x times the slope of the sigmoid's argument
+    # x times the slope of the sigmoid's argument
+    slope = _twice_tanh_argument(x, cubic=3 * GELU_CUBIC)
     slope *= 1 - s
     slope += 1
     slope *= s
@@ -214,7 +213,7 @@ class FeedForward(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         grad = self.W_down.backward(self.dropout.backward(grad, saved), saved)
         if self.W_gate is None:
             (up,) = saved.pop()

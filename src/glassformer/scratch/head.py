@@ -73,9 +73,8 @@ class Unembedding(Layer):
         if self.scale != 1:
             rows = rows * self.scale
         save_for_backward(saved, rows, x.shape, embedding)
-        logits = rows @ (
-            embedding.weight.T if self.weight is None else self.weight
-        )
+        weight = embedding.weight.T if self.weight is None else self.weight
+        logits = rows @ weight
         if self.bias is not None:
             logits += self.bias
         return logits.reshape(*x.shape[:-1], logits.shape[-1])
@@ -83,7 +82,7 @@ class Unembedding(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B V"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the logits to that of x."""
+        """Maps the gradient of the logits to that of x."""
         rows, shape, embedding = saved.pop()
         grads = grad.reshape(-1, grad.shape[-1])
         if self.bias is not None:
@@ -134,10 +133,9 @@ class Pooler(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
-        """From the gradient of the output to that of x, 0 at all places but the first."""
+        """Maps the gradient of the output to that of x, 0 at all places but the first."""
         pooled, shape = saved.pop()
         grad_x = np.zeros(shape, grad.dtype)
-        grad_x[..., 0, :] = self.linear.backward(
-            grad * (1 - pooled * pooled), saved
-        )
+        grad = grad * (1 - pooled * pooled)
+        grad_x[..., 0, :] = self.linear.backward(grad, saved)
         return grad_x

@@ -1,4 +1,4 @@
-"""What every layer in NumPy can do: name its weights, take in gradients, be saved. PyTorch has `nn.Module`."""
+"""The base of all NumPy layers: names weights, collects gradients, saves. PyTorch has `nn.Module`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -12,11 +12,11 @@ AnyLayer = TypeVar("AnyLayer", bound="Layer")
 Shape = tuple[int, ...]
 
 Saved = list[tuple]
-"""What a forward pass keeps for the way back: a stack, on which each layer puts a tuple."""
+"""What a forward pass keeps for the backward pass: a stack, on which each layer puts a tuple."""
 
 
 def save_for_backward(saved: Saved | None, *values: Any) -> None:
-    """Puts `values` on the stack, if there is one: without it, there is no way back."""
+    """Puts `values` on the stack, if there is one: without it, there is no backward pass."""
     if saved is not None:
         saved.append(values)
 
@@ -35,7 +35,7 @@ class Layer:
             return self.first.backward(grad, saved)
 
     `forward` gives the output. If it was handed a list, `saved`, it puts there
-    what the way back will need. `backward` takes the gradient of the loss with
+    what the backward pass will need. `backward` takes the gradient of the loss with
     respect to the output, adds to the gradient of every weight, and gives the
     gradient with respect to the input: the chain rule, one layer at a time. It
     goes through the layers from the last to the first, and so finds what each has
@@ -64,7 +64,7 @@ class Layer:
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def backward(self, grad: Any, saved: Saved) -> Any:
-        """From the gradient of the output to that of the input."""
+        """Maps the gradient of the output to that of the input."""
         raise NotImplementedError(f"{type(self).__name__} has no backward")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
@@ -72,7 +72,7 @@ class Layer:
         return self.forward(*inputs, **options)
 
     def layers(self, prefix: str = "") -> Iterator[tuple[str, "Layer"]]:
-        """This layer and all below it, each with its path, such as `decoder.blocks.0.attention`."""
+        """Yields this layer and all below it, each with its path, such as `decoder.blocks.0.attention`."""
         yield prefix, self
         for name, value in vars(self).items():
             if name[0] == "_":
@@ -88,7 +88,7 @@ class Layer:
                     )
 
     def _places(self) -> Iterator[tuple[str, "Layer", str]]:
-        """Every weight once, under its first path: the path, the layer that holds it, its name there."""
+        """Yields every weight once, under its first path: the path, the layer that holds it, its name there."""
         met = set()
         for path, layer in self.layers():
             for name, value in vars(layer).items():
@@ -101,13 +101,13 @@ class Layer:
                     yield f"{path}.{name}" if path else name, layer, name
 
     def named_parameters(self) -> dict[str, np.ndarray]:
-        """Every weight by its path. These are the arrays themselves: change them in place to train."""
+        """Returns every weight by its path. These are the arrays themselves: change them in place to train."""
         return {
             path: getattr(layer, name) for path, layer, name in self._places()
         }
 
     def gradients(self) -> dict[str, np.ndarray]:
-        """The gradient of every weight that has one, under the names of `named_parameters`."""
+        """Returns the gradient of every weight that has one, under the names of `named_parameters`."""
         return {
             path: layer._gradients[name]
             for path, layer, name in self._places()
@@ -179,7 +179,7 @@ def normal(
 
 
 def sum_to(gradient: np.ndarray, shape: Shape) -> np.ndarray:
-    """Undoes broadcasting: what was used in many places gets the sum of the gradients of all of them."""
+    """Undoes broadcasting: sums the gradients of all the places where a number was used."""
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     repeated = tuple(
         i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1

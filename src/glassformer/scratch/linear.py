@@ -54,7 +54,7 @@ class Linear(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B n_out"], saved: Saved
     ) -> Float[np.ndarray, "*B n_in"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         rows, shape = saved.pop()
         grads = grad.reshape(-1, self.n_out)
         if self.bias is not None:

@@ -61,7 +61,7 @@ def cross_entropy_backward(
 def _counted(
     logits: np.ndarray, targets: np.ndarray, ignore_index: int
 ) -> np.ndarray:
-    """Which targets count, as booleans; first checks that logits and targets fit."""
+    """Checks that logits and targets fit; returns which targets count, as booleans."""
     checks.floats("logits", logits)
     checks.integers("targets", targets)
     checks.equal(

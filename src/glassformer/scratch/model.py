@@ -121,7 +121,7 @@ class Stack(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """From the gradient of the final states to those of the token vectors and `memory`.
+        """Maps the gradient of the final states to those of the token vectors and `memory`.
 
         None where there was no memory. All blocks looked at it, and all used the
         bias.
@@ -216,7 +216,7 @@ class Transformer(Layer):
         return logits
 
     def backward(self, grad: Float[np.ndarray, "*B T V"], saved: Saved) -> None:
-        """From the gradient of what `forward` gave to those of all weights.
+        """Maps the gradient of what `forward` gave to those of all weights.
 
         `saved` is the list that `forward` was handed: one list for one forward,
         which is empty again afterwards.

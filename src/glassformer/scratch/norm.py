@@ -47,7 +47,7 @@ class LayerNorm(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         standard, inverse = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
         grad = grad * self.weight
@@ -82,7 +82,7 @@ class SigmaNorm(LayerNorm):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         standard, inverse, sigma = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
         grad = grad * self.weight
@@ -126,7 +126,7 @@ class RMSNorm(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
-        """From the gradient of the output to that of x."""
+        """Maps the gradient of the output to that of x."""
         standard, inverse = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard))
         grad = grad * self.weight

@@ -48,12 +48,8 @@ class AdamW:
         checks.not_negative("weight_decay", weight_decay)
         for name in no_decay:
             checks.one_of("no_decay", name, layer.named_parameters())
-        self.layer, self.learning_rate, self.betas, self.eps = (
-            layer,
-            learning_rate,
-            betas,
-            eps,
-        )
+        self.layer, self.learning_rate = layer, learning_rate
+        self.betas, self.eps = betas, eps
         self.weight_decay, self.no_decay = weight_decay, frozenset(no_decay)
         self.n_steps = 0
         self.means: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -74,12 +70,8 @@ class AdamW:
             v += (1 - beta_v) * (gradient * gradient)
             if name not in self.no_decay:
                 weight *= 1 - self.learning_rate * self.weight_decay
-            weight -= (
-                self.learning_rate
-                / correct_m
-                * m
-                / (np.sqrt(v) / math.sqrt(correct_v) + self.eps)
-            )
+            size = np.sqrt(v) / math.sqrt(correct_v) + self.eps
+            weight -= self.learning_rate / correct_m * m / size
 
 
 class Muon:
@@ -186,9 +178,8 @@ def clip_gradients(layer: Layer, max_norm: float) -> float:
     checks.positive("max_norm", max_norm)
     gradients = layer.gradients().values()
     length = math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
-    factor = min(
-        1.0, max_norm / (length + 1e-6)
-    )  # as torch has it: no division by 0, and never longer
+    # as torch has it: no division by 0, and never longer
+    factor = min(1.0, max_norm / (length + 1e-6))
     for gradient in gradients:
         gradient *= factor
     return length

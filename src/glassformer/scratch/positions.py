@@ -39,7 +39,7 @@ IN_PAIRS = "sines and cosines come in pairs of dimensions"
 def frequencies(
     d: int, *, base: float = ROPE_BASE
 ) -> Float[np.ndarray, " {d}//2"]:
-    """How fast each pair of dimensions turns: base^(−2i/d) radians a position, for pair i of d/2.
+    """Returns how fast each pair of dimensions turns: base^(−2i/d) radians per position for pair i.
 
     From 1 for the first pair down almost to 1/base for the last; float64. Derived
     in chapter 04.
@@ -73,9 +73,8 @@ def sinusoidal(
     checks.one_axis("positions", positions)
     checks.even("d_model", d_model, IN_PAIRS)
     angles = positions[:, None] * frequencies(d_model, base=base)  # (T, D/2)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(
-        len(positions), d_model
-    )
+    pairs = np.stack([np.sin(angles), np.cos(angles)], axis=-1)  # (T, D/2, 2)
+    return pairs.reshape(len(positions), d_model)
 
 
 # Rotary: turn queries and keys by their positions, and their product knows how far
@@ -88,7 +87,7 @@ def rotation_angles(
     base: float = ROPE_BASE,
     interpolation: float = 1.0,
 ) -> Float[np.ndarray, "T {d_head}//2"]:
-    """How far to turn each pair of dimensions, in radians: (p / interpolation)·base^(−2i/K) for pair i.
+    """Returns how far to turn each pair of dimensions: (p / interpolation)·base^(−2i/K) radians for pair i.
 
     `interpolation` = 4 squeezes four times the length a model was trained on into
     the angles that it knows (Chen et al. 2023, "Extending Context Window of Large
@@ -104,11 +103,8 @@ def rotation_angles(
     checks.one_axis("positions", positions)
     checks.even("d_head", d_head, IN_PAIRS)
     checks.positive("interpolation", interpolation)
-    return (
-        positions.astype(np.float64)[:, None]
-        / interpolation
-        * frequencies(d_head, base=base)
-    )
+    w = frequencies(d_head, base=base)
+    return positions.astype(np.float64)[:, None] / interpolation * w
 
 
 def rotate(
@@ -175,14 +171,15 @@ def relative_positions(
     ):
         checks.integers(name, positions)
         checks.one_axis_or_two(name, positions)
-    return (
-        key_positions.astype(np.int64)[..., None, :]
-        - query_positions.astype(np.int64)[..., None]
+    queries, keys = (
+        query_positions.astype(np.int64),
+        key_positions.astype(np.int64),
     )
+    return keys[..., None, :] - queries[..., None]
 
 
 def alibi_slopes(n_heads: int) -> Float[np.ndarray, " H"]:
-    """How steeply each head discounts distance: 2^(−8/H), 2^(−16/H) … 2^−8 where H is a power of two.
+    """Returns how steeply each head discounts distance: 2^(−8/H) … 2^−8 if H is a power of two.
 
     For another H, the slopes of the largest power of two below it, n, come first;
     the rest are taken from those of 2n, every second one from its first, which
@@ -243,9 +240,8 @@ def t5_bucket(
     # 0 at n_exact, 1 at max_distance
     progress = np.log(reached) / math.log(max_distance / n_exact)
     shared = n_exact + (progress * (n_side - n_exact)).astype(np.int64)
-    return first + np.where(
-        distance < n_exact, distance, shared.clip(max=n_side - 1)
-    )
+    shared = shared.clip(max=n_side - 1)
+    return first + np.where(distance < n_exact, distance, shared)
 
 
 # The methods: each acts in one of three ways
@@ -268,7 +264,7 @@ class NoPositions(Layer):
     def embed_backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
-        """From the gradient of what `embed` gave to that of the token vectors, which a sum leaves as it is."""
+        """Maps the gradient of what `embed` gave to that of the token vectors, which a sum leaves as it is."""
         return grad
 
     def rotate(
@@ -283,7 +279,7 @@ class NoPositions(Layer):
     def rotate_backward(
         self, grad: Float[np.ndarray, "*B T K"], saved: Saved
     ) -> Float[np.ndarray, "*B T K"]:
-        """From the gradient of what `rotate` gave to that of the queries or keys."""
+        """Maps the gradient of what `rotate` gave to that of the queries or keys."""
         return grad
 
     def score_bias(
@@ -331,9 +327,8 @@ class SinusoidalPositions(NoPositions):
         """Adds to x (..., T, D) the rows of the table at `position_ids`, 0..T-1 by default."""
         position_ids = _places(x, position_ids, "d_model", self.d_model)
         waves = sinusoidal(position_ids.reshape(-1), self.d_model, base=self.base)
-        return x + waves.reshape(*position_ids.shape, self.d_model).astype(
-            x.dtype
-        )
+        waves = waves.reshape(*position_ids.shape, self.d_model)
+        return x + waves.astype(x.dtype)
 
 
 class LearnedPositions(NoPositions):
@@ -416,12 +411,8 @@ class RotaryPositions(NoPositions):
         checks.positive("base", base)
         checks.one_of("layout", layout, ("half", "interleaved"))
         checks.positive("interpolation", interpolation)
-        self.d_head, self.base, self.layout, self.interpolation = (
-            d_head,
-            base,
-            layout,
-            interpolation,
-        )
+        self.d_head, self.base = d_head, base
+        self.layout, self.interpolation = layout, interpolation
 
     def rotate(
         self,
@@ -484,9 +475,8 @@ class AlibiPositions(NoPositions):
     ) -> Float[np.ndarray, "*B H T S"]:
         """−slope·|key − query|, (H, T, S), float64."""
         distance = np.abs(relative_positions(query_positions, key_positions))
-        return (
-            alibi_slopes(self.n_heads)[:, None, None] * -distance[..., None, :, :]
-        )
+        slopes = alibi_slopes(self.n_heads)[:, None, None]
+        return slopes * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):
@@ -538,13 +528,8 @@ class T5Positions(NoPositions):
     ) -> None:
         """Adds to the gradient of each bucket that of all the scores that it was added to."""
         (buckets,) = saved.pop()
-        each = np.moveaxis(
-            sum_to(
-                grad, (*buckets.shape[:-2], self.n_heads, *buckets.shape[-2:])
-            ),
-            -3,
-            -1,
-        )
+        *B, T, S = buckets.shape
+        each = np.moveaxis(sum_to(grad, (*B, self.n_heads, T, S)), -3, -1)
         self.accumulate(weight=add_at(self.weight.shape, buckets, each))
 
     def _buckets(
@@ -627,7 +612,7 @@ def _places(
     *,
     heads: bool = False,
 ) -> Integer[np.ndarray, "..."]:
-    """Where each row of x sits, 0..T-1 unless said; first checks that x has rows of `size` features."""
+    """Checks that x has rows of `size` features; returns their positions, by default 0..T-1."""
     checks.floats("x", x)
     checks.axes("x", x, "T, D")
     checks.equal("x.shape[-1]", x.shape[-1], size_name, size)

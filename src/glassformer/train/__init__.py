@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs PyTorch is imported when it is first asked for: readers of the NumPy room need not wait for it."""
+    """Imports what needs PyTorch when it is first asked for: readers of the NumPy room need not wait for it."""
     if name in NEEDS_TORCH:
         return getattr(import_module(f"{__name__}.{NEEDS_TORCH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""How a model is trained, as named choices: the other half of what a run is, beside `ModelConfig`."""
+"""Describes how a model is trained, as named choices: the other half of a run's description, beside `ModelConfig`."""
 
 import json
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -20,7 +20,7 @@ MAY_CHANGE = ("accumulation", "evaluate_every", "save_every", "sample_every", "d
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How a model is trained. Two sizes are the minimum.
+    """Describes how a model is trained. Two sizes are the minimum.
 
     `batch_size` is what one step learns from, in all: however many processes share it and into however many
     pieces `accumulation` cuts it, the same steps follow, but for what rounding and dropout make of them. Sums are
@@ -117,7 +117,7 @@ class TrainingConfig:
             checks.rate(f"betas[{i}]", beta)
 
     def replace(self, **changes: Any) -> "TrainingConfig":
-        """This config with some fields changed.
+        """Returns this config with some fields changed.
 
         Raises:
             ValueError: the result breaks a rule of `TrainingConfig`.
@@ -126,7 +126,7 @@ class TrainingConfig:
         return replace(self, **changes)
 
     def differences(self, other: "TrainingConfig") -> list[str]:
-        """In what `other` would train a model differently, each as "name: mine, theirs" in words."""
+        """Returns the fields in which `other` differs, each as "name: mine, theirs" in words."""
         return [
             f"{f.name} was {getattr(self, f.name)!r} and is now {getattr(other, f.name)!r}"
             for f in fields(self)
@@ -136,11 +136,11 @@ class TrainingConfig:
     # Files
 
     def to_json(self) -> str:
-        """Every field in its order."""
+        """Returns every field in its order."""
         return json.dumps(asdict(self), indent=2)
 
     def to_toml(self) -> str:
-        """Every field in its order, a line each; what is None is left out, since TOML has no word for it."""
+        """Returns every field in its order, a line each; what is None is left out, since TOML has no word for it."""
         # For numbers, booleans, strings and lists of them, TOML's notation is JSON's.
         given = {name: value for name, value in asdict(self).items() if value is not None}
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())

@@ -1,4 +1,4 @@
-"""How long a run will take, said when its first steps are done."""
+"""Estimates how long a run will take, once its first steps are done."""
 
 from collections.abc import Sequence
 from statistics import median

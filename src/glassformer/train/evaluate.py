@@ -1,4 +1,4 @@
-"""How good a model is: the loss over the whole of what it has not learned from."""
+"""Measures how good a model is: the loss over everything that it has not learned from."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -18,7 +18,9 @@ DIGITS = 4  # of what a card says
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
-def loss_sum(model: Any, inputs: dict[str, np.ndarray], targets: np.ndarray, device: torch.device) -> Tensor:
+def loss_sum(
+    model: nn.Module, inputs: dict[str, np.ndarray], targets: np.ndarray, device: torch.device
+) -> Tensor:
     """−ln p of every target, summed: `nn.cross_entropy`, times how many there are.
 
     A sum, because a mean of the means of several pieces is another number, where they have not equally many targets.
@@ -32,10 +34,10 @@ def validation_loss(
     model: nn.Module, task: Any, processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
     """The mean loss over the task's validation part."""
-    return mean_loss(model, task.validation(), processes, progress=progress)
+    return loss_over(model, task.validation(), processes, progress=progress)
 
 
-def mean_loss(
+def loss_over(
     model: nn.Module, batches: Iterable[Batch], processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
     """The mean loss, in nats, over every target of the batches, without dropout.
@@ -62,7 +64,7 @@ def mean_loss(
 
 
 def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """What guessing costs, in nats a character: blindly, by how frequent each is, by the one before.
+    """Returns what guessing costs, in nats per character: blindly, from frequencies, and from the character before.
 
     The counts are those of `ids` themselves. So it costs less than with counts from elsewhere: no guess can do better.
     """

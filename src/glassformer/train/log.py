@@ -13,14 +13,14 @@ Record = dict[str, Any]
 
 
 class Log:
-    """What was measured at every step, in memory and, if there is a path, in a file as well."""
+    """Records what was measured at every step, in memory and, if there is a path, in a file as well."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.records: list[Record] = []
 
     def check(self) -> None:
-        """What the file holds can be read.
+        """Checks that the file can be read.
 
         Raises:
             ValueError: as `read_log`.
@@ -28,7 +28,7 @@ class Log:
         read_log(self.path)
 
     def begin(self, step: int) -> None:
-        """Goes back to the end of that step: what the file says of later ones is dropped, they come again."""
+        """Goes back to the end of that step: drops the records of later steps, which will be repeated."""
         records = self.records if self.path is None else read_log(self.path)
         self.records = [record for record in records if record["step"] <= step]
         if self.path is not None:
@@ -42,7 +42,7 @@ class Log:
                 file.write(_line(record))
 
     def sync(self) -> None:
-        """Brings the file to the disk, so that it is there for every step that a checkpoint has."""
+        """Flushes the file to the disk, so that it has every step that a checkpoint has."""
         if self.path is not None:
             with open(self.path, "rb+") as file:
                 os.fsync(file.fileno())

@@ -81,7 +81,7 @@ class Muon(torch.optim.Optimizer):
                     )
 
     def _direction(self, weight: Tensor, gradient: Tensor, momentum: float) -> Tensor:
-        """Where the running mean points, once more moved towards the gradient; the mean is moved first."""
+        """Updates the running mean, and returns it moved once more towards the gradient."""
         state = self.state[weight]
         if not state:
             # by PyTorch's name: its checkpoints go on here
@@ -139,7 +139,7 @@ def _from_the_square(square: Tensor, iterations: int) -> Tensor:
 
 
 def precision_of(matrices: Tensor) -> torch.dtype:
-    """In which numbers to iterate: in bfloat16 on NVIDIA's GPUs, elsewhere in those that the matrices have.
+    """Returns the dtype to iterate in: bfloat16 on NVIDIA's GPUs, elsewhere that of the matrices.
 
     Half as many digits would do, since a singular value of 0.9 serves as well as 1, and units made for bfloat16
     multiply several times as fast. GPUs have them. Of CPUs only some do, and the others emulate them: there, a

@@ -1,4 +1,4 @@
-"""Which optimizer moves which weights, at what rate; and what the weights start from."""
+"""Chooses which optimizer moves which weights and at what rate, and what the weights start from."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ OUTPUTS = (".W_o.weight", ".W_down.weight")  # the last matrix of a sublayer: wh
 
 
 def kind_of(name: str, weight: Tensor) -> str:
-    """What a weight is, for the optimizer: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors)."""
+    """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors)."""
     if weight.ndim < 2:
         return "norms"
     if ".blocks." in name:

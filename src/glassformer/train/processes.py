@@ -11,7 +11,7 @@ from torch import distributed
 
 @dataclass(frozen=True)
 class Processes:
-    """Which of the processes this is, and where it computes."""
+    """Knows which of the processes this is, and where it computes."""
 
     rank: int
     world: int
@@ -48,7 +48,7 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
 
 
 def world() -> int:
-    """How many processes train together, as `torchrun` says in the environment."""
+    """Returns how many processes train together, as `torchrun` says in the environment."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 

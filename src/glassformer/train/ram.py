@@ -1,4 +1,4 @@
-"""What a run needs of memory, known before anything of it is there."""
+"""Computes how much memory a run needs, before any of it is allocated."""
 
 import torch
 
@@ -41,7 +41,7 @@ def bytes_of_weights(n_weights: int, training: TrainingConfig) -> int:
 
 
 def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
-    """What the way back needs of a text of the longest kind, at least: the way forward has to keep it.
+    """Returns the bytes that the forward pass must keep for the backward pass, at least, for a text of maximal length.
 
     In each block what enters, q, k, v and the hidden layer; at the end the logits and their gradient.
     """
@@ -51,5 +51,5 @@ def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
 
 
 def piece_of(training: TrainingConfig) -> int:
-    """How many texts go through the model at a time."""
+    """Returns how many texts go through the model at a time."""
     return max(1, training.batch_size // (training.accumulation * world()))

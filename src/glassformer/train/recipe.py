@@ -50,7 +50,7 @@ def special_ids(family: str, n_own: int) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """How a text becomes what a model reads.
+    """Describes how a text becomes what a model reads.
 
     Raises:
         ValueError: a field is out of its range; `vocab_size` is there without byte pairs, or missing with them;
@@ -90,7 +90,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What to train and how, whatever the text: `made_for` a text, it gives tokenizer, task and configuration.
+    """Describes what to train and how, whatever the text; `made_for` a text gives tokenizer, task and configuration.
 
     Derived in chapter 10.
     """

@@ -1,4 +1,4 @@
-"""What changes from step to step: every number is a pure function of the step, so none has to be saved."""
+"""Computes what changes from step to step: every number is a pure function of the step, so none has to be saved."""
 
 import math
 
@@ -6,7 +6,7 @@ from glassformer.train.config import TrainingConfig
 
 
 def rate_share(config: TrainingConfig, step: int) -> float:
-    """What part of every learning rate step 0, 1, … has: up in a line for `warmup` steps, then down.
+    """Returns the fraction of every learning rate that step 0, 1, … has: a line up for `warmup` steps, then down.
 
     Downwards it is a line, half a cosine, or no change at all; at the end `final_share` would be left.
 
@@ -27,7 +27,7 @@ def muon_momentum(config: TrainingConfig, step: int) -> float:
 
 
 def ema_share(config: TrainingConfig, step: int) -> float:
-    """How much of the average of the weights stays at step 0, 1, …: little at first, when they are still raw.
+    """Returns how much of the weights' average is kept at step 0, 1, …: little at first, when they are still raw.
 
     Source: the warm-up (1 + step) / (10 + step) is that of TensorFlow's ExponentialMovingAverage.
     """
@@ -35,5 +35,5 @@ def ema_share(config: TrainingConfig, step: int) -> float:
 
 
 def is_due(every: int, step: int, steps: int) -> bool:
-    """Whether something that happens every so many steps, and at the end, follows the step of that number."""
+    """Returns whether something that happens every so many steps, and at the end, is due after this step."""
     return step == steps or (every > 0 and step % every == 0)

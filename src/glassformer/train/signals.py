@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class StopRequest:
-    """Whether someone asked to stop."""
+    """Records whether someone asked to stop."""
 
     def __init__(self) -> None:
         self.made = False
@@ -16,7 +16,7 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Within, Ctrl-C is noted instead of raised; a second one is raised.
+    """Records a first Ctrl-C inside a `with` block instead of raising it; a second one is raised.
 
     The same holds for SIGTERM, which comes from torchrun, or from a system that shuts down.
     """

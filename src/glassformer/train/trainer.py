@@ -21,7 +21,7 @@ from glassformer.progress import bar as progress_bar
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
-from glassformer.train.evaluate import loss_sum, mean_loss, validation_loss
+from glassformer.train.evaluate import loss_over, loss_sum, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     initialize,
@@ -230,7 +230,7 @@ class Trainer:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Within, no other run writes to the folder, and none has since what is there was read."""
+        """Ensures that no other run writes to the folder meanwhile, nor has since it was read."""
         if self.folder is None or not self._is_first:
             yield
             return
@@ -244,12 +244,12 @@ class Trainer:
 
     @property
     def device(self) -> torch.device:
-        """Where it is computed."""
+        """Returns the device that computes."""
         return self.processes.device
 
     @property
     def _is_first(self) -> bool:
-        """Whether this is the process that writes."""
+        """Returns whether this is the process that writes."""
         return self.processes.rank == 0
 
     @contextmanager
@@ -260,7 +260,7 @@ class Trainer:
             yield
 
     def _seed(self, piece: int) -> None:
-        """What is dropped depends on the seed, the step and the piece alone: nothing has to be saved to go on."""
+        """Seeds dropout by the seed, the step and the piece alone: nothing has to be saved to go on."""
         number = int(np.random.SeedSequence((self.config.seed, self.step, piece)).generate_state(1)[0])
         torch.default_generator.manual_seed(number)
         if self.device.type != "cpu":
@@ -301,7 +301,7 @@ class Trainer:
     def _test(self) -> float:
         """The loss over the whole test part, once, with the weights that are used from then on."""
         with self._as_used():
-            return mean_loss(
+            return loss_over(
                 self.model, self.task.test(), self.processes, progress=self.progress and self._is_first
             )
 
@@ -330,7 +330,7 @@ class Trainer:
             self.callback(record)
 
     def _how_long(self) -> str:
-        """What the first steps of this run say of the rest."""
+        """Describes how long the rest of this run will take, from its first steps."""
         seconds = [record["seconds"] for record in self.log.records[-TRIED:]]
         n_validation = sum(inputs["ids"].size for inputs, _ in self.task.validation())
         left = seconds_left(self.config, self.step, seconds, n_validation / (self.tokens / self.step))
@@ -407,7 +407,7 @@ class Trainer:
         )
 
     def _diverged(self, step: int, found: str) -> FloatingPointError:
-        """What to raise where numbers have left what floats can hold."""
+        """Returns the error to raise where numbers have left what floats can hold."""
         kept = (
             "nothing was saved yet"
             if self._latest is None

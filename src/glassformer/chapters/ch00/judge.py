@@ -1,4 +1,4 @@
-"""How the exercise of chapter 00, "Start here", is judged; its prose is in exercises.toml.
+"""Judges the exercises of chapter 00, "Start here"; their prose is in exercises.toml.
 
 The axis: V vocabulary.
 """
@@ -16,7 +16,7 @@ from glassformer.shapes import Float
 
 
 def probabilities(logits: Float[np.ndarray, " V"], temperature: float) -> Float[np.ndarray, " V"]:
-    """What each token's probability is, at a temperature."""
+    """Returns each token's probability at a temperature."""
     return softmax(np.asarray(logits) / temperature)
 
 

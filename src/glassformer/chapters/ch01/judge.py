@@ -1,4 +1,4 @@
-"""How the exercises of chapter 01, "The whole machine", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 01, "The whole machine"; their prose is in exercises.toml.
 
 What is right comes from a hand-worked number, from a run of a real model, or from a function whose property is known.
 The axes: T tokens, D d_model, H heads, K d_head, F d_ff, V vocabulary, L blocks.
@@ -18,7 +18,7 @@ from glassformer.trace import Trace, trace
 
 
 def _run(T: int, D: int, H: int, F: int, V: int, n_layers: int = 1) -> Trace:
-    """What a real model of these sizes computes."""
+    """Returns what a real model of these sizes computes."""
     sizes = {"vocab_size": V, "d_model": D, "n_heads": H, "d_ff": F}
     config = ModelConfig(**sizes, context_length=T, n_layers=n_layers, positions="none")
     with trace() as seen:
@@ -106,7 +106,7 @@ _wrong_shapes("not unembedded", logits=lambda T, D, H, F, V: (T, D))
 
 
 def count(T: int, D: int, H: int, F: int, V: int, n_layers: int) -> int:
-    """How many numbers all arrays of a run hold together."""
+    """Returns how many numbers all arrays of a run hold together."""
     attention = 3 * T * D + 2 * H * T * T + 2 * T * D  # q, k, v; scores, weights; write, stream
     feedforward = T * F + 2 * T * D  # neurons; write, stream
     return T * D + n_layers * (attention + feedforward) + T * D + T * V
@@ -248,7 +248,7 @@ def _folded(x, sublayers, step):
 
 
 def agreement(views: Float[np.ndarray, "L T V"]) -> Float[np.ndarray, " L"]:
-    """For each stage, the share of places where its likeliest token is that of the last stage."""
+    """Returns, for each stage, the fraction of positions where its likeliest token is that of the last stage."""
     likeliest = np.argmax(views, axis=-1)
     return (likeliest == likeliest[-1]).mean(axis=-1)
 
@@ -321,7 +321,7 @@ agree.mistake("rows compared", lambda views: np.isclose(views, views[-1]).all(ax
 
 
 def peeks(f: Callable[[np.ndarray], np.ndarray], x: Float[np.ndarray, "T D"]) -> bool:
-    """Whether some row of f(x) changes when only rows after it are changed."""
+    """Returns whether some row of f(x) changes when only rows after it are changed."""
     before, rng = f(x), np.random.default_rng(0)
     for t in range(len(x) - 1):
         changed = np.array(x, dtype=float)
@@ -346,7 +346,7 @@ def _tri(T: int, k: int = 0) -> np.ndarray:
 
 
 def _one_row(row: int, *seen: int) -> Callable[[int], np.ndarray]:
-    """As it should be, but one row sees itself and these alone."""
+    """Returns the right weights, except that one row sees only itself and these."""
 
     def weights(T):
         weights = _tri(T)

@@ -17,7 +17,7 @@ AROUND = (
 
 @cache
 def excerpt() -> str:
-    """Some speeches of the corpus, from before the line of the horse to after it."""
+    """Returns some speeches of the corpus, from before the line about the horse to after it."""
     text = corpus()
     middle = text.index(LINE)
     start = text.index("\n\n", middle - AROUND // 2) + 2

@@ -1,4 +1,4 @@
-"""How the exercises of chapter 02, "Tokens become vectors", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 02, "Tokens become vectors"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from hand-worked texts, a closed form, an invariant or another way to compute it. The axes: B

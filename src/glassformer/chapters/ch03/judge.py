@@ -1,4 +1,4 @@
-"""How the exercises of chapter 03, "Attention", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 03, "Attention"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from hand-worked numbers and from sums written out one number at a time. The axes: B batch,
@@ -69,7 +69,7 @@ def _columns(scores):
 
 
 def scores(query: Float[np.ndarray, " K"], keys: Float[np.ndarray, "S K"]) -> Float[np.ndarray, " S"]:
-    """How well a query matches each key: their dot products, divided by √K."""
+    """Computes how well a query matches each key: their dot products, divided by √K."""
     return keys @ query / math.sqrt(len(query))
 
 
@@ -694,7 +694,7 @@ def cross_attention(
     W_k: Float[np.ndarray, "D K"],
     W_v: Float[np.ndarray, "D K"],
 ) -> Float[np.ndarray, "T K"]:
-    """What each position of x fetches from another text, `memory`."""
+    """Computes what each position of x fetches from another text, `memory`."""
     output, _ = scaled_dot_product_attention(x @ W_q, memory @ W_k, memory @ W_v)
     return output
 
@@ -743,7 +743,7 @@ cross.mistake("swapped matrices", lambda x, m, W_q, W_k, W_v: _wrong(x @ W_q, m 
 
 
 def score_cells(n_tokens: int, n_heads: int = 1) -> tuple[int, int]:
-    """How many scores a layer computes for a text, and how many of them a causal mask leaves."""
+    """Returns how many scores a layer computes for a text, and how many of them a causal mask leaves."""
     return n_heads * n_tokens**2, n_heads * n_tokens * (n_tokens + 1) // 2
 
 

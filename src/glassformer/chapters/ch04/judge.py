@@ -1,4 +1,4 @@
-"""How the exercises of chapter 04, "Putting order in", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 04, "Putting order in"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from a hand-worked number, a closed form, an invariant or another way to compute it. The
@@ -66,7 +66,7 @@ def _wrong_frequencies(exercise, answer, D="D"):
 def shuffled(
     outputs: Float[np.ndarray, "T D"], weights: Float[np.ndarray, "T T"], order: Integer[np.ndarray, " T"]
 ) -> tuple[Float[np.ndarray, "T D"], Float[np.ndarray, "T T"]]:
-    """What attention without positions gives for ``x[order]``, from what it gave for x."""
+    """Returns what attention without positions gives for ``x[order]``, from what it gave for x."""
     return outputs[order], weights[order][:, order]
 
 
@@ -337,7 +337,7 @@ sinusoids.mistake("whole", lambda p, d_model, base=1e4: _waves(p.astype(int), _t
 
 
 def wavelengths(d_model: int, base: float = 10_000.0) -> Float[np.ndarray, " {d_model}//2"]:
-    """How many positions each pair of the sinusoidal table needs for one full turn."""
+    """Returns how many positions each pair of the sinusoidal table needs for one full turn."""
     return 2 * math.pi / frequencies(d_model, base=base)
 
 
@@ -833,7 +833,7 @@ def _(r, *, bidirectional, n_buckets=32, max_distance=128):
 
 
 def sees_order(attention: Any, x: Float[np.ndarray, "T D"]) -> bool:
-    """Whether a function (T, D) → (T, D) uses the order of its rows: shuffle before or after, and compare."""
+    """Returns whether a function (T, D) → (T, D) uses the order of its rows: shuffles before or after, and compares."""
     generator = np.random.default_rng(0)
     orders = [generator.permutation(len(x)) for _ in range(5)]
     return not all(np.allclose(attention(x[order]), attention(x)[order], atol=1e-8) for order in orders)
@@ -959,7 +959,7 @@ detector.mistake("two rows", _one_order(lambda n: np.r_[n - 1, 1 : n - 1, 0]))
 
 
 def context_cost(d_model: int, before: int, after: int) -> tuple[int, float]:
-    """What a change of context length adds to the table, and by what factor it grows a score matrix."""
+    """Returns what a change of context length adds to the table, and the factor by which a score matrix grows."""
     return (after - before) * d_model, (after / before) ** 2
 
 

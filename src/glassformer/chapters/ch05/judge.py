@@ -1,4 +1,4 @@
-"""How the exercises of chapter 05, "The stream and the norms", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 05, "The stream and the norms"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from hand-worked numbers and from sums written out one number at a time. The axes: B batch,
@@ -211,7 +211,7 @@ root_mean_square.mistake("own eps", lambda x, w, eps=EPS: rms_norm(x, w))
 
 
 def which_norm(norm: Norm) -> str:
-    """Which of three a norm is, told by what it makes of a lively row and of a nearly constant one."""
+    """Returns which of three norms this is, from its output for a varied row and for a nearly constant one."""
     lively, even = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 1.001])
     if abs(norm(lively)).max() < 1.6:  # 1.5, where the others give 1.73
         return "unbiased"
@@ -397,7 +397,7 @@ def _feed_forward(x):
 
 
 def _halves(x):
-    """And 3 more: a norm that shows itself where it reads zeros, too."""
+    """Halves and adds 3: a norm whose effect is visible even where it reads zeros."""
     return np.asarray(x) / 2 + 3
 
 
@@ -512,7 +512,7 @@ def _(x, attention, feed_forward, norm_1, norm_2, placement):
 
 
 def which_placement(step: Callable[[np.ndarray, Norm, Norm], np.ndarray]) -> str:
-    """Where the norm of a step stands, told by a sublayer that writes nothing, and a norm that shows itself."""
+    """Returns where a step has its norm: asks it with a sublayer that writes nothing and a norm that can be seen."""
     x = np.array([[1.0, 2.0, 3.0]])
     silent = step(x, lambda read: 0 * read, lambda read: 5 * read)
     if np.allclose(silent, x):
@@ -573,7 +573,7 @@ def lens(
     W: Float[np.ndarray, "D V"],
     eps: float = 1e-5,
 ) -> Float[np.ndarray, "L T V"]:
-    """What the model would say at each stage: the final RMSNorm, then the head, on every stream."""
+    """Computes what the model would predict at each stage: the final RMSNorm, then the head, on every stream."""
     return rms_norm(streams, weight, eps) @ W
 
 
@@ -632,7 +632,7 @@ def shares(
     against: int,
     eps: float = 1e-5,
 ) -> Float[np.ndarray, " N"]:
-    """What each write adds to the logit of `token` less that of `against`, with the final RMSNorm's scale held."""
+    """Computes what each write adds to `token`'s logit minus that of `against`, with the final RMSNorm's scale held."""
     x = writes.sum(axis=0)
     scale = 1 / np.sqrt((x**2).mean() + eps)
     return writes * scale * weight @ (W[:, token] - W[:, against])

@@ -20,7 +20,7 @@ class LogitLens(
     module="logit_lens",
     room={288: 1838, 328: 1733, 358: 1733, 568: 1255, 618: 1251, 710: 1081, 736: 1081, 752: 1081, 782: 1058},
 ):
-    """Under every character of a text the guess at the next one: from the embedding alone, then after each block.
+    """Shows under every character of a text the guess at the next one: from the embedding alone, then after each block.
 
     The final norm and the head read the stream early: the logit lens. Beside the likeliest characters of one
     place stands what each part of the model adds to the logit of the character that comes: direct attribution,

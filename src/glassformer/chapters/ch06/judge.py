@@ -1,4 +1,4 @@
-"""How the exercises of chapter 06, "The feed-forward network", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 06, "The feed-forward network"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from `math`'s own functions, one number at a time, and from sums worked by hand. The axes:
@@ -380,7 +380,7 @@ size.mistake("four times", lambda D, F, gated=False, bias=True: count(D, 4 * D, 
 
 
 def share(d_model: int, n_layers: int, vocab_size: int, context_length: int) -> float:
-    """Of all parameters of such a GPT-2, those in its feed-forward networks."""
+    """Returns the fraction of all parameters of such a GPT-2 that is in its feed-forward networks."""
     D, L = d_model, n_layers
     feedforward = L * (8 * D * D + 5 * D)
     attention, norms = L * (4 * D * D + 4 * D), L * 4 * D
@@ -437,7 +437,7 @@ part.mistake("the count", lambda D, L, V, T: _pieces(D, L, V, T)["own"])
 
 
 def _counted(own=5, attention=4, norms=4, last=2):
-    """With so many widths of biases and norms."""
+    """Counts so many widths of biases and norms."""
 
     def wrong(D, L, V, T):
         network = L * (8 * D * D + own * D)
@@ -461,7 +461,7 @@ part.mistake("two thirds", lambda D, L, V, T: 2 / 3)
 
 
 def looks_sideways(f: Callable[[np.ndarray], np.ndarray], x: Float[np.ndarray, "T D"]) -> bool:
-    """Whether a row of f(x) depends on another row of x."""
+    """Returns whether a row of f(x) depends on another row of x."""
     before = np.asarray(f(x))
     for t in range(len(x)):
         changed = x.copy()
@@ -563,7 +563,7 @@ def _rows_moved(f, x, t):
 
 
 def _sees(f, x, t, by):
-    """Whether another row moves when this is added to row t."""
+    """Returns whether another row changes when `by` is added to row t."""
     changed = np.array(x, dtype=float)
     changed[t] += by
     others = np.arange(len(x)) != t

@@ -1,4 +1,4 @@
-"""How the exercises of chapter 07, "The block", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 07, "The block"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from sums written out a number at a time, and from numbers worked by hand. The axes: T positions,
@@ -114,7 +114,7 @@ class _Parts:
         return self.bend(up) @ self.w["feedforward.W_down.weight"] + self.w["feedforward.W_down.bias"]
 
     def attend_to_all(self, x):
-        """Without a mask."""
+        """Lets every position attend to all: there is no mask."""
         W_q, W_k, W_v, W_o = (self.w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
         K = x.shape[1] // self.n_heads
         mixed = []
@@ -156,7 +156,7 @@ def _unnormed(first, second):
 
 
 def _normed_stream(first, second):
-    """What is added to is the norm's output, not the stream."""
+    """Adds to the norm's output instead of to the stream."""
 
     def wrong(p, x):
         read = p.norm(x, 0)
@@ -457,7 +457,7 @@ deep.mistake(
 def dropout(
     x: Float[np.ndarray, "..."], rate: float, generator: np.random.Generator, training: bool = True
 ) -> Float[np.ndarray, "..."]:
-    """In training, zeros with probability `rate`, and the rest divided by 1 − rate; else x."""
+    """Sets numbers to 0 with probability `rate` in training and divides the rest by 1 − rate; otherwise returns x."""
     if not training:
         return x
     return x * (generator.random(x.shape) >= rate) / (1 - rate)
@@ -780,7 +780,7 @@ silence.mistake("removed", lambda W, h, H: np.delete(W, np.arange(len(W))[_run(l
 
 
 def interaction(whole: float, alone: Sequence[float], together: float) -> float:
-    """How much more is lost without all of some parts than the sum of what is lost without each."""
+    """Returns how much more is lost without several parts together than the sum of what is lost without each."""
     return (together - whole) - sum(loss - whole for loss in alone)
 
 
@@ -822,7 +822,7 @@ KINDS = {
 def diagnose(
     block: Callable[..., np.ndarray], x: Float[np.ndarray, "T D"], weights: Weights, n_heads: int
 ) -> str:
-    """Which of five blocks it is, from what it gives for weights and streams of our choice."""
+    """Returns which of five blocks it is, from its output for weights and streams of our choice."""
     D = x.shape[1]
     zeros = {name: np.zeros_like(value) for name, value in weights.items()}
     silent = zeros | {f"{name}.weight": np.ones(D) for name in ("norm_attention", "norm_feedforward")}

@@ -1,4 +1,4 @@
-"""How the exercises of chapter 08, "A complete GPT", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 08, "A complete GPT"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from hand-worked numbers, from published counts, from PyTorch's own functions, and for the shipped
@@ -183,7 +183,7 @@ whole = exercise("gpt.gpt", gpt, built_on=(block, layer_norm), axes="T V")
 
 
 def gpt_weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
-    """Of a GPT under the package's names, none at a value that would hide its absence."""
+    """Returns a GPT's weights under the package's names, none at a value that would hide its absence."""
     rng = np.random.default_rng(seed)
     shapes: dict[str, tuple[int, ...]] = {
         "token_embedding.weight": (V, D),
@@ -378,7 +378,7 @@ def parameters(
     tied: bool = True,
     attention_biases: bool = True,
 ) -> int:
-    """How many numbers a GPT of GPT-2's kind learns; its feed-forward is four times as wide as its stream."""
+    """Returns how many numbers a GPT of GPT-2's kind learns; its feed-forward is four times as wide as its stream."""
     V, T, D = vocab_size, context_length, d_model
     block = 12 * D * D + (13 if attention_biases else 9) * D
     return V * D + T * D + n_layers * block + 2 * D + (0 if tied else V * D)
@@ -442,7 +442,7 @@ counted.mistake("one block", lambda V, T, D, N, **options: parameters(V, T, D, 1
 def audit(
     printed: Integer[np.ndarray, " 4"], vocab_size: int, context_length: int, d_model: int, n_layers: int
 ) -> tuple[Integer[np.ndarray, " 4"], int]:
-    """By how much each printed term is above its own formula, and what the formulas leave out of GPT-2."""
+    """Returns how far each printed term is above its own formula, and what the formulas leave out of GPT-2."""
     V, T, D = vocab_size, context_length, d_model
     terms = np.array([V * D, T * D, n_layers * (12 * D * D + 9 * D), 2 * D])
     return printed - terms, n_layers * 4 * D
@@ -509,7 +509,7 @@ audited.mistake("pair", _audit(swap=True))
 
 
 def tying_saves(vocab_size: int, context_length: int, d_model: int, n_layers: int) -> tuple[int, float]:
-    """How many parameters tying saves in a GPT of GPT-2's kind, and which share of the untied model that is."""
+    """Returns how many parameters tying saves in a GPT of GPT-2's kind, and their fraction of the untied model."""
     saved = vocab_size * d_model
     return saved, saved / parameters(vocab_size, context_length, d_model, n_layers, tied=False)
 
@@ -558,7 +558,7 @@ def _(V, T, D, N):
 
 
 def is_tied(make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Whether a model's embedding (V, D) and head (D, V) are one matrix: write into one, and look at the other."""
+    """Returns whether embedding (V, D) and head (D, V) are one matrix: writes into one and looks at the other."""
     return _written(*make())
 
 
@@ -584,7 +584,7 @@ def _of_one_store(embedding: np.ndarray) -> np.ndarray:
 
 
 def _in_one_row(embedding: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Both look at one store, the head at every second row of it, and there is one that they have in common."""
+    """Returns two views of one store; only row number `row` of each is the same memory."""
     V = len(embedding)
     store = np.concatenate([embedding, embedding])
     return store[row : row + V], store[::2][:V].T
@@ -640,7 +640,7 @@ def _(make):
 def moves(
     ids: Integer[np.ndarray, " T"], token: int, vocab_size: int, *, tied: bool = True
 ) -> Bool[np.ndarray, "T V"]:
-    """Which logits may change when the row of `token` in the embedding changes."""
+    """Returns which logits may change when the row of `token` in the embedding changes."""
     table = np.zeros((len(ids), vocab_size), dtype=bool)
     table[np.cumsum(ids == token) > 0] = True  # as an input: from where it first stands
     if tied:
@@ -777,7 +777,7 @@ def _modern(V: int, D: int, F: int, n_layers: int, n_heads: int, seed: int = 0) 
 
 
 def _by_the_page(ids: Any, weights: Weights, n_heads: int, scale: float) -> np.ndarray:
-    """What the one page makes of these weights."""
+    """Returns what the one page computes with these weights."""
     from glassformer.onepage import GPT
 
     page = object.__new__(GPT)

@@ -91,7 +91,7 @@ class ParameterExplorer(
         return ModelConfig(**self.fields)
 
     def count(self) -> ParameterCount:
-        """Its parameters, part by part."""
+        """Counts its parameters, part by part."""
         return self.config.parameter_count()
 
     @default("fields")

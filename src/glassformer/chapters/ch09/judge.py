@@ -1,4 +1,4 @@
-"""How the exercises of chapter 09, "Loss and the way back", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 09, "Loss and the way back"; their prose is in exercises.toml.
 
 For each: the reference; then its checks, in teaching order; then its classic mistakes. What is right comes from
 hand-worked numbers, from sums written out, and from PyTorch, which takes gradients by itself and is asked when the
@@ -246,7 +246,7 @@ def _(z, t):
 
 
 def gradcheck(f: Callable[[np.ndarray], float], x: np.ndarray, grad: np.ndarray) -> bool:
-    """Whether `grad` is the gradient of f at x, by nudging each number up and down, in float64."""
+    """Returns whether `grad` is the gradient of f at x, by nudging each number up and down, in float64."""
     x = np.array(x, dtype=np.float64)
     if grad.shape != x.shape:
         return False
@@ -414,7 +414,7 @@ gradient_check.mistake(
 def linear_backward(
     grad: Float[np.ndarray, "T F"], x: Float[np.ndarray, "T D"], W: Float[np.ndarray, "D F"]
 ) -> tuple[Float[np.ndarray, "T D"], Float[np.ndarray, "D F"]]:
-    """From the gradient of x @ W to those of x and of W."""
+    """Maps the gradient of x @ W to those of x and of W."""
     return grad @ W.T, x.T @ grad
 
 
@@ -463,7 +463,7 @@ def layer_norm_backward(
     bias: Float[np.ndarray, " D"],
     eps: float = 1e-5,
 ) -> tuple[Float[np.ndarray, "T D"], Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
-    """From the gradient of LayerNorm's output to those of x, of the gain and of the bias."""
+    """Maps the gradient of LayerNorm's output to those of x, of the gain and of the bias."""
     centred = x - x.mean(axis=-1, keepdims=True)
     size = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
     y, g = centred / size, grad * weight
@@ -638,7 +638,7 @@ def feed_forward_backward(
     W_down: Float[np.ndarray, "F D"],
     b_down: Float[np.ndarray, " D"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """From the gradient of gelu(x @ W_up + b_up) @ W_down + b_down to those of x and of the four weights."""
+    """Maps the gradient of gelu(x @ W_up + b_up) @ W_down + b_down to those of x and of the four weights."""
     up = x @ W_up + b_up
     grad_wide, grad_W_down = linear_backward(grad, up * _below(up), W_down)
     grad_up = grad_wide * gelu_slope(up)
@@ -719,7 +719,7 @@ feed_back.mistake("order", _feed_wrong(order=lambda f: (f[1], f[2], f[3], f[4], 
 def softmax_backward(
     grad: Float[np.ndarray, "*B S"], weights: Float[np.ndarray, "*B S"]
 ) -> Float[np.ndarray, "*B S"]:
-    """From the gradient of softmax's output, `weights`, to that of its input."""
+    """Maps the gradient of softmax's output, `weights`, to that of its input."""
     return weights * (grad - (grad * weights).sum(axis=-1, keepdims=True))
 
 
@@ -787,7 +787,7 @@ def scaled_dot_product_attention_backward(
     *,
     mask: Bool[np.ndarray, "..."] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """From the gradient of attention's output to those of q, k and v."""
+    """Maps the gradient of attention's output to those of q, k and v."""
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     if mask is not None:
         scores = np.where(mask, scores, -np.inf)
@@ -902,7 +902,7 @@ def multi_head_backward(
     W_o: Float[np.ndarray, "D D"],
     n_heads: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """From the gradient of causal multi-head attention to those of x and of the four matrices."""
+    """Maps the gradient of causal multi-head attention to those of x and of the four matrices."""
     T, D = x.shape
 
     def split(x):
@@ -1002,7 +1002,7 @@ NORMS = ("norm_attention", "norm_feedforward")
 def block_backward(
     grad: Float[np.ndarray, "T D"], x: Float[np.ndarray, "T D"], weights: Weights, n_heads: int
 ) -> tuple[Float[np.ndarray, "T D"], dict[str, np.ndarray]]:
-    """From the gradient of a pre-norm block's output to that of x, and of its weights under their names."""
+    """Maps the gradient of a pre-norm block's output to that of x, and of its weights under their names."""
 
     def some(*names: str) -> Any:
         return [weights[name] for name in names]

@@ -1,4 +1,4 @@
-"""How the exercises of chapter 10, "Training", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 10, "Training"; their prose is in exercises.toml.
 
 For each: the reference, where the package has none; then its checks, in teaching order; then its classic mistakes.
 What is right comes from hand-worked numbers, from PyTorch's own optimizer and functions, and for Newton and Schulz's
@@ -43,7 +43,7 @@ batched = exercise("training.batches", batches)
 
 
 def _drawn(learner: Callable, n: int, *args: Any, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
-    """So many batches as arrays, or `Wrong`."""
+    """Returns n batches as arrays, or raises `Wrong`."""
     found = learner(*args, np.random.default_rng(seed))
     if not isinstance(found, Iterable) or isinstance(found, tuple | np.ndarray):
         raise Wrong(
@@ -98,7 +98,7 @@ def _(batches):
 
 
 def _starts(batches: Callable) -> list[int]:
-    """Where 600 windows of 6 begin in a text of 9 ids."""
+    """Returns where 600 windows of 6 begin in a text of 9 ids."""
     return [int(start) for inputs, _ in _drawn(batches, 150, np.arange(9), 4, 6) for start in inputs[:, 0]]
 
 
@@ -624,7 +624,7 @@ _LOOKED_AT = ("decoder.norm.weight", "token_embedding.weight", "decoder.norm.bia
 
 
 def _apart(losses: list[float], seen: list[Weights], want: list[float], after: list[Weights]) -> float:
-    """How far a run is from another: clipping with and without 1e-6 are both right, and close."""
+    """Returns how far a run is from another: clipping with and without 1e-6 are both right, and close."""
     if len(losses) != len(want) or any(
         one[name].shape != other[name].shape
         for one, other in zip(seen, after, strict=True)
@@ -762,7 +762,7 @@ FINE, START, BROKEN, TARGETS, LEAK, OVERFIT = "fine", "start", "broken", "target
 def diagnose(
     first: float, one_batch: float, training: float, validation: float, vocab_size: int, unigram: float
 ) -> str:
-    """What a run's few numbers say, the cheapest test first."""
+    """Returns what a run's few numbers show, with the cheapest test first."""
     if first > math.log(vocab_size) + 0.5:
         return "start"
     if one_batch > 0.1:

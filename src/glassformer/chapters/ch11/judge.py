@@ -1,4 +1,4 @@
-"""How the exercises of chapter 11, "Generating", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 11, "Generating"; their prose is in exercises.toml.
 
 For each: the reference; then its checks, in teaching order; then its classic mistakes. What is right comes from
 hand-worked numbers, from closed forms, and for whole texts from the package's own `generate`, which shares no code with
@@ -310,7 +310,7 @@ def _(z, p):
 
 
 def draw(probabilities: Float[np.ndarray, " V"], uniform: float) -> int:
-    """On whose stretch the number falls, when the probabilities are laid end to end."""
+    """Returns the token on whose stretch the number falls when the probabilities are laid end to end."""
     ends = np.cumsum(probabilities)
     return int(np.searchsorted(ends, uniform * ends[-1], side="right"))
 
@@ -372,7 +372,7 @@ for _seed in (0, 8, 42):
 
 
 def _next(logits, temperature, k, p, generator) -> int:
-    """What comes next, of the logits of the last position."""
+    """Returns the next token, from the logits of the last position."""
     logits = temper(logits, temperature)
     if k is not None:
         logits = top_k(logits, k)
@@ -556,7 +556,7 @@ _text_mistakes(loop, _looped)
 def beam(
     next_log_p: Callable[[tuple[int, ...]], Float[np.ndarray, " V"]], n_new: int, width: int
 ) -> tuple[list[int], float]:
-    """At every step the `width` likeliest texts go on; the likeliest in the end, and its log-probability."""
+    """Continues the `width` likeliest texts at every step; returns the likeliest in the end and its log-probability."""
     texts: list[Any] = [((), 0.0)]
     for _ in range(n_new):
         grown = [
@@ -584,7 +584,7 @@ _TWINS: Tables = {(): (0.6, 0.3, 0.1), (0,): (0.5, 0.45, 0.05), (0, 1): (0.9, 0.
 
 
 def _after(tables: Tables) -> Callable[[Any], np.ndarray]:
-    """What may follow, as log-probabilities; after a beginning without a table, all alike."""
+    """Returns a function from ids to the next token's log-probabilities; the same for all ids without a table."""
 
     def next_log_p(ids: Any) -> np.ndarray:
         return np.log(tables.get(tuple(int(one) for one in ids), (0.4, 0.3, 0.3)))
@@ -665,7 +665,7 @@ tree.mistake("per id", lambda f, n, width: (lambda ids, total: (ids, total / n))
 
 
 def changes(mask: Bool[np.ndarray, "T T"], position: int, n_layers: int) -> Bool[np.ndarray, "L T"]:
-    """Whose keys and values change, block by block, when the token at one position becomes another."""
+    """Returns whose keys and values change, block by block, when the token at one position becomes another."""
     changed = np.arange(len(mask)) == position
     rows = []
     for _ in range(n_layers):
@@ -787,7 +787,7 @@ count.mistake("square with it", _cells(with_=lambda n: n * n))
 def cache_bytes(
     n_layers: int, n_kv_heads: int, d_head: int, length: int, *, bytes_per_number: int = 2, batch: int = 1
 ) -> int:
-    """How much memory keys and values take: 2 · L · G · K · T numbers for each text."""
+    """Returns how much memory keys and values take: 2 · L · G · K · T numbers for each text."""
     return 2 * n_layers * n_kv_heads * d_head * length * batch * bytes_per_number
 
 
@@ -1104,7 +1104,7 @@ def diagnose(
     write: Callable[[np.ndarray], np.ndarray],
     ids: Integer[np.ndarray, " T"],
 ) -> str:
-    """Which of three mistakes a model has that trains and writes badly, or none."""
+    """Returns which of three mistakes a model has that trains and writes badly, or that it has none."""
     ids = np.asarray(ids)
     other = ids.copy()
     other[-1] = ids[0] if ids[-1] != ids[0] else ids[1]

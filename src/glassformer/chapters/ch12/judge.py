@@ -1,4 +1,4 @@
-"""How the exercises of chapter 12, "Three families", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 12, "Three families"; their prose is in exercises.toml.
 
 For each: the reference; then its checks, in teaching order; then its classic mistakes. What is right comes from
 counting cell by cell, from PyTorch's own functions, from the package's own models, and from numbers worked by hand. The
@@ -35,7 +35,7 @@ Weights = Mapping[str, np.ndarray]
 
 
 def cells(T: int, P: int, S: int) -> tuple[int, int, int, int]:
-    """How many cells a head may use: both ways, causal, with a prefix of P, and across to a source of S."""
+    """Returns how many cells a head may use: both ways, causal, with a prefix of P, and across to a source of S."""
     causal = T * (T + 1) // 2
     return T * T, causal, causal + P * (P - 1) // 2, T * S
 
@@ -87,7 +87,7 @@ counting.mistake("across causal", _counts(cross=lambda T, S: sum(min(t + 1, S) f
 
 
 def padding_mask(lengths: Integer[np.ndarray, " B"], S: int) -> Bool[np.ndarray, "B 1 1 S"]:
-    """True at real keys, for scores (B, H, T, S): the same for every head and query."""
+    """Returns True at real keys, for scores (B, H, T, S): the same for every head and query."""
     return (np.arange(S) < np.asarray(lengths)[:, None])[:, None, None, :]
 
 
@@ -270,7 +270,7 @@ def cover(
     other: Integer[np.ndarray, "*B T"],
     mask_id: int,
 ) -> tuple[Integer[np.ndarray, "*B T"], Integer[np.ndarray, "*B T"]]:
-    """Of the chosen, those with a fate below 0.8 are covered, below 0.9 another id; all chosen are asked for."""
+    """Covers chosen ids with a fate below 0.8, replaces those below 0.9 by another; every chosen id is a target."""
     changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))
     return np.where(chosen, changed, ids), np.where(chosen, ids, NO_TARGET)
 
@@ -560,7 +560,7 @@ across.mistake("no W_o", _across(out=False))
 def shifted(
     answers: Sequence[Integer[np.ndarray, " _"]], start_id: int, stop_id: int, pad_id: int
 ) -> tuple[Integer[np.ndarray, "B T"], Integer[np.ndarray, "B T"]]:
-    """What the decoder reads, start and answer, and what it is asked for, answer and stop."""
+    """Returns the decoder's inputs (start and answer) and its targets (answer and stop)."""
     T = max(map(len, answers)) + 1
     ids, targets = np.full((len(answers), T), pad_id), np.full((len(answers), T), NO_TARGET)
     for row, target, answer in zip(ids, targets, answers, strict=True):

@@ -1,4 +1,4 @@
-"""How the exercises of chapter 13, "Real models", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 13, "Real models"; their prose is in exercises.toml.
 
 For each: the reference; then its checks, in teaching order; then its classic mistakes. What is right comes from
 published counts, from hand-worked numbers, from files written byte by byte, and for GPT-2 from PyTorch's own functions.
@@ -41,7 +41,7 @@ def count_llama(
     *,
     tied: bool = False,
 ) -> int:
-    """How many numbers a model of LLaMA's kind learns: no biases, gains alone, three matrices in the feed-forward."""
+    """Returns how many numbers a LLaMA-like model learns: no biases, only gains, three feed-forward matrices."""
     D, keys = d_model, n_kv_heads * (d_model // n_heads)
     block = 2 * D * D + 2 * D * keys + 3 * D * d_ff + 2 * D
     return (1 if tied else 2) * vocab_size * D + n_layers * block + D
@@ -83,7 +83,7 @@ llama.mistake("ends swapped", _counted(ends=lambda tied: 1 + tied))
 
 
 def read_config(config: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Of a LLaMA's config.json: numbers of a head, heads that ask for each that answers, bytes of a token's cache."""
+    """Reads from a LLaMA's config.json: a head's size, query heads per key-value head, bytes of cache per token."""
     H = config["num_attention_heads"]
     G = config.get("num_key_value_heads") or H
     K = config.get("head_dim") or config["hidden_size"] // H
@@ -491,7 +491,7 @@ halves = exercise(
 
 
 def _seats(heads: int, K: int) -> list[int]:
-    """Which old column comes to each place: in every head first the even ones, then the odd."""
+    """Returns which old column goes where: in every head first the even ones, then the odd."""
     return [head * K + i for head in range(heads) for i in (*range(0, K, 2), *range(1, K, 2))]
 
 

@@ -29,7 +29,7 @@ def configs() -> dict[str, ModelConfig]:
 
 
 def year(name: str) -> int | None:
-    """When a model was described; None: it is of this book."""
+    """Returns when a model was described; None if it is this book's own."""
     return int(re.findall(r"\b20\d\d\b", PUBLISHED[name].source)[0]) if name in PUBLISHED else None
 
 

@@ -1,4 +1,4 @@
-"""How the exercises of chapter 14, "When it almost works", are judged; their prose is in exercises.toml.
+"""Judges the exercises of chapter 14, "When it almost works"; their prose is in exercises.toml.
 
 Most answers are tests: they are handed a ward of right and of sick models, and have to tell them apart. A check is a
 part of the ward, and a mistake is recognised by its verdicts on all of it. The models are written out by hand here, of
@@ -29,7 +29,7 @@ Model = Callable[..., np.ndarray]
 
 
 class Bed(NamedTuple):
-    """Who lies there, in words; what the test is handed; what it should say."""
+    """One patient: its description in words, what the test is handed, and what it should return."""
 
     who: str
     args: tuple[Any, ...]
@@ -64,7 +64,7 @@ def _said(learner: Callable[..., Any], bed: Bed) -> str:
 
 
 def _verdict(learner: Callable[..., Any], bed: Bed) -> Any:
-    """What it says, as Python knows it: True or False, a whole number, or a word."""
+    """Returns the learner's verdict as a Python value: True or False, a whole number, or a word."""
     got = learner(*bed.args)
     what = f"{bed.who}: what yours says"
     if isinstance(bed.want, str):
@@ -125,7 +125,7 @@ def _differ(a, b, by: float = NEAR) -> bool:
 
 
 def knows_nothing(logits: Float[np.ndarray, "B T V"], targets: Integer[np.ndarray, "B T"]) -> bool:
-    """Whether the loss is within a tenth of ln V, padding left out."""
+    """Returns whether the loss is within a tenth of ln V, padding left out."""
     return bool(abs(cross_entropy(logits, targets) - math.log(logits.shape[-1])) < 0.1)
 
 
@@ -209,7 +209,7 @@ start.mistake("a sum", _at_start(padded=lambda total, counted, n: total))
 
 
 def says_the_same(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
-    """Whether the same text gives the same logits twice."""
+    """Returns whether the same text gives the same logits twice."""
     return not _differ(model(ids), model(ids))
 
 
@@ -249,7 +249,7 @@ again.mistake("another text", lambda model, ids: not _differ(model(ids), model(i
 
 
 def order_matters(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
-    """Whether the last row moves when what stands before the last is put in another order."""
+    """Returns whether the last row changes when the tokens before the last are put in another order."""
     other = ids.copy()
     other[:-1] = np.roll(ids[:-1], 1)
     return _differ(model(ids)[-1], model(other)[-1])
@@ -327,7 +327,7 @@ order.mistake("too loose", _before_the_last(lambda ids: np.roll(ids, 1), by=0.02
 
 
 def padding_is_unseen(model: Model, ids: Integer[np.ndarray, " T"], pad: int) -> bool:
-    """Whether a text gives the same logits alone and with padding after it."""
+    """Returns whether a text gives the same logits alone and with padding after it."""
     T, padded = len(ids), np.concatenate([ids, [pad] * 3])
     beside = model(padded, np.arange(T + 3) < T)
     return not _differ(model(ids, np.ones(T, bool)), beside[:T])
@@ -428,7 +428,7 @@ padding.mistake("turned round", lambda model, ids, pad: not padding_is_unseen(mo
 
 
 def read_map(weights: Float[np.ndarray, "T T"]) -> str:
-    """What a causal head's attention weights give away."""
+    """Returns what a causal head's attention weights reveal."""
     rows, columns = (np.allclose(weights.sum(axis=axis), 1) for axis in (-1, -2))
     if not rows:
         return "axis" if columns else "late"
@@ -562,7 +562,7 @@ def _compared(is_off):
 
 
 def _each(mine, theirs):
-    """By how much each is off."""
+    """Returns how far each is off."""
     return [abs(a - b).max() for a, b in zip(mine, theirs, strict=True)]
 
 
@@ -766,7 +766,7 @@ few.mistake("in order", lambda caught: sorted(_by_first(caught)))
 
 
 def _by_first(caught):
-    """Whichever adds something, in the order of the table."""
+    """Returns each test that adds something, in the order of the table."""
     chosen, left = [], caught.any(axis=0)
     for i, row in enumerate(caught):
         if (row & left).any():
@@ -779,7 +779,7 @@ def _by_first(caught):
 
 
 def diagnose(model: Model, ids: Integer[np.ndarray, " T"]) -> str:
-    """Which of three mistakes a model has, or none."""
+    """Returns which of three mistakes a model has, or that it has none."""
     logits = model(ids)
     if _differ(logits, model(ids)):
         return "dropout"

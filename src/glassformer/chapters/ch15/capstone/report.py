@@ -39,7 +39,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     """
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
-    from glassformer.train.evaluate import mean_loss, validation_loss
+    from glassformer.train.evaluate import loss_over, validation_loss
     from glassformer.train.recipe import Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -58,7 +58,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     theirs["losses"] = next(iter(theirs["losses"].values()))
     mine: dict[str, Any] = {"losses": {"validation": validation_loss(model, task)}}
     if len(task.for_test):  # a run from before there was a part for it has none
-        mine["losses"]["test"] = mean_loss(model, task.test())
+        mine["losses"]["test"] = loss_over(model, task.test())
     aside = task.for_test if len(task.for_test) else task.held_out
     mine["guesses"] = guesses(task.ids, aside, tokenizer.vocab_size)
     its_tokenizer = shipped.load()[1]
