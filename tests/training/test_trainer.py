@@ -441,7 +441,9 @@ def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
     trainer(folder=tmp_path).run()
     with pytest.raises(ValueError, match="another run has written to it meanwhile, up to step-00000008"):
         late.run()
-    with pytest.raises(ValueError, match=r"has a run, up to step-00000008: resume=True goes on with it"):
+    with pytest.raises(
+        ValueError, match=r"already has a run, up to step-00000008: continue it with resume=True"
+    ):
         trainer(folder=tmp_path)
     with pytest.raises(ValueError, match=r"is from another run: learning_rate was 0.01 and is now 0.02"):
         trainer(folder=tmp_path, resume=True, learning_rate=0.02)
