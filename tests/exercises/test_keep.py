@@ -298,7 +298,7 @@ def test_the_readers_own_takes_the_place_of_the_books(cell, file, own, shown):
     )
     assert own_file.load().f(2).tolist() == [1, 1]
     keep(mine)
-    assert "has this `softmax` already" in shown[-1].headline
+    assert "already has this `softmax`" in shown[-1].headline
 
 
 def test_it_does_so_as_a_helper_too_and_leaves_the_other_imports(cell, file, own, shown):

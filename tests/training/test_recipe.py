@@ -154,7 +154,7 @@ def test_what_is_wrong_is_named(text, changes, message):
     ("changes", "text", "message"),
     [
         (["model.family=encoder-decoder"], TEXT, "learns from pairs of texts"),
-        (["data.pairs=dates"], TEXT, "pairs='dates' are for family=\"encoder-decoder\", not 'decoder'"),
+        (["data.pairs=dates"], TEXT, "pairs='dates' needs family=\"encoder-decoder\", not 'decoder'"),
         (["model.n_heads=3"], TEXT, "d_model=8 is not divisible by n_heads=3"),
         ([], "short", "length=8 needs at least"),
     ],

@@ -400,10 +400,10 @@ class Trainer:
 
     def _how_to_go_on(self) -> str:
         if self.folder is None:
-            return f"Stopped after step {self.step} of {self.config.steps}. Nothing is saved: there is no folder."
+            return f"Stopped after step {self.step} of {self.config.steps}. There is no folder, so nothing was saved."
         return (
-            f"Stopped after step {self.step} of {self.config.steps}; all of it is saved in {self.folder}. "
-            "To go on, start the same training with resume=True, or --resume on the command line."
+            f"Stopped after step {self.step} of {self.config.steps}; the run is saved in {self.folder}. "
+            "To continue, start the same training with resume=True, or --resume on the command line."
         )
 
     def _diverged(self, step: int, found: str) -> FloatingPointError:
@@ -411,7 +411,7 @@ class Trainer:
         kept = (
             "nothing was saved yet"
             if self._latest is None
-            else f"what was saved last, {self._latest}, is as it was"
+            else f"the last checkpoint, {self._latest}, is intact"
         )
         return FloatingPointError(
             f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {kept}"
