@@ -1,39 +1,39 @@
-# Each command makes its own environment first, once. PYTHON=python3.12 chooses a Python, VENV=path a place for it.
+# Every command first creates the environment if there is none. PYTHON=python3.12 chooses a Python, VENV=path a folder.
 PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
 .PHONY: lab check test book notebooks ledger bench experiments experiments-again models environment
 
-lab: environment  ## read, run and practise, in JupyterLab
+lab: environment  ## read, run and practise in JupyterLab
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
 	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
 
-check: environment  ## style, types, contracts, freshness, unit tests: three minutes
+check: environment  ## style, types, contracts, freshness and unit tests: three minutes
 	@$(VENV)/bin/python tools/check.py
 
-test: environment  ## everything that CI runs; CHAPTER=07 for what belongs to one chapter
+test: environment  ## everything that CI runs; CHAPTER=07 tests one chapter
 	@$(VENV)/bin/python tools/test.py $(if $(CHAPTER),--chapter $(CHAPTER))
 
 book: environment  ## the static site, from the stored notebooks
 	@$(VENV)/bin/python tools/book.py
 
-notebooks: environment  ## execute the chapters whose text or code changed
+notebooks: environment  ## execute the chapters whose text or code has changed
 	@$(VENV)/bin/python tools/notebooks.py
 
-ledger: environment  ## measure the parity ledger again, and write its page
+ledger: environment  ## measure the parity ledger again and write its page
 	@$(VENV)/bin/python tools/ledger.py
 
-bench: environment  ## ratios of speed and memory, beside transformers and PyTorch
+bench: environment  ## compare speed and memory with transformers and PyTorch
 	@$(VENV)/bin/python benchmarks/bench.py
 
-experiments: environment  ## the long runs whose results the chapters draw: hours, and only those that are missing
+experiments: environment  ## make the long runs that the chapters show, if their results are missing: hours
 	@$(VENV)/bin/python tools/experiments.py
 
-experiments-again: environment  ## one run of every kind again: hours; says how far it is from what is stored
+experiments-again: environment  ## repeat one run of every kind and report the differences: hours
 	@$(VENV)/bin/python -m tools.again
 
-models: environment  ## train the models that come with the book, and write their page
+models: environment  ## train the models that come with the book and write their page
 	@$(VENV)/bin/python -m tools.models
 
 environment:

@@ -1,11 +1,11 @@
-"""Measures speed next to what a reader would otherwise use: ratios measured side by side in one process.
+"""Measure speed compared with what a reader would otherwise use: ratios measured side by side in one process.
 
-Machines are noisy, so nothing here is a number of seconds to be compared with yesterday's. The rivals take turns,
-round after round, and what counts is the ratio of their medians. Every pair is first checked to give the same
-answer. `make bench` prints the table; `--rounds` and `--only` choose how long and what.
+Machines are noisy, so we do not compare absolute times from one day to the next. The rivals take turns, round after
+round, and we compare their medians. Before that, we check that both of every pair give the same answer. `make bench`
+prints the table; `--rounds` and `--only` choose how long to measure and what.
 
-The one exception is the engine in the page: beside its ratios stand characters a second and milliseconds, because a
-reader waits for those.
+The one exception is the engine in the page. For it the table also shows characters per second and milliseconds, because
+a reader waits for those.
 """
 
 from __future__ import annotations
@@ -115,12 +115,12 @@ def generation(
     if weights > 100 * MEBI:
         limit = t_theirs / n_new / (weights / bandwidth())
         print(
-            f"{name}: {t_theirs / n_new * 1e3:.1f} ms a token in transformers; reading its weights "
+            f"{name}: {t_theirs / n_new * 1e3:.1f} ms per token in transformers; reading its weights "
             f"({weights / MEBI:.0f} MiB) once for each token allows at most {limit:.2f} ×"
         )
     else:
         print(
-            f"{name}: {t_theirs / n_new * 1e3:.2f} ms a token in transformers; the weights fit in the CPU's cache"
+            f"{name}: {t_theirs / n_new * 1e3:.2f} ms per token in transformers; the weights fit in the CPU's cache"
         )
     return [
         faster(f"generate, {name}", "scratch (NumPy)", "transformers", t_theirs / t_numpy, goals[0]),
@@ -206,7 +206,7 @@ def training(rounds: int) -> list[Row]:
             check=True,
         )
         kind, step, bfloat16 = json.loads(run.stdout)
-        print(f"{kind}: a product of matrices takes {bfloat16:.1f} × as long in bfloat16 as in float32")
+        print(f"{kind}: a matrix product takes {bfloat16:.1f} × as long in bfloat16 as in float32")
         rows.append(slower(f"training step, {kind}", "modern recipe", "recipe of 2019", step, 1.5))
     return rows
 
@@ -407,8 +407,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=7, help="how often the rivals take turns (default 7)")
-    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS), help="which parts to run")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=7,
+        help="rounds in which the rivals take turns (default: 7)",
+    )
+    parser.add_argument(
+        "--only", choices=PARTS, nargs="+", default=list(PARTS), help="the parts to run (default: all)"
+    )
     parser.add_argument("--memory-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
     parser.add_argument("--training", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,12 +1,12 @@
-"""Measures how long a view takes to follow the hand: milliseconds of the page's own thread, for every control.
+"""Measure how quickly a view follows the hand: milliseconds on the page's main thread, for every control.
 
-    python benchmarks/redraw.py [NAME …] [--page FILE]     for the views of these names; default: all, as they come
+    python benchmarks/redraw.py [NAME …] [--page FILE]     the views with these names (default: all), as first shown
 
-Every slider goes over its whole range in steps, every drawing is pointed at from corner to corner, in headless
-Chromium. A step takes what its event handlers take and what the next frame takes: scripts, style, layout, paint. The
-wait for that frame is not counted. A frame lasts 16.7 ms where sixty are shown a second. The last column is the mean of
-the processor's own time, stretched less by a busy machine; what is done when the hand has come to rest is in it, too.
-With --page the views are those of a built page, with all of its text and styles around them.
+In headless Chromium, the program moves every slider over its whole range and the pointer across every drawing from
+corner to corner. The time of a step is that of its event handlers and of the next frame: scripts, style, layout and
+paint. The wait for that frame is not counted. At sixty frames per second, a frame lasts 16.7 ms. The last column is
+the average processor time, which a busy machine affects less; it includes what happens after the hand comes to rest.
+With --page, the views are those of a built page, surrounded by all its text and styles.
 """
 
 from __future__ import annotations
@@ -128,9 +128,11 @@ def main() -> None:
     """Read the command line, open the page and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = [name for name in widgets.__all__ if name != "Quiz"]
-    parser.add_argument("names", nargs="*", choices=[*known, []], metavar="NAME")
-    parser.add_argument("--page", type=Path, help="a page of the built site, to measure there")
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument(
+        "names", nargs="*", choices=[*known, []], metavar="NAME", help="the views to measure (default: all)"
+    )
+    parser.add_argument("--page", type=Path, help="a page of the built site, on which to measure")
+    parser.add_argument("--steps", type=int, default=60, help="the number of steps per control (default: 60)")
     options = parser.parse_args()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser.find(), args=browser.FLAGS)
@@ -139,7 +141,7 @@ def main() -> None:
             page.goto(options.page.resolve().as_uri())
         else:
             page.set_content(together(options.names or known))
-        print(f"{'milliseconds of work a step':<32}{'median':>7}{'95 %':>8}{'processor':>11}")
+        print(f"{'milliseconds of work per step':<32}{'median':>7}{'95 %':>8}{'processor':>11}")
         measure(page, options.steps)
         chromium.close()
 

@@ -266,7 +266,7 @@ def test_a_line_that_is_not_there_is_asked_for_by_name(monkeypatch):
     with pytest.raises(RuntimeError) as caught:
         put_in("new").__enter__()
     assert str(caught.value) == (
-        "cannot put 'new' in: nn.attention.merge_heads does not say 'x.permute(0, 2, 1, 3).reshape(*B, T, H * K)'; "
+        "cannot put 'new' in: nn.attention.merge_heads does not contain 'x.permute(0, 2, 1, 3).reshape(*B, T, H * K)'; "
         "nearest is 'return x.transpose(-3, -2).reshape(*B, T, H * K)'"
     )
     assert_untouched(before)

@@ -65,16 +65,16 @@ def test_params_of_a_file(tmp_path):
         (["trace", "llama-2-70b"], "llama-2-70b has 257 GiB of weights"),
         (["trace", "gpt2", "--layers", "0"], "n_layers=0 must be at least 1"),
         (["trace", "gpt2", "--layers", "1" + "0" * 12], "GiB of weights in float32"),
-        (["generate", "./nowhere"], "is not a folder"),
+        (["generate", "./nowhere"], "is neither a folder nor"),
         (["generate", "--beams", "0"], "--beams=0 must be at least 1"),
         (["generate", "--beams", "-2"], "--beams=-2 must be at least 1"),
         (["generate", "--beams", 10**12], "--beams 1000000000000 needs"),
         (["generate", "--n-new", 10**12, "--slide"], "--n-new 1000000000000 needs"),
         (["generate", "--seed", "-1"], "--seed=-1 must be at least 0"),
         (["generate", "--repetition-penalty", "1e-308"], "repetition_penalty=1e-308 must be between"),
-        (["generate", "--n-new", "200"], "context_length=128: --slide goes on past it"),
-        (["generate", "--prompt", ""], "--prompt '': there is nothing to go on from"),
-        (["generate", "dates"], "dates reads a text and answers: give it one with --prompt"),
+        (["generate", "--n-new", "200"], "context_length=128: --slide continues past it"),
+        (["generate", "--prompt", ""], "--prompt '': the text is empty, and the model needs"),
+        (["generate", "dates"], "dates needs a text to answer: give it one with --prompt"),
         (["generate", "--temprature", "1"], "No such option: --temprature"),
         (["generate", "--seed", "1.5"], "Invalid value for '--seed': '1.5': Input should be a valid integer"),
         (["train"], "Missing argument 'folder'"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_printed_is_told():
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "glassformer", "params", "gpt2"]
         finished = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (finished.returncode, finished.stderr) == (2, "Error: what is printed: No space left on device\n")
+    assert (finished.returncode, finished.stderr) == (2, "Error: the output: No space left on device\n")
 
 
 def test_a_file_that_is_no_config(tmp_path):
@@ -206,7 +206,7 @@ def test_beam_search_draws_nothing_and_says_so(folder):
         "generate", folder, "--beams", 3, "--temperature", 1, "--top-k", 5, "--seed", 0, "--slide"
     )
     assert status == 2
-    assert "draws nothing: leave out --temperature, --top-k, --seed, --slide" in words(output)
+    assert "without drawing: leave out --temperature, --top-k, --seed, --slide" in words(output)
 
 
 def test_without_a_model_it_is_shakespeare():
@@ -298,7 +298,7 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
     assert sorted(read) == ["model.safetensors", "optimizer.safetensors", "tokenizer.json"]  # each once
     output, status = run("generate", tmp_path / "run", "--prompt", "ONCE")
     assert (status, "text[0]='O' is not one of" in words(output)) == (2, True)
-    assert "to let it write: python -m glassformer generate" in trained
+    assert "to generate text: python -m glassformer generate" in trained
     assert trained.rstrip().endswith("--prompt o")  # there is no new line in this text, from which to go on
 
 
@@ -358,12 +358,12 @@ def test_train_does_not_go_on_with_another_text(tmp_path, story):
     # As many characters, but not the same: the model would fit, and every id mean something else.
     other.write_text(story.read_text(encoding="utf-8").replace("o", "0"), encoding="utf-8")
     output, status = run("train", folder, "--text", other, "--resume")
-    assert (status, "its tokenizer is another" in words(output)) == (2, True), output
+    assert (status, "its tokenizer differs" in words(output)) == (2, True), output
 
 
 def test_to_go_on_there_must_be_a_run(tmp_path, story):
     output, status = train(tmp_path / "mistyped", "--text", story, "--resume")
-    assert (status, "has no run to go on with" in output) == (2, True), output
+    assert (status, "has no run to continue" in output) == (2, True), output
     assert not (tmp_path / "mistyped").exists()
 
 
@@ -375,7 +375,7 @@ def test_the_readers_own_recipe_is_never_written_over(tmp_path, story):
     recipe = tmp_path / "own" / "recipe.toml"
     recipe.write_text(own, encoding="utf-8")
     output, status = run("train", recipe.parent, "--recipe", recipe, "--steps", 2)
-    assert (status, "recipe.toml is there already and says something else" in output) == (2, True), output
+    assert (status, "recipe.toml already exists with another recipe" in output) == (2, True), output
     assert recipe.read_text(encoding="utf-8") == own
     assert checkpoints.latest(recipe.parent) is None
     output, status = run("train", recipe.parent, "--recipe", recipe)
@@ -434,7 +434,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path, story):
     output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
     free.set()
     other.join()
-    assert (status, f"{tmp_path / 'run'} is being written to by another run" in output) == (2, True), output
+    assert (status, f"{tmp_path / 'run'} is in use by another run" in output) == (2, True), output
     assert list((tmp_path / "run").iterdir()) == []
 
 
@@ -463,10 +463,13 @@ def test_a_run_that_diverges_says_so_and_keeps_what_it_had(tmp_path, story):
 def test_sizes_are_compared_with_the_memory_before_anything_is_made(tmp_path, story, monkeypatch):
     monkeypatch.setattr("glassformer._checks.ram.ram", lambda: 2**33)
     for options, said in (
-        (["--batch-size", 10**9], "batch_size=1000000000 needs"),
+        (["--batch-size", 10**9], "batch_size=1000000000 needs at least"),
         (["--batch-size", 10**7], "batch_size=10000000 in pieces of 10000000 needs"),
-        (["--set", "model.n_layers=1000000000"], "parameters needs 20,"),
-        (["--set", "model.n_layers=1" + "0" * 18], " parameters needs more than a billion GiB of memory"),
+        (["--set", "model.n_layers=1000000000"], "parameters needs at least 20,"),
+        (
+            ["--set", "model.n_layers=1" + "0" * 18],
+            " parameters needs at least a billion GiB of memory",
+        ),
         (
             ["--set", "data.tokenizer=bytepairs", "--set", "data.vocab_size=1000000000"],
             None,
@@ -479,7 +482,7 @@ def test_sizes_are_compared_with_the_memory_before_anything_is_made(tmp_path, st
             assert (status, said in output, (tmp_path / "run").exists()) == (2, True, False), output
     monkeypatch.setattr("glassformer._checks.ram.ram", lambda: 500)
     output, status = train(tmp_path / "other", "--text", story)
-    assert (status, f"{story} needs 0.0 GiB of memory at least" in output) == (2, True), output
+    assert (status, f"{story} needs at least 0.0 GiB of memory" in output) == (2, True), output
 
 
 def test_a_log_that_is_gone_or_damaged(tmp_path, story):
@@ -510,7 +513,11 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     for options, said in (
         (["--text", path], "has 9 characters"),
         (["--text", tmp_path / "none"], "is missing"),
-        (["--recipe", "classic"], "known are modern, baseline"),
+        (
+            ["--recipe", "classic"],
+            "Error: --recipe classic is neither a file nor one of the book's recipes, modern, baseline",
+        ),
+        (["--learning-rate", "inf"], "learning_rate=inf must be positive and finite"),
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
         (["--dtype", "float8"], "dtype='float8' is not one of"),
         (["--device", "gpu"], "device='gpu' is not a device"),
@@ -524,4 +531,4 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
         assert (status, said in words(output)) == (2, True), output
     assert not (tmp_path / "run").exists()
     output, status = run("train", path)
-    assert (status, "short.txt is a file, and a run is kept in a folder" in output) == (2, True)
+    assert (status, "short.txt is a file, but a run needs a folder" in output) == (2, True)

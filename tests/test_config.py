@@ -213,7 +213,7 @@ REFUSED = [
         {"n_decoder_layers": 2},
         ValueError,
         "n_decoder_layers=2 needs family=\"encoder-decoder\", not 'decoder': "
-        "where there is one stack, n_layers is its depth",
+        "with a single stack, n_layers is its depth",
     ),
     (
         {"family": "encoder-decoder", "n_decoder_layers": 0},
@@ -223,7 +223,7 @@ REFUSED = [
     (
         {"n_segments": 2},
         ValueError,
-        "n_segments=2 needs family=\"encoder\", not 'decoder': what a decoder generates belongs to no segment",
+        "n_segments=2 needs family=\"encoder\", not 'decoder': generated text belongs to no segment",
     ),
     (
         {"pooler": True, "family": "encoder-decoder"},
@@ -361,7 +361,7 @@ NOT_A_CONFIG = [
     (
         json.dumps(TINY | {"norm_eps": math.nan}),
         ValueError,
-        "text: norm_eps=nan must be finite, at most 1.8e+308 in size",
+        "text: norm_eps=nan must be finite, at most 1.8e+308 in absolute value",
     ),
     (json.dumps(TINY | {"d_model": 9}), ValueError, "d_model=9 is not divisible by n_heads=2"),
 ]

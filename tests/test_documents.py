@@ -66,7 +66,7 @@ def test_json_that_is_refused(case):
         ("[training]\nsteps = inf", r"x: training\.steps=inf must be finite"),
         ("steps = 1" + "0" * 400, "x: steps=inf must be finite"),
         ("steps = 1" + "0" * 5000, "x is not TOML: Exceeds the limit"),
-        ("#" * (BYTES["TOML"] + 1), r"x has 16,385 characters: at most 16,384 are read"),
+        ("#" * (BYTES["TOML"] + 1), r"x has 16,385 characters, but at most 16,384 are allowed"),
     ],
 )
 def test_toml_that_is_refused(text, message):

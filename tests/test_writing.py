@@ -30,7 +30,7 @@ def test_another_program_is_refused_at_once_and_one_that_died_blocks_nobody(tmp_
         try:
             assert writer.stdout.readline() == "writing\n"
             with (
-                pytest.raises(BlockingIOError, match="run is being written to by another run"),
+                pytest.raises(BlockingIOError, match="run is in use by another run"),
                 only_writer(folder),
             ):
                 pass

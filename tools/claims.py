@@ -93,7 +93,9 @@ def place(claim: Claim, notebook: NotebookNode) -> tuple[str, str]:
             i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and piece in cell.source
         ]
         if len(found) != 1:
-            raise ValueError(f"{claim.notebook}: {len(found)} cells have {piece!r}, and one should")
+            raise ValueError(
+                f"{claim.notebook}: {len(found)} cells contain {piece!r}, but exactly one should"
+            )
         cell = notebook.cells[found[0]]
         texts.append(f"{cell.source}\n{printed(cell)}")
         first = first or heading_above(notebook, found[0])
@@ -107,7 +109,7 @@ def heading_above(notebook: NotebookNode, index: int) -> str:
             found := re.findall(r"^#{1,3} (.+)$", cell.source, re.MULTILINE)
         ):
             return found[-1].strip()
-    raise ValueError(f"no heading stands above cell {index}")
+    raise ValueError(f"there is no heading above cell {index}")
 
 
 def unshown(claim: Claim, text: str) -> list[str]:

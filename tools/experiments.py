@@ -1,10 +1,10 @@
-"""Make the long runs of the book's experiments, and keep what they find.
+"""Make the long runs of the book's experiments and store their results.
 
-    python tools/experiments.py                     make the runs that are not kept yet, of all experiments
-    python tools/experiments.py positions --again   make all runs of one of them anew
-    python tools/experiments.py --workers 8         so many at a time, each on one thread
+    python tools/experiments.py                     make the missing runs of all experiments
+    python tools/experiments.py positions --again   repeat all runs of one experiment
+    python tools/experiments.py --workers 8         eight runs at a time, each on one thread
 
-What was found is written after every run, so that an interrupted program goes on where it stopped.
+Results are written after every run, so an interrupted program continues where it stopped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; none: all")
-    parser.add_argument("--again", action="store_true", help="make runs anew that are kept already")
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1)), help="runs at a time")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--again", action="store_true", help="also repeat runs whose results are stored")
+    parser.add_argument(
+        "--workers", type=int, default=max(1, (os.cpu_count() or 1)), help="runs at the same time"
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in NAMES:
@@ -47,7 +49,7 @@ def make(one: Experiment, workers: int, again: bool) -> int:
     kept = [run for run in kept if run.settings in one.runs]  # what is no part of it any more is dropped
     have = [run.settings for run in kept]
     missing = [settings for settings in one.runs if settings not in have]
-    print(f"{one.name}: {len(kept)} runs are kept, {len(missing)} to make", flush=True)
+    print(f"{one.name}: {len(kept)} runs are stored, {len(missing)} are missing", flush=True)
     failed = 0
     begun = time.monotonic()
     for at, run, seconds in each([(one.measure, settings) for settings in missing], workers):

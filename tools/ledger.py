@@ -1,10 +1,10 @@
 """The parity ledger: how far the book's code is from code that nobody here wrote.
 
     python tools/ledger.py                  run the tests that compare; write book/parity.json and book/parity.md
-    python tools/ledger.py --check FOLDER   hold the notes that a test run left in FOLDER against book/parity.json
+    python tools/ledger.py --check FOLDER   compare the notes that a test run left in FOLDER with book/parity.json
 
-The differences themselves depend on the machine, in their last digits. What must agree is what was compared, with
-which reference of which version, in which precision, and the bound that the difference was held to.
+The last digits of the differences depend on the machine. What must agree is what was compared, with which version of
+which reference, in which precision, and the bound on the difference.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def ledger(folder: Path) -> list[dict]:
         room, difference = note["room"], note["difference"]
         row["difference"][room] = max(difference, row["difference"].get(room, 0.0))
         if note["bound"] != row["bound"]:
-            raise ValueError(f"{key} is held to {row['bound']} and to {note['bound']}: give it one bound")
+            raise ValueError(f"{key} has the bounds {row['bound']} and {note['bound']}: give it one bound")
         if note["section"] not in SECTIONS:
             raise ValueError(f"{key}: the section must be one of {SECTIONS}")
     for row in rows.values():
@@ -148,7 +148,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--check", type=Path, metavar="FOLDER")
+    parser.add_argument(
+        "--check", type=Path, metavar="FOLDER", help="run no tests; compare the notes in FOLDER"
+    )
     arguments = parser.parse_args()
     if arguments.check:
         fault = check(arguments.check)

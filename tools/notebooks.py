@@ -319,7 +319,7 @@ def again(came: Path) -> str:
 
 
 def renew(name: str, root: Path, *, check: bool) -> bool:
-    """Write one of the pages in `MADE` when it is out of date; whether it still is."""
+    """Writes one of the pages in `MADE` if it is stale, and returns whether it still is."""
     source, make = MADE[name]
     page = root / "book" / name
     try:
@@ -330,17 +330,19 @@ def renew(name: str, root: Path, *, check: bool) -> bool:
     fresh = page.exists() and page.read_text(encoding="utf-8") == written
     if not (fresh or check):
         page.write_text(written, encoding="utf-8", newline="\n")
-    print(f"book/{name}: {'fresh' if fresh else f'{Path(source).name} changed, or what it is about'}")
+    print(
+        f"book/{name}: {'fresh' if fresh else f'{Path(source).name} or something it depends on has changed'}"
+    )
     return check and not fresh
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(description="Execute the chapters whose text or code changed.")
-    parser.add_argument("only", nargs="*", help="parts of the paths to look at (default: every chapter)")
+    parser = argparse.ArgumentParser(description="Execute the chapters whose text or code has changed.")
     parser.add_argument(
-        "--check", action="store_true", help="execute nothing; fail if anything is out of date"
+        "only", nargs="*", help="only chapters whose path contains one of these (default: all)"
     )
-    parser.add_argument("--force", action="store_true", help="execute whether or not anything changed")
+    parser.add_argument("--check", action="store_true", help="execute nothing; fail if anything is stale")
+    parser.add_argument("--force", action="store_true", help="execute everything, stale or not")
     options = parser.parse_args(arguments)
 
     failed = False
@@ -358,9 +360,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         if found == "edited":
             failed = True
             print(
-                f"{name}: kept as it is. Its cells are neither those of {text.relative_to(root).as_posix()}"
-                " nor those it was made from, so somebody edited it here. Move the changes into the text, or"
-                " delete the notebook, and run this again.",
+                f"{name}: left as it is. Its cells are neither those of {text.relative_to(root).as_posix()}"
+                " nor those that it was made from, so it was edited by hand. Move the changes into the text, or"
+                " delete the notebook; then run this again.",
                 file=sys.stderr,
             )
         elif options.check:

@@ -1,11 +1,11 @@
 """Everything that CI runs, in one go: style, types, package, notebooks, site, browser, JupyterLab.
 
     python tools/test.py                 all of it
-    python tools/test.py --chapter 07    what whoever writes chapter 07 can break: its notebooks, cell by cell, its
+    python tools/test.py --chapter 07    what a change to chapter 07 can break: its notebooks, cell by cell, its
                                          exercises, its views, its pages on the site, its quiz, all links
 
-Other arguments are pytest's. Ends with pytest's own summary, or, where no browser could be had, with a line that
-says so; in CI that fails.
+Other arguments are passed to pytest. The last lines are pytest's own summary. If no browser could be found or
+installed, a further line reports it; in CI that is a failure.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def of_chapter(number: str) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the tests.")
-    parser.add_argument("--chapter", help="two digits: only the tests of this chapter")
+    parser.add_argument("--chapter", metavar="NN", help="run only the tests of this chapter")
     options, others = parser.parse_known_args()
     try:
         chosen = of_chapter(options.chapter) if options.chapter else EVERYTHING
@@ -86,7 +86,7 @@ def main() -> int:
         # Only a whole run has compared everything; one that failed has more pressing news.
         fault = ledger.check(Path(scratch)) if whole and tests == 0 else None
     if failed:
-        print(f"To mend: {', '.join(failed)}. What they say is above pytest's report.")
+        print(f"These checks failed: {', '.join(failed)}. Their output is above pytest's report.")
     if fault:
         print(fault)
     if not chromium:

@@ -135,7 +135,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
     if (folder / DESCRIPTION).exists():
         return _loaded(folder)
     if not (steps := _steps(folder)):
-        raise FileNotFoundError(f"{folder} is no checkpoint, and has none: there is no {DESCRIPTION}")
+        raise FileNotFoundError(f"{folder} is not a checkpoint and contains none: there is no {DESCRIPTION}")
     (_, last), before = steps[-1], steps[-2::-1]
     try:
         return _loaded(last)
@@ -144,7 +144,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         if good is None:
             raise
         raise type(error)(
-            f"{error}; {good} before it is whole: move {last.name} out of the folder, and that one counts"
+            f"{error}; the one before it, {good}, is intact: move {last.name} out of the folder to use that one"
         ) from error
 
 
@@ -199,7 +199,7 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
     mine, its = config.parameter_count().total, sum(weight.size for weight in weights.values())
     if mine > 2 * its + checks.SLACK:
         raise ValueError(
-            f"the state does not fit: it has {its:,} numbers, and the model's sizes ask for {mine:,}"
+            f"the state does not fit: it has {its:,} numbers, but the model's sizes need {mine:,}"
         )
     dtype = np.result_type(np.float32, *weights.values())
     if room == "scratch":
@@ -259,7 +259,7 @@ def _description(path: Path) -> dict[str, Any]:
             raise ValueError(f"{path}: {name}={described[name]!r:.40} must be {KINDS[kind]}")
     for name in described["files"]:
         if name not in FILES:
-            raise ValueError(f"{path} lists {name!r}, which is no file of a checkpoint")
+            raise ValueError(f"{path} lists {name!r}, which is not a file of a checkpoint")
     for name in (MODEL, OPTIMIZER):
         if name not in described["files"]:
             raise ValueError(f"{path} lacks {name!r} among its files")
@@ -279,7 +279,7 @@ def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
 def as_written(path: Traversable, described: dict[str, Any]) -> dict[str, Any]:
     """A description from a file without its field "checksum", if that is right."""
     if described.pop("checksum", None) != own_checksum_of(described):
-        raise ValueError(f"{path} is not what was written: its checksum is another")
+        raise ValueError(f"{path} is not what was written: its checksum differs")
     return described
 
 
@@ -298,8 +298,8 @@ def checked_bytes(path: Traversable, checksum: str) -> bytes:
     content = bytes_in(path)
     if checksum_of(content) != checksum:
         raise ValueError(
-            f"{path} is not what was written: the checksum of its {len(content)} bytes is another, "
-            "so it is cut off, damaged or from another checkpoint"
+            f"{path} is not what was written: the checksum of its {len(content)} bytes differs, "
+            "so it is truncated, damaged or from another checkpoint"
         )
     return content
 

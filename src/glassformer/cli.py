@@ -27,27 +27,27 @@ from glassformer.train.recipe import Recipe, toml_of, toml_value
 from glassformer.writing import only_writer, write_whole
 
 REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
-"""What input may raise that cannot be used. Whatever else is raised is a mistake in the program."""
+"""The errors that unusable input may raise. Any other error is a mistake in the program."""
 
 LONGEST = 2000  # characters of a message
 
 
 class Commands(TyperGroup):
-    """The commands, all under one guard: what cannot be done is told in one line, and the status is 2."""
+    """The commands, behind one guard: a command that cannot be carried out prints one line and exits with status 2."""
 
     def main(
         self, args: Sequence[str] | None = None, *names: Any, standalone_mode: bool = True, **options: Any
     ) -> Any:
-        """Runs the command that the arguments name. Afterwards everything printed has left this program."""
+        """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
         if not standalone_mode:
             return super().main(typed, *names, standalone_mode=False, **options)
         try:
-            # Who types nothing is shown what may be typed.
+            # Without arguments, show the help.
             status = super().main(typed or ["--help"], *names, standalone_mode=False, **options)
             sys.stdout.flush()
             sys.exit(status or 0)
-        except BrokenPipeError:  # whoever read it has read enough
+        except BrokenPipeError:  # the reader of the output has stopped reading
             _give_up_printing()
             sys.exit(1)
         except TyperException as error:
@@ -57,17 +57,17 @@ class Commands(TyperGroup):
 
 
 def _complain(message: str) -> NoReturn:
-    """Prints it as one line, in characters that every terminal can show, and ends the program."""
+    """Prints the message as one line, in characters that every terminal can show, and exits."""
     line = " ".join(message.split())
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
     _give_up_printing()
-    with contextlib.suppress(OSError):  # where nothing can be said at all, the status says it
+    with contextlib.suppress(OSError):  # if nothing can be printed, the exit status remains
         typer.echo(f"Error: {line if len(line) <= LONGEST else line[:LONGEST] + '…'}", err=True)
     sys.exit(2)
 
 
 def _give_up_printing() -> None:
-    """Flushes what was printed; where that fails, keeps Python from trying again, and complaining, at its end."""
+    """Flushes the output. If that fails, discards it: otherwise Python would try again on exit, and complain."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -76,29 +76,29 @@ def _give_up_printing() -> None:
 
 
 def _usage(error: Any, typed: list[str]) -> str:
-    """Returns what is wrong with the line that was typed, and how to see what may be typed."""
+    """Returns what is wrong with the command line, and how to see the help."""
     parameter = getattr(error, "param", None)
-    for option in getattr(parameter, "opts", ()):  # Typer's own words leave out which value it was
+    for option in getattr(parameter, "opts", ()):  # Typer's own message leaves out the value
         values = [after for name, after in pairwise(typed) if name == option]
         values += [word.removeprefix(f"{option}=") for word in typed if word.startswith(f"{option}=")]
         error.message = "".join(f"{value!r}: " for value in values[-1:]) + error.message
     message = error.format_message()
     context = getattr(error, "ctx", None)
-    return message if context is None else f"{message} ({context.command_path} --help says more)"
+    return message if context is None else f"{message} ({context.command_path} --help explains the options)"
 
 
 def _said(error: BaseException) -> str:
-    """The error in words that name what it is about."""
+    """Returns the error's message, which names the file that it is about."""
     if isinstance(error, OSError) and error.strerror is not None:
-        return f"{error.filename or 'what is printed'}: {error.strerror}"
+        return f"{error.filename or 'the output'}: {error.strerror}"
     if isinstance(error, MemoryError):
-        return str(error) or "there is not enough memory for this"
+        return str(error) or "there is not enough memory"
     return str(error)
 
 
 @contextlib.contextmanager
 def _about(what: object) -> Iterator[None]:
-    """Makes messages begin with the name of the file or flag that they are about."""
+    """Puts the name of the file or flag that they are about in front of messages."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -114,12 +114,12 @@ app = typer.Typer(
 )
 
 BYTES_AT_MOST = 4 * 1024**3  # a trace that would need more is refused
-N_NEW = 100  # tokens, where nobody says how many
+N_NEW = 100  # tokens, by default
 RECIPE = "recipe.toml"  # in a run's folder: what is trained and how
 
 
 class Room(StrEnum):
-    """The implementation to use."""
+    """Which of the two implementations is used."""
 
     scratch = "scratch"
     nn = "nn"
@@ -128,13 +128,15 @@ class Room(StrEnum):
 RoomOption = Annotated[Room, typer.Option(help="NumPy (scratch) or PyTorch (nn).")]
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A published model's name, or a file with a configuration in JSON."),
+    typer.Argument(
+        metavar="MODEL", help="The name of a published model, or a JSON file with a configuration."
+    ),
 ]
 
 
 @app.command()
 def params(model: Model) -> None:
-    """Count a model's parameters, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
+    """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
     config = _config(model)
     typer.echo(config.parameter_count())
     if model in PUBLISHED | TEACHING:
@@ -147,8 +149,10 @@ def params(model: Model) -> None:
 @app.command()
 def trace(
     model: Model = "teaching-736",
-    length: Annotated[int, typer.Option(help="How many tokens go in.")] = 5,
-    layers: Annotated[int | None, typer.Option(help="Keep only so many blocks: all are alike.")] = None,
+    length: Annotated[int, typer.Option(help="The number of tokens that the model reads.")] = 5,
+    layers: Annotated[
+        int | None, typer.Option(help="Build only this many blocks; they are all alike.")
+    ] = None,
     room: RoomOption = Room.scratch,
 ) -> None:
     """Run a model once and list every array it computes, with its shape."""
@@ -167,14 +171,14 @@ def trace(
     n_bytes = 4 * config.parameter_count().total
     if n_bytes > BYTES_AT_MOST:
         raise ValueError(
-            f"{model} has {(n_bytes + 2**29) // 2**30:,} GiB of weights in float32, and this command builds it: "
-            "--layers 1 shows one block of it"
+            f"{model} has {(n_bytes + 2**29) // 2**30:,} GiB of weights in float32, too much for this "
+            "command to build: --layers 1 shows one block"
         )
     n_bytes = 4 * n_blocks * config.n_heads * length**2
     if n_bytes > BYTES_AT_MOST:
         raise ValueError(
-            f"--length {length} asks {model} for {(n_bytes + 2**29) // 2**30:,} GiB of attention's weights in "
-            "float32, and this command keeps them all: --layers 1 shows one block"
+            f"with --length {length}, the attention weights of {model} need {(n_bytes + 2**29) // 2**30:,} GiB in "
+            "float32, too much for this command, which stores them all: --layers 1 shows one block"
         )
     ids = np.arange(length)[None] % config.vocab_size
     inputs = {"source": ids} if config.family == "encoder-decoder" else {}
@@ -203,8 +207,8 @@ def generate(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="One of the book's own, shakespeare or dates; a folder that train made, or one with config.json and "
-            "model.safetensors; or a hub name.",
+            help="One of the book's models (shakespeare or dates); a folder made by train, or one with config.json "
+            "and model.safetensors; or a name on the Hugging Face hub.",
         ),
     ] = "shakespeare",
     prompt: Annotated[
@@ -216,33 +220,36 @@ def generate(
     n_new: Annotated[
         int | None,
         typer.Option(
-            help="At most how many new tokens.", show_default=f"{N_NEW}, or what the context has room for"
+            help="The largest number of new tokens.",
+            show_default=f"{N_NEW}, or as many as fit into the context",
         ),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="0 always takes the likeliest token.", show_default="1")
+        float | None,
+        typer.Option(help="How random the text is; 0 always takes the likeliest token.", show_default="1"),
     ] = None,
     top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens only.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Draw from the likeliest that make up this probability.")
+        float | None, typer.Option(help="Draw from the likeliest tokens that together have this probability.")
     ] = None,
     min_p: Annotated[
-        float | None, typer.Option(help="Leave out what is less likely than this share of the likeliest.")
+        float | None,
+        typer.Option(help="Leave out tokens whose probability is below this fraction of the highest."),
     ] = None,
     repetition_penalty: Annotated[
-        float | None, typer.Option(help="Above 1: less of what was said already.")
+        float | None, typer.Option(help="Above 1, tokens that were used already become less likely.")
     ] = None,
-    beams: Annotated[int, typer.Option(help="More than 1: beam search, which draws nothing.")] = 1,
+    beams: Annotated[int, typer.Option(help="Above 1, use beam search, which is not random.")] = 1,
     seed: Annotated[
         int | None, typer.Option(help="The same seed draws the same text.", show_default="0")
     ] = None,
     slide: Annotated[
-        bool, typer.Option(help="Go on past the model's context, and forget the beginning.")
+        bool, typer.Option(help="Continue past the model's context length, forgetting the beginning.")
     ] = False,
     room: RoomOption = Room.scratch,
 ) -> None:
-    """Continue a text with a model, and print it as it grows; an encoder–decoder reads the prompt and answers."""
-    # Imported here, since counting and tracing need none of it.
+    """Continue a text with a model and print it as it grows; an encoder–decoder reads the prompt and answers."""
+    # Imported here because counting and tracing do not need it.
     from glassformer import generate as generation
 
     checks.whole("--beams", beams)
@@ -262,19 +269,19 @@ def generate(
         if drawing:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in drawing)
             raise ValueError(
-                f"--beams {beams} looks for the likeliest text and draws nothing: leave out {options}"
+                f"--beams {beams} searches for the likeliest text without drawing: leave out {options}"
             )
 
     opened = _opened(model, room)
     config = opened.model.config
     reads = config.family == "encoder-decoder"
     if reads and prompt is None:
-        raise ValueError(f"{model} reads a text and answers: give it one with --prompt")
+        raise ValueError(f"{model} needs a text to answer: give it one with --prompt")
     prompt = "\n" if prompt is None else prompt
     with _about(f"--prompt {prompt!r}"):
         ids = np.array(opened.encode(prompt), dtype=np.int64)
         if not len(ids):
-            raise ValueError("there is nothing to go on from, not even one id")
+            raise ValueError("the text is empty, and the model needs at least one id to continue from")
     begun = 1 if reads else len(ids)  # what the new ids follow
     if n_new is None:
         n_new = N_NEW if slide else max(1, min(N_NEW, config.context_length - begun))
@@ -282,7 +289,7 @@ def generate(
         raise ValueError(
             f"--prompt of {len(ids)} ids and --n-new {n_new} make {begun + n_new}, more than the model's "
             f"context_length={config.context_length}"
-            + ("" if beams > 1 else ": --slide goes on past it, and forgets the beginning")
+            + ("" if beams > 1 else ": --slide continues past it, forgetting the beginning")
         )
     kept = config.n_layers * 2 * config.n_kv_heads * config.d_head  # keys and values, of each id
     seen = min(begun + n_new, config.context_length)
@@ -311,7 +318,7 @@ def generate(
     for step in steps:
         text.append(int(step[0]))
         now = opened.decode(text)
-        # A token may be part of a character: what is not whole yet waits for the next one.
+        # A token may be part of a character: what is incomplete waits for the next one.
         if now.startswith(shown) and not now.endswith("\N{REPLACEMENT CHARACTER}"):
             typer.echo(now[len(shown) :], nl=False)
             shown = now
@@ -320,42 +327,48 @@ def generate(
 
 @app.command()
 def train(
-    folder: Annotated[Path, typer.Argument(help="Where the run is kept: recipe, log, checkpoints.")],
+    folder: Annotated[Path, typer.Argument(help="The folder for the run's recipe, log and checkpoints.")],
     text: Annotated[
-        Path | None, typer.Option(help="A file of text in UTF-8; without it, the book's Shakespeare.")
+        Path | None, typer.Option(help="A text file in UTF-8; without it, the book's Shakespeare.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help=f"What to train and how: {', '.join(RECIPES)}; or a TOML file.")
+        str, typer.Option(help=f"What to train and how: {', '.join(RECIPES)}, or a TOML file.")
     ] = "modern",
     change: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="PART.FIELD=VALUE",
-            help="Change the recipe, such as model.n_layers=6; repeatable.",
+            help="Change one entry of the recipe, for example model.n_layers=6; may be repeated.",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="How many steps (training.steps).")] = None,
+    steps: Annotated[int | None, typer.Option(help="The number of steps (training.steps).")] = None,
     batch_size: Annotated[
         int | None,
         typer.Option(
-            help="Texts in a step, over all processes. With dropout, two of them do what one does with "
-            "training.accumulation=2."
+            help="The number of texts per step, over all processes. With dropout, two processes give the same result "
+            "as one with training.accumulation=2."
         ),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="The optimizer's rate at its highest.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the first weights, the batches, the dropout.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; or auto, the best there is.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, or bfloat16 in matrix products.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="The highest learning rate of the schedule.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The seed of the initial weights, the batches and dropout.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or mps; or auto, the best one available.")
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, or bfloat16 for matrix products.")] = None,
     compile: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Let torch.compile join operations.")
+        bool | None, typer.Option("--compile/--no-compile", help="Let torch.compile fuse operations.")
     ] = None,
     sample_every: Annotated[
-        int | None, typer.Option(help="Show what the model writes every so many steps.")
+        int | None, typer.Option(help="Print a sample of the model's text whenever this many steps are done.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in the folder.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue the run in this folder.")] = False,
 ) -> None:
-    """Train a model on a text. Ctrl-C saves and says how to go on; under torchrun several processes train together."""
+    """Train a model on a text. Ctrl-C saves the run for later; under torchrun, several processes share it."""
     import torch
 
     from glassformer import checkpoints, nn
@@ -375,19 +388,22 @@ def train(
     }
     kept = folder / RECIPE
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, and a run is kept in a folder")
+        raise ValueError(f"{folder} is a file, but a run needs a folder")
     goes_on = resume and kept.exists()
     if resume and not goes_on and checkpoints.latest(folder) is None:
-        raise ValueError(f"--resume: {folder} has no run to go on with, neither {RECIPE} nor a checkpoint")
+        raise ValueError(
+            f"--resume: {folder} has no run to continue: it has neither {RECIPE} nor a checkpoint"
+        )
     changes = [
         *(change or []),
         *([] if text is None else [f"data.text={toml_value(str(text))}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
     source = kept if goes_on else recipe
-    # In the book's own recipes nothing is wrong: what a flag changed has its own name.
+    # Nothing is wrong in the book's own recipes: a message then names the flag's own field.
+    written = _recipe(source)
     with contextlib.nullcontext() if source in RECIPES else _about(source):
-        chosen = Recipe.from_toml(_recipe(source), changes).with_whole_path()
+        chosen = Recipe.from_toml(written, changes).with_whole_path()
     file = chosen.data.text
     content = texts.corpus() if file is None else texts.read_text(file)
     tokenizer, task, config = chosen.made_for(content)
@@ -409,7 +425,7 @@ def train(
             records = trainer.run()
         except torch.OutOfMemoryError as error:
             raise MemoryError(
-                f"the device's memory is full, a smaller --batch-size needs less: {error}"
+                f"the device is out of memory; a smaller --batch-size needs less: {error}"
             ) from error
     if is_first and not trainer.was_interrupted:
         validated = [record for record in records if "validation_loss" in record]
@@ -420,39 +436,42 @@ def train(
             prompt = (
                 "" if config.family == "decoder" and begins == "\n" else f" --prompt {shlex.quote(begins)}"
             )
-            typer.echo(f"to let it write: python -m glassformer generate {folder}{prompt}")
+            typer.echo(f"to generate text: python -m glassformer generate {folder}{prompt}")
 
 
 def _keep(chosen: Recipe, kept: Path) -> None:
-    """Writes the recipe into the run's folder. A file that says the same stays, with the comments of whoever wrote it.
+    """Writes the recipe into the run's folder. A file with the same recipe stays as it is, with its comments.
 
     Raises:
-        ValueError: there is a file that says something else.
+        ValueError: there is a file with another recipe.
     """
     if not kept.exists():
         write_whole(kept, chosen.to_toml().encode())
         return
+    written = _recipe(kept)
     with _about(kept):
-        there = Recipe.from_toml(_recipe(kept))
+        there = Recipe.from_toml(written)
     if there != chosen:
         raise ValueError(
-            f"{kept} is there already and says something else, and no run overwrites it: --resume goes on with "
-            "what it says, or choose another folder"
+            f"{kept} already exists with another recipe, and no run overwrites it: continue that run with "
+            "--resume, or choose another folder"
         )
 
 
 def _recipe(source: str | Path) -> str:
-    """The text of a recipe of the book's, or of a file."""
+    """Returns the text of one of the book's recipes, or of a file."""
     if source in RECIPES:
         return toml_of(source)
     try:
         return text_in(Path(source), BYTES["TOML"])
-    except FileNotFoundError as error:
-        raise ValueError(f"--recipe {source}: {error}; known are {', '.join(RECIPES)}") from None
+    except FileNotFoundError:
+        raise ValueError(
+            f"--recipe {source} is neither a file nor one of the book's recipes, {', '.join(RECIPES)}"
+        ) from None
 
 
 class Opened(NamedTuple):
-    """A model, what turns text into its ids and back, and the ids that begin and end what it says."""
+    """A model, the functions that turn text into its ids and back, and the ids that begin and end its texts."""
 
     model: AnyTransformer
     encode: Callable
@@ -462,7 +481,7 @@ class Opened(NamedTuple):
 
 
 def _opened(name: str, room: Room) -> Opened:
-    """The model of that name or in that folder. The book's own names come first: ./dates is a folder."""
+    """Returns the model of that name or in that folder. The book's own names come first: ./dates is a folder."""
     from glassformer import checkpoints, huggingface, shipped
     from glassformer.huggingface.files import CONFIG, TOKENIZER
     from glassformer.text import library_errors, tokenizer_from_json
@@ -494,14 +513,14 @@ def _opened(name: str, room: Room) -> Opened:
     return Opened(built, encode, decode, start_id, stop_ids)
 
 
-def _ours(model: AnyTransformer, tokenizer: Any) -> Opened:
-    """A model that was trained here, whose tokenizer knows nothing of the ids that stand for no text."""
+def _ours(model: Any, tokenizer: Any) -> Opened:
+    """Returns a model that was trained here; its tokenizer does not know the special ids, which stand for no text."""
     from glassformer.train.recipe import special_ids
 
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size} ids, and the model's vocab_size={model.config.vocab_size}: "
-            "they are from two runs"
+            f"the tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={model.config.vocab_size}: "
+            "they come from different runs"
         )
     special = special_ids(model.config.family, tokenizer.vocab_size)
     stop_ids = [special["stop"]] if "stop" in special else []
@@ -515,7 +534,7 @@ def _ours(model: AnyTransformer, tokenizer: Any) -> Opened:
 
 
 def _config(name: str) -> ModelConfig:
-    """The configuration behind a name or in a file."""
+    """Returns the configuration with that name or in that file."""
     if name.endswith(".json"):
         text = text_in(Path(name), BYTES["JSON"])
         with _about(name):

@@ -143,7 +143,7 @@ class ModelConfig:
         elif self.n_decoder_layers is not None:
             raise ValueError(
                 f'n_decoder_layers={self.n_decoder_layers} needs family="encoder-decoder", not {self.family!r}: '
-                "where there is one stack, n_layers is its depth"
+                "with a single stack, n_layers is its depth"
             )
         self._derive("n_kv_heads", self.n_heads)
         self._whole("n_kv_heads")
@@ -189,7 +189,7 @@ class ModelConfig:
         if self.n_segments and self.family != "encoder":
             raise ValueError(
                 f'n_segments={self.n_segments} needs family="encoder", not {self.family!r}: '
-                "what a decoder generates belongs to no segment"
+                "generated text belongs to no segment"
             )
         if self.pooler and self.family != "encoder":
             raise ValueError(

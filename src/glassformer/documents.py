@@ -70,7 +70,7 @@ def toml_tables(text: str, name: str) -> dict[str, Any]:
         ValueError: it is not TOML, too long, nested too deep, or a number is not finite.
     """
     if len(text) > BYTES["TOML"]:
-        raise ValueError(f"{name} has {len(text):,} characters: at most {BYTES['TOML']:,} are read")
+        raise ValueError(f"{name} has {len(text):,} characters, but at most {BYTES['TOML']:,} are allowed")
     try:
         given = tomllib.loads(text)
     except ValueError as error:
@@ -104,7 +104,7 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         if at_most is None:
             checks.fits(str(path), size)
         elif size > at_most:
-            raise ValueError(f"{path} is larger than {at_most:,} bytes, which no such file is")
+            raise ValueError(f"{path} is larger than {at_most:,} bytes, the most that such a file may have")
         file.seek(0)
         return file.read(size)
 
@@ -133,7 +133,7 @@ def decoded(content: bytes, name: object) -> str:
         ValueError: they are not in UTF-8, or no text at all. The message names the byte.
     """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ValueError(f"{name} is in UTF-16, as bytes 0 and 1 say: save it in UTF-8")
+        raise ValueError(f"{name} is in UTF-16, as its first two bytes show: save it in UTF-8")
     if (zero := content.find(0)) >= 0:
         raise ValueError(f"{name} is not text: byte {zero} is 0")
     mark = b"\xef\xbb\xbf"
@@ -164,7 +164,8 @@ def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
                 elif isinstance(entry, int | float) and not -LARGEST <= entry <= LARGEST:
                     said = entry if isinstance(entry, float) else math.inf if entry > 0 else -math.inf
                     raise ValueError(
-                        f"{name}: {_place((*trail, key))}={said} must be finite, at most {LARGEST:.2g} in size"
+                        f"{name}: {_place((*trail, key))}={said} must be finite, "
+                        f"at most {LARGEST:.2g} in absolute value"
                     )
         if not below:
             return given

@@ -238,7 +238,7 @@ class MaskedToken(NextToken):
         self.others = np.setdiff1d(self.ids, mask_id)  # what a chosen id may become
         if not len(self.others):
             raise ValueError(
-                f"ids has no id but mask_id={mask_id}, and a chosen one must become another now and then"
+                f"ids has no id except mask_id={mask_id}, but a chosen id is sometimes replaced by another one"
             )
 
     def _made_of(self) -> Iterable[Any]:

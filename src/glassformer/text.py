@@ -39,7 +39,7 @@ def read_text(path: str | os.PathLike, *, at_least: int = 1000) -> str:
     text = decoded(content, path)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) < at_least:
-        raise ValueError(f"{path} has {len(text)} characters, and at_least={at_least} are needed")
+        raise ValueError(f"{path} has {len(text)} characters, but at least {at_least} are needed")
     return text
 
 
@@ -137,7 +137,7 @@ class BytePairTokenizer:
         """
         checks.whole("vocab_size", vocab_size, at_least=256)
         if not text:
-            raise ValueError("text='' has nothing to learn from")
+            raise ValueError("text='' is empty: there is nothing to learn from")
         # The library sets aside room for all of them at once. Each joins two others, and takes the place of one byte.
         vocab_size = min(vocab_size, 256 + len(text.encode()))
         library = _tokenizers()
@@ -190,7 +190,7 @@ class BytePairTokenizer:
             found = found.get("type") if isinstance(found, dict) else found
             if found != kind:
                 raise ValueError(
-                    f"text is not a tokenizer of the tokenizers library that this class wrote: its {part} is "
+                    f"text does not describe a tokenizer that this class wrote: its {part} is "
                     f"{found!r:.40}, not {kind!r}"
                 )
         return cls(library_tokenizer(text, "text"))

@@ -50,7 +50,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise BlockingIOError(
-            f"{folder} is being written to by another run: wait until that ends, or choose another folder"
+            f"{folder} is in use by another run: wait until that run ends, or choose another folder"
         ) from None
     try:
         yield

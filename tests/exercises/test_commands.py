@@ -73,7 +73,7 @@ def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
         if exercise.prose.chapter == "04":
             check(exercise.name, exercise.reference)
     progress()
-    assert table().closing == "15 of 15 done. The chapter is yours."
+    assert table().closing == "15 of 15 done. You have finished the chapter."
 
 
 def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, monkeypatch):
@@ -95,7 +95,7 @@ def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, mo
 def test_progress_of_a_chapter_without_exercises(chapter, said, shown):
     progress(chapter)
     (panel,) = shown
-    assert panel.headline.startswith("There are no exercises of chapter ")
+    assert panel.headline.startswith("There are no exercises for chapter ")
     assert said in panel.headline
 
 

@@ -692,7 +692,7 @@ def quietly(make, *args):
         (torch.tensor(X, dtype=torch.float16), "too coarse"),
         (
             np.array([[2, 4, np.nan], [np.inf, 1, 1]]),
-            "holds nan at [t=0, d=2]: not a number one can go on with",
+            "holds nan at [t=0, d=2]: not a finite number",
         ),
         (np.array([[2, 4, 6], [-np.inf, 1, 1]]), "holds -inf at [t=1, d=0]"),
         (X.astype(int), "Yours are int64, which cuts off the fractions"),

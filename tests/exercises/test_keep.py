@@ -83,7 +83,7 @@ def told(shown):
 def test_the_first_function_makes_the_file(cell, own, shown):
     keep(cell("def one(x):\n    return x  # as it is\n"))
     assert own.read_text() == NEW + "\n\ndef one(x):\n    return x  # as it is\n"
-    assert shown[-1].headline == "`one` is kept in my_transformer.py"
+    assert shown[-1].headline == "`one` is now in my_transformer.py"
     assert "`from my_transformer import one`" in shown[-1].lines[-1][1]
 
 
@@ -195,7 +195,7 @@ def test_another_of_that_name_is_shown_first_and_replaced_when_told(cell, file, 
     new = cell("def f(x):\n    y = x\n    return y")
     keep(new)
     assert own.read_bytes() == before
-    assert "another `f`; nothing was written" in shown[-1].headline
+    assert "a different `f`; nothing was written" in shown[-1].headline
     assert "-    return math.pi  # old" in shown[-1].code
     assert "keep(f, replace=True)" in told(shown)
     keep(new, replace=True)
@@ -216,7 +216,7 @@ def test_the_same_function_again_changes_nothing(cell, file, own, shown):
     keep(f)
     keep(f, replace=True)
     assert own.read_bytes() == edited
-    assert "has this `f` already" in shown[-1].headline
+    assert "already has this `f`" in shown[-1].headline
     assert not (own.parent / "my_transformer_old").exists()
 
 
@@ -256,9 +256,7 @@ def test_what_is_needed_at_once_has_to_stand_above(below, new, cell, file, own, 
     keep(f, replace=True)
     assert own.read_bytes() == before
     needs = "h" if "def h" in new else "f"
-    said = (
-        f"`{needs}` uses `B` as soon as it is defined, and in my_transformer.py `B` stands below it (line 8)"
-    )
+    said = f"`{needs}` uses `B` as soon as it is defined, but in my_transformer.py `B` is defined below it (line 8)"
     assert said in told(shown)
     file(f"{below}\n\n\n" + before.decode().removesuffix(f"{below}\n"))
     keep(f, replace=True)
@@ -293,14 +291,14 @@ def test_the_readers_own_takes_the_place_of_the_books(cell, file, own, shown):
     mine = cell("def softmax(x):\n    return x + 1")
     keep(mine)
     assert shown[-1].mood == "good", told(shown)
-    assert "instead of `from glassformer.scratch.attention import softmax`" in told(shown)
+    assert "It replaces `from glassformer.scratch.attention import softmax`" in told(shown)
     assert own.read_text() == NEW + (
         "\nimport numpy as np\n\n\ndef f(x):\n    return softmax(np.zeros(x))\n\n\n"
         "def softmax(x):\n    return x + 1\n"
     )
     assert own_file.load().f(2).tolist() == [1, 1]
     keep(mine)
-    assert "has this `softmax` already" in shown[-1].headline
+    assert "already has this `softmax`" in shown[-1].headline
 
 
 def test_it_does_so_as_a_helper_too_and_leaves_the_other_imports(cell, file, own, shown):
@@ -404,7 +402,7 @@ def test_a_file_that_is_not_python_is_not_touched(broken, cell, file, own, shown
     before = file(broken.encode())
     keep(cell("def f(x):\n    return x"), replace=True)
     assert own.read_bytes() == before
-    assert "is not Python as it stands" in told(shown)
+    assert "is not valid Python" in told(shown)
     assert os.listdir(own.parent) == ["my_transformer.py"]
 
 
@@ -472,7 +470,7 @@ def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, ce
         "In the file it is no longer right: wavelengths(8) should be [6.283, 62.83,"
     )
     keep(wavelengths)
-    assert shown[-1].headline == "my_transformer.py has this `wavelengths` already"
+    assert shown[-1].headline == "my_transformer.py already has this `wavelengths`"
     assert (shown[-1].mood, shown[-1].lines) == ("bad", wrong)
     if not before:  # what the sentence says to do mends it
         wavelengths = cell(ACCEPTED, accept=False)
@@ -491,7 +489,7 @@ def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, ce
         ("f = lambda x: x", "A lambda has no name"),
         ("import functools\nf = functools.partial(print, 1)", "expected your function"),
         ("f = print", "only what was written with `def` or `class`"),
-        ("exec('def f(x): return x')", "The source of `f` is not to be had"),
+        ("exec('def f(x): return x')", "The source of `f` is not available"),
         ("if True:\n    def f(x):\n        return x", "at the cell's left edge"),
         ("def make():\n    def f(x):\n        return x\n    return f\nf = make()", "made inside another function"),
         ("def deco(f):\n    def g(x):\n        return f\n    return g\n@deco\ndef f(x):\n    1", "functools.wraps"),
@@ -542,7 +540,7 @@ def test_what_check_accepts_can_be_kept_and_nothing_else(cell, own, shown):
 def test_a_disk_that_refuses_is_told(cell, own, shown):
     own.parent.write_text("in the way")
     keep(cell("def f(x):\n    return x"))
-    assert "The disk says" in told(shown)
+    assert "The file could not be written" in told(shown)
 
 
 def test_what_the_file_lacks_to_be_imported_is_said(cell, file, own, shown):
@@ -711,7 +709,7 @@ def test_an_exercise_says_when_what_it_builds_on_is_not_right(file, shown, monke
     file("import math\n\n\ndef wavelengths(d_model, base=1e4):\n    return [2 * math.pi]\n")
     (said,) = about_wavelengths(wrong)
     assert said.startswith(
-        "It builds on `wavelengths`, yours, from my_transformer.py, which is not right: `check("
+        "It builds on `wavelengths` (yours, from my_transformer.py), which is not right: `check("
     )
     assert not about_wavelengths(rotary.reference)
     file("from glassformer.chapters.ch04.judge import wavelengths\n")

@@ -98,7 +98,7 @@ STRATEGIES = {
     "logits NaN": (
         lambda: distribution(np.array([[0.0, 1.0], [0.0, NAN]])),
         ValueError,
-        "logits are not usable: the largest of each row, NaN if there is one, is [ 1. nan]",
+        "logits cannot be used: the largest of each row, or NaN if the row has one, is [ 1. nan]",
     ),
 }
 
@@ -262,7 +262,7 @@ def refused_untouched(function, model, prompt, given, error, message):
 @pytest.mark.parametrize("function", [generate, beam_search])
 def test_nan_from_the_model(function):
     given = {"n_beams": 2} if function is beam_search else {"temperature": 0}
-    with pytest.raises(ValueError, match="logits are not usable"):
+    with pytest.raises(ValueError, match="logits cannot be used"):
         function(Fixed([0.0, NAN]), [0], 2, **given)
 
 

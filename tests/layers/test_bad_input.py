@@ -173,7 +173,7 @@ CASES = {
     "SinusoidalPositions positions": (
         lambda r: r.layers.SinusoidalPositions(8).embed(ones(r, 5, 8), r.array([0, 1])),
         ValueError,
-        "position_ids has 2 entries, but there are 5 rows to place",
+        "position_ids has 2 entries, but needs one for each of the 5 rows",
     ),
     # learned
     "context_length": (
@@ -377,7 +377,7 @@ CASES = {
     "q and k leading": (
         lambda r: attend(r, q=(2, 5, 4)),
         ValueError,
-        "q (2, 5, 4), k (6, 4), v (6, 4): q and k must agree on every axis but the one of positions, T or S",
+        "q (2, 5, 4), k (6, 4), v (6, 4): q and k must agree on every axis except that of the positions, T or S",
     ),
     "k and v": (
         lambda r: attend(r, v=(1, 4)),
@@ -387,7 +387,7 @@ CASES = {
     "q flat": (
         lambda r: attend(r, q=(4,)),
         ValueError,
-        "q (4,), k (6, 4), v (6, 4): each needs two axes or more, (..., T, K)",
+        "q (4,), k (6, 4), v (6, 4): each needs at least two axes, (..., T, K)",
     ),
     "q ints": (
         lambda r: r.layers.scaled_dot_product_attention(*[ones(r, 2, 4, dtype="int64")] * 3),
@@ -478,7 +478,7 @@ CASES = {
     "attention positions": (
         lambda r: attention(r)(ones(r, 5, 12), position_ids=r.array([0, 1, 2])),
         ValueError,
-        "position_ids has 3 entries, but there are 5 rows to place",
+        "position_ids has 3 entries, but needs one for each of the 5 rows",
     ),
     "attention positions kind": (
         lambda r: attention(r).attention_weights(ones(r, 2, 12), position_ids=r.array([0.0, 1.0])),
@@ -612,7 +612,7 @@ CASES = {
     "cache full": (
         lambda r: cache(r, 1, 2, 5, 4).append(*[ones(r, 1, 2, 6, 4)] * 2),
         ValueError,
-        "the cache has room for capacity=5 positions: 0 are there, and 6 more do not fit",
+        "the cache has room for capacity=5 positions: it holds 0 already, and 6 more do not fit",
     ),
     "reorder rows": (
         lambda r: model(r).new_cache(2, 5).reorder([0, 2]),
@@ -627,7 +627,7 @@ CASES = {
     "reorder too few": (
         lambda r: model(r).new_cache(2, 5).reorder([0]),
         ValueError,
-        "rows has 1 entries, but there are 2 rows to place",
+        "rows has 1 entries, but needs one for each of the 2 rows",
     ),
     # model
     "no config": (
@@ -669,7 +669,7 @@ CASES = {
     "model positions": (
         lambda r: read(r, 2, 3, system="BLOOM", position_ids=[0, 1]),
         ValueError,
-        "position_ids has 2 entries, but there are 3 rows to place",
+        "position_ids has 2 entries, but needs one for each of the 3 rows",
     ),
     "model positions kind": (
         lambda r: read(r, 2, 3, system="BLOOM", position_ids=[0.0, 1.0, 2.0]),
@@ -709,12 +709,12 @@ CASES = {
     "nothing to read": (
         lambda r: read(r, 3, system="T5"),
         ValueError,
-        "an encoder-decoder needs either source, the ids to read, or memory, what encode gave",
+        "an encoder-decoder needs either source, the ids to read, or memory, the output of encode",
     ),
     "twice to read": (
         lambda r: read(r, 3, system="T5", source=[0, 1], memory=np.ones((2, 8), np.float32)),
         ValueError,
-        "an encoder-decoder needs either source, the ids to read, or memory, what encode gave",
+        "an encoder-decoder needs either source, the ids to read, or memory, the output of encode",
     ),
     "source outside": (
         lambda r: read(r, 3, system="T5", source=[0, -1]),
@@ -774,7 +774,7 @@ CASES = {
     "cache too short": (
         lambda r: read(r, 1, 6, cache=model(r).new_cache(1, 5)),
         ValueError,
-        "the cache has room for capacity=5 positions: 0 are there, and 6 more do not fit",
+        "the cache has room for capacity=5 positions: it holds 0 already, and 6 more do not fit",
     ),
     "cache of an encoder": (
         lambda r: read(r, 1, 3, system="BERT", cache=model(r).new_cache(1, 5)),

@@ -464,9 +464,9 @@ def test_a_model_that_kept_nothing_says_so():
 def test_no_gradient_leads_through_a_cache():
     model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0))
     ids, cache, saved = np.array([[0, 1]]), model.new_cache(1, 4), []
-    with pytest.raises(ValueError, match="no gradient leads through a cache"):
+    with pytest.raises(ValueError, match="no gradient flows through a cache"):
         model(ids, cache=cache, saved=saved)
     assert saved == []
     np.testing.assert_array_equal(model(ids, cache=cache), model(ids))  # the cache is as it was
-    with pytest.raises(ValueError, match="no gradient leads through a cache"):
+    with pytest.raises(ValueError, match="no gradient flows through a cache"):
         model.decoder.blocks[0](np.zeros((1, 2, 8), np.float32), cache=cache.blocks[0], saved=[])

@@ -124,7 +124,7 @@ def test_it_never_overwrites_a_readers_work(tree, capsys, arguments):
     tree.text.write_text(TEXT + "More.\n")
     assert tree.run(*arguments) == 1
     assert tree.notebook.read_bytes() == work
-    assert "notebooks/01.ipynb: kept as it is" in capsys.readouterr().err
+    assert "notebooks/01.ipynb: left as it is" in capsys.readouterr().err
 
 
 def test_a_notebook_from_elsewhere_is_not_overwritten_either(tree):

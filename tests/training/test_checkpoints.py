@@ -246,7 +246,7 @@ def test_a_damaged_last_one_names_the_one_before_it_that_is_whole(tmp_path):
         (tmp_path / f"step-{step:08d}" / OPTIMIZER).write_bytes(b"")
     message = (
         r"step-00000003.optimizer\.safetensors is not what was written: .*; "
-        r"\S*step-00000001 before it is whole: move step-00000003 out of the folder, and that one counts"
+        r"the one before it, \S*step-00000001, is intact: move step-00000003 out of the folder to use that one"
     )
     with pytest.raises(ValueError, match=message):
         load(tmp_path)
@@ -307,7 +307,7 @@ FOREIGN = {
     "a path": (
         lambda place: redescribed(place, files={"../../secret": "0"}),
         ValueError,
-        "training.json lists '../../secret', which is no file of a checkpoint",
+        "training.json lists '../../secret', which is not a file of a checkpoint",
     ),
 }
 
@@ -336,7 +336,7 @@ def test_nothing_there(tmp_path):
     assert latest(tmp_path) is None
     assert latest(tmp_path / "nowhere") is None
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(FileNotFoundError, match="is no checkpoint, and has none"):
+        with pytest.raises(FileNotFoundError, match="is not a checkpoint and contains none"):
             load(folder)
 
 
@@ -351,7 +351,7 @@ def test_weights_of_another_model(tmp_path):
 
 def test_a_model_far_larger_than_its_weights_is_not_built():
     config = model_config(n_layers=10**9)
-    with pytest.raises(ValueError, match="it has 16 numbers, and the model's sizes ask for"):
+    with pytest.raises(ValueError, match="it has 16 numbers, but the model's sizes need"):
         checkpoints.model_of(config, {"a.weight": np.zeros(16)})
 
 

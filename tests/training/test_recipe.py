@@ -123,9 +123,12 @@ def test_byte_pairs():
         (SMALL, ["model.vocab_size=3"], r"\[model\] has no field 'vocab_size'"),
         (SMALL, ["data.lenght=3"], r"\[data\] has no field 'lenght'; did you mean 'length'"),
         (SMALL, ["data.length=0"], "length=0 must be at least 1"),
+        (SMALL, ["training.learning_rate=inf"], "learning_rate=inf must be positive and finite"),
+        (SMALL, ["training.learning_rate=1e999"], "learning_rate=inf must be positive and finite"),
+        (SMALL, ["training.learning_rate=nan"], "learning_rate=nan must be positive and finite"),
         (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
         (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
-        (SMALL, ["data.vocab_size=300"], "characters have one already"),
+        (SMALL, ["data.vocab_size=300"], "for characters it follows from the text"),
         (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates'"),
         (
             SMALL,
@@ -151,7 +154,7 @@ def test_what_is_wrong_is_named(text, changes, message):
     ("changes", "text", "message"),
     [
         (["model.family=encoder-decoder"], TEXT, "learns from pairs of texts"),
-        (["data.pairs=dates"], TEXT, "pairs='dates' are for family=\"encoder-decoder\", not 'decoder'"),
+        (["data.pairs=dates"], TEXT, "pairs='dates' needs family=\"encoder-decoder\", not 'decoder'"),
         (["model.n_heads=3"], TEXT, "d_model=8 is not divisible by n_heads=3"),
         ([], "short", "length=8 needs at least"),
     ],

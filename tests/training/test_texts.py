@@ -23,9 +23,9 @@ def test_text_comes_as_it_is(tmp_path):
 
 BAD = {
     "empty": (b"", "is empty"),
-    "small": (b"x" * 999, "has 999 characters, and at_least=1000 are needed"),
+    "small": (b"x" * 999, "has 999 characters, but at least 1000 are needed"),
     "binary": (b"\x7fELF\x02\x00" + b"x" * 2000, "is not text: byte 5 is 0"),
-    "UTF-16": (TEXT.encode("utf-16"), "is in UTF-16, as bytes 0 and 1 say"),
+    "UTF-16": (TEXT.encode("utf-16"), "is in UTF-16, as its first two bytes show"),
     "Latin-1": (
         ("x" * 1500 + "ö" + "x" * 9).encode("latin-1"),
         r"is not in UTF-8: byte 1500 is 0xf6 \(invalid start byte\). If it is text in another encoding",
@@ -105,14 +105,17 @@ REFUSED = {
         lambda: BytePairTokenizer.from_text("ab", 255),
         "vocab_size=255 must be at least 256",
     ),
-    "no text": (lambda: BytePairTokenizer.from_text("", 300), "text='' has nothing to learn from"),
+    "no text": (
+        lambda: BytePairTokenizer.from_text("", 300),
+        "text='' is empty: there is nothing to learn from",
+    ),
     "outside": (
         lambda: BytePairTokenizer.from_text("ab", 256).decode([256]),
         r"ids\[0\]=256 is outside 0..255",
     ),
     "no JSON": (lambda: tokenizer_from_json("{"), "text is not JSON"),
     "a list": (lambda: tokenizer_from_json("[]"), "text must be a JSON object"),
-    "another's": (lambda: tokenizer_from_json("{}"), "is not a tokenizer of the tokenizers library"),
+    "another's": (lambda: tokenizer_from_json("{}"), "does not describe a tokenizer that this class wrote"),
     "another's regular expression": (
         lambda: tokenizer_from_json(NEVER_ENDS),
         "its pre_tokenizer is 'Split', not 'ByteLevel'",

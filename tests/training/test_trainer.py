@@ -364,7 +364,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path, capsys, 
     assert made.was_interrupted
     assert latest(tmp_path).name == "step-00000003"
     said = "".join(capsys.readouterr())
-    assert f"Stopped after step 3 of 8; all of it is saved in {tmp_path}." in said
+    assert f"Stopped after step 3 of 8; the run is saved in {tmp_path}." in said
     assert "resume=True" in said
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     rest = trainer(folder=tmp_path, resume=True, model_changes={"dropout": 0.2}).run()
@@ -385,7 +385,7 @@ def test_after_ctrl_c_without_a_folder_the_same_trainer_goes_on(capsys):
     made = trainer(options={"progress": True})
     made.callback = lambda record: record["step"] == 5 and signal.raise_signal(signal.SIGINT)
     assert len(made.run()) == 5
-    assert "Nothing is saved" in "".join(capsys.readouterr())
+    assert "nothing was saved" in "".join(capsys.readouterr())
     assert without_time(made.run()) == without_time(trainer().run())
 
 
@@ -416,7 +416,7 @@ BAD = {
     "half precision": (
         lambda: train.Trainer(model(dtype=torch.bfloat16), task(), config()),
         ValueError,
-        "token_embedding.weight is in torch.bfloat16, in which small steps vanish",
+        "token_embedding.weight is in torch.bfloat16, in which small steps are lost",
     ),
     "NumPy": (
         lambda: train.Trainer(scratch.Transformer(model().config, generator=None), task(), config()),
@@ -432,7 +432,7 @@ BAD = {
     "no GPU": (
         lambda: trainer(device="xpu").run(),
         ValueError,
-        "device='xpu' is not available: here there is",
+        "device='xpu' is not available: this machine has cpu",
     ),
 }
 
@@ -447,9 +447,13 @@ def test_what_does_not_fit(case, as_readers_run_it):
 def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
     late = trainer(folder=tmp_path)
     trainer(folder=tmp_path).run()
-    with pytest.raises(ValueError, match="another run has written to it meanwhile, up to step-00000008"):
+    with pytest.raises(
+        ValueError, match="another run has written to it in the meantime, up to step-00000008"
+    ):
         late.run()
-    with pytest.raises(ValueError, match=r"has a run, up to step-00000008: resume=True goes on with it"):
+    with pytest.raises(
+        ValueError, match=r"already has a run, up to step-00000008: continue it with resume=True"
+    ):
         trainer(folder=tmp_path)
     with pytest.raises(ValueError, match=r"is from another run: learning_rate was 0.01 and is now 0.02"):
         trainer(folder=tmp_path, resume=True, learning_rate=0.02)

@@ -163,7 +163,7 @@ def test_what_cannot_run_is_refused_in_words(tmp_path, case):
 
 
 def test_an_empty_folder_is_refused_in_words(tmp_path):
-    with pytest.raises(TraitError, match="is no checkpoint, and has none"):
+    with pytest.raises(TraitError, match="is not a checkpoint and contains none"):
         Probe(str(tmp_path))
 
 

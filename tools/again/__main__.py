@@ -1,14 +1,14 @@
-"""Make every kind of stored run again, at one seed, and say how far what comes is from what is stored.
+"""Repeat every kind of stored run, with one seed, and report how far the results are from the stored ones.
 
-    python -m tools.again                   go on: the kinds that were not made again yet, the cheapest first
-    python -m tools.again clinic models     only theirs
-    python -m tools.again --anew            forget what came the last time, and begin
-    python -m tools.again --page            make nothing: write the page of what came
+    python -m tools.again                   continue: repeat the kinds that are missing, the cheapest first
+    python -m tools.again clinic models     only these two
+    python -m tools.again --anew            discard the last results and start over
+    python -m tools.again --page            repeat nothing; write the page from the last results
 
-Runs that differ in their seed alone are of one kind; the first of them is made again. Besides the experiments these
-are the cards of the book's models, whose weights are measured again and not trained, and what excites their neurons.
-What came is written to book/again.json after every run, with the page book/again.md, so that an interrupted program
-goes on where it stopped.
+Runs that differ only in their seed are of one kind, and the first of each kind is repeated. Besides the experiments,
+this includes the cards of the book's models, whose weights are measured again but not trained, and what excites their
+neurons. Results are written to book/again.json after every run, together with the page book/again.md, so an
+interrupted program continues where it stopped.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(EVERY)}; none: all")
-    parser.add_argument("--anew", action="store_true", help="make again what was made again already")
-    parser.add_argument("--page", action="store_true", help="make nothing, write the page")
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1)), help="runs at a time")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(EVERY)} (default: all)")
+    parser.add_argument("--anew", action="store_true", help="also repeat what was repeated already")
+    parser.add_argument("--page", action="store_true", help="repeat nothing; write the page")
+    parser.add_argument(
+        "--workers", type=int, default=max(1, (os.cpu_count() or 1)), help="runs at the same time"
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in EVERY:
@@ -45,9 +47,7 @@ def main() -> int:
     chosen = [kind for kind in every if kind.name in (options.names or EVERY) and not options.page]
     todo = cheapest_first([kind for kind in chosen if options.anew or not of(kind, came)], came)
     came = [one for one in came if one not in [of(kind, came) for kind in todo]]
-    print(
-        f"{len(todo)} of {len(every)} runs to make again{'' if todo else '; --anew begins anew'}", flush=True
-    )
+    print(f"{len(todo)} of {len(every)} runs to repeat{'' if todo else '; --anew starts over'}", flush=True)
     failed = 0
     for at, run, seconds in each([(kind.measure, kind.settings) for kind in todo], options.workers):
         kind = todo[at]

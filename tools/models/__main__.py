@@ -2,12 +2,12 @@
 
     python -m tools.models             all of them, each from its recipe in assets/recipes
     python -m tools.models dates       one of them
-    python -m tools.models --measure   train nothing: measure them again, and write their cards and page
-    python -m tools.models --page      only book/models.md, from the cards
-    python -m tools.models dates --set training.steps=20 --to FOLDER     a short try; the page stays as it is
+    python -m tools.models --measure   train nothing; measure them again and write their cards and page
+    python -m tools.models --page      write only book/models.md, from the cards
+    python -m tools.models dates --set training.steps=20 --to FOLDER     a short trial; the page stays as it is
 
-On one machine, the same command writes the same bytes. What is measured is the model that readers load: its
-weights are rounded to float16 first.
+On the same machine, the same command writes the same bytes. The model that is measured is the one that readers load:
+its weights are rounded to float16 first.
 """
 
 from __future__ import annotations
@@ -35,17 +35,26 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(shipped.NAMES)}; none: all")
-    parser.add_argument("--measure", action="store_true", help="measure the weights that are there")
-    parser.add_argument("--page", action="store_true", help="train and measure nothing, write the page")
-    parser.add_argument("--to", type=Path, metavar="FOLDER", help="keep the models there; write no page")
-    parser.add_argument("--set", action="append", default=[], metavar="PART.FIELD=VALUE", dest="changes")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(shipped.NAMES)} (default: all)"
+    )
+    parser.add_argument("--measure", action="store_true", help="train nothing; measure the stored weights")
+    parser.add_argument("--page", action="store_true", help="train and measure nothing; write the page")
+    parser.add_argument("--to", type=Path, metavar="FOLDER", help="store the models there and write no page")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PART.FIELD=VALUE",
+        dest="changes",
+        help="change one entry of the recipe",
+    )
     options = parser.parse_args()
     for name in options.names:
         if name not in shipped.NAMES:
             parser.error(f"{name!r} is not one of {', '.join(shipped.NAMES)}")
     if options.changes and options.to is None:
-        parser.error("--set makes another model than the book's: say with --to where it goes")
+        parser.error("--set trains a model that differs from the book's: choose a folder for it with --to")
     torch.set_num_threads(1)
     place = options.to or Path(str(shipped.PLACE))
     for name in [] if options.page else options.names or shipped.NAMES:

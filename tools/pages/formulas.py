@@ -24,7 +24,7 @@ def check_titles(app: Sphinx, doctree: nodes.document) -> None:
     """Hold the promise above."""
     title = next(doctree.findall(nodes.title), None)
     if title is not None and any(title.findall(nodes.math)):
-        raise ValueError(f"{title.astext()!r} has a formula, which pages without formulas could not show")
+        raise ValueError(f"{title.astext()!r} has a formula, which pages without MathJax could not show")
 
 
 def setup(app: Sphinx) -> dict:

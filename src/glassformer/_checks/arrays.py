@@ -79,7 +79,7 @@ def one_axis(name: str, array: Any, length: int | None = None) -> None:
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {tuple(array.shape)}, but needs exactly one axis")
     if length is not None and len(array) != length:
-        raise ValueError(f"{name} has {len(array)} entries, but there are {length} rows to place")
+        raise ValueError(f"{name} has {len(array)} entries, but needs one for each of the {length} rows")
 
 
 def one_axis_or_two(name: str, array: Any) -> None:

@@ -61,7 +61,7 @@ def no_faults(what: str, faults: list[str]) -> None:
 def no_gradient_through_cache(saved: Any, cache: Any) -> None:
     """Checks that nothing is saved for gradients together with a cache, which is for generating."""
     if saved is not None and cache is not None:
-        raise ValueError("no gradient leads through a cache: saved must be None with one")
+        raise ValueError("no gradient flows through a cache: saved must be None if there is one")
 
 
 def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
@@ -71,7 +71,8 @@ def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
         raise ValueError(f"the keys have shape {new}, but the cache takes (B, G, T, K) = ({B}, {G}, T, {K})")
     if filled + new[2] > capacity:
         raise ValueError(
-            f"the cache has room for capacity={capacity} positions: {filled} are there, and {new[2]} more do not fit"
+            f"the cache has room for capacity={capacity} positions: it holds {filled} "
+            f"already, and {new[2]} more do not fit"
         )
 
 
@@ -81,9 +82,9 @@ def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
         return
     shapes = f"q {tuple(q)}, k {tuple(k)}, v {tuple(v)}"
     if min(len(q), len(k), len(v)) < 2:
-        raise ValueError(f"{shapes}: each needs two axes or more, (..., T, K)")
+        raise ValueError(f"{shapes}: each needs at least two axes, (..., T, K)")
     if q[:-2] != k[:-2]:
-        raise ValueError(f"{shapes}: q and k must agree on every axis but the one of positions, T or S")
+        raise ValueError(f"{shapes}: q and k must agree on every axis except that of the positions, T or S")
     if q[-1] != k[-1]:
         raise ValueError(f"{shapes}: q and k must agree on the last axis, d_head")
     if k != v:
@@ -163,7 +164,7 @@ def _fit_the_family(config: Any, source: Any, memory: Any, source_mask: Any, cac
     crossing = config.family == "encoder-decoder"
     if crossing and (source is None) == (memory is None):
         raise ValueError(
-            "an encoder-decoder needs either source, the ids to read, or memory, what encode gave"
+            "an encoder-decoder needs either source, the ids to read, or memory, the output of encode"
         )
     for name, given in (("source", source), ("memory", memory), ("source_mask", source_mask)):
         if given is not None and not crossing:

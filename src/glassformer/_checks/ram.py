@@ -31,12 +31,12 @@ def fits(what: str, n_bytes: int, there: int | None = None) -> None:
     there = ram() if there is None else there
     if n_bytes > there:
         raise ValueError(
-            f"{what} needs {_amount(n_bytes)} of memory at least, and there are {_amount(there)}"
+            f"{what} needs at least {_amount(n_bytes)} of memory, but there are only {_amount(there)}"
         )
 
 
 def _amount(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes < 2**60 else "more than a billion GiB"
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes < 2**60 else "a billion GiB"
 
 
 def _of_the_machine() -> int | None:

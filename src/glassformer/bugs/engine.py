@@ -60,7 +60,7 @@ def _changed(function: Callable, edit: Edit, name: str) -> CodeType:
     source = rewrite(right, edit.right, edit.wrong)
     if source is None:
         raise RuntimeError(
-            f"cannot put {name!r} in: {edit.function} does not say {edit.right!r}; "
+            f"cannot put {name!r} in: {edit.function} does not contain {edit.right!r}; "
             f"nearest is {nearest(right, edit.right)!r}"
         )
     # Through linecache, the changed source is what a traceback shows, and what the next edit starts from.

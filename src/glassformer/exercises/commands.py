@@ -63,7 +63,9 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
         show(_verdict(exercise, outcome))
         return function if outcome.status == RIGHT else exercise.reference
     except KeyboardInterrupt:
-        show(_verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted it; nothing was decided.")))
+        show(
+            _verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted the check, so there is no verdict."))
+        )
     except Exception as error:  # a fault of ours must not stop the learner's notebook
         show(Panel(f"`{name}`: the checker itself failed ({type(error).__name__}). That is our mistake."))
     return exercise.reference
@@ -109,8 +111,8 @@ def progress(chapter: Any = None) -> None:
             shown = ()
         if not any(of_chapter(one.number) for one in shown):
             which = f'"{asked[:60]}"' if asked else describe(chapter)
-            advice = "`progress()` lists all that there are."
-            return show(Panel(f"There are no exercises of chapter {which}", [("", advice)], mood="bad"))
+            advice = "`progress()` lists them all."
+            return show(Panel(f"There are no exercises for chapter {which}", [("", advice)], mood="bad"))
     marks = _record.load()
     for one in shown:
         listed = list(of_chapter(one.number).values())
@@ -122,7 +124,7 @@ def progress(chapter: Any = None) -> None:
         ]
         left = [prose.minutes for prose in listed if not marks.get(prose.name, {}).get("done")]
         closing = f"{len(listed) - len(left)} of {len(listed)} done"
-        closing += f"; about {sum(left)} minutes left." if left else ". The chapter is yours."
+        closing += f"; about {sum(left)} minutes left." if left else ". You have finished the chapter."
         heads = ("exercise", "what it asks", "difficulty", "time", "state")
         show(Table(f"Chapter {one.number}, {one.title}", heads, rows, closing))
     return None
@@ -146,14 +148,16 @@ def keep(function: Any, *, replace: bool = False) -> None:
         why = (
             "It is the book's own" if books else "`check` has not accepted it since this notebook was started"
         )
-        return show(Panel(f"`{name}` was not kept", [("", f"{why}. Keep what you wrote, once it is right.")]))
+        return show(
+            Panel(f"`{name}` was not saved", [("", f"{why}. Keep your own function, once it is right.")])
+        )
     try:
         return show(_kept(function, own_file.keep(function, replace=replace)))
     except CannotKeepError as error:
         why = str(error)
     except OSError as error:
-        why = f"The disk says: {error.strerror or type(error).__name__}."
-    return show(Panel(f"`{name}` was not kept", [("", why)], mood="bad"))
+        why = f"The file could not be written: {error.strerror or type(error).__name__}."
+    return show(Panel(f"`{name}` was not saved", [("", why)], mood="bad"))
 
 
 def mine(name: Any) -> Any:
@@ -173,7 +177,7 @@ def _own(exercise: Exercise) -> tuple[Any, str]:
     try:
         function = getattr(own_file.load(), name, None)
     except CannotKeepError as error:
-        return exercise.reference, f"the book's, since {file} cannot be imported. {error}"
+        return exercise.reference, f"the book's, because {file} cannot be imported. {error}"
     imported = (getattr(function, "__module__", None) or "").startswith("glassformer.")  # by what was kept
     if callable(function) and not imported:
         return function, f"yours, from {file}"
@@ -189,7 +193,7 @@ def _foundations(prose: Prose) -> list[tuple[str, str]]:
         if function is not exercise.reference and attempt(exercise, function, SECONDS).status != RIGHT:
             called = exercise.reference.__name__
             lines.append(
-                ("", f'It builds on `{called}`, {whose}, which is not right: `check("{name}", {called})`')
+                ("", f'It builds on `{called}` ({whose}), which is not right: `check("{name}", {called})`')
             )
     return lines
 
@@ -197,21 +201,22 @@ def _foundations(prose: Prose) -> list[tuple[str, str]]:
 def _kept(function: Any, kept: own_file.Kept) -> Panel:
     name, file = function.__name__, f"{own_file.MODULE}.py"
     if kept.status == own_file.DIFFERENT:
-        lines = [("", f"− is in your file, + is here. To replace it: `keep({name}, replace=True)`")]
-        return Panel(f"{file} has another `{name}`; nothing was written", lines, code=kept.diff)
+        advice = f"− is in your file, + is in this notebook. To replace yours: `keep({name}, replace=True)`"
+        lines = [("", advice)]
+        return Panel(f"{file} already has a different `{name}`; nothing was written", lines, code=kept.diff)
     trouble = own_file.trouble()
     wrong = [("✗", trouble)] if trouble else _wrong_in_file(function)
     if kept.status == own_file.SAME:
-        return Panel(f"{file} has this `{name}` already", wrong, mood="bad" if wrong else "plain")
+        return Panel(f"{file} already has this `{name}`", wrong, mood="bad" if wrong else "plain")
     lines = [("", f"Use it anywhere beside that file: `from {own_file.MODULE} import {name}`"), *wrong]
     if kept.instead:
-        lines.insert(0, ("", f"It stands there instead of {', '.join(f'`{one}`' for one in kept.instead)}"))
+        lines.insert(0, ("", f"It replaces {', '.join(f'`{one}`' for one in kept.instead)}"))
     if kept.besides:
-        lines.insert(0, ("", "With it went " + ", ".join(f"`{one}`" for one in kept.besides)))
+        lines.insert(0, ("", "It was saved together with " + ", ".join(f"`{one}`" for one in kept.besides)))
     if kept.copy is not None:
-        lines.insert(0, ("", f"The file as it was is kept: `{kept.copy.parent.name}/{kept.copy.name}`"))
-    said = "replaced" if kept.status == own_file.REPLACED else "kept"
-    return Panel(f"`{name}` is {said} in {file}", lines, code=kept.diff, mood="bad" if wrong else "good")
+        lines.insert(0, ("", f"The file's previous version is in `{kept.copy.parent.name}/{kept.copy.name}`"))
+    said = "was replaced" if kept.status == own_file.REPLACED else "is now"
+    return Panel(f"`{name}` {said} in {file}", lines, code=kept.diff, mood="bad" if wrong else "good")
 
 
 def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
@@ -222,10 +227,11 @@ def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
         outcome = attempt(find(exercise), there, seconds) if accepted is function else None
         if outcome and outcome.status not in (RIGHT, INTERRUPTED):
             now = f"In the file it is no longer right: {outcome.message}"
-            why = "Something that it uses is not there as it was when `check` accepted it. Mend that in the file;"
-            mend = (
-                f"or here, and run the cell of `{name}` again, `check` it, and `keep({name}, replace=True)`."
+            why = (
+                "Something that it uses in the file differs from what it used when `check` accepted it. "
+                "Fix that in the file;"
             )
+            mend = f"or fix it here, run the cell of `{name}` again, `check` it, and `keep({name}, replace=True)`."
             return [("✗", now), ("", f"{why} {mend}")]
     return []
 
@@ -246,7 +252,7 @@ def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
     if outcome.status == STUB:
         lines = [
             ("", outcome.message),
-            ("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"),
+            ("", f"Until it is right, this notebook uses the book's version. Stuck? {_ask(name)}"),
         ]
         return Panel(f"`{name}`: not attempted yet ({prose.stars}, about {prose.minutes} min)", lines)
     if outcome.status == INTERRUPTED:
@@ -262,7 +268,7 @@ def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
     if left:
         lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
     lines += _foundations(prose)
-    lines.append(("", f"Until it is right, this notebook uses the book's. Stuck? {_ask(name)}"))
+    lines.append(("", f"Until it is right, this notebook uses the book's version. Stuck? {_ask(name)}"))
     return Panel(f"`{name}`: not yet, {outcome.passed} of {total} checks pass", lines, mood="bad")
 
 
@@ -274,7 +280,7 @@ def _unknown(name: Any) -> Panel:
     name = str.__str__(name) if isinstance(name, str) else name
     close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
     listed = ", ".join(f'`"{other}"`' for other in close)
-    advice = f"Did you mean {listed}?" if close else "`progress()` lists all that there are."
+    advice = f"Did you mean {listed}?" if close else "`progress()` lists them all."
     said = describe(name) if not isinstance(name, str) else f'"{name[:60]}"'
     return Panel(f"There is no exercise called {said}", [("", advice)], mood="bad")
 
@@ -298,7 +304,7 @@ def _limit(seconds: Any) -> float | None:
 def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
     return Panel(
         f"`{exercise.name}`: `seconds` should be a number above 0, got {describe(seconds)}",
-        [("", "It says how long all checks together may take; leave it out for the usual limit.")],
+        [("", "It limits how long all checks together may take; leave it out for the usual limit.")],
         mood="bad",
     )
 

@@ -358,7 +358,7 @@ def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
     if bad.any():
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f" at {place(first, axes)}" if first else ""
-        raise Wrong(f"{what} holds {got[first]}{where}: not a number one can go on with.", what=what, got=got)
+        raise Wrong(f"{what} holds {got[first]}{where}: not a finite number.", what=what, got=got)
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -180,7 +180,7 @@ class _Change:
         except (SyntaxError, ValueError) as error:
             line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
             raise CannotKeepError(
-                f"{MODULE}.py is not Python as it stands ({getattr(error, 'msg', error)}{line}). Mend it first; "
+                f"{MODULE}.py is not valid Python ({getattr(error, 'msg', error)}{line}). Fix it first; "
                 "nothing in it was touched."
             ) from error
         self.lines = list(io.StringIO(text, newline=""))  # as Python counts them, ends and all
@@ -245,8 +245,8 @@ class _Change:
                 where = [i for i, node in enumerate(body) if self._binds(node, name)]
                 if where and where[0] > at and not hasattr(builtins, name):
                     raise CannotKeepError(
-                        f"`{piece.name}` uses `{name}` as soon as it is defined, and in {MODULE}.py `{name}` stands "
-                        f"below it (line {self._line_of(name)}). Move `{name}` up first; nothing was written."
+                        f"`{piece.name}` uses `{name}` as soon as it is defined, but in {MODULE}.py `{name}` is "
+                        f"defined below it (line {self._line_of(name)}). Move `{name}` up first; nothing was written."
                     )
 
     def _there(self, piece: Piece, taken: Taken) -> bool:

@@ -77,7 +77,9 @@ class Record:
                 return write_whole(path, data.encode())
         except Exception as error:
             reason = _reason(error)
-            return self._say(f"Your progress cannot be saved ({reason}); it is kept until this kernel ends.")
+            return self._say(
+                f"Your progress cannot be saved ({reason}); it is remembered until this kernel ends."
+            )
 
     def _set_aside(self, path: Path) -> None:
         path = path.resolve()  # a link stays where it is
@@ -94,7 +96,9 @@ class Record:
 
     def _say_unread(self, error: Exception) -> None:
         reason = _reason(error)
-        self._say(f"Your progress cannot be read ({reason}); what you do is kept until this kernel ends.")
+        self._say(
+            f"Your progress cannot be read ({reason}); what you do is remembered until this kernel ends."
+        )
 
     def _say(self, notice: str) -> None:
         if notice not in self._said:

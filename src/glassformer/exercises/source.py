@@ -144,8 +144,8 @@ def _take(value: Callable[..., Any], taken: Taken, seen: set[str]) -> None:
             _take(scope[name], taken, seen)
         else:
             raise CannotKeepError(
-                f"`{piece.name}` uses `{name}` of this notebook ({describe(scope[name])}), which a file cannot "
-                "take along. Hand it in as an argument, or make it inside."
+                f"`{piece.name}` uses `{name}` of this notebook ({describe(scope[name])}), which cannot be "
+                "saved in a file. Pass it as an argument, or make it inside."
             )
     taken.pieces.append(piece)
 
@@ -155,7 +155,7 @@ def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str,
     inner = inspect.unwrap(value)
     name = getattr(inner, "__name__", type(inner).__name__)
     if name == "<lambda>":
-        raise CannotKeepError("A lambda has no name to be imported by. Write it with `def`.")
+        raise CannotKeepError("A lambda has no name by which to import it. Write it with `def`.")
     if not isinstance(inner, type | FunctionType):
         raise CannotKeepError(
             f"What you have is {describe(value)}: only what was written with `def` or `class` can be kept."
@@ -177,7 +177,7 @@ def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str,
         if piece is not None:
             return piece, cell, scope
     raise CannotKeepError(
-        f"The source of `{name}` is not to be had. Type it into a cell of its own, at the cell's left edge, without "
+        f"The source of `{name}` is not available. Type it into a cell of its own, at the cell's left edge, without "
         "%%magic above it, and check it again."
     )
 

@@ -83,7 +83,7 @@ def stored(name: str, **settings: Any) -> list[Run]:
     """
     file = place(name)
     if not file.is_file():
-        raise ValueError(f"name={name!r}: no runs of such an experiment are kept")
+        raise ValueError(f"name={name!r}: there are no stored runs of such an experiment")
     runs = [Run(**run) for run in json.loads(file.read_text(encoding="utf-8"))["runs"]]
     found = [run for run in runs if run.has(**settings)]
     if not found:

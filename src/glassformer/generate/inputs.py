@@ -100,4 +100,6 @@ def check_finite(logits: Float[np.ndarray, "*B V"]) -> None:
     """Checks that every row's largest logit is a finite number. One NaN makes it NaN; single ids may be at −inf."""
     largest = logits.max(axis=-1)
     if not np.isfinite(largest).all():
-        raise ValueError(f"logits are not usable: the largest of each row, NaN if there is one, is {largest}")
+        raise ValueError(
+            f"logits cannot be used: the largest of each row, or NaN if the row has one, is {largest}"
+        )

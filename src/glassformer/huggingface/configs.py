@@ -420,15 +420,17 @@ def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
     where = "rope_scaling" if given.get("rope_scaling") else "rope_parameters"
     rope = given.get(where) or {}
     if not isinstance(rope, dict) or any(isinstance(entry, dict) for entry in rope.values()):
-        raise _unsupported(given, where, "it is one object, for all layers")
+        raise _unsupported(given, where, "it must be one object, for all layers")
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind not in ("default", "linear"):
-        raise _unsupported(given, where, "the positions are turned as they are (default) or divided (linear)")
+        raise _unsupported(
+            given, where, "positions are used as they are (default) or divided by a factor (linear)"
+        )
     if kind == "linear" and "factor" not in rope:
         raise _unsupported(given, where, "linear positions are divided by a factor, which is missing")
     for settings, name in ((rope, where), (given, "")):
         if settings.get("partial_rotary_factor", 1.0) != 1:
-            raise _unsupported(given, name or "partial_rotary_factor", "all of every head is turned")
+            raise _unsupported(given, name or "partial_rotary_factor", "every head is rotated as a whole")
     base = rope.get("rope_theta", given.get("rope_theta", ROPE_BASE))
     return base, rope["factor"] if kind == "linear" else 1.0
 
@@ -446,7 +448,7 @@ def _check_window(given: Mapping[str, Any]) -> None:
         raise _unsupported(
             given,
             "sliding_window",
-            f"every position sees all before it. With max_position_embeddings={window} instead of "
+            f"every position sees all positions before it. With max_position_embeddings={window} instead of "
             f"{context_length} in {CONFIG} the model is right, for texts up to that length",
         )
 

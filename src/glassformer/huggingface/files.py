@@ -45,13 +45,13 @@ class Weights(Mapping):
                     pass  # the library checks the file: all that the header promises is there
             except (SafetensorError, OSError) as error:
                 raise ValueError(
-                    f"{path} is not a whole safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
+                    f"{path} is not a complete safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
                 ) from error
             with open(path, "rb") as file:
                 header_length = int.from_bytes(file.read(8), "little")
                 if header_length > BYTES["JSON"]:
                     raise ValueError(
-                        f"{path} has a header of {header_length:,} bytes: {BYTES['JSON']:,} are read"
+                        f"{path} has a header of {header_length:,} bytes, but at most {BYTES['JSON']:,} are allowed"
                     )
                 header = json_object(decoded(file.read(header_length), path), f"the header of {path}")
             header.pop("__metadata__", None)
@@ -77,7 +77,7 @@ class Weights(Mapping):
         path, dtype, begins = self._places[name]
         if dtype not in NUMBERS:
             raise ValueError(
-                f"{path}: {checks.shown(name)} has numbers of type {dtype}; known are {', '.join(NUMBERS)}"
+                f"{path}: {checks.shown(name)} has numbers of type {dtype}; the known types are {', '.join(NUMBERS)}"
             )
         if 0 in self.shapes[name]:  # no byte of the file
             return np.zeros(self.shapes[name], np.float32)
@@ -110,22 +110,24 @@ def _weight_files(folder: Path) -> list[Path]:
     if (folder / INDEX).is_file():
         names = read_json(folder / INDEX).get("weight_map")
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise ValueError(f"{folder / INDEX} lacks weight_map, a file's name for every weight")
+            raise ValueError(f"{folder / INDEX} lacks weight_map, which names the file of every weight")
         for name in sorted(set(names.values())):
             if Path(name).name != name or not name.endswith(".safetensors"):
                 raise ValueError(
-                    f"{folder / INDEX} lists {checks.shown(repr(name))}, which is no safetensors file of the folder"
+                    f"{folder / INDEX} lists {checks.shown(repr(name))}, which is not a safetensors file of the folder"
                 )
             if not (folder / name).is_file():
-                raise FileNotFoundError(f"{folder / checks.shown(name)} is missing, which {INDEX} lists")
+                raise FileNotFoundError(
+                    f"{folder / checks.shown(name)} is missing, although {INDEX} lists it"
+                )
         return [folder / name for name in sorted(set(names.values()))]
     pickles = sorted(
         path.name for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth", ".ckpt")
     )
     if pickles:
         raise ValueError(
-            f"{folder} has its weights as {pickles[0]}, a pickle, which can run any program when it is opened; "
-            f"it is not. Look for the model's {WEIGHTS}, or convert the file where you trust it, with "
+            f"{folder} has its weights in {pickles[0]}, a pickle, which can run any program when it is opened, so it "
+            f"was not opened. Look for the model's {WEIGHTS}; or, if you trust the file, convert it with "
             "save_pretrained of transformers"
         )
     raise FileNotFoundError(f"{folder} has neither {WEIGHTS} nor {INDEX}")

@@ -157,7 +157,7 @@ def start_id(path_or_name: str | os.PathLike) -> int:
                         f"{field}={given[field]} must be one id, at least 0 and below {vocab_size}"
                     )
                 return ids[0]
-        raise ValueError("decoder_start_token_id is missing: a decoder has to begin from an id")
+        raise ValueError("decoder_start_token_id is missing: the decoder needs an id to start from")
 
 
 def _of_generation(folder: Path) -> tuple[Path, dict[str, Any], int]:
@@ -198,7 +198,7 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         return path
     name = str(path_or_name)
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
-        raise FileNotFoundError(f"path_or_name={name!r} is not a folder, nor could it be a name on the hub")
+        raise FileNotFoundError(f"path_or_name={name!r} is neither a folder nor a possible name on the hub")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
@@ -210,5 +210,5 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         return Path(snapshot_download(name, allow_patterns=wanted))
     except (OSError, ValueError) as error:
         raise OSError(
-            f"path_or_name={name!r} is not a folder here, and the hub did not give it: {error}"
+            f"path_or_name={name!r} is not a folder here, and fetching it from the hub failed: {error}"
         ) from error

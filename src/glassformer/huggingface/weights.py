@@ -225,7 +225,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
             shape = known.get(place.name, ())
             if len(shape) == 2 and shape[1 - axis if place.transposed else axis] != getattr(config, size):
                 raise ValueError(f"{size}={getattr(config, size)}, but {place.name} has shape {shape}")
-    raise ValueError(f"the model has {wanted:,} weights, and its files have {given:,}")
+    raise ValueError(f"the model has {wanted:,} weights, but its files have {given:,}")
 
 
 def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,9 @@ def check_stream_is_a_sum(model: Transformer) -> None:
     check_model(model)
     checks.one_of("model.config.norm_placement", model.config.norm_placement, ("pre",))
     if model.config.head_transform:
-        raise ValueError("head_transform=True bends what the head reads: a logit is then no sum of writes")
+        raise ValueError(
+            "head_transform=True changes what the head reads: a logit is then not a sum of contributions"
+        )
 
 
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:

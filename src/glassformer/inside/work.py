@@ -147,4 +147,4 @@ def _check_decoder(config: ModelConfig) -> None:
     checks.instance("config", config, ModelConfig)
     checks.one_of("config.family", config.family, ("decoder",))
     if config.head == "none":
-        raise ValueError('config.head="none": a model without a head writes nothing')
+        raise ValueError('config.head="none": a model without a head cannot generate text')

@@ -40,7 +40,7 @@ def train_in_numpy(
     for field, plain in PLAIN.items():
         if getattr(config, field) != plain:
             raise ValueError(
-                f"{field}={getattr(config, field)!r} needs Trainer and PyTorch: train_in_numpy has {plain!r} only"
+                f"{field}={getattr(config, field)!r} needs Trainer and PyTorch: train_in_numpy supports only {plain!r}"
             )
     return _losses(model, task, config, config.steps if steps is None else min(steps, config.steps))
 

@@ -116,7 +116,7 @@ def load_optimizer_state(
     """Puts back what `optimizer_state` gave.
 
     Raises:
-        ValueError: an entry belongs to no weight of the model, or is of another shape.
+        ValueError: an entry matches no weight of the model, or is of another shape.
     """
     weights = dict(model.named_parameters())
     owners = {
@@ -129,7 +129,7 @@ def load_optimizer_state(
         name, _, what = entry.rpartition("/")
         if name not in weights or values.shape not in ((), tuple(weights[name].shape)):
             raise ValueError(
-                f"the optimizer's {entry} of shape {values.shape} belongs to no weight of the model"
+                f"the optimizer's {entry} of shape {values.shape} matches no weight of the model"
             )
         weight, values = weights[name], torch.tensor(values, device=weights[name].device)
         if (

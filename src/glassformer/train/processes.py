@@ -41,7 +41,7 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not there.get(device.type, False):
         here = ", ".join(kind for kind, is_there in there.items() if is_there)
-        raise ValueError(f"device={name!r} is not available: here there is {here}")
+        raise ValueError(f"device={name!r} is not available: this machine has {here}")
     if device.type == "cuda" and device.index is None:  # of several GPUs, each process takes its own
         device = torch.device("cuda", local_rank)
     return device

@@ -10,6 +10,7 @@ The fields of [model] are those of `ModelConfig`, less the two sizes that follow
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
@@ -75,13 +76,13 @@ class DataConfig:
             for name, plain in (("text", None), ("tokenizer", "characters")):
                 if getattr(self, name) != plain:
                     raise ValueError(
-                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are made "
-                        "and made of characters"
+                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are "
+                        "generated and consist of characters"
                     )
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(
                 f'vocab_size={self.vocab_size} with tokenizer="{self.tokenizer}": byte pairs need the size of '
-                "their vocabulary, and characters have one already"
+                "their vocabulary, and for characters it follows from the text"
             )
         checks.whole("length", self.length)
         checks.positive("validation", self.validation)
@@ -163,9 +164,11 @@ class Recipe:
         """
         family = self.model.get("family", "decoder")
         if family == "encoder-decoder" and self.data.pairs is None:
-            raise ValueError('family="encoder-decoder" learns from pairs of texts, and here is only one text')
+            raise ValueError(
+                'family="encoder-decoder" learns from pairs of texts, but there is only one text'
+            )
         if family != "encoder-decoder" and self.data.pairs is not None:
-            raise ValueError(f'pairs={self.data.pairs!r} are for family="encoder-decoder", not {family!r}')
+            raise ValueError(f'pairs={self.data.pairs!r} needs family="encoder-decoder", not {family!r}')
         pairs = [] if self.data.pairs is None else PAIRS[self.data.pairs]()
         texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
         text = "".join(texts) or text
@@ -227,9 +230,18 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
     part, dot, field = name.strip().partition(".")
     if not equals or not dot or part not in parts:
         raise ValueError(
-            f"{change!r} is not a change: write PART.FIELD=VALUE, with the parts {', '.join(parts)}"
+            f"{change!r} is not a change: write PART.FIELD=VALUE, where PART is one of {', '.join(parts)}"
         )
     try:
         return part, field, toml_tables(f"value = {value}", change)["value"]
     except ValueError:
-        return part, field, value.strip()
+        return part, field, _infinite(value) or value.strip()
+
+
+def _infinite(value: str) -> float | None:
+    """Returns inf, -inf or nan if that is what a text means, so that a message calls it a number, not a word."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return None if math.isfinite(number) else number

@@ -100,8 +100,8 @@ class Trainer:
         found = None if self.folder is None else checkpoints.latest(self.folder)
         if found is not None and not resume:
             raise ValueError(
-                f"folder={str(folder)!r} has a run, up to {found.name}: resume=True goes on with it, or --resume "
-                "on the command line"
+                f"folder={str(folder)!r} already has a run, up to {found.name}: continue it with resume=True, or with "
+                "--resume on the command line"
             )
         self._checkpoint = None if found is None else self._checked(found)
         self._latest = found
@@ -181,7 +181,7 @@ class Trainer:
         gradient_norm = float(gradient_norm)
         if not np.isfinite([loss, gradient_norm]).all():
             raise self._diverged(
-                self.step + 1, f"the loss is {loss} and its gradient's length {gradient_norm}"
+                self.step + 1, f"the loss is {loss} and the length of its gradient is {gradient_norm}"
             )
         for optimizer in self.optimizers:
             optimizer.step()
@@ -237,7 +237,7 @@ class Trainer:
         with only_writer(self.folder):
             if (latest := checkpoints.latest(self.folder)) != self._latest:
                 raise ValueError(
-                    f"{self.folder} is not what it was: another run has written to it meanwhile, up to "
+                    f"{self.folder} has changed: another run has written to it in the meantime, up to "
                     f"{latest.name if latest else 'no checkpoint at all'}"
                 )
             yield
@@ -377,10 +377,10 @@ class Trainer:
         if other:
             raise ValueError(f"{folder} is from another run: {'; '.join(other)}")
         if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
-            raise ValueError(f"{folder} is from another run: its tokenizer is another, so its text was too")
+            raise ValueError(f"{folder} is from another run: its tokenizer differs, so its text did too")
         if checkpoint.task not in (None, self.task.checksum()):
             raise ValueError(
-                f"{folder} is from another run: it learned from other data, or from other batches of it"
+                f"{folder} is from another run: it learned from different data, or from different batches of it"
             )
         shapes = {name: tuple(weight.shape) for name, weight in self.model.named_parameters()}
         for weights in (checkpoint.weights, checkpoint.average):
@@ -400,10 +400,10 @@ class Trainer:
 
     def _how_to_go_on(self) -> str:
         if self.folder is None:
-            return f"Stopped after step {self.step} of {self.config.steps}. Nothing is saved: there is no folder."
+            return f"Stopped after step {self.step} of {self.config.steps}. There is no folder, so nothing was saved."
         return (
-            f"Stopped after step {self.step} of {self.config.steps}; all of it is saved in {self.folder}. "
-            "To go on, start the same training with resume=True, or --resume on the command line."
+            f"Stopped after step {self.step} of {self.config.steps}; the run is saved in {self.folder}. "
+            "To continue, start the same training with resume=True, or --resume on the command line."
         )
 
     def _diverged(self, step: int, found: str) -> FloatingPointError:
@@ -411,7 +411,7 @@ class Trainer:
         kept = (
             "nothing was saved yet"
             if self._latest is None
-            else f"what was saved last, {self._latest}, is as it was"
+            else f"the last checkpoint, {self._latest}, is intact"
         )
         return FloatingPointError(
             f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {kept}"
@@ -426,8 +426,8 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
     for name, weight in model.named_parameters():
         if weight.dtype not in (torch.float32, torch.float64):
             raise ValueError(
-                f"{name} is in {weight.dtype}, in which small steps vanish: make the model in float32, "
-                'and dtype="bfloat16" of TrainingConfig multiplies in bfloat16'
+                f"{name} is in {weight.dtype}, in which small steps are lost: make the model in float32; "
+                'dtype="bfloat16" of TrainingConfig then multiplies in bfloat16'
             )
     if task.vocab_size > model.config.vocab_size:
         raise ValueError(

@@ -266,7 +266,7 @@ def surprise_by_loop(logits, targets):
     return total / len(targets)
 
 
-@wrong("tokens.surprise", "not a number one can go on with")
+@wrong("tokens.surprise", "not a finite number")
 def surprise_that_overflows(logits, targets):
     with np.errstate(all="ignore"):
         p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)

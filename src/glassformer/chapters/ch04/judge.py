@@ -903,7 +903,7 @@ def _(sees_order):
 
     def alibi(x):
         apart = np.abs(np.arange(len(x)) - np.arange(len(x))[:, None])
-        return _attend(x, bias=-0.5 * apart)[0]
+        return _attend(x, score_bias=-0.5 * apart)[0]
 
     advice = "Its outputs for shuffled rows are not its outputs shuffled."
     _judge(sees_order, sinusoids, True, "attention over x plus sinusoids", advice)

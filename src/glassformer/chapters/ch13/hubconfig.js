@@ -99,7 +99,7 @@ function checkWindow(given, { window: usual }) {
   unsupported(
     given,
     "sliding_window",
-    `every position sees all before it. With max_position_embeddings=${window} instead of ${length} in config.json the model is ` +
+    `every position sees all positions before it. With max_position_embeddings=${window} instead of ${length} in config.json the model is ` +
       "right, for texts up to that length",
   );
 }
@@ -107,12 +107,12 @@ function checkWindow(given, { window: usual }) {
 function rope(given, { ropeBase }) {
   const field = truthy(get(given, "rope_scaling")) ? "rope_scaling" : "rope_parameters";
   const settings = truthy(get(given, field)) ? given[field] : {};
-  if (!isObject(settings) || Object.values(settings).some(isObject)) unsupported(given, field, "it is one object, for all layers");
+  if (!isObject(settings) || Object.values(settings).some(isObject)) unsupported(given, field, "it must be one object, for all layers");
   const kind = get(settings, "rope_type", get(settings, "type", "default"));
-  if (kind !== "default" && kind !== "linear") unsupported(given, field, "the positions are turned as they are (default) or divided (linear)");
+  if (kind !== "default" && kind !== "linear") unsupported(given, field, "positions are used as they are (default) or divided by a factor (linear)");
   if (kind === "linear" && !Object.hasOwn(settings, "factor")) unsupported(given, field, "linear positions are divided by a factor, which is missing");
   for (const [where, name] of [[settings, field], [given, "partial_rotary_factor"]]) {
-    if (!same(get(where, "partial_rotary_factor", 1), 1)) unsupported(given, name, "all of every head is turned");
+    if (!same(get(where, "partial_rotary_factor", 1), 1)) unsupported(given, name, "every head is rotated as a whole");
   }
   const base = get(settings, "rope_theta", get(given, "rope_theta", ropeBase));
   return { rope_base: base, rope_interpolation: kind === "linear" ? settings.factor : 1 };
