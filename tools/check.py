@@ -49,12 +49,15 @@ UNITS = [PYTHON, "-m", "pytest", "-q", "-n", "2", "tests", *(f"--ignore={path}" 
 
 def settings(scratch: str) -> dict[str, str]:
     """The environment of all tests: nothing that the tester has solved or set may show in what is compared."""
-    return os.environ | {
-        "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
-        "GLASSFORMER_MINE": str(Path(scratch) / "my_transformer.py"),
-        "IPYTHONDIR": str(Path(scratch) / "ipython"),
-        "OMP_NUM_THREADS": "1",
-    }
+    return (
+        {"OMP_NUM_THREADS": "1"}
+        | os.environ
+        | {
+            "GLASSFORMER_PROGRESS": str(Path(scratch) / "progress.json"),
+            "GLASSFORMER_MINE": str(Path(scratch) / "my_transformer.py"),
+            "IPYTHONDIR": str(Path(scratch) / "ipython"),
+        }
+    )
 
 
 def failures(commands: dict[str, list[str]], environment: dict[str, str] | None = None) -> list[str]:
