@@ -287,3 +287,18 @@ def test_the_notation_has_the_names_that_files_are_read_by(head):
         part = "" if place.third is None else f", {['first', 'second', 'last'][place.third]} third"
         wanted[ours.removeprefix(stack)] = f"`{place.name.removeprefix(begins)}`{lies}{part}"
     assert {ours: cell for (ours, at), cell in names_in_notation().items() if at == head} == wanted
+
+
+def in_javascript(table):
+    """Returns the keys of a table of sentences.js, which has a sentence for each choice of a configuration."""
+    source = places.find("sentences.js")
+    body = re.search(rf"^const {table} = \{{(.*?)\}};$", source.read_text(encoding="utf-8"), re.M | re.S)[1]
+    return tuple(re.findall(r'(?:^|,)\s*"?([\w-]+)"?: "', body, re.M))
+
+
+@pytest.mark.parametrize(
+    ("table", "choices"),
+    [("FAMILIES", FAMILIES), ("FEEDFORWARD", FEEDFORWARDS), ("BIASES", ATTENTION_BIASES)],
+)
+def test_the_page_has_a_sentence_for_each_choice(table, choices):
+    assert sorted(in_javascript(table)) == sorted(choices)

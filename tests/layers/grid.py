@@ -1,12 +1,14 @@
 """Tiny models of every kind: each choice of each field, each pair of choices that can meet, and whole systems.
 
-`COVERING` was found by a greedy search for few configurations that contain every allowed pair of choices;
-`test_grid.py` holds it to that. `SYSTEMS` are the models that people know, and those of other tutorials.
+`COVERING` is computed: few configurations that contain every allowed pair of choices, so a new choice is in the grid
+as soon as `OPTIONS` has it. `SYSTEMS` are the models that people know, and those of other tutorials.
 """
 
 from itertools import combinations, product
 
 from glassformer.config import CHOICES, ModelConfig
+
+from .covering import covering
 
 SIZES = {"vocab_size": 11, "context_length": 12, "d_model": 8, "n_layers": 2, "n_heads": 2}
 
@@ -18,7 +20,7 @@ OPTIONS = CHOICES | {
     "embedding_norm": (False, True),
     "head_bias": (False, True),
     "head_transform": (False, True),
-    "scales": ("derived", "given"),  # see SCALES
+    "scales": ("derived", "given", "shrunk"),  # see SCALES
     "n_segments": (0, 2),
     "pooler": (False, True),
 }
@@ -31,55 +33,10 @@ HEADS = {
 SCALES = {
     "derived": {},
     "given": {"attention_scale": 0.7, "embedding_scale": 8**0.5, "head_scale": 8**-0.5, "norm_eps": 1e-3},
+    "shrunk": {"embedding_scale": 0.5},
 }
 BUCKETS = {"t5_n_buckets": 8, "t5_max_distance": 9}  # so few that five positions reach the shared ones
 ROPE = {"rope_base": 50.0, "rope_interpolation": 1.5}  # so that every pair of dimensions turns visibly
-
-# One row, one model: a value for each of OPTIONS, in their order
-TABLE = """
-encoder-decoder sinusoidal half        rmsnorm         pre  relu       none none   MHA  + + - - - given   0 -
-encoder         rope       interleaved layernorm       post swiglu     qkv  tied   GQA  - - + + + derived 0 +
-encoder         none       half        layernorm_sigma post geglu_tanh all  untied wide - + - + - derived 2 -
-encoder         alibi      interleaved layernorm_sigma pre  gelu       all  untied MQA  + - + - + given   2 +
-decoder         learned    half        layernorm       pre  geglu      qkv  tied   MQA  - + - - + derived 0 -
-decoder         t5         half        rmsnorm         post gelu_tanh  qkv  tied   wide + - + + - given   0 -
-encoder-decoder none       interleaved layernorm       post gelu       none untied MHA  - - + + + derived 0 -
-encoder         alibi      interleaved rmsnorm         post gelu_tanh  none none   GQA  - + - - - derived 2 +
-decoder         rope       interleaved layernorm       pre  geglu_tanh none none   wide + - - - - given   0 -
-encoder-decoder t5         interleaved layernorm_sigma pre  swiglu     all  tied   GQA  + + - - + derived 0 -
-encoder         learned    half        layernorm_sigma post geglu      all  none   MHA  + - + - - given   2 +
-decoder         sinusoidal interleaved rmsnorm         post relu       all  untied MQA  - + + + + derived 0 -
-decoder         alibi      half        layernorm_sigma pre  gelu       qkv  untied GQA  - + - + - given   0 -
-encoder         t5         interleaved layernorm       post relu       qkv  none   MQA  - - - - - derived 2 +
-decoder         none       half        rmsnorm         pre  swiglu     none none   MQA  + - + - - given   0 -
-encoder-decoder rope       half        layernorm_sigma pre  gelu_tanh  qkv  untied MHA  - + - - + given   0 -
-encoder-decoder learned    interleaved rmsnorm         post geglu      none untied wide - + - + + derived 0 -
-encoder         sinusoidal interleaved rmsnorm         post geglu_tanh qkv  tied   wide + - - + + given   2 +
-decoder         t5         half        rmsnorm         post gelu       none tied   MHA  + - + + + derived 0 -
-encoder-decoder alibi      half        layernorm       pre  geglu_tanh all  tied   MQA  - - + - - given   0 -
-encoder-decoder none       half        layernorm_sigma post relu       qkv  tied   GQA  + + + - - given   0 -
-decoder         sinusoidal interleaved layernorm_sigma pre  geglu      none none   GQA  - + + - - given   0 -
-decoder         rope       interleaved rmsnorm         pre  gelu       all  none   MQA  + - - - - given   0 -
-decoder         sinusoidal interleaved layernorm       pre  gelu_tanh  all  tied   MQA  - + - - - derived 0 -
-encoder-decoder alibi      interleaved rmsnorm         post swiglu     all  untied MHA  + + - + - derived 0 -
-encoder-decoder learned    half        layernorm       post geglu_tanh qkv  tied   GQA  + - - + - derived 0 -
-decoder         alibi      half        layernorm       post relu       qkv  untied wide - + + - - derived 0 -
-encoder         t5         interleaved rmsnorm         pre  geglu_tanh none untied MHA  + - - + + given   0 -
-encoder         none       half        layernorm_sigma post geglu      all  tied   MQA  + + - - - derived 2 +
-encoder         learned    interleaved layernorm_sigma pre  swiglu     all  untied wide + + - - - derived 2 -
-encoder         learned    interleaved layernorm_sigma pre  gelu       qkv  none   wide - - - - - derived 0 +
-encoder-decoder learned    interleaved layernorm_sigma post relu       none untied MHA  + - - + + derived 0 -
-encoder         rope       half        rmsnorm         post relu       qkv  untied MHA  + - - - + derived 2 -
-encoder-decoder sinusoidal half        layernorm_sigma post swiglu     none untied GQA  - + + + - derived 0 -
-encoder         sinusoidal half        layernorm_sigma pre  gelu       none tied   MHA  - - - + - given   0 -
-decoder         t5         interleaved layernorm_sigma post geglu      none untied wide + - - + + derived 0 -
-encoder-decoder rope       interleaved layernorm       post geglu      none tied   GQA  + + - + - given   0 -
-encoder         none       half        layernorm       post gelu_tanh  all  tied   MHA  + - + - - given   0 -
-encoder         learned    interleaved rmsnorm         pre  gelu_tanh  none untied wide + + - + + derived 0 -
-decoder         alibi      interleaved rmsnorm         pre  geglu      all  none   wide - + - - - given   0 -
-"""
-WORDS = {"+": True, "-": False, "0": 0, "2": 2}
-COVERING = [tuple(WORDS.get(word, word) for word in row.split()) for row in TABLE.strip().splitlines()]
 
 GPT2 = ModelConfig(**SIZES)
 SYSTEMS = {
@@ -171,11 +128,6 @@ def is_allowed(choices):
     return True
 
 
-def pairs(choices):
-    """What meets in one row."""
-    return set(combinations(sorted(choices.items(), key=lambda item: item[0]), 2))
-
-
 def allowed_pairs():
     """Every two choices that some model can have together."""
     every = set()
@@ -193,7 +145,5 @@ def name_of(config):
     return "-".join((config.family, config.positions, config.norm, config.feedforward, config.head))
 
 
-GRID = SYSTEMS | {
-    f"{i}-{name_of(config)}": config
-    for i, config in enumerate(build(dict(zip(OPTIONS, row, strict=True))) for row in COVERING)
-}
+COVERING = covering(OPTIONS, allowed_pairs(), is_allowed)
+GRID = SYSTEMS | {f"{i}-{name_of(config)}": config for i, config in enumerate(build(row) for row in COVERING)}
