@@ -289,7 +289,7 @@ def test_the_notation_has_the_names_that_files_are_read_by(head):
     assert {ours: cell for (ours, at), cell in names_in_notation().items() if at == head} == wanted
 
 
-def in_javascript(table):
+def sentences_of(table):
     """Returns the keys of a table of sentences.js, which has a sentence for each choice of a configuration."""
     source = places.find("sentences.js")
     body = re.search(rf"^const {table} = \{{(.*?)\}};$", source.read_text(encoding="utf-8"), re.M | re.S)[1]
@@ -301,4 +301,4 @@ def in_javascript(table):
     [("FAMILIES", FAMILIES), ("FEEDFORWARD", FEEDFORWARDS), ("BIASES", ATTENTION_BIASES)],
 )
 def test_the_page_has_a_sentence_for_each_choice(table, choices):
-    assert sorted(in_javascript(table)) == sorted(choices)
+    assert sorted(sentences_of(table)) == sorted(choices)

@@ -59,7 +59,7 @@ def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
         settings = configuration(os.environ.get("GLASSFORMER_REPOSITORY"))
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
         toc = Path(scratch) / "_toc.yml"
-        toc.write_text(yaml.safe_dump(derived.table_of_contents()), encoding="utf-8")
+        toc.write_text(yaml.safe_dump(derived.table_of_contents(ROOT)), encoding="utf-8")
         jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
         options = ["--path-output", str(output), "--config", str(config), "--toc", str(toc)]
         options += ["--all", "-W", "-n", "--keep-going"]

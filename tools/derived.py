@@ -120,9 +120,9 @@ def practice_of(chapter: Chapter) -> Path | None:
     return path if path.exists() else None
 
 
-def table_of_contents() -> dict:
-    """Returns the site's table of contents: ``_toc.yml``, its chapters listed."""
-    template = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+def table_of_contents(root: Path | None = None) -> dict:
+    """Returns the contents of the site in `root`, or of the project: ``_toc.yml`` with its chapters listed."""
+    template = ((root or ROOT) / "_toc.yml").read_text(encoding="utf-8")
     return yaml.safe_load(fill(template, {"chapters": _contents}, "_toc.yml"))
 
 

@@ -69,7 +69,7 @@ def test_what_is_refused_changes_nothing(room, name):
     for one in (cache, twin):
         step(room, model, ids[:, :4], one, **source)
     refused = [
-        (ids[:, :3], {}, "capacity=6 positions: 4 are there, and 3 more do not fit"),
+        (ids[:, :3], {}, "capacity=6 positions: it holds 4 already, and 3 more do not fit"),
         (ids[:, :1] + 11, {}, r"ids\[0, 0\]=\d+ is outside 0..10"),
         (ids[:, :1], {"position_ids": np.array([0, 1])}, "position_ids has 2 entries"),
         (ids[:, :1], {"mask": np.ones((3, 4), bool)}, r"mask.shape=\(3, 4\) does not match .*=\(3, 5\)"),
