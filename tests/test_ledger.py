@@ -126,7 +126,7 @@ def test_rows_are_in_the_order_of_the_page(folder):
 def test_one_thing_has_one_bound(folder):
     note()
     note(room="nn", bound=1e-14)
-    with pytest.raises(ValueError, match="1e-15 and to 1e-14"):
+    with pytest.raises(ValueError, match="has the bounds 1e-15 and 1e-14"):
         tool.ledger(folder)
 
 

@@ -443,7 +443,7 @@ def test_writing_replaces_all_files_at_once(tmp_path):
     ("arguments", "said"),
     [
         (["hamlet"], "'hamlet' is not one of shakespeare, masked, dates"),
-        (["dates", "--set", "training.steps=3"], "say with --to where it goes"),
+        (["dates", "--set", "training.steps=3"], "choose a folder for it with --to"),
     ],
 )
 def test_what_the_command_refuses(monkeypatch, capsys, arguments, said):

@@ -1,4 +1,4 @@
-"""What the book says about its own chapters, filled into its texts: titles, minutes, counts, lists.
+"""Fills facts about the chapters into the book's texts: titles, minutes, counts, lists.
 
 A text in ``book/chapters/`` names a fact in double braces, ``{{ minutes }}``, and the notebook that is made from it has
 the fact itself. Every fact comes from the chapter's folder in the package (``chapter.toml``, ``exercises.toml``,

@@ -94,7 +94,7 @@ def listening(package: Path, uses: Path) -> dict[str, str]:
 
 
 def heard(package: Path, uses: Path, *, docstrings: bool, cells: str = "") -> Uses:
-    """What a process wrote into `uses`, with the hash of everything as it is now."""
+    """Returns what a process wrote into `uses`, with the hash of everything as it is now."""
     found: Uses = {kind: {} for kind in KINDS}
     told: dict[str, str] = {}
     for line in sorted(set(uses.read_text(encoding="utf-8").splitlines())):

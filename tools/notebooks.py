@@ -168,12 +168,12 @@ def code_in(notebook: NotebookNode) -> str:
 
 
 def asks_for_docstrings(notebook: NotebookNode) -> bool:
-    """Whether a cell looks for a docstring, which nothing but its source can tell."""
+    """Returns whether a cell looks for a docstring, which only its source can tell."""
     return bool(freshness.ASKS_FOR_DOCSTRINGS.search(code_in(notebook)))
 
 
 def answers(root: Path = ROOT) -> dict[str, str]:
-    """What the package says today to all questions that were asked while the notebooks were made."""
+    """Returns what the package answers today to all questions that were asked while the notebooks were made."""
     asked: set[str] = set()
     for _, notebook in pairs(root):
         if notebook.exists():

@@ -343,5 +343,5 @@ def _check_choice(name: str, choice: str) -> None:
 
 @lookup
 def has_gate(feedforward: str) -> bool:
-    """Whether a feed-forward of that name has a gate."""
+    """Returns whether a feed-forward network of that name has a gate."""
     return feedforward in GATED

@@ -18,7 +18,7 @@ PLACE = Path(__file__).parent / "chapters"
 
 @dataclass(frozen=True)
 class Page:
-    """Where a chapter is: what a link to it needs."""
+    """The address of a chapter: what a link to it needs."""
 
     number: str  # two digits, "04", as pages and files say it
     title: str
@@ -26,7 +26,7 @@ class Page:
 
     @property
     def name(self) -> str:
-        """Of its text, its notebook, its practice and its page: "04-putting-order-in"."""
+        """The name of its text, notebook, practice and page: "04-putting-order-in"."""
         return f"{self.number}-{self.title.lower().replace(' ', '-')}"
 
 
@@ -55,7 +55,7 @@ class Chapter:
 
     @property
     def page(self) -> Page:
-        """Where it is."""
+        """The chapter's address."""
         return Page(self.number, self.title, self.written)
 
 

@@ -335,7 +335,7 @@ BAD = {
     "masks alone": (
         lambda: MaskedToken(IDS * 0 + 9, T, 2, 0, mask_id=9),
         ValueError,
-        "ids has no id but mask_id=9, and a chosen one must become another now and then",
+        "ids has no id except mask_id=9, but a chosen id is sometimes replaced by another one",
     ),
     "unequal": (lambda: Pairs(SOURCES, TARGETS[1:], **PAIRS), ValueError, r"len\(targets\)=59 does not match"),
     "empty source": (

@@ -23,7 +23,7 @@ def script(name: str) -> str:
 
 
 def neurons_script(name: str) -> str:
-    """What the page runs to have what is known of a model's neurons."""
+    """Returns the script that brings the stored facts about a model's neurons into the page."""
     return _holding(f"{name}-neurons", neuron_explorer.file(name))
 
 

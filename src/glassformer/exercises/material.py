@@ -1,4 +1,4 @@
-"""What judges share: arrays of fixed random numbers, and functions without NumPy's warnings."""
+"""Helpers that judges share: arrays of fixed random numbers, and functions without NumPy's warnings."""
 
 import functools
 from collections.abc import Callable

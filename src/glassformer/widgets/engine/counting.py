@@ -61,7 +61,7 @@ def key(values: Any) -> str:
 
 @cache
 def formulas() -> dict[str, dict[str, Any]]:
-    """Of every part and every choice that it depends on: how often it is there, and its formula.
+    """Returns, for every part and every choice that it depends on, how often it occurs and its formula.
 
     All are asked of `ModelConfig.parameter_count`, which says them once and for all. `times` is a number for all
     models, one for each block (of the encoder), one for each block of the decoder.

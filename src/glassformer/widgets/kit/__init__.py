@@ -1,1 +1,1 @@
-"""What every view is made of: its base, its modules, its controls, its plots and its mathematics."""
+"""The kit that every view is made of: base class, modules, controls, plots and mathematics."""

@@ -1,4 +1,4 @@
-"""Where the views and their modules lie: in the folders of widgets, or in the folder of a chapter.
+"""Finds the files of views and their modules: in the folders of widgets, or in the folder of a chapter.
 
 A notebook is stale when what it opened or listed has changed. To find a view by its name, no folder is listed and no
 file is opened, so another view beside it makes no notebook stale.
