@@ -1,25 +1,28 @@
-# Every command first creates the environment if there is none. PYTHON=python3.12 chooses a Python, VENV=path a folder.
+# Every command first creates the environment if there is none. PYTHON=python3.12 chooses the Python, VENV=path the folder.
 PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab check test book notebooks ledger bench experiments experiments-again models environment
+.PHONY: lab check test book notebooks heights ledger bench experiments experiments-again models environment
 
-lab: environment  ## read, run and practise in JupyterLab
+lab: environment  ## open the book in JupyterLab to read, run and practise
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
 	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
 
-check: environment  ## style, types, contracts, freshness and unit tests: three minutes
+check: environment  ## check style, types, contracts, freshness and unit tests, in three minutes
 	@$(VENV)/bin/python tools/check.py
 
-test: environment  ## everything that CI runs; CHAPTER=07 tests one chapter
+test: environment  ## run everything that CI runs; CHAPTER=07 tests one chapter
 	@$(VENV)/bin/python tools/test.py $(if $(CHAPTER),--chapter $(CHAPTER))
 
-book: environment  ## the static site, from the stored notebooks
+book: environment  ## build the website from the stored notebooks
 	@$(VENV)/bin/python tools/book.py
 
 notebooks: environment  ## execute the chapters whose text or code has changed
 	@$(VENV)/bin/python tools/notebooks.py
+
+heights: environment  ## measure the views again: the heights that pages reserve for them
+	@$(VENV)/bin/python tools/heights.py
 
 ledger: environment  ## measure the parity ledger again and write its page
 	@$(VENV)/bin/python tools/ledger.py
@@ -27,10 +30,10 @@ ledger: environment  ## measure the parity ledger again and write its page
 bench: environment  ## compare speed and memory with transformers and PyTorch
 	@$(VENV)/bin/python benchmarks/bench.py
 
-experiments: environment  ## make the long runs that the chapters show, if their results are missing: hours
+experiments: environment  ## make the long runs that the chapters show, if their results are missing (takes hours)
 	@$(VENV)/bin/python tools/experiments.py
 
-experiments-again: environment  ## repeat one run of every kind and report the differences: hours
+experiments-again: environment  ## repeat one run of every kind and report the differences (takes hours)
 	@$(VENV)/bin/python -m tools.again
 
 models: environment  ## train the models that come with the book and write their page

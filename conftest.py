@@ -1,6 +1,6 @@
-"""Provides what all tests share: a browser, the built site, and two lines at the end of the report.
+"""Provides what all tests share: a browser, the built site, and a line at the end of the report.
 
-It lies here, above tests/ and notebooks/, because pytest reads it before it collects either, on every worker.
+It is above tests/ and notebooks/ because pytest must read it before it collects either, on every worker.
 """
 
 import os
@@ -22,7 +22,7 @@ IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium, started once. Without one, these tests are skipped; in CI they fail."""
+    """Starts headless Chromium once. If there is none, these tests are skipped; in CI they fail."""
     path = browsers.find()
     if path is None:
         reason = "there is no Chromium or Chrome here"
@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the site, built once from the stored notebooks, whichever worker asks first."""
+    """Returns the folder of the site, which the first worker that needs it builds from the stored notebooks."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -54,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """A notebook's kernel, which starts with its first cell, shows no bar: as when the notebook was stored."""
+    """Switches off progress bars in a notebook's kernel, as when the notebook was executed to be stored."""
     with pytest.MonkeyPatch.context() as patch:
         if isinstance(item, IPyNbCell):
             patch.setenv("TQDM_DISABLE", "1")
@@ -62,10 +62,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much of what the notebooks print is compared to the last character."""
+    """Reports how many of the notebooks' printed outputs are compared to the last character."""
     exact, all_cells = exactness(ROOT / "notebooks")
     if all_cells:
         terminalreporter.write_line(
-            f"notebooks: of {all_cells} code cells that show more than a picture or a widget, "
-            f"{exact} are compared exactly ({100 * exact / all_cells:.0f} %)."
+            f"notebooks: {exact} of {all_cells} code cells whose output is more than a picture or a widget "
+            f"are compared exactly ({100 * exact / all_cells:.0f} %)."
         )

@@ -1,4 +1,4 @@
-"""Measure how quickly a view follows the hand: milliseconds on the page's main thread, for every control.
+"""Measure how quickly a view responds to the pointer: milliseconds on the page's main thread, for every control.
 
     python benchmarks/redraw.py [NAME …] [--page FILE]     the views with these names (default: all), as first shown
 
@@ -12,12 +12,10 @@ With --page, the views are those of a built page, surrounded by all its text and
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from statistics import median, quantiles
 
-from ipywidgets import embed
 from playwright.sync_api import Page, sync_playwright
 
 from glassformer import widgets
@@ -25,11 +23,9 @@ from glassformer import widgets
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for tools
 from tools import browser  # noqa: E402
+from tools.views import DRAW, page_of  # noqa: E402
 
-PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>Views</title>
-<style>body {{ max-width: 780px; margin: auto }}</style>
-<script type="application/vnd.jupyter.widget-state+json">{state}</script>{views}<script>{host}</script></html>"""
-VIEW = '<div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
+STYLE = "body { max-width: 780px; margin: auto }"
 
 # Views that draw different things in different states are measured in each.
 STATES = {
@@ -90,29 +86,22 @@ CONTROLS = """() => [...document.querySelectorAll(".gf-widget:has(.gf-drawing)")
 
 
 def together(names: list[str]) -> str:
-    """A page with one view of each class, run as every page of the book runs its views."""
+    """Returns a page with one view of each class, run as the book's pages run their views."""
     views = [getattr(widgets, name)(**traits) for name in names for traits in STATES.get(name, [{}])]
-    data = embed.embed_data(views=views, drop_defaults=False)
-    return PAGE.format(
-        state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
-        views="".join(VIEW.format(json.dumps(spec)) for spec in data["view_specs"]),
-        host=(ROOT / "book" / "site" / "widget-host.js").read_text("utf-8"),
-    )
+    return page_of(views, STYLE)
 
 
 def measure(page: Page, steps: int) -> None:
-    """Print a line for every control of every view on the page."""
+    """Prints a line for every control of every view on the page."""
     inspector = page.context.new_cdp_session(page)
     inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def processor() -> float:
-        """Seconds that the processor has spent on the page's own thread."""
+        """Returns the seconds that the processor has spent on the page's own thread."""
         metrics = inspector.send("Performance.getMetrics")["metrics"]
         return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
 
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # all views start, however far below
-    hosts = page.locator(".widget-host").count()
-    page.wait_for_function(f"document.querySelectorAll('.gf-widget').length === {hosts}")
+    page.evaluate(DRAW)
     page.evaluate("document.querySelectorAll('.gf-more').forEach((details) => (details.open = true))")
     for view, (title, labels) in enumerate(page.evaluate(CONTROLS)):
         print(title)
@@ -125,7 +114,7 @@ def measure(page: Page, steps: int) -> None:
 
 
 def main() -> None:
-    """Read the command line, open the page and print the table."""
+    """Reads the command line, opens the page and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = [name for name in widgets.__all__ if name != "Quiz"]
     parser.add_argument(

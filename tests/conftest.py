@@ -1,7 +1,7 @@
-"""Shapes are types: while layers, models and training are tested, every call in the package is held to its annotations.
+"""Enforces shape annotations for every call in the package while layers, models and training are tested.
 
-It doubles their time. What is asked of everything above them makes the same calls over and over: there no annotation
-is enforced, as in a reader's notebook.
+This doubles their time. Tests of everything above these layers repeat the same calls over and over, so there no
+annotation is enforced, as in a reader's notebook.
 """
 
 import ast
@@ -13,7 +13,7 @@ from jaxtyping._import_hook import JaxtypingTransformer
 
 
 def _visit_function(transformer, node, visit=JaxtypingTransformer.visit_FunctionDef):
-    """As jaxtyping has it, but for a function inside another: wrapped at every call, it would slow all down."""
+    """Replaces jaxtyping's method, which would wrap a nested function at every call and make everything slow."""
     if any(isinstance(parent, ast.FunctionDef) for parent in transformer._parents):
         return node
     return visit(transformer, node)
@@ -37,5 +37,5 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def as_readers_run_it():
-    """No annotation is enforced, as in a notebook: bad input meets the package's own checks."""
+    """Turns enforcement off, as in a notebook, so that bad input reaches the package's own checks."""
     jaxtyping.config.update("jaxtyping_disable", True)

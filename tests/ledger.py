@@ -1,6 +1,6 @@
-"""Every comparison with code that nobody here wrote, noted: the parity ledger is made of these notes.
+"""Notes every comparison with independent code; the parity ledger is made from these notes.
 
-`tools/ledger.py` runs the tests that compare, and makes of the notes the data and the page of the book.
+`tools/ledger.py` runs the tests that compare, and turns their notes into the data and the page of the book.
 """
 
 import json
@@ -18,12 +18,12 @@ TINY = float(np.finfo(np.float64).tiny)  # 0 / TINY is 0, where 0 / 0 would be N
 
 
 def largest_difference(ours, theirs):
-    """Max |Δ|; NaN and shapes that differ are faults, and never pass for a small difference."""
+    """Returns max |Δ|; NaN and different shapes are errors, and never count as a small difference."""
     return float(np.abs(np.subtract(*_checked(ours, theirs))).max())
 
 
 def largest_relative_difference(ours, theirs, floor=TINY):
-    """Max |Δ| / (|theirs| + floor): where theirs is smaller than the floor, the floor is what |Δ| is held to."""
+    """Returns max |Δ| / (|theirs| + floor), so tiny values are compared with the floor instead of with themselves."""
     ours, theirs = _checked(ours, theirs)
     return float((np.abs(ours - theirs) / (np.abs(theirs) + floor)).max())
 
@@ -37,16 +37,16 @@ def _checked(ours, theirs):
 
 
 def different_ids(ours, theirs):
-    """How many ids of two texts are not the same; those that only the longer text has are not."""
+    """Returns how many ids of two texts differ, without counting ids that only the longer text has."""
     return sum(one != other for one, other in zip_longest(ours, theirs))
 
 
 def record(component, reference, dtype, room, difference, bound, *, section):
-    """Asserts that `component` of `room` differs from `reference` by `bound` at most, in `dtype`, and notes it.
+    """Asserts that `component` of `room` differs from `reference` by at most `bound`, in `dtype`, and notes it.
 
-    `reference` names what has the other implementation, with its version: `TORCH` or `TRANSFORMERS`, and in
-    brackets what else there is to know. `section` is where the page lists it: one of `SECTIONS` in
-    `tools/ledger.py`. The same component, reference and dtype always have the same bound.
+    `reference` names the library with the other implementation, and its version: `TORCH` or `TRANSFORMERS`, with any
+    details in brackets. `section` is the section of the page that lists it: one of `SECTIONS` in `tools/ledger.py`. The
+    same component, reference and dtype always have the same bound.
     """
     assert difference <= bound, (
         f"{component} in {room}, {dtype}: {difference:.2e} from {reference}, more than {bound:.0e}"

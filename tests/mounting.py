@@ -1,9 +1,9 @@
-"""A blank page with one or more widgets on it, driven the way a reader drives them.
+"""Puts one or more widgets on a blank page and drives them as a reader would.
 
-`mount(PositionHeatmap())` takes a real widget's traits and code to headless Chromium and returns a `Mounted`,
-with a few lines of JavaScript standing in for the notebook's widget manager. A test fails at its end if the
-page reported an error or asked for anything from anywhere. All tests share one tab, and each gets a page that
-has just been loaded: a tab of its own would take longer than what most of them do in it.
+`mount(PositionHeatmap())` sends a real widget's traits and code to headless Chromium and returns a `Mounted`. A few
+lines of JavaScript replace the notebook's widget manager. A test fails at its end if the page has reported an error or
+requested anything. All tests share one tab, which is reloaded for each test, because opening a new tab would take
+longer than most tests.
 """
 
 import base64
@@ -65,9 +65,57 @@ MOUNT = """async ([state, modules]) => {
 }"""
 
 
+# Holds back the timers of animations, which are longer than all others.
+HOLD_BEATS = """() => {
+  const held = new Map();
+  let latest = 0;
+  for (const [kind, isRepeated] of [["Timeout", false], ["Interval", true]]) {
+    const [start, stop] = [window[`set${kind}`], window[`clear${kind}`]];
+    window[`set${kind}`] = (act, delay) => {
+      if (delay < 400) return start(act, delay);
+      held.set(--latest, { act, isRepeated });
+      return latest;
+    };
+    window[`clear${kind}`] = (timer) => held.delete(timer) || stop(timer);
+  }
+  window.beat = () => {
+    const now = [...held];
+    for (const [timer, { act, isRepeated }] of now) {
+      if (!isRepeated) held.delete(timer);
+      act();
+    }
+    return now.length > 0;
+  };
+}"""
+
+# Waits for two successive frames in which nothing is pending: the first draws a result that has just arrived, and the
+# second redraws whatever has changed its size because of it.
+SETTLED = """async ([awaited, patience]) => {
+  const until = performance.now() + patience;
+  for (let calm = 0; calm < 2; ) {
+    await new Promise(requestAnimationFrame);
+    const busy = document.querySelector(awaited);
+    calm = busy ? 0 : calm + 1;
+    if (busy && performance.now() > until) return busy.closest(".gf-widget").innerText;
+  }
+  return null;
+}"""
+PATIENCE = 60  # seconds: a bound on a slow machine, and not a measurement
+
+
+def settle(page: Page, *, told: bool = False) -> None:
+    """Waits until all views on a page have drawn what was requested and, with `told`, have also announced it.
+
+    A view marks its drawing as busy while it loads or computes, and its line of text until the pointer rests.
+    """
+    awaited = "[aria-busy]" if told else ".gf-drawing[aria-busy]"
+    if busy := page.evaluate(SETTLED, [awaited, 1000 * PATIENCE]):
+        pytest.fail(f"after {PATIENCE} seconds this view is still busy:\n{busy}")
+
+
 @dataclass
 class Mounted:
-    """One widget on the page: what it shows, and what can be done to it."""
+    """One widget on the page: what it shows, and what can be done with it."""
 
     page: Page
     widget: object
@@ -78,15 +126,12 @@ class Mounted:
         return self.page.locator("main > div").nth(self.index)
 
     def settle(self) -> None:
-        """Wait until the redraw that the last change asked for has happened."""
-        self.page.evaluate(
-            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        )
+        """Waits until everything that the last change requested has been computed and drawn."""
+        settle(self.page)
 
     def rest(self) -> None:
-        """Wait until what is told when the hand has come to rest has been told, too."""
-        self.settle()
-        self.page.wait_for_function("document.querySelector('[aria-busy]') === null")
+        """Waits until the announcements that follow when the pointer comes to rest have also been made."""
+        settle(self.page, told=True)
 
     @property
     def says(self) -> str:
@@ -95,15 +140,16 @@ class Mounted:
 
     @property
     def label(self) -> str:
-        """The drawing's accessible name."""
+        """Returns the accessible name of the drawing."""
         self.rest()
         return self.root.locator(".gf-drawing").get_attribute("aria-label")
 
     def tables(self) -> list[list[list[str]]]:
-        """The cells of every table under "Show the numbers", header row first; opens it if need be."""
+        """Returns the cells of every table under "Show the numbers", header row first, and opens it if necessary."""
         details = self.root.locator("details.gf-details")
         if details.get_attribute("open") is None:
             details.locator("summary").press("Enter")
+            self.root.locator(".gf-numbers table").first.wait_for()
         self.rest()
         read = "tables => tables.map(t => [...t.rows].map(r => [...r.cells].map(c => c.textContent)))"
         return self.root.locator(".gf-numbers table").evaluate_all(read)
@@ -113,11 +159,11 @@ class Mounted:
         return only
 
     def control(self, label: str) -> Locator:
-        """The input with this label."""
+        """Returns the input with this label."""
         return self.root.get_by_label(label, exact=True)
 
     def press(self, label: str, *keys: str) -> None:
-        """Press keys with the focus on a control, and nothing but the keyboard."""
+        """Presses keys while a control has the focus, using only the keyboard."""
         control = self.control(label)
         control.focus()
         for key in keys:
@@ -125,16 +171,21 @@ class Mounted:
         self.settle()
 
     def get(self, trait: str) -> object:
-        """A trait as the view's model holds it."""
+        """Returns a trait as the view's model stores it once everything is drawn."""
+        self.settle()
+        return self.now(trait)
+
+    def now(self, trait: str) -> object:
+        """Returns the same at this moment, even if something is still to be drawn."""
         return self.page.evaluate("([i, name]) => window.mounted[i].model.get(name)", [self.index, trait])
 
     def set(self, **traits: object) -> None:
-        """What Python's `widget.trait = value` does: validated there, then shown here."""
+        """Does what `widget.trait = value` does in Python: validates the value there, then shows it here."""
         for name, value in traits.items():
             setattr(self.widget, name, value)
         wire = self.widget.get_state()
         for name in self.widget.keys:  # a validator may have moved other traits as well
-            if not name.startswith("_") and name != "layout" and wire[name] != self.get(name):
+            if not name.startswith("_") and name != "layout" and wire[name] != self.now(name):
                 self.page.evaluate(
                     "([i, name, value]) => window.mounted[i].model.set(name, value)",
                     [self.index, name, wire[name]],
@@ -142,7 +193,8 @@ class Mounted:
         self.settle()
 
     def saved(self) -> dict:
-        """The traits that the view has sent back to Python, accepted by Python's validation."""
+        """Returns the traits that the view has sent back to Python and that Python's validation accepted."""
+        self.settle()
         saved = self.page.evaluate("(i) => window.mounted[i].model.saved", self.index)
         self.widget.set_state(saved)
         return saved
@@ -151,8 +203,18 @@ class Mounted:
         self.page.evaluate("(name) => (document.documentElement.dataset.theme = name)", name)
         self.settle()
 
+    def hold_beats(self) -> None:
+        """From now on, animations advance when `beat` is called instead of with time."""
+        self.page.evaluate(HOLD_BEATS)
+
+    def beat(self) -> bool:
+        """Advances the animation by one step. Returns False if nothing is playing."""
+        was_playing = self.page.evaluate("window.beat()")
+        self.settle()
+        return was_playing
+
     def axe_violations(self) -> list[str]:
-        """What axe finds in the light theme, and in the dark one, which changes nothing but colours."""
+        """Returns what axe finds in the light theme, and in the dark one, which changes only colours."""
         found = axe_violations(self.page)
         for theme in ("light", "dark"):
             self.theme(theme)
@@ -160,7 +222,7 @@ class Mounted:
         return found
 
     def overflow(self) -> int:
-        """How many CSS pixels the page is wider than its window."""
+        """Returns by how many CSS pixels the page is wider than its window."""
         return self.page.evaluate(
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
@@ -176,9 +238,9 @@ CALL = """async ([modules, name, lists]) => {
 
 @pytest.fixture(scope="session")
 def call(browser):
-    """call("maths", "softmax", row): what a named export of one of the views' modules returns.
+    """Returns what an exported function of a module returns: call("maths", "softmax", row).
 
-    call.each("maths", "softmax", [[row], [other]]) does so for a list of argument lists.
+    call.each("maths", "softmax", [[row], [other]]) does the same for a list of argument lists.
     """
     page = browser.new_page()
     page.evaluate("(source) => (window.loader = source)", read("loader"))
@@ -200,7 +262,7 @@ VIEWS = {}  # by the checksum of their weights: those that answer for a model
 
 @pytest.fixture(scope="session")
 def tab(browser):
-    """A tab, and what it complained of since its last page was loaded."""
+    """Returns a tab, and the complaints since its last page was loaded."""
     context = browser.new_context(has_touch=True)
     context.expose_function(
         "fileOf", lambda what, digest: base64.b64encode(VIEWS[digest]._file(what)).decode()
@@ -224,7 +286,7 @@ def tab(browser):
 
 @pytest.fixture
 def page(tab):
-    """A blank page of desktop width that may load nothing and report nothing."""
+    """Opens a blank page of desktop width that must load nothing and report nothing."""
     page, troubles = tab
     page.goto("about:blank")
     page.set_viewport_size({"width": 900, "height": 900})
@@ -236,7 +298,7 @@ def page(tab):
 
 @pytest.fixture
 def mount(page):
-    """mount(widget, width=900) -> Mounted; again for a second widget on the same page."""
+    """Returns mount(widget, width=900) -> Mounted; a second call puts another widget on the same page."""
 
     def mount(widget: object, *, width: int = 900) -> Mounted:
         page.set_viewport_size({"width": width, "height": 900})
@@ -252,7 +314,7 @@ def mount(page):
 
 @pytest.fixture
 def shoot(page):
-    """Save screenshots of the page in both themes where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+    """Saves pictures of the page in both themes in the folder GLASSFORMER_SCREENSHOTS, for people to look at."""
 
     def shoot(name: str) -> None:
         if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):

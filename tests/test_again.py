@@ -1,4 +1,4 @@
-"""Runs that are made again: how far they are from what is stored, and what is still to be made."""
+"""Tests repeated runs: how far they are from the stored ones, and which are still missing."""
 
 import json
 import math
@@ -20,7 +20,7 @@ def seeds(*found):
 
 
 def verdict(stored, now, *others):
-    """Of a run that found one thing, beside other seeds' runs."""
+    """Returns the verdict on a run that found one thing, compared with runs of other seeds."""
     worst = compare(seeds(*({"x": one} for one in (stored, *others))), {"x": now})
     return worst and worst.verdict
 
@@ -139,7 +139,7 @@ def test_every_stored_run_is_of_a_kind_and_the_models_and_neurons_are_too():
 
 
 def claims(file, *chosen):
-    """Holds runs that were made again against what tests hold of the stored ones: the status, and what is printed."""
+    """Runs the tests of stored runs on repeated ones, and returns the status and the output."""
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--made-again", file, *chosen],
         cwd=tool.BOOK.parent,
@@ -175,7 +175,7 @@ def measure(x, seed):
 
 @pytest.fixture
 def again(monkeypatch, tmp_path):
-    """Runs the command with arguments on three kinds of two experiments; gives its status and the settings made."""
+    """Runs the command on three kinds of two experiments, and returns its status and the settings of the runs made."""
     runs = [Run({"x": x, "seed": seed}, {"loss": x + seed}, "AVX") for x in (1.0, 2.0) for seed in (5, 6)]
     every = [
         *kinds.grouped("leak", measure, runs),

@@ -1,4 +1,4 @@
-"""The arrows between the rooms, held by import-linter; each is broken once, in memory, to see that it is."""
+"""Tests that import-linter enforces the arrows between rooms: each is broken once, in memory."""
 
 import subprocess
 import sys
@@ -17,13 +17,13 @@ CONFIG = str(Path(__file__).parents[1] / "pyproject.toml")
 
 @pytest.fixture(scope="module")
 def graph():
-    """Who imports whom in the package, read from its source once."""
+    """Returns the graph of imports in the package, read from its source once."""
     return grimp.build_graph("glassformer", include_external_packages=True, cache_dir=None)
 
 
 @pytest.fixture
 def lint(graph, monkeypatch):
-    """import-linter, as the commit hook calls it, but on a graph that we hand it."""
+    """Runs import-linter as the commit hook does, but on a graph that the test provides."""
 
     def lint(graph):
         monkeypatch.setattr(grimp, "build_graph", lambda *_, **__: graph)
@@ -74,6 +74,42 @@ def test_a_broken_arrow_is_found(lint, graph, capsys, importer, imported):
     assert imported in said
 
 
+def between_chapters(graph):
+    """The imports from one chapter to another, unless a judge takes from an earlier chapter's judge."""
+    start = "glassformer.chapters.ch"
+    for importer in sorted(one for one in graph.modules if one.startswith(start)):
+        for imported in sorted(graph.find_modules_directly_imported_by(importer)):
+            own, *room = importer.removeprefix(start).split(".")
+            other, *theirs = imported.removeprefix(start).split(".")
+            earlier = own > other and room[:1] == theirs[:1] == ["judges"]
+            if imported.startswith(start) and own != other and not earlier:
+                yield importer, imported
+
+
+def test_chapters_share_nothing_but_the_judges_of_earlier_ones(graph):
+    theirs = graph.find_modules_directly_imported_by("glassformer.chapters.ch07.judges.block")
+    assert "glassformer.chapters.ch03.judges.multi_head" in theirs
+    assert list(between_chapters(graph)) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("ch03.judges.scores", "ch04.judges.rotary"),
+        ("ch06.judges.gelu", "ch05.norm_comparer"),
+        ("ch06.neuron_explorer", "ch05.judges.rms_norm"),
+        ("ch09.head_gradients", "ch03.attention_calculator"),
+        ("ch15.capstone.report", "ch14.judges.cover"),
+    ],
+)
+def test_an_arrow_between_chapters_is_found(graph, importer, imported):
+    broken = deepcopy(graph)
+    arrow = f"glassformer.chapters.{importer}", f"glassformer.chapters.{imported}"
+    assert set(arrow) <= broken.modules
+    broken.add_import(importer=arrow[0], imported=arrow[1], line_number=1, line_contents=f"import {arrow[1]}")
+    assert list(between_chapters(broken)) == [arrow]
+
+
 def test_the_numpy_half_runs_without_torch():
     program = """
 import importlib, sys
@@ -91,7 +127,7 @@ for module in sys.argv[1:]:
         file for folder in ("widgets", "chapters") for file in sorted((PACKAGE / folder).rglob("[!_]*.py"))
     ]
     listed = [".".join(file.relative_to(PACKAGE).with_suffix("").parts) for file in files]
-    assert {"widgets.quiz", "chapters.ch04.judge", "chapters.ch05.norm_comparer"} <= set(listed)
+    assert {"widgets.quiz", "chapters.ch04.judges.rotary", "chapters.ch05.norm_comparer"} <= set(listed)
     modules = [*rooms.split(), *listed]
     run = subprocess.run([sys.executable, "-c", program, *modules], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

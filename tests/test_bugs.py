@@ -1,6 +1,6 @@
-"""Every mistake of the gallery: the tests named here pass without it and fail with it, and nothing of it stays.
+"""Tests every mistake of the gallery: its tests pass without it and fail with it, and it is removed completely.
 
-The named tests are run by pytest itself, in a session of their own inside this one.
+pytest itself runs the named tests, in a separate session inside this one.
 """
 
 import inspect
@@ -14,6 +14,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 from layers.grid import GRID
 from layers.rooms import NN, SCRATCH, both_rooms
 from layers.twins import build, gradients, run, texts
@@ -79,7 +80,7 @@ CAUGHT_BY = {
 
 
 class Trials:
-    """A pytest plugin that runs each named test without any bug and with each that it catches, and notes what fails."""
+    """A pytest plugin that runs each named test without a bug and with each bug that it catches, and notes failures."""
 
     def __init__(self):
         self.failed = {}  # by bug and test, whatever its parameters: without, with
@@ -107,7 +108,7 @@ class Trials:
 
 @cache
 def trials():
-    """What the named tests did."""
+    """Returns the results of the named tests."""
     trials = Trials()
     tests = sorted({test for tests in CAUGHT_BY.values() for test in tests})
     quiet = ["-q", "-q", "--no-summary", "-p", "no:cacheprovider", "--capture=no", "--tb=no"]
@@ -130,7 +131,7 @@ def test_every_bug_has_a_test():
 
 # In both rooms, in one, and in none
 
-ROUNDING = 1e-12  # float64, numbers of size 1 to 10
+ROUNDING = 1e-12  # float64, numbers of size 1
 SHOWS = 1e-6  # ε outside the root changes logits by about that much
 
 # Where a mistake shows in the logits: a model of the grid and its texts
@@ -185,7 +186,7 @@ def twins(system):
 
 
 def outputs(name):
-    """The logits in NumPy, in PyTorch, and in PyTorch with a trace open, where attention goes the long way."""
+    """Returns the logits in NumPy, in PyTorch, and in PyTorch with an open trace, which uses the slow attention."""
     system, kind = SEEN_IN[name]
     read = texts(GRID[system], kind)
     ours, theirs = twins(system)
@@ -197,11 +198,13 @@ def outputs(name):
 @pytest.mark.parametrize("name", SEEN_IN)
 def test_both_rooms_make_the_same_mistake(name):
     right, *others = outputs(name)
-    assert all(difference(other, right) <= ROUNDING for other in others)
+    for other in others:
+        assert_close(other, right, DOUBLE)
     with put_in(name):
         wrong, *others = outputs(name)
     assert difference(wrong, right) > SHOWS
-    assert all(difference(other, wrong) <= ROUNDING for other in others)
+    for other in others:
+        assert_close(other, wrong, DOUBLE)
 
 
 @pytest.mark.parametrize("name", SEEN_IN)
@@ -211,13 +214,13 @@ def test_in_one_room_alone_the_other_gives_it_away(name, room):
     with put_in(name, rooms=[room]):
         ours, theirs, traced = outputs(name)
     there, here = (ours, theirs) if room == "nn" else (theirs, ours)
-    assert difference(there, right) <= ROUNDING
+    assert_close(there, right, DOUBLE)
     assert difference(here, right) > SHOWS
-    assert difference(traced, theirs) <= ROUNDING
+    assert_close(traced, theirs, DOUBLE)
 
 
 def everything():
-    """Every function of the package with the code that it runs, and every class and module with what it holds."""
+    """Returns every function of the package with its code, and every class and module with its contents."""
     found = {}
     modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "glassformer"]
     classes = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
@@ -365,7 +368,7 @@ TINY = ModelConfig(vocab_size=11, context_length=8, d_model=8, n_layers=2, n_hea
 
 @every_bug
 def test_a_model_can_be_trained_with_it(name):
-    """In PyTorch, where a mistake changes the gradient along with the forward: down is still down."""
+    """In PyTorch, a mistake changes the gradient together with the forward pass, so a step still lowers the loss."""
     model = nn.Transformer(TINY, generator=torch.Generator().manual_seed(0)).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     windows = np.random.default_rng(0).integers(0, 11, (4, 9))
@@ -386,7 +389,7 @@ def test_a_model_can_be_trained_with_it(name):
 
 @every_bug
 def test_in_numpy_the_way_back_is_open_too(name):
-    """Whatever each layer keeps is taken again, and no weight that had a gradient is left without one."""
+    """Whatever each layer saves is used again, and every weight that had a gradient still gets one."""
     for system in ("GPT-2", "the modern one", "2017", "T5"):
         with put_in(name):
             wrong = way_back(system)
@@ -408,7 +411,7 @@ right_way_back = cache(way_back)
 
 
 def model(room, config=TINY, seed=0):
-    """Weights large enough that attention matters."""
+    """Returns a model with weights large enough that attention matters."""
     return build(room, config, seed=seed).eval()
 
 
@@ -437,7 +440,7 @@ def test_no_scale_makes_scores_as_many_times_larger_as_the_root_of_d_head(room):
 def test_these_let_the_future_in(room, name):
     it, changed = model(room), np.array(IDS)
     changed[:, -1] = (changed[:, -1] + 1) % 11
-    assert difference(logits(room, it, IDS)[:, :-1], logits(room, it, changed)[:, :-1]) <= ROUNDING
+    assert_close(logits(room, it, IDS)[:, :-1], logits(room, it, changed)[:, :-1], DOUBLE)
     with put_in(name):
         assert difference(logits(room, it, IDS)[:, :-1], logits(room, it, changed)[:, :-1]) > SHOWS
 
@@ -471,20 +474,18 @@ def test_softmax_overflow_is_nan_beyond_88_and_right_before(room):
 @both_rooms
 @pytest.mark.parametrize("name", ["padding-attended", "padding-on-queries"])
 def test_padding_counts(room, name):
-    """The same text, alone and in a batch with longer ones."""
+    """Compares the same text alone and in a batch with longer texts."""
     encoder = TINY.replace(family="encoder")
     it, padded = model(room, encoder), np.array(IDS[:1])
     padded[:, 4:] = 0
     mask = np.array([[True] * 4 + [False] * 2])
     alone, together = logits(room, it, IDS[:1, :4]), logits(room, it, padded, mask=mask)
-    assert difference(alone, together[:, :4]) <= ROUNDING
+    assert_close(alone, together[:, :4], DOUBLE)
     with put_in(name):
         assert difference(alone, logits(room, it, padded, mask=mask)[:, :4]) > SHOWS
         it = model(room)  # a causal model, with padding on the right
-        assert (
-            difference(logits(room, it, padded, mask=mask)[:, :4], logits(room, it, padded[:, :4]))
-            <= ROUNDING
-        )
+        alone = logits(room, it, padded[:, :4])
+        assert_close(logits(room, it, padded, mask=mask)[:, :4], alone, DOUBLE)
 
 
 @both_rooms
@@ -493,7 +494,7 @@ def test_heads_that_are_not_swapped_are_right_for_one_head_and_for_one_token(roo
         it = model(room, config)
         right = logits(room, it, ids)
         with put_in("heads-not-swapped"):
-            assert difference(logits(room, it, ids), right) <= ROUNDING
+            assert_close(logits(room, it, ids), right, DOUBLE)
 
 
 GROUPED = TINY.replace(d_model=16, n_heads=4, n_kv_heads=2, positions="rope")
@@ -513,7 +514,7 @@ def test_heads_tiled_is_another_numbering_of_the_queries(room):
         state[f"{attention}.W_o.weight"] = state[f"{attention}.W_o.weight"][columns]
     it.load_state_dict({name: room.array(weight) for name, weight in state.items()})
     with put_in("heads-tiled"):
-        assert difference(logits(room, it, IDS), right) <= ROUNDING
+        assert_close(logits(room, it, IDS), right, DOUBLE)
 
 
 def room_state(room, it):
@@ -527,7 +528,7 @@ def test_no_positions_shuts_every_door(room):
         it, order = model(room, encoder), np.random.default_rng(1).permutation(6)
         assert difference(logits(room, it, IDS[:, order]), logits(room, it, IDS)[:, order]) > SHOWS
         with put_in("no-positions"):
-            assert difference(logits(room, it, IDS[:, order]), logits(room, it, IDS)[:, order]) <= ROUNDING
+            assert_close(logits(room, it, IDS[:, order]), logits(room, it, IDS)[:, order], DOUBLE)
 
 
 @both_rooms
@@ -545,7 +546,7 @@ def test_positions_late_leaves_the_first_block_blind(room):
 def test_rope_on_values_makes_it_matter_where_the_text_begins(room):
     it = model(room, GROUPED)
     here, there = ({"position_ids": np.arange(6) + shift} for shift in (0, 2))
-    assert difference(logits(room, it, IDS, **here), logits(room, it, IDS, **there)) <= ROUNDING
+    assert_close(logits(room, it, IDS, **here), logits(room, it, IDS, **there), DOUBLE)
     with put_in("rope-on-values"):
         assert difference(logits(room, it, IDS, **here), logits(room, it, IDS, **there)) > SHOWS
 
@@ -556,7 +557,7 @@ def test_rope_layout_is_right_for_the_first_token_alone(room):
     right = logits(room, it, ids)
     with put_in("rope-layout"):
         wrong = logits(room, it, ids)
-        assert difference(wrong[:, 0], right[:, 0]) <= ROUNDING
+        assert_close(wrong[:, 0], right[:, 0], DOUBLE)
         assert (np.abs(wrong - right)[:, 1:].max(axis=-1) > SHOWS).all()
     it = model(room, GROUPED.replace(rope_layout="interleaved"))
     right = logits(room, it, IDS)
@@ -580,7 +581,7 @@ def test_t5_sign_puts_all_the_past_in_bucket_0(room):
 
 @both_rooms
 def test_post_norm_and_a_dropped_residual_leave_no_path_around(room):
-    """Sublayers that write nothing: in a pre-norm model, what goes in is what comes out."""
+    """Sublayers that write 0: in a pre-norm model, the output is the input."""
     it = model(room, TINY)
     zeros = {
         n: np.zeros_like(w) if ".W_o." in n or ".W_down." in n else w for n, w in room_state(room, it).items()
@@ -631,7 +632,7 @@ def test_sigma_unbiased_makes_everything_smaller_by_little(room):
 
 @both_rooms
 def test_tied_reshaped_mixes_tokens(room):
-    """The table with one row of ones: right, one logit sees it; reshaped, as many as there are features."""
+    """The table has one row of ones: one logit sees it if transposed, but as many as there are features if reshaped."""
     config = TINY.replace(vocab_size=8)  # V = D, where even a forgotten transpose raises no error
     it = model(room, config)
     room.load(it.token_embedding, weight=np.eye(8)[:, [2]] * np.ones(8))
@@ -744,9 +745,9 @@ def test_cache_off_by_one_puts_all_that_is_new_where_the_last_of_the_prompt_stan
         with torch.no_grad():
             wrong = [room.numpy(it(room.array(some), cache=cache)) for some in new]
         assert room.numpy(cache.position_ids).tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
-    off = np.abs(np.concatenate(wrong, axis=1) - right).max(axis=(0, 2))
-    assert (off[:6] <= ROUNDING).all()
-    assert (off[6:] > SHOWS).all()
+    wrong = np.concatenate(wrong, axis=1)
+    assert_close(wrong[:, :6], right[:, :6], DOUBLE)
+    assert (np.abs(wrong - right)[:, 6:].max(axis=(0, 2)) > SHOWS).all()
 
 
 @both_rooms

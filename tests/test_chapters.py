@@ -1,7 +1,7 @@
-"""A chapter is a folder: it is complete, and what the book says about its chapters agrees with it.
+"""Tests that each chapter's folder is complete, and that what the book says about its chapters is true.
 
-Titles, minutes, counts and lists in texts are filled in by tools/derived.py, whose tests are in test_derived.py. Here
-the texts are read as readers get them.
+tools/derived.py fills in titles, minutes, counts and lists; its tests are in test_derived.py. Here, the texts are read
+in the form that readers get.
 """
 
 import re
@@ -71,7 +71,7 @@ def test_one_chapter_is_read_without_the_others(tmp_path, monkeypatch):
 def test_a_chapters_folder_is_complete(one):
     files = {path.name for path in folder(one.number).iterdir()}
     assert {"__init__.py", "chapter.toml", "quiz.toml"} <= files
-    assert ("exercises.toml" in files) == ("judge.py" in files)
+    assert ("exercises.toml" in files) == ("judges" in files)
     assert one.practice
     assert derived.practice_of(one)
     assert of_chapter(one.number) or "exercises.toml" not in files
@@ -131,7 +131,7 @@ def test_a_practice_shows_the_progress_of_its_chapter_alone(one):
 
 @OF_A_CHAPTER
 def test_no_text_says_itself_what_is_derived(one):
-    """A count, a time or a title that is written out beside its placeholder would not change with the folder."""
+    """A count, a time or a title that a text writes out itself would not change with the folder."""
     exercises = derived.counted(len(of_chapter(one.number)), "exercise")
     for path in (derived.text_of(one), derived.practice_of(one)):
         written = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command line, as it is typed."""
+"""Tests the command line as users type it."""
 
 import calendar
 import errno
@@ -15,23 +15,23 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
 from glassformer import checkpoints, huggingface, scratch
+from glassformer.atomic_files import only_writer
 from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.dates import DatePair
 from glassformer.published import PUBLISHED, published
 from glassformer.train.recipe import PAIRS, Recipe
-from glassformer.writing import only_writer
 
 
 def run(*arguments):
-    """What is printed, and the exit status; an error in our own code is no answer."""
+    """Returns the output and the exit status; an error in our own code is raised."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.output, result.exit_code
 
 
 def words(output):
-    """The output without the breaks that the width of the terminal makes."""
+    """Returns the output without the line breaks that depend on the width of the terminal."""
     return " ".join(output.split())
 
 
@@ -145,7 +145,7 @@ def test_trace_lists_the_arrays_of_a_real_run(room):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A GPT-2 that has been to nowhere yet, and a tokenizer for bytes: é is two of them, neither a character."""
+    """Makes a folder with an untrained GPT-2, and a tokenizer for bytes: é is two tokens, neither a whole character."""
     path = tmp_path_factory.mktemp("gpt2")
     config = ModelConfig(vocab_size=256, context_length=32, d_model=16, n_layers=1, n_heads=2)
     model = scratch.Transformer(config, generator=np.random.default_rng(0))
@@ -238,7 +238,7 @@ def test_an_encoder_does_not_continue():
 
 
 def test_a_folder_of_the_name_of_a_model(tmp_path, monkeypatch, story):
-    """The book's own come first; ./dates is the folder."""
+    """The book's own names come first; ./dates is the folder."""
     monkeypatch.chdir(tmp_path)
     assert train(tmp_path / "dates", "--text", story, "--steps", 1)[1] == 0
     assert run("generate", "dates", "--prompt", "May 1, 2001") == ("2001-05-01\n", 0)
@@ -384,7 +384,7 @@ def test_the_readers_own_recipe_is_never_written_over(tmp_path, story):
 
 
 def test_a_run_goes_on_from_another_folder(tmp_path, story, monkeypatch):
-    """Its text was named by a path from where it began, and has characters that TOML spells in its own way."""
+    """Its text has a relative path, with characters that TOML escapes."""
     begin = tmp_path / 'a "𝔊"'
     begin.mkdir()
     shutil.copy(story, begin / "mine.txt")

@@ -1,6 +1,6 @@
-"""The command line under whatever input: it does what was asked, or refuses in one line. It never fails otherwise.
+"""Tests the command line with arbitrary input: it does what was asked, or refuses in one line.
 
-Recipes, logs, checkpoints and flags that are right are changed at one place or two, and handed to the commands.
+Valid recipes, logs, checkpoints and flags are changed in one or two places and passed to the commands.
 """
 
 import io
@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +67,7 @@ VALUES = st.one_of(
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet():
-    """No name is looked for on the hub, and no bar is drawn: all on stderr is what a command complains of."""
+    """Prevents access to the hub and switches off progress bars, so stderr has only a command's complaints."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setattr("glassformer.train.trainer.progress_bar", partial(bar, disable=True))
@@ -75,7 +76,7 @@ def quiet():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A run that is right: a text, a recipe, and what a step of training wrote."""
+    """Makes a valid run: a text, a recipe, and what one step of training wrote."""
     place = tmp_path_factory.mktemp("fuzz")
     (place / "text.txt").write_text("so it goes, and so it went on.\n" * 40, encoding="utf-8")
     (place / "recipe.toml").write_text(
@@ -88,7 +89,7 @@ def place(tmp_path_factory):
 
 @contextmanager
 def bounded():
-    """Within, what takes too long or too much memory fails."""
+    """Fails if the block takes too long or needs too much memory."""
 
     def late(number, frame):
         raise AssertionError(f"not done after {SECONDS} seconds")
@@ -110,7 +111,7 @@ def bounded():
 
 
 def call(*arguments):
-    """The status of a command, and what it wrote to stderr. What it raises beside is a mistake in the program."""
+    """Returns the status of a command, and what it wrote to stderr. Any other exception is an error in the program."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
         app([str(argument) for argument in arguments])
@@ -118,7 +119,7 @@ def call(*arguments):
 
 
 def check(*arguments):
-    """The command does it, or says in one line why not."""
+    """Checks that the command succeeds, or explains in one line why not."""
     with bounded():
         status, said = call(*arguments)
     if status == 0:
@@ -145,27 +146,28 @@ def fuzz(n):
 
 # Flags
 
+SLOW = {"--compile"}  # compiles for longer than a command may take here
 FLAGS = {
-    "params": [],
-    "trace": ["--length", "--layers", "--room"],
-    "generate": [
-        "--prompt", "--n-new", "--temperature", "--top-k", "--top-p", "--min-p", "--repetition-penalty", "--beams",
-        "--seed", "--room",
-    ],
-    "train": [
-        "--text", "--recipe", "--steps", "--batch-size", "--learning-rate", "--seed", "--device", "--dtype",
-        "--sample-every", "--set",
-    ],
-}  # fmt: skip
+    name: {
+        option.opts[0]: option.is_flag
+        for option in command.params
+        if option.param_type_name == "option" and option.opts[0] not in SLOW
+    }
+    for name, command in typer.main.get_command(app).commands.items()
+}
+"""Every flag of each command, and whether it stands alone, without a value."""
 
 
 @st.composite
 def lines(draw):
-    """A command with one or two flags, of which the values may be anything."""
-    command = draw(st.sampled_from(["params", "trace", "generate", "generate", "train", "train", "train"]))
-    flags = draw(st.lists(st.sampled_from(FLAGS[command] or ["--nothing"]), max_size=2, unique=True))
+    """Yields a command with one or two flags, whose values may be anything."""
+    command = draw(st.sampled_from([*FLAGS, "generate", "train", "train"]))
+    flags = draw(st.lists(st.sampled_from([*FLAGS[command]] or ["--nothing"]), max_size=2, unique=True))
     typed = [command, {"trace": "MODEL", "params": "MODEL"}.get(command, "RUN")]
     for flag in flags:
+        if FLAGS[command].get(flag):
+            typed.append(flag)
+            continue
         value = draw(st.one_of(NUMBERS, WORDS))
         if flag == "--set":
             field = draw(
@@ -208,26 +210,24 @@ def test_flags(place, typed):
     check(*(paths.get(word, word) for word in typed), *recipe)
 
 
-# Files
+USED_BY_BEAMS = {"--prompt", "--n-new", "--beams", "--room"}
 
-KEYS = {
-    "recipe.toml": [
-        "data",
-        "model",
-        "training",
-        "steps",
-        "batch_size",
-        "d_model",
-        "n_heads",
-        "length",
-        "text",
-    ],
-}
+
+@pytest.mark.parametrize("flag", sorted(FLAGS["generate"].keys() - USED_BY_BEAMS))
+def test_beam_search_refuses_every_flag_that_it_does_not_use(place, flag):
+    value = [] if FLAGS["generate"][flag] else ["1"]
+    status, said = call("generate", place / "run", "--beams", 2, flag, *value)
+    assert (status, said.endswith(f"leave out {flag}\n")) == (2, True), (
+        f"{said or 'it was taken'}: in cli.generate, add {flag} to `strategy` or `drawing`"
+    )
+
+
+# Files
 
 
 @st.composite
 def bytes_changed(draw):
-    """How the bytes of a file change: cut off, one another, a piece of them again and again, or all of them others."""
+    """Yields changed bytes of a file: cut off, one replaced, a piece repeated many times, or all replaced."""
     kind = draw(st.sampled_from(["cut", "flip", "put"]))
     where = draw(st.floats(0, 1))
     what = draw(
@@ -306,7 +306,7 @@ FIELDS = ["format", "step", "tokens", "task", "model", "training", "versions", "
 @given(st.sampled_from([*FIELDS, "model.n_layers", "model.vocab_size", "model.positions", "training.steps"]), VALUES,
        st.booleans())  # fmt: skip
 def test_training_json(place, own, field, value, signed):
-    """As damage has it, and as somebody has it who writes the checksum anew."""
+    """Both damaged files, and files that somebody changed together with the checksum."""
     path = own / latest(place / "run").name / DESCRIPTION
     described = json.loads((latest(place / "run") / DESCRIPTION).read_text())
     part, _, name = field.partition(".")
@@ -359,7 +359,7 @@ def test_a_tokenizer_with_a_right_checksum(place, own, tokenizer):
 
 
 def test_what_is_no_file(own):
-    """A pipe, into which nobody writes, and a device that never ends, in the place of each file of a run."""
+    """Replaces each file of a run by a pipe that nobody writes to, and by a device that never ends."""
     for path in sorted(path for path in own.rglob("*") if path.is_file()):
         content = path.read_bytes()
         for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):

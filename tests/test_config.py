@@ -1,4 +1,4 @@
-"""ModelConfig: what it derives, what it refuses, JSON, and that its count is what a built model has."""
+"""Tests ModelConfig: derived values, errors, JSON, and a parameter count that equals that of a built model."""
 
 import copy
 import dataclasses
@@ -276,7 +276,7 @@ def test_what_is_allowed_at_the_edge(fields):
 
 @st.composite
 def configs(draw):
-    """Any valid config, small enough to build."""
+    """Yields any valid config that is small enough to build."""
     some = {name: draw(st.sampled_from(options)) for name, options in choices.CHOICES.items()}
     positive = st.floats(1e-6, 1e6)
     n_kv_heads = draw(st.sampled_from([None, 1, 2]))
@@ -497,7 +497,7 @@ def test_an_absent_part_is_named_with_those_there_are():
 
 
 def as_python(formula):
-    """What is printed, made computable: "12 × (4D² + 2D·F)" is 12 * (4*D**2 + 2*D*F)."""
+    """Turns a printed formula into Python: "12 × (4D² + 2D·F)" becomes 12 * (4*D**2 + 2*D*F)."""
     formula = re.sub(r"(\d)([A-Z])", r"\1*\2", formula)
     return formula.replace("×", "*").replace("·", "*").replace("²", "**2")
 

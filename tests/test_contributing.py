@@ -1,4 +1,4 @@
-"""The pages for contributors name files and commands that exist, and the changelog has the package's version."""
+"""Tests that the contributors' pages name existing files and commands, and the changelog the package's version."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ IS_A_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 def files_named_in(text):
-    """Returns the paths between backticks; links that chapters write and files outside the repository are none."""
+    """Returns the paths between backticks, except links that chapters write and files outside the repository."""
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     words = {word for span in spans for word in re.split(r"[\s,]+", span)}
     return {
@@ -94,7 +94,7 @@ def test_the_package_knows_its_version_and_nothing_else_by_that_way():
     ],
 )
 def test_the_subject_of_a_commit_begins_with_a_room(message, is_fine, tmp_path):
-    """As pre-commit runs the hook: its own program for pygrep, which fails where the pattern is found."""
+    """Runs the hook as pre-commit does, with its own program for pygrep, which fails if the pattern is found."""
     [hooks] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
     [hook] = [hook for hook in hooks["hooks"] if hook["id"] == "subject"]
     (tmp_path / "message").write_text(message, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Dates as people write them, and as ISO 8601 has them."""
+"""Tests dates in the formats that people use, and in ISO 8601."""
 
 import datetime
 import re
@@ -80,7 +80,7 @@ def test_the_names_are_those_of_the_calendar():
 
 
 def understood(source):
-    """The day that a text means, read by a program of its own; an error where it could mean two, or none."""
+    """Returns the day that a text means, parsed independently; raises if the text is ambiguous or is not a date."""
     text = source.lower()
     year = re.findall(r"\b\d{4}\b", text)
     rest = text.replace(year[0], " ")
@@ -114,7 +114,7 @@ def test_every_day_is_there_once_and_in_every_form(pairs):
 
 
 def test_the_order_tells_nothing_of_the_day(pairs):
-    """Validation takes the last: they must be like the others."""
+    """Validation takes the last dates, so they must be like the others."""
     years = np.array([int(pair.target[:4]) for pair in pairs])
     assert abs(np.corrcoef(np.arange(len(years)), years)[0, 1]) < 0.02
 
@@ -136,7 +136,7 @@ def test_where_the_parts_are(pairs):
 
 
 def test_the_seed_decides(pairs):
-    """And does so for good: with another order, days that the book's model has learned would validate it."""
+    """The order must never change: otherwise, dates that the book's model was trained on would validate it."""
     assert [pair.source for pair in pairs[:2]] == [
         "in 2084, on the thirty-first of March",
         "the twenty-fifth of December, 2074",

@@ -1,8 +1,9 @@
-"""What texts say about their chapters is filled in from the chapters' folders, and nothing else is."""
+"""Tests that facts about chapters in texts are filled in from the chapters' folders, and nothing else is."""
 
 import pytest
 
 from glassformer import contents
+from glassformer.bugs import BUGS
 from glassformer.exercises import catalogue
 from tools import derived, notebooks
 
@@ -27,7 +28,7 @@ QUESTION = '[[question]]\ntext = "Is it?"\n'
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """A book of one written chapter with two exercises, and one planned chapter."""
+    """Makes a book of one written chapter with two exercises, and one planned chapter."""
     monkeypatch.setattr(contents, "PLACE", tmp_path / "package")
     monkeypatch.setattr(derived, "ROOT", tmp_path)
     monkeypatch.setattr(derived, "TEXTS", tmp_path / "book" / "chapters")
@@ -72,6 +73,8 @@ def said(book, written, name="00-sums-of-gpts.md"):
         ("Here are {{ practice }}.", "Here are two exercises, from one to two."),
         ("About {{ practice time }} in all", "About two and a half hours in all"),
         ("## {{ heading sums.two }}", "## 2 · Two"),
+        ("as in exercise {{ number sums.two }}", "as in exercise 2"),
+        ("all {{ mistakes }}", f"all {len(BUGS)}"),
         ("{{ exercise sums.two }}", '*★★★ · 125 minutes · [a book](book.md) · stuck? `hint("sums.two")`*'),
         ("$x_{{i}}$ and f'{{x}}' and {x} stay", "$x_{{i}}$ and f'{{x}}' and {x} stay"),
     ],
@@ -120,7 +123,7 @@ def test_an_unknown_fact_makes_no_notebook(tmp_path, capsys):
     text.parent.mkdir(parents=True)
     text.write_text("A {{ titel }}.\n")
     assert notebooks.main([], tmp_path) == 1
-    assert "notebooks/01.ipynb: not made. 01.md, line 1: {{ titel }}" in capsys.readouterr().err
+    assert "notebooks/01.ipynb: not executed. 01.md, line 1: {{ titel }}" in capsys.readouterr().err
     assert not (tmp_path / "notebooks").exists()
 
 

@@ -1,4 +1,4 @@
-"""Docstrings of public functions, classes and modules begin as an English sentence does."""
+"""Tests that docstrings of public functions, classes and modules begin as an English sentence does."""
 
 import ast
 from collections.abc import Iterator

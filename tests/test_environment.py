@@ -1,4 +1,4 @@
-"""Which commands make the environment, under which circumstances. Nothing is installed here."""
+"""Tests which commands create the environment under which circumstances. Nothing is installed."""
 
 import http.server
 import sys
@@ -13,7 +13,7 @@ REQUIREMENTS = environment.REQUIREMENTS.read_text(encoding="utf-8")
 
 
 class Machine:
-    """A made-up machine: a Linux without uv, NVIDIA GPU and settings, whose network reaches PyTorch's index."""
+    """A simulated machine: a Linux without uv, NVIDIA GPU and settings, whose network reaches PyTorch's index."""
 
     def __init__(self, venv, monkeypatch):
         self.venv, self.monkeypatch = venv, monkeypatch
@@ -37,7 +37,7 @@ class Machine:
         self.monkeypatch.setattr(environment.shutil, "which", lambda name: f"/usr/bin/{name}")
 
     def run(self, command, **_):
-        """In place of subprocess.run."""
+        """Replaces subprocess.run."""
         command = " ".join(map(str, command)).replace(str(self.venv), ".venv")
         if command.endswith("pip config list"):
             return SimpleNamespace(returncode=0, stdout=self.pip_config)
@@ -48,7 +48,7 @@ class Machine:
         return SimpleNamespace(returncode=int(any(part in command for part in self.failing)))
 
     def steps(self):
-        """What is run: with which tool, and what it makes."""
+        """Returns the commands that were run: the tool and what it makes."""
         environment.main()
         kinds = {
             "uv venv": "environment",
@@ -114,7 +114,7 @@ def test_where_uv_fails_pip_goes_on(machine):
 
 def test_where_all_fail_there_is_no_stamp(machine):
     machine.failing = ("-r ",)
-    with pytest.raises(SystemExit, match="could not be made"):
+    with pytest.raises(SystemExit, match="could not be created"):
         environment.main()
     assert not (machine.venv / "stamp").exists()
 

@@ -1,4 +1,4 @@
-"""One fact, one value: what has to be said in several places, because a reader sees it there, is the same in all."""
+"""Tests facts that must be stated in several places, because readers see them there: all places agree."""
 
 import inspect
 import pkgutil
@@ -40,7 +40,7 @@ DEFAULT = {f.name: f.default for f in fields(ModelConfig)}
 
 @cache
 def signatures():
-    """Every function and method that the package defines, by its full name."""
+    """Returns every function and method that the package defines, by its full name."""
     found = {}
     for file in pkgutil.walk_packages(glassformer.__path__, "glassformer."):
         if file.name == "glassformer.__main__":  # it is the command
@@ -57,7 +57,7 @@ def signatures():
 
 
 def defaults(name, within="glassformer."):
-    """What a parameter of that name is if nobody says it, by the function that has it."""
+    """Returns the default of a parameter with that name, by the function that has it."""
     return {
         path: signature.parameters[name].default
         for path, signature in signatures().items()
@@ -68,13 +68,13 @@ def defaults(name, within="glassformer."):
 
 
 def in_javascript(pattern):
-    """The numbers that follow a name in the widgets' code: `base = 10_000`."""
+    """Returns the numbers that follow a name in the widgets' code: `base = 10_000`."""
     code = [path.read_text(encoding="utf-8") for path in places.scripts()]
     return [float(number) for text in code for number in re.findall(rf"\b{pattern} = ([\d_.]+)", text)]
 
 
 def in_widgets(name):
-    """What the traits of that name are at first, by widget."""
+    """Returns the initial values of the traits with that name, by widget."""
     views = [getattr(widgets, view) for view in widgets.__all__]
     traits = {view.__name__: view.class_traits(sync=True).get(name) for view in views}
     return {view: trait.default_value for view, trait in traits.items() if trait is not None}
@@ -140,7 +140,7 @@ def test_the_share_kept_for_validation_is_a_tenth_everywhere():
 
 
 def names_known(call):
-    """The names that a function lists when it is given one that there is not."""
+    """Returns the names that a function lists in its error for an unknown name."""
     with pytest.raises(ValueError, match="'no such' is not one of") as refused:
         call("no such")
     return re.findall(r"'([^']+)'", str(refused.value))[1:]
@@ -195,7 +195,7 @@ def test_the_biases_that_can_be_drawn_are_positions():
 
 
 def row(part):
-    """What a row of the quick reference says of GPT-2, and of Llama 3 and Qwen3."""
+    """Returns what a row of the quick reference says about GPT-2, and about Llama 3 and Qwen3."""
     page = (ROOT / "book" / "reference.md").read_text(encoding="utf-8")
     [cells] = [line.split(" | ") for line in page.splitlines() if re.match(rf"\| \[?{part}\b", line)]
     return cells[2:4]
@@ -249,7 +249,7 @@ def test_the_quick_reference_counts_and_names_what_is_there():
 
 
 def names_in_notation():
-    """What the notation's tables say: by our name and the head of the column, the name in that family's files."""
+    """Returns, from the notation's tables, the name in a family's files by our name and the column."""
     page = (
         (ROOT / "book" / "notation.md").read_text(encoding="utf-8").split("## The same weights in files")[1]
     )
@@ -272,6 +272,18 @@ FAMILIES_OF_FILES = {
     "T5's encoder": (weights.T5_GATED, "encoder.", "encoder."),
     "T5's decoder": (weights.T5_GATED, "decoder.", "decoder."),
 }
+
+
+def test_the_notation_has_every_family():
+    shown = [weights.T5, *(layout for layout, _, _ in FAMILIES_OF_FILES.values())]  # T5_GATED has all of T5's
+    for name, layout in inspect.getmembers(weights, lambda member: isinstance(member, weights.Layout)):
+        assert layout in shown, f"add weights.{name} to FAMILIES_OF_FILES"
+    assert set(FAMILIES_OF_FILES) == {head for _, head in names_in_notation()}
+    heads = re.sub(r"\W", "", " ".join(FAMILIES_OF_FILES)).lower()
+    for family in configs.FORMATS:
+        assert family in heads or family.rstrip("0123456789") in heads, (
+            f"add {family} to the tables of notation.md and to FAMILIES_OF_FILES"
+        )
 
 
 @pytest.mark.parametrize("head", FAMILIES_OF_FILES)

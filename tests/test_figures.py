@@ -1,4 +1,6 @@
-"""What a figure owes its readers: words for those who cannot see it, and ink that follows the theme."""
+"""Tests figures: they have alt text, and their colours follow the theme."""
+
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from glassformer.figures.machine import HEIGHT, PARTS, WIDTH
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The HTML of every figure shown during the test."""
+    """Returns the HTML of every figure shown during the test."""
     html = []
     for module in (style, source):
         monkeypatch.setattr(module, "display", lambda item: html.append(item.data))
@@ -53,10 +55,50 @@ def test_the_colour_of_a_role_follows_the_theme(shown):
     with figures.figure("A line", "A line.") as ax:
         ax.plot([0, 1], [1, 0], color=figures.ROLES["norm"])
     (html,) = shown
-    assert f"stroke: var(--gf-norm, {roles.SHADES['norm']['light']})" in html
+    assert f"stroke: var(--gf-norm, {roles.shades('norm')['light']})" in html
     for page in ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]'):
         assert f"{page} .gf-figure" in html
-    assert html.count(f"--gf-norm: {roles.SHADES['norm']['dark']};") == 1
+    assert html.count(f"--gf-norm: {roles.shades('norm')['dark']};") == 1
+
+
+def test_a_figure_brings_the_roles_that_it_is_drawn_in_and_no_other(shown):
+    with figures.figure("Lines", "Two lines, one in a colour of its own.") as ax:
+        ax.plot([0, 1], [1, 0])
+        ax.plot([0, 1], [0, 1], color=figures.ROLES["norm"])
+        ax.plot([0, 1], [0, 0], color="#123456")
+    (html,) = shown
+    assert set(re.findall(r"var\(--gf-(\w+)", html)) == {
+        "query",
+        "norm",
+    }  # the first in turn is that of queries
+    assert set(re.findall(r"--gf-(\w+): #", html)) == {"query", "norm"}
+    for role in ("query", "norm"):
+        assert f"stroke: var(--gf-{role}, {roles.shades(role)['light']})" in html
+    assert "stroke: #123456" in html
+    assert "#0102f" not in html
+
+
+def test_without_a_colour_lines_take_those_of_the_roles_in_turn(shown):
+    with figures.figure("Lines", "Seven lines.") as ax:
+        for height in range(7):
+            ax.plot([0, 1], [height, height])
+    (html,) = shown
+    found = re.findall(r"stroke: var\(--gf-(\w+), #\w{6}\); stroke-width: 2", html)
+    assert found == ["query", "key", "value", "position", "feedforward", "norm", "query"]
+
+
+def test_figures_offer_the_light_colour_of_each_role():
+    assert dict(figures.ROLES) == {role: roles.shades(role)["light"] for role in roles.names()}
+    assert len(figures.ROLES) == len(roles.names())
+    with pytest.raises(KeyError):
+        figures.ROLES["querry"]
+
+
+def test_the_machine_has_the_colours_of_the_parts_that_are_built():
+    for number in ("00", "02", "05", "11"):
+        built = {part.role for part in PARTS if part.chapter <= number}
+        assert set(re.findall(r"--part: var\(--gf-(\w+)", str(drawn(number)))) == built
+        assert set(re.findall(r"--gf-(\w+): #", str(drawn(number)))) == built | {"residual"}  # the stream
 
 
 @pytest.mark.parametrize(("title", "alt"), [("", "what it shows"), ("a title", "  ")])
@@ -149,7 +191,7 @@ def test_the_way_back_is_shown_on_request(shown):
 
 
 class Screen:
-    """Where figures are shown: what was shown anew, and what was put in its place."""
+    """Stands in for a notebook's display, and notes what was shown and what was replaced."""
 
     def __init__(self):
         self.shown = []
@@ -227,7 +269,7 @@ def drawn(number):
 
 
 def filled(document):
-    """The names of the parts that are filled in, and of those that are new."""
+    """Returns the names of the parts that are filled in, and of those that are new."""
     states = {group.select_one(".name").text: group["class"] for group in document.select("svg g")}
     return [name for name, state in states.items() if "built" in state], [
         name for name, state in states.items() if "new" in state
@@ -280,7 +322,7 @@ def test_parts_of_the_machine_lead_to_chapters_that_are_written(monkeypatch):
 def test_parts_of_the_machine_are_in_the_order_of_the_chapters_and_do_not_overlap():
     numbers = [part.chapter for part in PARTS]
     assert numbers == sorted(numbers)
-    assert all(part.role in roles.SHADES for part in PARTS)
+    assert all(part.role in roles.names() for part in PARTS)
     boxes = sorted(box for part in PARTS for box in part.boxes)
     for i, (left, top, width, height) in enumerate(boxes):
         assert 0 <= left < left + width <= WIDTH

@@ -1,4 +1,4 @@
-"""The parity ledger says what the tests measured: no more, no less, and nothing that was edited by hand."""
+"""Tests that the parity ledger says exactly what the tests measured, and was not edited by hand."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tools import ledger as tool
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where notes are written to, and the data and the page made of them."""
+    """Makes a folder for notes, and the data and the page made from them."""
     (tmp_path / "notes").mkdir()
     monkeypatch.setenv(FOLDER, str(tmp_path / "notes"))
     monkeypatch.setattr(tool, "DATA", tmp_path / "parity.json")
@@ -33,7 +33,7 @@ def note_all():
 
 
 def table(section):
-    """The cells of that section's rows on the page."""
+    """Returns the cells of that section's rows on the page."""
     text = tool.PAGE.read_text(encoding="utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
@@ -203,9 +203,9 @@ def test_a_page_that_was_edited(folder):
     note_all()
     tool.write(tool.ledger(folder))
     tool.PAGE.write_text(tool.PAGE.read_text(encoding="utf-8").replace("3.0e‑16", "0"), encoding="utf-8")
-    assert tool.check(folder) == "book/parity.md is not made of book/parity.json: run make ledger"
+    assert tool.check(folder) == "book/parity.md was not made from book/parity.json: run make ledger"
     tool.PAGE.unlink()
-    assert tool.check(folder) == "book/parity.md is not made of book/parity.json: run make ledger"
+    assert tool.check(folder) == "book/parity.md was not made from book/parity.json: run make ledger"
 
 
 def test_no_ledger_yet(folder):

@@ -1,4 +1,4 @@
-"""Lines of Python found by what they say: how they are set, what `...` stands for, and what stays as it was."""
+"""Tests patterns for lines of Python: layout does not matter, `...` matches anything, and the rest stays as it was."""
 
 import pytest
 

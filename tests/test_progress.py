@@ -1,4 +1,4 @@
-"""A bar is seen while it is needed; in a notebook nothing of it stays among what is printed."""
+"""Tests that a bar is visible while it is needed, and leaves nothing in a notebook's output."""
 
 import sys
 from types import SimpleNamespace

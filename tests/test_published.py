@@ -1,6 +1,6 @@
-"""The published models' counts: exact, and equal to those of `transformers`' models of the same sizes.
+"""Tests the counts of published models: exact, and equal to those of `transformers`' models of the same sizes.
 
-Those are built on torch's meta device, where tensors have shapes but no memory.
+Those models are built on torch's meta device, where tensors have shapes but no memory.
 """
 
 import pytest
@@ -180,7 +180,7 @@ def test_transformers_counts_the_same(name):
 
 
 def test_transformers_own_defaults_are_the_smallest_of_three_families():
-    """These defaults are the sizes and ε of the published models, so they check those of ours."""
+    """Their defaults are the sizes and ε of the published models, so they check ours."""
     ours, theirs = PUBLISHED["gpt2"].config, hf.GPT2Config()
     assert (ours.vocab_size, ours.context_length, ours.d_model) == (
         theirs.vocab_size,

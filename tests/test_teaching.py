@@ -1,8 +1,9 @@
-"""The systems of the documents that the book grew from: each is a configuration here, and runs."""
+"""Tests the systems of the tutorials that the book grew from: each is a configuration here, and runs."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 import glassformer.nn
 import glassformer.scratch
@@ -37,7 +38,7 @@ def test_the_numpy_gpt_gives_five_rows_of_a_thousand_logits(room):
 
 @ROOMS
 def test_the_post_norm_transformer_is_what_its_formulas_say(room):
-    """Written out once more, plainly: sinusoids, ReLU, (x − μ)/(σ + ε), the norm after each sum, no norm at the end."""
+    """Written out again, plainly: sinusoids, ReLU, (x − μ)/(σ + ε), the norm after each sum, no norm at the end."""
     model = build(room, "post-ln")
     config = model.config
     w = {
@@ -74,7 +75,7 @@ def test_the_post_norm_transformer_is_what_its_formulas_say(room):
         hidden = np.maximum(0, x @ w[f"{feed}.W_up.weight"] + w[f"{feed}.W_up.bias"])
         hidden = hidden @ w[f"{feed}.W_down.weight"] + w[f"{feed}.W_down.bias"]
         x = norm(x + hidden, f"{at}.norm_feedforward")
-    np.testing.assert_allclose(run(model, ids), x @ w["unembedding.weight"], rtol=0, atol=1e-12)
+    assert_close(run(model, ids), x @ w["unembedding.weight"], DOUBLE)
 
 
 @ROOMS
@@ -100,7 +101,7 @@ def test_the_teaching_gpts_have_the_numbers_in_their_names(room, name, parts):
 
 
 def test_one_token_at_two_places_has_two_vectors():
-    """The numbers that one document prints for torch's seed 0, out of our own layers."""
+    """Our own layers reproduce the numbers that one document prints for torch's seed 0."""
     torch.manual_seed(0)
     tokens, places = torch.nn.Embedding(4, 4).weight, torch.nn.Embedding(8, 4).weight
     embedding = glassformer.nn.TokenEmbedding(4, 4, generator=None)

@@ -1,8 +1,9 @@
-"""A trace sees what the layers compute, in both rooms alike, and disturbs nothing."""
+"""Tests that a trace sees what the layers compute, in both rooms alike, and disturbs nothing."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 from glassformer import nn, scratch
 from glassformer.config import ModelConfig
@@ -18,7 +19,7 @@ SYSTEMS = {
 
 
 def traced(name):
-    """What is seen in each room of one model reading one text, float64."""
+    """Returns what is seen in each room when one model reads one text, in float64."""
     config = SYSTEMS[name]
     ours = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
     theirs = nn.Transformer(config, generator=None, dtype=torch.float64)
@@ -38,7 +39,7 @@ def test_both_rooms_show_the_same_arrays_in_the_same_order(name):
     one, other = traced(name)
     for ours, theirs in zip(one, other, strict=True):
         assert ours[:-1] == theirs[:-1]
-        np.testing.assert_allclose(ours.array, theirs.array.numpy(), rtol=0, atol=1e-12)
+        assert_close(ours.array, theirs.array.numpy(), DOUBLE)
     assert str(one) == str(other)
 
 
@@ -111,7 +112,7 @@ def test_looking_changes_nothing():
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_looking_changes_nothing_in_torch_either(name):
-    """There a trace takes another way, by hand instead of in one piece: the same to rounding."""
+    """With a trace, attention is computed step by step instead of fused: the result is the same up to rounding."""
     config = SYSTEMS[name]
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     read = {"ids": torch.tensor([[1, 2, 3, 4]]), "mask": torch.tensor([[False, True, True, True]])}
@@ -120,7 +121,7 @@ def test_looking_changes_nothing_in_torch_either(name):
     before = model(**read)
     with trace():
         during = model(**read)
-    assert (before - during).abs().max() <= 1e-12
+    assert_close(during.detach(), before.detach(), DOUBLE)
 
 
 def test_a_trace_sees_only_while_it_is_open_and_traces_nest():
@@ -149,7 +150,7 @@ def test_a_trace_sees_only_while_it_is_open_and_traces_nest():
 
 
 def test_the_outer_trace_goes_on_when_an_inner_one_that_saw_as_much_closes():
-    """Two empty traces are equal lists; it must be the inner one that closes."""
+    """Two empty traces are equal lists, but it must be the inner one that closes."""
     with trace() as outer:
         with trace() as inner:
             pass

@@ -1,7 +1,7 @@
-"""book/bibliography.md: the works in book/references.bib, as Markdown that the site and JupyterLab show alike.
+"""Writes book/bibliography.md: the works in book/references.bib, as Markdown for both the site and JupyterLab.
 
-Each entry has its key as its id, so that ``../book/bibliography.md#press2022train`` leads to it in both.
-`make notebooks` writes the page anew when it is not what the references say.
+The id of each entry is its key, so ``../book/bibliography.md#press2022train`` works in both. If the references have
+changed, `make notebooks` writes the page again.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ which.
 
 
 class Plain(Backend):
-    """Markdown that reads well as it is, too."""
+    """A format that writes Markdown which is also readable as plain text."""
 
     def format_str(self, text: str) -> str:
-        """The text, in which only what would be taken for markup is escaped."""
+        """Returns the text with only those characters escaped that Markdown would interpret."""
         for special in "\\`*_[]<":
             text = text.replace(special, f"\\{special}")
         return text
 
 
 def page(references: Path) -> str:
-    """The page of the works in a file, in the order of their authors.
+    """Returns the page of the works in a file, sorted by author.
 
     Raises:
-        pybtex.exceptions.PybtexError: the file is no BibTeX, or a work lacks what its kind must have.
+        pybtex.exceptions.PybtexError: the file is not BibTeX, or a work lacks a field that its type requires.
     """
     works = Style().format_bibliography(parse_file(str(references), bib_format="bibtex"))
     written = {work.key: " ".join(work.text.render(Plain()).split()) for work in works}

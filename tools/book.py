@@ -2,10 +2,9 @@
 
     python tools/book.py [OUTPUT]     build into OUTPUT (default: _build); every warning is an error
 
-With GLASSFORMER_REPOSITORY in the environment, the address of the project's repository as the publishing
-workflow sets it, pages also link there and offer to open themselves in Binder. Without it there are no such
-buttons, because they would lead nowhere, and the foot of each page says where the notebooks are. (Colab has no copy
-of the package, so there is no button for it.)
+The publishing workflow sets GLASSFORMER_REPOSITORY to the address of the project's repository. Pages then link to it
+and have a button that opens them in Binder. Without that address, such buttons would lead nowhere, so the foot of each
+page says where the notebooks are instead. (Colab has no copy of the package, so there is no button for it.)
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NO_REPOSITORY = (
 
 
 def configuration(repository: str | None) -> dict:
-    """The settings in _config.yml, with those that depend on where the project is published."""
+    """Returns the settings in _config.yml, with those that depend on where the project is published."""
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     theme = settings["sphinx"]["config"]["html_theme_options"]
     if repository:
@@ -49,10 +48,10 @@ def configuration(repository: str | None) -> dict:
 
 
 def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
-    """Build all pages under ``output``/_build; returns the folder that holds them.
+    """Builds all pages under ``output``/_build, and returns the folder with the site.
 
     Raises:
-        subprocess.CalledProcessError: Sphinx had something to warn of, a missing reference included.
+        subprocess.CalledProcessError: Sphinx warned about something, for example a missing reference.
     """
     with tempfile.TemporaryDirectory() as scratch:
         config = Path(scratch) / "_config.yml"

@@ -1,4 +1,4 @@
-"""Find the Chromium that the browser tests drive, or get one; and ask it what stands in a reader's way.
+"""Finds or installs the Chromium that the browser tests use, and runs its accessibility checks.
 
 python tools/browser.py     install one if there is none, and say where it is
 """
@@ -33,7 +33,7 @@ PLACES = [
     r"C:\Program Files\Google\Chrome\Application\chrome.exe",
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 ]
-# Nothing of the browser's own on the network, so that what a page asks for is what the page asks for.
+# Switch off the browser's own network traffic, so that every request comes from the page.
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -46,7 +46,7 @@ FLAGS = [
 
 
 def candidates() -> Iterator[str | None]:
-    """Yields the places where a browser may be, the requested one first."""
+    """Yields the paths where a browser may be, the requested one first."""
     yield os.environ.get("GLASSFORMER_BROWSER")
     yield from map(shutil.which, NAMES)
     yield from PLACES
@@ -55,12 +55,12 @@ def candidates() -> Iterator[str | None]:
 
         with sync_playwright() as playwright:
             yield playwright.chromium.executable_path
-    except Exception:  # no Playwright, or one that cannot start: then it has no browser for us either
+    except Exception:  # Playwright is missing or cannot start, so it has no browser for us either
         return
 
 
 def starts(path: str | None) -> bool:
-    """Returns whether this is a browser that runs here; Ubuntu's chromium may be a stub that asks for a snap."""
+    """Returns whether this browser runs here. Ubuntu's chromium may be only a stub that asks for a snap."""
     if not path or not Path(path).is_file():
         return False
     if os.name == "nt":
@@ -72,15 +72,15 @@ def starts(path: str | None) -> bool:
 
 
 def find() -> str | None:
-    """The path of a browser that starts, or None."""
+    """Returns the path of a browser that starts, or None."""
     return next(filter(starts, candidates()), None)
 
 
 def ensure() -> str | None:
-    """The path of a browser: the system's, else Playwright's download, else apt's where we are root."""
+    """Returns the path of a browser: the system's, else Playwright's download, else apt's if we are root."""
     attempts = [[sys.executable, "-m", "playwright", "install", "chromium"]]
     if shutil.which("apt-get") and getattr(os, "geteuid", lambda: 1)() == 0:
-        # Playwright's Chromium needs libraries that a bare machine lacks; Debian's package brings its own.
+        # Playwright's Chromium needs libraries that a bare machine lacks; Debian's package includes them.
         # Without what it recommends: printing, avatars and half a desktop.
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]
         attempts += [["apt-get", "update", "-qq"], install]
@@ -88,7 +88,7 @@ def ensure() -> str | None:
     for command in attempts:
         if found:
             break
-        print("No browser for the tests yet:", *command[-3:], flush=True)
+        print("There is no browser for the tests yet. Running:", *command[-3:], flush=True)
         try:
             subprocess.run(command, timeout=600, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -102,13 +102,13 @@ WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 @cache
 def axe() -> str:
-    """axe-core's source."""
+    """Returns axe-core's source."""
     from axe_playwright_python.sync_playwright import Axe
 
     return Axe().axe_script
 
 
-# One element for each way in which text looks: what looks alike has the same contrast.
+# One element for each style of text: texts of the same style have the same contrast.
 LOOKS = """() => {
   const seen = new Set();
   for (const old of document.querySelectorAll("[data-look]")) old.removeAttribute("data-look");
@@ -139,15 +139,15 @@ RUN = """([where, options]) =>
 
 
 def axe_violations(page: Page, rules: list[str] = WCAG) -> list[str]:
-    """Lists what axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to mend it.
+    """Lists what axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to fix it.
 
-    All but contrast, which takes as long as all else together: `contrast_violations`.
+    It leaves out contrast, which takes as long as everything else together: see `contrast_violations`.
     """
     return _found(page, {"exclude": []}, {"runOnly": rules, "rules": {"color-contrast": {"enabled": False}}})
 
 
 def contrast_violations(page: Page) -> list[str]:
-    """Text that does not stand out enough, as `axe_violations` says it: looked for among one of each look."""
+    """Lists texts with too little contrast, in the form of `axe_violations`, checking one text of each style."""
     page.evaluate(LOOKS)
     return _found(page, {"include": [["[data-look]"]]}, {"runOnly": ["color-contrast"]})
 

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 
-# What reads the project and runs none of it, and the command that says so; add a linter as a line of this.
+# Checks that read the project without running it, and their commands. To add a linter, add a line.
 STATIC = {
     "style": [PYTHON, "-m", "ruff", "check", "."],
     "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
@@ -25,8 +25,8 @@ STATIC = {
     "contracts": [PYTHON, "-c", "import sys; from importlinter import cli; sys.exit(cli.lint_imports())"],
     "freshness": [PYTHON, "tools/notebooks.py", "--check"],
 }
-# Left to `make test`: a browser, notebooks, transformers, long texts, training, finite differences, answers that
-# never end, and tests that run other tests.
+# Left to `make test`: tests with a browser, notebooks, transformers, long texts, training, finite differences or
+# endless answers, and tests that run other tests.
 SLOW = [
     "tests/chapters",
     "tests/widgets",
@@ -48,7 +48,7 @@ UNITS = [PYTHON, "-m", "pytest", "-q", "-n", "2", "tests", *(f"--ignore={path}" 
 
 
 def settings(scratch: str) -> dict[str, str]:
-    """The environment of all tests: nothing that the tester has solved or set may show in what is compared."""
+    """Returns the environment for all tests, without the tester's own progress and settings."""
     return (
         {"OMP_NUM_THREADS": "1"}
         | os.environ
@@ -61,7 +61,7 @@ def settings(scratch: str) -> dict[str, str]:
 
 
 def failures(commands: dict[str, list[str]], environment: dict[str, str] | None = None) -> list[str]:
-    """Run commands in the project's folder, all of them; the names of those that fail. Success stays quiet."""
+    """Runs all commands in the project's folder, and returns the names of those that fail. Success prints nothing."""
     failed = []
     for name, command in commands.items():
         start = time.monotonic()

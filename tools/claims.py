@@ -1,8 +1,8 @@
-"""book/claims.md, the claims ledger: what is said of Transformers, and what came out where a chapter tried it.
+"""Writes book/claims.md, the claims ledger: claims about Transformers, and what the chapters found.
 
-`book/claims.toml` has what was said, by whom, and what was found, in words. Which cell shows it is named by a piece
-of its code. The numbers are that cell's: each number of `found` must stand in what the cell prints, or in its code. So
-a ledger that says something else than its chapter is not written. `make notebooks` writes the page anew.
+`book/claims.toml` says in words what was claimed, by whom, and what was found. A piece of code identifies the cell that
+shows it. Each number in `found` must occur in that cell's output or code, so the ledger cannot contradict its chapter.
+`make notebooks` writes the page.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, who made it (Markdown), what was found, and the notebook and code cells that show it."""
+    """A claim, its author (in Markdown), what was found, and the notebook and code cells that show it."""
 
     said: str
     by: str
@@ -57,7 +57,7 @@ def claims(file: Path) -> list[Claim]:
     """Returns the claims in a file, in its order.
 
     Raises:
-        ValueError: an entry lacks something, has something more, or a verdict that is none of `VERDICTS`.
+        ValueError: an entry lacks a key, has an unknown one, or has a verdict that is not in `VERDICTS`.
     """
     entries = tomllib.loads(file.read_text(encoding="utf-8"))["claim"]
     wanted = set(Claim.__dataclass_fields__)
@@ -82,10 +82,10 @@ def printed(cell: NotebookNode) -> str:
 
 
 def place(claim: Claim, notebook: NotebookNode) -> tuple[str, str]:
-    """The heading under which a claim's first cell stands, and the code and the output of all its cells.
+    """Returns the heading above a claim's first cell, and the code and output of all its cells.
 
     Raises:
-        ValueError: a piece of code is in no cell of the notebook, or in several.
+        ValueError: no cell of the notebook contains a piece of code, or several do.
     """
     first, texts = "", []
     for piece in claim.cells:
@@ -103,7 +103,7 @@ def place(claim: Claim, notebook: NotebookNode) -> tuple[str, str]:
 
 
 def heading_above(notebook: NotebookNode, index: int) -> str:
-    """The nearest heading before a cell that is not folded away: of the third level or above."""
+    """Returns the nearest heading above a cell that is not folded away: of the third level or higher."""
     for cell in reversed(notebook.cells[:index]):
         if cell.cell_type == "markdown" and (
             found := re.findall(r"^#{1,3} (.+)$", cell.source, re.MULTILINE)
@@ -113,16 +113,16 @@ def heading_above(notebook: NotebookNode, index: int) -> str:
 
 
 def unshown(claim: Claim, text: str) -> list[str]:
-    """The numbers that a claim's `found` has and its cells have not."""
+    """Returns the numbers in a claim's `found` that its cells do not show."""
     there = set(NUMBER.findall(text))
     return [number for number in NUMBER.findall(claim.found) if number not in there]
 
 
 def entry(claim: Claim, notebook: NotebookNode) -> str:
-    """One claim of a notebook, as Markdown.
+    """Returns one claim of a notebook as Markdown.
 
     Raises:
-        ValueError: its cells are not there, or do not show a number that it has.
+        ValueError: its cells do not exist, or do not show one of its numbers.
     """
     heading, text = place(claim, notebook)
     if missing := unshown(claim, text):
@@ -134,10 +134,10 @@ def entry(claim: Claim, notebook: NotebookNode) -> str:
 
 
 def page(file: Path, notebooks: Path) -> str:
-    """The ledger of the claims in a file, chapter by chapter, with how many hold.
+    """Returns the ledger of the claims in a file, chapter by chapter, with the number of those that hold.
 
     Raises:
-        ValueError: what `claims` and `entry` raise.
+        ValueError: a claim is malformed, or its cells do not support it.
     """
     every = claims(file)
     counts = Counter(claim.verdict for claim in every)

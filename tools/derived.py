@@ -1,10 +1,10 @@
 """Fills facts about the chapters into the book's texts: titles, minutes, counts, lists.
 
-A text in ``book/chapters/`` names a fact in double braces, ``{{ minutes }}``, and the notebook that is made from it has
-the fact itself. Every fact comes from the chapter's folder in the package (``chapter.toml``, ``exercises.toml``,
-``quiz.toml``) and from which texts there are, so it is written down once. With a capital letter, ``{{ Title }}``, a
-fact begins a sentence. `FACTS` lists what a chapter and its practice can name; the first page can name
-``{{ chapters }}``, and so can ``_toc.yml``, whose chapters are these.
+A text in ``book/chapters/`` names a fact in double braces, ``{{ minutes }}``, and the notebook that is made from it
+contains the fact itself. Facts come from the chapter's folder in the package (``chapter.toml``, ``exercises.toml``,
+``quiz.toml``) and from the list of existing texts, so each is written down only once. A capital letter, as in
+``{{ Title }}``, makes a fact begin a sentence. `FACTS` lists the facts for a chapter and its practice. The first page
+and ``_toc.yml`` can use ``{{ chapters }}``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 
 from glassformer import contents
+from glassformer.bugs import BUGS
 from glassformer.contents import Chapter
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.exercises.exercise import Prose
@@ -45,7 +46,7 @@ WORDS = (
 
 
 class UnknownFactError(ValueError):
-    """A text names a fact that is not known there."""
+    """A text uses a fact that is not known there."""
 
 
 def text(path: Path) -> str:
@@ -58,12 +59,12 @@ def text(path: Path) -> str:
 
 
 def fill(template: str, known: Mapping[str, Callable[[], str]], where: str) -> str:
-    """Returns a template with each placeholder replaced by what it names.
+    """Returns a template with each placeholder replaced by its fact.
 
     Args:
         template: the text, with placeholders such as ``{{ minutes }}``.
-        known: for each name a function that returns the fact. It is called only if the template asks for it.
-        where: what the text is called in an error message.
+        known: a function for each name that returns the fact. It is called only if the template uses it.
+        where: the name of the text in an error message.
 
     Raises:
         UnknownFactError: a placeholder names something that is not in `known`.
@@ -110,12 +111,12 @@ def written() -> list[Chapter]:
 
 
 def text_of(chapter: Chapter) -> Path:
-    """Returns where the text of a chapter is."""
+    """Returns the path of a chapter's text."""
     return TEXTS / f"{chapter.name}.md"
 
 
 def practice_of(chapter: Chapter) -> Path | None:
-    """Returns the text of a chapter's practice, or None: it has no practice."""
+    """Returns the path of a chapter's practice, or None if it has no practice."""
     path = TEXTS / "exercises" / f"{chapter.name}.md"
     return path if path.exists() else None
 
@@ -137,7 +138,7 @@ def _contents() -> str:
 
 
 def _rows() -> str:
-    """Returns the first page's rows: each chapter's question and time, and what its practice is."""
+    """Returns the first page's rows: each chapter's question, its time, and a description of its practice."""
     rows = []
     for one in written():
         rows.append(
@@ -151,7 +152,7 @@ def _rows() -> str:
     return "\n".join(rows)
 
 
-# For each fact that a chapter's text and its practice can name, how it is found.
+# The facts that a chapter's text and its practice can name, and how each is found.
 FACTS: dict[str, Callable[[Chapter], str]] = {
     "title": lambda one: one.title[0].lower() + one.title[1:],
     "question": lambda one: one.question,
@@ -160,11 +161,12 @@ FACTS: dict[str, Callable[[Chapter], str]] = {
     "practice": lambda one: _practice(one),
     "practice time": lambda one: one.practice_time or in_words(_practice_minutes(one)),
     "questions": lambda one: counted(len(_quiz(one)["question"]), "question"),
+    "mistakes": lambda one: str(len(BUGS)),
 }
 
 
 def _known_to(path: Path) -> dict[str, Callable[[], str]]:
-    """Returns what a text can name: the first page the chapters, a chapter's texts the facts about that chapter."""
+    """Returns what a text can name: on the first page the chapters, and in a chapter's texts the facts about it."""
     if path.stem == "index":
         return {"chapters": _rows}
     chapter = next((one for one in contents.chapters() if one.name == path.stem), None)
@@ -177,12 +179,13 @@ def _known_to(path: Path) -> dict[str, Callable[[], str]]:
         known[f"heading {exercise.name}"] = lambda place=place, exercise=exercise: (
             f"{place} · {exercise.title}"
         )
+        known[f"number {exercise.name}"] = lambda place=place: str(place)
         known[f"exercise {exercise.name}"] = lambda exercise=exercise: _prompt(exercise)
     return known
 
 
 def _prompt(exercise: Prose) -> str:
-    """Returns the line below an exercise's heading: how hard, how long, where from, and how to get help."""
+    """Returns the line below an exercise's heading: its difficulty, time and source, and how to get help."""
     facts = (
         exercise.stars,
         f"{exercise.minutes} minutes",
@@ -193,7 +196,7 @@ def _prompt(exercise: Prose) -> str:
 
 
 def _practice(chapter: Chapter) -> str:
-    """Returns what a chapter's practice is, in a few words."""
+    """Returns a few words that describe a chapter's practice."""
     count = FACTS["exercises"](chapter)
     return fill(
         chapter.practice or "{{ exercises }}", {"exercises": lambda: count}, f"chapter {chapter.number}"

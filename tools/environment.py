@@ -1,12 +1,13 @@
-"""Make .venv as requirements.txt says, with nothing but the Python that the machine has.
+"""Create .venv as requirements.txt says, using only the Python on this machine.
 
     python3 tools/environment.py     make it, or find in an instant that it is already right
 
-VENV in the environment puts it elsewhere. Only the standard library is used: there is nothing else yet.
+VENV in the environment chooses another folder. This file uses only the standard library, because nothing else is
+installed yet.
 
-uv installs where it is there, and pip where it is not, or where uv fails. On Linux without an NVIDIA GPU, PyTorch
-comes from PyTorch's own index, without gigabytes of CUDA, if that index answers; else from PyPI, like the rest.
-Where the reader's settings name an index for pip or for uv, it is their tool and their index that are used.
+uv installs the packages if it is available; otherwise, or if uv fails, pip does. On Linux without an NVIDIA GPU,
+PyTorch comes from PyTorch's own index, without gigabytes of CUDA, if that index responds; otherwise it comes from PyPI.
+If the reader's settings name an index for pip or uv, only that tool and that index are used.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "glassformer-stamp"
 REQUIREMENTS = ROOT / "requirements.txt"
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
-INDEX_SETTINGS = {  # what in a reader's environment says where packages come from
+INDEX_SETTINGS = {  # variables in a reader's environment that choose where packages come from
     "pip": "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_NO_INDEX",
     "uv": "UV_INDEX UV_DEFAULT_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_NO_INDEX UV_OFFLINE UV_TORCH_BACKEND",
 }
@@ -77,12 +78,12 @@ def tools() -> list[str]:
 
 
 def has_nvidia_gpu() -> bool:
-    """Returns whether this Linux has NVIDIA's driver; WSL has its Windows' driver."""
+    """Returns whether this Linux has NVIDIA's driver; WSL has that of Windows."""
     return any(map(os.path.exists, ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")))
 
 
 def answers(address: str, seconds: float = 4) -> bool:
-    """Returns whether an address answers soon. A thread asks, because finding a host may outlast any time limit."""
+    """Returns whether an address responds soon. A thread asks, because finding a host may outlast any time limit."""
     heard = []
 
     def ask() -> None:
@@ -109,7 +110,7 @@ def wants_cpu_build(tool: str) -> bool:
 
 
 def install(tool: str) -> bool:
-    """Install into .venv what requirements.txt pins, and the package. Whether that worked."""
+    """Installs the package and what requirements.txt pins into .venv. Returns whether that worked."""
     command = {
         "uv": ["uv", "pip", "install", "--quiet", "--python", str(PYTHON)],
         "pip": [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"],
@@ -123,7 +124,7 @@ def install(tool: str) -> bool:
 
 
 def apt_install(*packages: str) -> None:
-    """Install what Debian and Ubuntu keep in packages of their own, where we may. Failing is no error."""
+    """Installs packages of Debian and Ubuntu if we may. Failing is not an error."""
     if not shutil.which("apt-get"):
         return
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]  # -n: never ask for a password
@@ -136,7 +137,7 @@ def apt_install(*packages: str) -> None:
 
 
 def lend_pip() -> None:
-    """Give .venv a pip without ensurepip: by this Python's own, else by Debian's, which anyone may fetch."""
+    """Gives .venv a pip without ensurepip: from this Python, or else from Debian's package, which anyone may fetch."""
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pip"]
     if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode == 0:
         subprocess.run([sys.executable, "-m", "pip", "--python", str(PYTHON), *install[2:]], check=False)
@@ -152,7 +153,7 @@ def lend_pip() -> None:
 
 
 def create(tool: str) -> bool:
-    """Make .venv where there is none that `tool` can install into. Whether there is one now."""
+    """Creates .venv if there is none that `tool` can install into. Returns whether there is one now."""
     if tool == "pip":
         if not has_pip():
             create_with_pip()
@@ -164,7 +165,7 @@ def create(tool: str) -> bool:
 
 
 def create_with_pip() -> None:
-    """Make .venv with pip in it: by venv itself; with Debian's package for it; else with a borrowed pip."""
+    """Creates .venv with pip in it: by venv itself, with Debian's package for it, or else with a borrowed pip."""
     package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     for prepare in (lambda: None, lambda: apt_install(package)):
         prepare()
@@ -179,7 +180,7 @@ def create_with_pip() -> None:
     if not has_pip():
         shutil.rmtree(VENV, ignore_errors=True)
         sys.exit(
-            f"This Python can make no environment with pip. Type\n\n    sudo apt install {package}\n\nand retry."
+            f"This Python cannot create an environment with pip. Run\n\n    sudo apt install {package}\n\nand retry."
         )
 
 
@@ -192,11 +193,11 @@ def main() -> None:
     if ready():
         return
     for tool in tools():
-        print(f"Making {VENV} with {tool}; the first time takes some minutes …", flush=True)
+        print(f"Creating {VENV} with {tool}; the first time takes a few minutes …", flush=True)
         if create(tool) and install(tool):
             STAMP.write_text(wanted())
             return
-    sys.exit("The environment could not be made; what was in the way is said above.")
+    sys.exit("The environment could not be created. The messages above say why.")
 
 
 if __name__ == "__main__":

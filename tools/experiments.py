@@ -42,11 +42,11 @@ def main() -> int:
 
 
 def make(one: Experiment, workers: int, again: bool) -> int:
-    """Make the runs of an experiment that are missing; 1 if any failed."""
+    """Makes the missing runs of an experiment; returns 1 if any failed."""
     path = Path(str(place(one.name)))
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": []}
     kept = [] if again else [Run(**run) for run in before["runs"]]
-    kept = [run for run in kept if run.settings in one.runs]  # what is no part of it any more is dropped
+    kept = [run for run in kept if run.settings in one.runs]  # runs that no longer belong to it are dropped
     have = [run.settings for run in kept]
     missing = [settings for settings in one.runs if settings not in have]
     print(f"{one.name}: {len(kept)} runs are stored, {len(missing)} are missing", flush=True)
@@ -70,10 +70,10 @@ def make(one: Experiment, workers: int, again: bool) -> int:
 def each(
     todo: Sequence[tuple[Callable[..., Found], Settings]], workers: int
 ) -> Iterator[tuple[int, Run | BaseException, float]]:
-    """Make runs, so many at a time: of each, when it is done, its place in `todo`, what came or was raised, seconds.
+    """Makes several runs at a time. Yields the index in `todo`, the result or exception, and the seconds of each.
 
-    Every run has a process of its own and works on one thread, so it is the same whatever else runs. They begin in
-    the order of `todo`. The seconds are those of its CPU.
+    Every run has its own process with one thread, so its result does not depend on what else is running. Runs start in
+    the order of `todo`. The seconds are CPU time.
     """
     os.environ["OMP_NUM_THREADS"] = "1"  # of the processes
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
@@ -84,7 +84,9 @@ def each(
                 run, seconds = (error, 0.0) if error is not None else done.result()
                 yield waiting[done], run, seconds
         finally:
-            pool.shutdown(cancel_futures=True)  # who interrupts waits for what has begun, and for no more
+            pool.shutdown(
+                cancel_futures=True
+            )  # after an interruption, wait only for the runs that have started
 
 
 def _made(measure: Callable[..., Found], settings: Settings) -> tuple[Run, float]:
@@ -97,7 +99,7 @@ def _made(measure: Callable[..., Found], settings: Settings) -> tuple[Run, float
 
 
 def cpu() -> str:
-    """The instructions that PyTorch's kernels use here, and whether products in bfloat16 are among them."""
+    """Returns the instruction set that PyTorch's kernels use here, and whether it has products in bfloat16."""
     import torch
 
     kind, has = torch.backends.cpu.get_cpu_capability(), torch.cpu.get_capabilities()
@@ -117,7 +119,7 @@ def versions() -> dict[str, str]:
 
 
 def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, str]) -> None:
-    """A line for each run, in the order of the experiment; `made_with` is that of the latest."""
+    """Writes one line per run, in the order of the experiment; `made_with` describes the latest run."""
     order = {json.dumps(settings): i for i, settings in enumerate(one.runs)}
     lines = [
         json.dumps(

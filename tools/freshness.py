@@ -1,39 +1,40 @@
-"""Records what an executed notebook was made from, and finds what of it has changed since.
+"""Records what an executed notebook depends on, and finds which of it has changed since.
 
-A notebook is stale when one of these is no longer what it was:
+A notebook is stale if any of these has changed:
 
 - its own cells;
-- the code of the package that it runs: of each module that it imports, itself or through others, whatever is outside
-  functions, and the functions that were called;
+- the code of the package that it runs. In each module that it imports, directly or indirectly, this includes the code
+  outside functions, and the functions that were called;
 - the source of a function or class that it shows, to the last character;
-- any other file of the package that it opens: data, a quiz, a widget's JavaScript without its comments;
+- any other file of the package that it opens: data, a quiz, or a widget's JavaScript without its comments;
 - the names in a folder of the package that it lists;
-- the answer to a question that it asks a look-up (`glassformer/lookups.py`), in place of the code and the files behind
-  it.
+- the answer to a question that it asks a look-up (`glassformer/lookups.py`). The answer replaces the code and the files
+  behind it.
 
-Nothing else makes it stale. Python itself tells what is used: while a notebook is executed, `recorder/` listens
-in its kernel, and in every Python that the kernel starts, to what is opened or listed and by whom, and every function
-of the package tells that it is called. Not counted as code:
+Nothing else makes it stale. Python itself reports what is used. While a notebook is executed, `recorder/` runs in its
+kernel, and in every Python that the kernel starts. It records which files are opened and which folders are listed, and
+by whom, and every function of the package reports when it is called. These do not count as code:
 
-- comments, docstrings and how a statement is laid out: they cannot change what is computed;
-- the body of a function that was not called. Its decorators and defaults count, and so does that a class has it;
-- a `raise` statement that was not reached, and with it the wording of its message;
-- an assignment of constants, or a function without decorators, at the top of a module, if its name occurs nowhere in
-  the code that counts or in the cells, not even as a word in a string. Where code asks a namespace for all its names
-  (`vars`, `dir`, `globals`, `import *` …), every one counts.
+- comments, docstrings and the layout of a statement, because they cannot change the result;
+- the body of a function that was not called. Its decorators and defaults count, and so does its presence in a class;
+- a `raise` statement that was not reached, including the wording of its message;
+- an assignment of constants, or a function without decorators, at the top of a module, if its name does not occur in
+  the code that counts or in the cells, not even as a word in a string. Code that a cell or the package builds and
+  executes at run time (`exec`, `eval`) counts as well. If code asks a module for all its names (`vars`, `dir`,
+  `globals`), every name of that module counts, and if code uses `__dict__` or `import *`, every name of every module.
 
-A docstring that is asked for leaves no trace. So a text with a cell that may ask, by `help`, `…?`, `%pdoc` or
-`__doc__`, counts docstrings and every name at the top of a module as code, and a module of the package that reads
-docstrings counts to the last character.
+Reading a docstring leaves no trace. So if a cell may read one, with `help`, `…?`, `%pdoc` or `__doc__`, docstrings and
+every name at the top of a module count as code. A module of the package that reads docstrings counts to the last
+character.
 
-What Python does not tell goes unheard:
+Some dependencies cannot be observed:
 
-- whether a file is there, how large and how old it is, and an import that fails today and would not tomorrow;
-- a docstring of another module than the one that reads it, and the comment above a function (`getcomments`);
-- a file that a look-up reads and keeps, and that others then use without opening it;
+- whether a file exists, its size and its age, and an import that fails today but might not tomorrow;
+- a docstring of a module other than the one that reads it, and the comment above a function (`getcomments`);
+- a file that a look-up reads and keeps, and that other code then uses without opening it;
 - what another program reads (`!cat`), a library that is not written in Python (`safe_open`), or a Python that is
   told to ignore its environment (`python -I`);
-- a name at the top of a module that is put together while the code runs (`getattr(module, "A" + "B")`).
+- a name at the top of a module that is put together at run time (`getattr(module, "A" + "B")`).
 """
 
 from __future__ import annotations
@@ -54,14 +55,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Comment
+from pygments.token import Comment, String
 
 from tools.recorder import pieces
 
 RECORDER = Path(__file__).resolve().parent / "recorder"
-KINDS = ("imports", "calls", "opens", "lists", "shows", "asks")
+KINDS = ("imports", "calls", "names", "makes", "opens", "lists", "shows", "asks")
 ASKS_FOR_DOCSTRINGS = re.compile(
     r"\bhelp\b|__doc__|\bgetdoc\b|^\s*\?|^[^#\n]*\?\s*$|%p(doc|info)", re.MULTILINE
 )
@@ -72,18 +74,14 @@ Place = tuple[int, int]  # row and column, as tokenize counts
 Uses = dict[str, dict[str, str]]
 """For each kind of use the files or folders, a shown object with its name after a space, and a hash of each. For calls
 the names of the functions of each file, and of its `raise` statements; the hash of the file is among the imports. For
-questions the hash of the answer."""
+code that was made, the words in it, by the file that made it; for questions the hash of the answer."""
 
-ALL_NAMES = re.compile(
-    r"(?<![.\w])(?<!\.\n)(?<!def\s)(vars\n?\((?!\n?(self|layer|outside|judge)\b)|(globals|locals|dir|eval|exec)\n?\()"
-    r"|__dict__|getmembers|\bimport\n?\s*\*"
-)
-"""Code that asks a namespace for all its names: not `model.eval()`, not the attributes of one object, and not those of
-a module outside the package. From a judge only exercises are taken, and what makes one counts anyway: it is a call."""
+ALL_NAMES = re.compile(r"__dict__|\bimport\n?\s*\*")
+"""Code that asks a namespace for all its names, and that the recorder does not hear."""
 
 
 def listening(package: Path, uses: Path) -> dict[str, str]:
-    """The environment in which a process, and all that it starts, writes its use of `package` into `uses`."""
+    """Returns an environment in which a process, and all that it starts, writes its uses of `package` into `uses`."""
     paths = [str(RECORDER), str(package.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "GLASSFORMER_PACKAGE": str(package),
@@ -94,15 +92,17 @@ def listening(package: Path, uses: Path) -> dict[str, str]:
 
 
 def heard(package: Path, uses: Path, *, docstrings: bool, cells: str = "") -> Uses:
-    """Returns what a process wrote into `uses`, with the hash of everything as it is now."""
+    """Returns what a process wrote into `uses`, with the current hash of everything in it."""
     found: Uses = {kind: {} for kind in KINDS}
     told: dict[str, str] = {}
     for line in sorted(set(uses.read_text(encoding="utf-8").splitlines())):
         kind, file, name = line.split("\t")
         if kind == "calls":
             found[kind][file] = f"{found[kind].get(file, '')} {name}".strip()
+        elif kind == "makes":
+            found[kind][file] = " ".join(sorted({*found[kind].get(file, "").split(), *name.split()}))
         elif kind == "asks":
-            # two answers to one question are none
+            # two different answers to one question count as none
             told[file] = found[kind][file] = f"{told.get(file, '')} {name}".strip()
         else:
             found[kind][f"{file} {name}".strip()] = ""
@@ -110,7 +110,7 @@ def heard(package: Path, uses: Path, *, docstrings: bool, cells: str = "") -> Us
 
 
 def answers(package: Path, questions: Iterable[str]) -> dict[str, str]:
-    """The hash of the answer that the package gives today to each question; nothing where it gives none."""
+    """Returns the hash of the package's current answer to each question, or nothing if it gives none."""
     asked = sorted(set(questions))
     if not asked:
         return {}
@@ -130,7 +130,7 @@ def changed(
     cells: str = "",
     answers_now: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Those uses that are no longer what they were. Answers that are known already are not asked for again."""
+    """Returns those uses that have changed. Answers that are already known are not computed again."""
     if answers_now is None:
         answers_now = answers(package, uses["asks"])
     now = fingerprints(package, uses, docstrings=docstrings, cells=cells, answers=answers_now)
@@ -145,9 +145,9 @@ def fingerprints(
     cells: str,
     answers: Mapping[str, str] = MappingProxyType({}),
 ) -> Uses:
-    """A hash of what counts in each file or folder that is used; of what is not there, an empty one."""
+    """Returns a hash of what counts in each file or folder that is used; an empty one if it does not exist."""
     modules = {file: _content(package / file) for file in uses["imports"]}
-    found = {"imports": _of_modules(modules, uses["calls"], docstrings, cells)}
+    found = {"imports": _of_modules(modules, uses, docstrings, cells)}
     for kind in ("opens", "lists", "shows"):
         found[kind] = {use: _fingerprint(package, kind, use) for use in uses[kind]}
     found["asks"] = {question: answers.get(question, "") for question in uses["asks"]}
@@ -182,22 +182,30 @@ def _hash(content: bytes) -> str:
 
 @cache
 def without_comments(source: str, language: str) -> str:
-    """JavaScript or CSS without its comments and the empty lines that they leave."""
+    """Returns JavaScript or CSS without its comments and the empty lines that they leave."""
     tokens = get_lexer_by_name(language, ensurenl=False, stripnl=False).get_tokens(source)
-    code = "".join(" " if kind in Comment else text for kind, text in tokens)
-    if "`" in code:  # blanks may be part of a template
-        return code
-    return "\n".join(line.rstrip() for line in code.split("\n") if line.strip())
+    code = "".join(" " if kind in Comment else _in_one_line(kind, text) for kind, text in tokens)
+    lines = "\n".join(line.rstrip() for line in code.split("\n") if line.strip())
+    return lines.replace(_LINE_OF_TEMPLATE, "\n")
+
+
+_LINE_OF_TEMPLATE = "\0"  # stands for the end of a line in a template, where spaces and empty lines count
+
+
+def _in_one_line(kind: Any, text: str) -> str:
+    """Returns the text of a token, in one line if it is part of a JavaScript template."""
+    return text.replace("\n", _LINE_OF_TEMPLATE) if kind in String.Backtick else text
 
 
 def _of_modules(
-    contents: dict[str, bytes | None], calls: dict[str, str], docstrings: bool, cells: str
+    contents: dict[str, bytes | None], uses: Uses, docstrings: bool, cells: str
 ) -> dict[str, str]:
-    """The hash of what counts in each module. What is named in one counts in every other."""
+    """Returns the hash of what counts in each module. What is named in one counts in every other."""
     found: dict[str, str] = {}
     counted: dict[str, list[Piece]] = {}
     optional: dict[str, dict[str, list[Piece]]] = {}
     words = set(words_in(cells)) | {"*"} if docstrings else set(words_in(cells))  # `help` shows every name
+    words.update(*(made.split() for made in uses["makes"].values()))
     for file, content in contents.items():
         if content is None:
             found[file] = ""
@@ -206,7 +214,7 @@ def _of_modules(
             words |= words_in(content.decode())
         else:
             module = module_of(content.decode(), docstrings)
-            called = calls.get(file, "").split()
+            called = uses["calls"].get(file, "").split()
             counted[file] = [module.rest, *(module.reached.get(name, Piece(f"no {name}")) for name in called)]
             # a function that was called counts with its head
             named = {name.partition("!")[0] for name in called}
@@ -217,7 +225,7 @@ def _of_modules(
     while grows:
         grows = False
         for file, those in optional.items():
-            for name in [name for name in those if name in words or "*" in words]:
+            for name in [name for name in those if name in words or "*" in words or file in uses["names"]]:
                 new = those.pop(name)
                 counted[file] += new
                 words |= {word for piece in new for word in piece.words}
@@ -231,7 +239,7 @@ def _of_modules(
 
 @dataclass
 class Piece:
-    """Some code without its comments and its layout, and the words in it."""
+    """Code without its comments and layout, and the words in it."""
 
     code: str
     words: frozenset[str] = frozenset()
@@ -239,7 +247,7 @@ class Piece:
 
 @dataclass
 class Module:
-    """A source in pieces: what counts when it is called or reached, what counts when it is named, and the rest."""
+    """A source in pieces: what counts if it is called or reached, what counts if it is named, and the rest."""
 
     rest: Piece
     reached: dict[str, Piece] = field(default_factory=dict)
@@ -248,7 +256,7 @@ class Module:
 
 @cache
 def module_of(source: str, docstrings: bool) -> Module:
-    """A Python source in its pieces; the same in every Python."""
+    """Returns a Python source in its pieces, the same for every version of Python."""
     tree, tokens, lines = ast.parse(source), _tokens(source), source.split("\n")
     starts = [place for place, _ in tokens]
 
@@ -302,13 +310,13 @@ def module_of(source: str, docstrings: bool) -> Module:
 
 
 def _add(pieces: dict[str, Piece], name: str, new: Piece) -> None:
-    """Several functions may have one name, such as a property's; what is called is then all of them."""
+    """Adds a function. Several may have one name, such as the parts of a property: all of them count as called."""
     old = pieces.get(name, Piece(""))
     pieces[name] = Piece(old.code + "\n" + new.code, old.words | new.words)
 
 
 def _droppable(node: ast.stmt) -> list[str]:
-    """The names that a statement at the top of a module makes, if to make them is all that it does."""
+    """Returns the names that a statement at the top of a module defines, if that is all it does."""
     if isinstance(node, pieces.Function):
         defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
         plain = not node.decorator_list and all(map(_is_constant, defaults))
@@ -329,7 +337,7 @@ def _droppable(node: ast.stmt) -> list[str]:
 
 
 def _is_constant(node: ast.expr) -> bool:
-    """Whether an expression is made of literals and names: to compute it changes nothing elsewhere."""
+    """Returns whether an expression consists of literals and names, so that evaluating it has no effect elsewhere."""
     allowed = (
         ast.Constant, ast.Name, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.UnaryOp, ast.BinOp,
         ast.operator, ast.unaryop, ast.expr_context,
@@ -343,12 +351,12 @@ def _piece(tokens: list[tuple[Place, str]]) -> Piece:
 
 
 def words_in(code: str) -> frozenset[str]:
-    """The words of some code, in its strings too, and `*` if it asks for all names."""
+    """Returns the words of some code, including those in its strings, and `*` if it asks for all names."""
     return frozenset(re.findall(r"\w+", code) + ["*"] * bool(ALL_NAMES.search(code)))
 
 
 def _tokens(source: str) -> list[tuple[Place, str]]:
-    """Where each token begins, and its text. The first of a line has the depth of the line before it."""
+    """Returns each token's position and text. The first of a line has the depth of the previous line."""
     layout = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
     found: list[tuple[Place, str]] = []
     lines = source.split("\n")
@@ -375,7 +383,7 @@ def _tokens(source: str) -> list[tuple[Place, str]]:
 
 
 def source_of(name: str, source: str) -> str:
-    """The source of the function or class with this qualified name, decorators included; of none, nothing."""
+    """Returns the source of the function or class with this qualified name, with decorators; empty if there is none."""
     outer, *inner = name.split(".")
     found = [node for node in _definitions(ast.parse(source)) if node.name == outer]
     for part in inner:
@@ -389,7 +397,7 @@ def _first_line(node: Definition) -> int:
 
 
 def _definitions(node: ast.AST) -> list[Definition]:
-    """The functions and classes written in a node, in an `if` or a `try` too, but not in one another."""
+    """Returns the functions and classes defined in a node, also in an `if` or a `try`, but not inside one another."""
     found: list[Definition] = []
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, Definition):

@@ -1,10 +1,10 @@
-"""The parity ledger: how far the book's code is from code that nobody here wrote.
+"""The parity ledger: how far the book's code is from independent implementations.
 
     python tools/ledger.py                  run the tests that compare; write book/parity.json and book/parity.md
     python tools/ledger.py --check FOLDER   compare the notes that a test run left in FOLDER with book/parity.json
 
-The last digits of the differences depend on the machine. What must agree is what was compared, with which version of
-which reference, in which precision, and the bound on the difference.
+The last digits of the differences depend on the machine, so they may vary. Everything else must agree: what was
+compared, the reference and its version, the precision, and the bound on the difference.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def notes(folder: Path) -> Iterator[dict]:
 
 
 def ledger(folder: Path) -> list[dict]:
-    """One row for each thing compared, in the order of the page: the largest difference in each room, the bound.
+    """Returns one row per comparison, in the order of the page: the largest difference in each room, and the bound.
 
     Raises:
         ValueError: if two notes about the same thing have different bounds, or one has a section of no page.
@@ -93,7 +93,7 @@ def ledger(folder: Path) -> list[dict]:
 
 
 def order(row: dict) -> tuple:
-    """Sections as listed above; in them by name, where "BERT: pooler" comes before "BERT, pre-training: logits"."""
+    """Sorts by section, then by name, so that "BERT: pooler" comes before "BERT, pre-training: logits"."""
     name = row["component"].casefold().split(": ")
     return SECTIONS.index(row["section"]), name, row["dtype"], row["reference"]
 
@@ -104,7 +104,7 @@ def identity(rows: list[dict]) -> list[tuple]:
 
 
 def page(rows: list[dict]) -> str:
-    """The page of the book."""
+    """Returns the text of the book's page."""
 
     def number(value: float | None, digits: int = 1) -> str:
         if not value:
@@ -126,7 +126,7 @@ def page(rows: list[dict]) -> str:
 
 
 def check(folder: Path) -> str | None:
-    """Returns what is wrong with the committed ledger, in a sentence; None if it lists what the notes do."""
+    """Returns a sentence about what is wrong with the committed ledger, or None if it agrees with the notes."""
     committed = identity(json.loads(DATA.read_text(encoding="utf-8"))) if DATA.exists() else []
     measured = identity(ledger(folder))
     different = sorted(set(measured) ^ set(committed))
@@ -135,7 +135,7 @@ def check(folder: Path) -> str | None:
         return f"book/parity.json is out of date ({different[0]} is {side}): run make ledger"
     made = page(json.loads(DATA.read_text(encoding="utf-8"))) if DATA.exists() else ""
     if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        return "book/parity.md is not made of book/parity.json: run make ledger"
+        return "book/parity.md was not made from book/parity.json: run make ledger"
     return None
 
 

@@ -2,9 +2,9 @@
 
     python tools/neurons.py
 
-writes src/glassformer/chapters/ch06/neurons/shakespeare.safetensors: of each neuron, both ways that it can be excited,
-the places whose contexts do it most, and its values there. It takes a few minutes, and is to be run again when the
-model was trained again: tests/chapters/ch06/test_neuron_explorer.py says so.
+writes src/glassformer/chapters/ch06/neurons/shakespeare.safetensors. For each neuron and both signs of its value, the
+file lists the positions whose contexts excite the neuron most, and its values there. This takes a few minutes. Run it
+again whenever the model has been trained again: tests/chapters/ch06/test_neuron_explorer.py fails until then.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ N_CANDIDATES = 20  # the strongest of a neuron, of which those are kept that loo
 def found(
     memories: list[Memory], ids: Int64[np.ndarray, " N"], context_length: int
 ) -> dict[str, Int32[np.ndarray, "L S F n"] | Float32[np.ndarray, "L S F n"]]:
-    """Places and values of the strongest contexts that differ in what is shown, for each block, sign and neuron.
+    """Returns positions and values of the strongest distinct contexts, for each block, sign and neuron.
 
-    Where there are fewer of these than `N_CONTEXTS`, the last places are −1: at the start of a window, where a single
-    character was seen, many contexts are the same.
+    If there are fewer of these than `N_CONTEXTS`, the last positions are −1. At the start of a window, where the model
+    has seen a single character, many contexts are the same.
     """
     L, F = (1 + max(getattr(memory, axis) for memory in memories) for axis in ("block", "neuron"))
     shape = L, 2, F, N_CONTEXTS

@@ -1,20 +1,20 @@
-"""Execute each chapter's text into the notebook that readers open, when either of them needs it.
+"""Execute each chapter's text into the notebook that readers open, if the text or its code has changed.
 
     python tools/notebooks.py               execute what changed
     python tools/notebooks.py --check       execute nothing; say what is out of date, and fail if anything is
     python tools/notebooks.py --force 04    execute every chapter with "04" in its path, changed or not
 
-``book/chapters/**/*.md`` (MyST-notebook text) and ``notebooks/**/*.ipynb`` (the same cells, with outputs) are
-pairs. A notebook remembers, in ``metadata.glassformer``, what it was made from: its cells, and what of the
-package they imported, opened and showed (``freshness.py`` says what counts). It is executed again when any of
-that differs, and never when a reader has changed its cells, because that is their work.
+Each ``book/chapters/**/*.md`` (text in MyST notebook format) has a ``notebooks/**/*.ipynb`` with the same cells and
+their outputs. A notebook's ``metadata.glassformer`` lists what it was made from: its cells, and the parts of the
+package that they imported, opened and showed (``freshness.py`` has the rules). The notebook is executed again if any of
+that has changed. It is never executed if a reader has changed its cells, because that is the reader's work.
 
-What a page of the site folds is folded in JupyterLab, too: whatever follows a heading of the fourth level, up to the
-next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. Where somebody unfolded it and saved the
-notebook, it is folded again, and nothing is executed.
+Whatever a page of the site folds is folded in JupyterLab, too: the cells after a heading of the fourth level, up to the
+next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. If somebody unfolds a notebook and saves it,
+it is folded again without being executed.
 
-The same text run twice gives the same bytes: no timings, no versions, cell ids that follow from the source,
-widget model ids that follow from the notebook's name.
+Executing the same text twice gives the same bytes: there are no timings and no versions, cell ids follow from the
+source, and widget model ids follow from the notebook's name.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ CELL_TIME_LIMIT = 300  # seconds
 
 
 def pairs(root: Path = ROOT) -> list[tuple[Path, Path]]:
-    """Every text and the notebook it becomes, whether or not that notebook exists yet."""
+    """Yields every text and its notebook, whether or not that notebook exists yet."""
     texts = root / "book" / "chapters"
     notebooks = root / "notebooks"
     return [
@@ -68,7 +68,7 @@ def pairs(root: Path = ROOT) -> list[tuple[Path, Path]]:
 
 
 def read_text(text: Path) -> NotebookNode:
-    """The notebook that a text describes, its facts filled in, without outputs. A cell's id follows from its source.
+    """Returns the notebook of a text, with its facts filled in, without outputs. A cell's id follows from its source.
 
     Raises:
         UnknownFactError: the text names a fact that is not known.
@@ -96,7 +96,7 @@ def read_text(text: Path) -> NotebookNode:
 
 
 def folded(cells: list[NotebookNode]) -> Iterator[NotebookNode]:
-    """The cells with JupyterLab's marks of what is folded, cut where a fold begins and ends.
+    """Returns the cells with JupyterLab's marks for folding, split where a fold begins or ends.
 
     JupyterLab folds whole cells: all those below one that begins with a heading, up to the next that does. So the
     heading gets a cell of its own, and what is inside never shares a cell with what comes after.
@@ -132,7 +132,7 @@ def folds(notebook: NotebookNode) -> list[dict]:
 
 
 def fold(text: Path, notebook: Path) -> None:
-    """Fold a stored notebook as its text says. The cells of both are the same."""
+    """Folds a stored notebook as its text says. Both have the same cells."""
     stored = nbformat.read(notebook, as_version=4)
     for cell, as_written in zip(stored.cells, folds(read_text(text)), strict=True):
         kept = {key: value for key, value in cell.metadata.items() if key not in FOLDS}
@@ -141,7 +141,7 @@ def fold(text: Path, notebook: Path) -> None:
 
 
 def bare_cells(notebook: NotebookNode) -> list[dict]:
-    """Returns what an author wrote: kind, source and metadata of each cell, without outputs, counts and ids."""
+    """Returns what an author wrote: the kind, source and metadata of each cell, without outputs, counts and ids."""
     return [
         {
             "cell_type": cell.cell_type,
@@ -153,27 +153,27 @@ def bare_cells(notebook: NotebookNode) -> list[dict]:
 
 
 def cells_fingerprint(notebook: NotebookNode) -> str:
-    """A hash that changes when, and only when, somebody changes a cell."""
+    """Returns a hash that changes if, and only if, somebody changes a cell."""
     return hashlib.sha256(json.dumps(bare_cells(notebook), sort_keys=True).encode()).hexdigest()
 
 
 def package_of(root: Path) -> Path:
-    """The folder of the package that the notebooks of a project run."""
+    """Returns the folder of the package that the notebooks of a project use."""
     return root / "src" / "glassformer"
 
 
 def code_in(notebook: NotebookNode) -> str:
-    """The code of all cells."""
+    """Returns the code of all cells."""
     return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
 
 
 def asks_for_docstrings(notebook: NotebookNode) -> bool:
-    """Returns whether a cell looks for a docstring, which only its source can tell."""
+    """Returns whether a cell reads a docstring: only its source can tell."""
     return bool(freshness.ASKS_FOR_DOCSTRINGS.search(code_in(notebook)))
 
 
 def answers(root: Path = ROOT) -> dict[str, str]:
-    """Returns what the package answers today to all questions that were asked while the notebooks were made."""
+    """Returns the package's current answers to all questions that were asked when the notebooks were executed."""
     asked: set[str] = set()
     for _, notebook in pairs(root):
         if notebook.exists():
@@ -185,7 +185,7 @@ def answers(root: Path = ROOT) -> dict[str, str]:
 def condition(
     text: Path, notebook: Path, root: Path = ROOT, answers_now: dict[str, str] | None = None
 ) -> str:
-    """How a notebook stands to its text: fresh, missing, edited, text changed, folded otherwise, or what else."""
+    """Returns a notebook's state: fresh, missing, edited, text changed, folded differently, or what has changed."""
     written = read_text(text)
     if not notebook.exists():
         return "missing"
@@ -197,7 +197,7 @@ def condition(
     if made_from.get("cells") != now:
         return "text changed"
     if not set(freshness.KINDS) <= set(made_from):
-        return "made from something unknown"
+        return "without a record of what it was made from"
     changed = freshness.changed(
         package_of(root),
         made_from,
@@ -207,11 +207,11 @@ def condition(
     )
     if changed:
         return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed"
-    return "fresh" if folds(stored) == folds(written) else "folded otherwise"
+    return "fresh" if folds(stored) == folds(written) else "folded differently"
 
 
 def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
-    """Run a text in its notebook's folder and store the result, or raise and leave what was stored alone."""
+    """Runs a text in its notebook's folder and stores the result. If it fails, the stored notebook stays as it was."""
     fresh = read_text(text)
     made_from = {"cells": cells_fingerprint(fresh)}
     notebook.parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
 
 
 def with_stable_widgets(notebook: NotebookNode, name: str) -> NotebookNode:
-    """The same notebook without what a second execution would change: random model ids, memory addresses."""
+    """Returns the notebook without what differs between two executions: random model ids and memory addresses."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if WIDGET_VIEW in output.get("data", {}) and "text/plain" in output.data:
@@ -262,7 +262,7 @@ def with_stable_widgets(notebook: NotebookNode, name: str) -> NotebookNode:
 
 
 def write_atomically(notebook: NotebookNode, path: Path) -> None:
-    """Write beside the target and rename, so that a crash leaves either the old notebook or the new one."""
+    """Writes next to the target and renames, so that a crash leaves either the old notebook or the new one."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.stem}-", delete=False
     ) as scratch:
@@ -304,14 +304,14 @@ MADE = {  # pages that are made, each of what
 
 
 def pitfalls(gallery: Path) -> str:
-    """The page of the gallery. What it imports takes seconds, so no one else waits for it."""
+    """Writes the page of the gallery. Its imports take seconds, so they are done only here."""
     from tools import pitfalls
 
     return pitfalls.page(gallery)
 
 
 def again(came: Path) -> str:
-    """The page of what was made again. What it imports takes seconds, too."""
+    """Writes the page of repeated runs. Its imports take seconds, too."""
     from tools.again import came as kept
     from tools.again import kinds, page
 
@@ -355,14 +355,14 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             found = condition(text, notebook, root, answers_now)
         except derived.UnknownFactError as error:
             failed = True
-            print(f"{name}: not made. {error}", file=sys.stderr)
+            print(f"{name}: not executed. {error}", file=sys.stderr)
             continue
         if found == "edited":
             failed = True
             print(
-                f"{name}: left as it is. Its cells are neither those of {text.relative_to(root).as_posix()}"
-                " nor those that it was made from, so it was edited by hand. Move the changes into the text, or"
-                " delete the notebook; then run this again.",
+                f"{name}: left unchanged, because somebody has edited it. Its cells are neither those of"
+                f" {text.relative_to(root).as_posix()} nor those that it was made from. Move the changes into the"
+                " text, or delete the notebook; then run this again.",
                 file=sys.stderr,
             )
         elif options.check:
@@ -370,7 +370,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             print(f"{name}: {found}")
         elif found == "fresh" and not options.force:
             print(f"{name}: fresh")
-        elif found == "folded otherwise" and not options.force:
+        elif found == "folded differently" and not options.force:
             print(f"{name}: {found}, folding …")
             fold(text, notebook)
         else:

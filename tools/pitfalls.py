@@ -1,7 +1,7 @@
-"""book/pitfalls.md: every mistake of the gallery, what was seen of it, and the cheapest test that catches it.
+"""Writes book/pitfalls.md: every mistake of the gallery, its effects, and the cheapest test that catches it.
 
-All of it comes from `bugs/gallery.toml` and from the stored runs of the experiments "pitfalls" and "clinic".
-`make notebooks` writes the page anew when it is not what these say.
+All of it comes from `bugs/gallery.toml` and from the stored runs of the experiments "pitfalls" and "clinic". If these
+have changed, `make notebooks` writes the page again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NONE = "none of the ten"
 
 
 def page(gallery: Path) -> str:
-    """The page of a gallery: a table of all, then each by itself, chapter by chapter."""
+    """Returns the page of a gallery: a table of all mistakes, then each one, chapter by chapter."""
     bugs = sorted(read(gallery.read_text(encoding="utf-8")).values(), key=lambda bug: bug.chapter)
     some = [run.found for run in stored("pitfalls", bug=RIGHT)]
     lines = [HEADING.format(seeds=_and(_seeds("rope")), steps=some[0]["steps"]), *_table(bugs)]
@@ -81,7 +81,7 @@ def _seeds(model: str) -> list[int]:
 
 
 def _pairs(name: str) -> list[tuple[dict, dict]]:
-    """Returns what runs with the mistake found, each with the right model's result for the same seed."""
+    """Returns the results of runs with the mistake, each with that of the right model for the same seed."""
     model = CANDIDATES[name]
     return [
         (
@@ -93,7 +93,7 @@ def _pairs(name: str) -> list[tuple[dict, dict]]:
 
 
 def _seen(name: str) -> tuple[str, str]:
-    """Describes what the loss looks like, and the text."""
+    """Describes the loss curve and the text."""
     if name in NOT_APPLICABLE:
         return "–", "–"
     losses = {looks(*pair) for pair in _pairs(name)}
@@ -121,7 +121,7 @@ def _measured(name: str) -> str:
 
 
 def _deep() -> str:
-    """Describes the norm's placement, which matters only in a deep model without a warm-up: chapter 05's runs."""
+    """Describes the effect of the norm's placement, which needs a deep model without warm-up: chapter 05's runs."""
     post, pre = (
         spread(
             run.found["validation_loss"]

@@ -1,4 +1,4 @@
-"""Everything that CI runs, in one go: style, types, package, notebooks, site, browser, JupyterLab.
+"""Run everything that CI runs, in one go: style, types, package, notebooks, site, browser, JupyterLab.
 
     python tools/test.py                 all of it
     python tools/test.py --chapter 07    what a change to chapter 07 can break: its notebooks, cell by cell, its
@@ -36,7 +36,7 @@ SHARED = [
 
 
 def of_chapter(number: str) -> list[str]:
-    """Returns what pytest is told for the tests of one chapter: where to look, and by which names to choose there.
+    """Returns the arguments of pytest for the tests of one chapter: where to look, and which names to select there.
 
     Raises:
         ValueError: there is no such chapter.
@@ -47,7 +47,7 @@ def of_chapter(number: str) -> list[str]:
     own.append(ROOT / "tests" / "chapters" / f"ch{number}")
     rooms = [path.relative_to(ROOT).as_posix() for path in own if path.exists()]
     names = [f"{number}-", f"ch{number}", *catalogue.of_chapter(number), f"(quiz and {number})"]
-    return [*rooms, *SHARED, "-k", " or ".join([*names, "test_chapters", "link_within"])]
+    return [*rooms, *SHARED, "-k", " or ".join([*names, "test_chapters", "link_within", "checked_here"])]
 
 
 def main() -> int:
@@ -74,16 +74,16 @@ def main() -> int:
             "2",
             "--dist",
             "loadfile",
-            "--no-loadscope-reorder",  # files of few tests are not the short ones
+            "--no-loadscope-reorder",  # files with few tests are not the fast ones
             "--max-worker-restart=0",  # a test that hangs ends its process; a new one would begin it again
             "--nbval",
-            "--instafail",  # a run that is cut short has said what failed
-            "--durations=25",  # minutes are everybody's
+            "--instafail",  # a run that is cut short has already reported failures
+            "--durations=25",  # the time limit applies to every test
             *chosen,
             *others,
         ]
         tests = subprocess.run(pytest, cwd=ROOT, env=environment).returncode
-        # Only a whole run has compared everything; one that failed has more pressing news.
+        # Only a complete run has compared everything, and a failed run has more important things to report.
         fault = ledger.check(Path(scratch)) if whole and tests == 0 else None
     if failed:
         print(f"These checks failed: {', '.join(failed)}. Their output is above pytest's report.")

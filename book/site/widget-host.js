@@ -1,8 +1,8 @@
 /* Brings the widgets of a static page to life: no kernel, no network, no library.
  *
  * Each is drawn when it comes near: within a screen of what is seen, when the fold around it is opened, when the keyboard
- * arrives at it, or when the page is printed. Until then its place is kept, an element as high as the view will be, so
- * that nothing moves: .widget-host[data-state="waiting"], later "mounted", or "failed".
+ * arrives at it, or when the page is printed. Until then its place is kept, an element as high as the view will be
+ * (heights.js), so that nothing moves: .widget-host[data-state="waiting"], later "mounted", or "failed".
  *
  * A notebook stores the state of its widgets, and the site puts it on the page as JSON: one <script> that holds the
  * state of every model, and one <script> wherever a cell displayed one. Ours are anywidgets, whose state includes an ES
@@ -137,15 +137,22 @@
   }
   const host = { getModel: async (reference) => find(reference.replace("anywidget:", "")).model };
 
-  /** How high a view is that is so wide, by what it has been at some widths: [[width, height], …], the narrowest first. */
-  function height(room, width) {
-    const next = room.findIndex(([known]) => known >= width);
-    if (next < 1) return room.at(next)[1];
-    const [[low, from], [high, to]] = room.slice(next - 1, next + 1);
-    return from + ((to - from) * (width - low)) / (high - low);
+  /** How high a view is in a column of this width: what was measured (heights.js), or between what was measured in the
+   *  columns next to it. Of an unknown view, 0. */
+  function heightOf(view, width) {
+    const { columns, views } = window.glassformerHeights ?? { columns: {}, views: {} };
+    const size = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const [nearest] = Object.keys(columns).sort((a, b) => Math.abs(a - size) - Math.abs(b - size));
+    const heights = views[view]?.[nearest];
+    if (!heights) return 0;
+    const known = columns[nearest];
+    const next = known.findIndex((column) => column >= width);
+    if (next < 1) return heights.at(next);
+    const part = (width - known[next - 1]) / (known[next] - known[next - 1]);
+    return heights[next - 1] + part * (heights[next] - heights[next - 1]);
   }
 
-  let column = 0; // how wide the page's text is; what is folded away has no width of its own
+  let column = 0; // how wide the last view was; what is folded away has no width of its own
 
   /** A place on the page where a widget was displayed. */
   class Place {
@@ -159,16 +166,17 @@
       this.el.setAttribute("role", "group");
       this.el.setAttribute("aria-label", "An interactive view");
       script.after(this.el);
-      this.keep();
+      this.reserve();
     }
 
-    /** Keep as much room as the view will take. */
-    keep() {
-      const room = stored().get(this.#id)?.model.get("_room");
-      column = this.el.parentElement.clientWidth || column;
-      if (room?.length && column && this.el.dataset.state === "waiting") {
-        this.el.style.minHeight = `${height(room, column)}px`;
-      }
+    /** Reserve the height that the view will have. */
+    reserve() {
+      column = this.el.clientWidth || column;
+      const model = stored().get(this.#id)?.model;
+      if (!model || this.el.dataset.state !== "waiting") return;
+      // heights.js calls a view by its class: "ClockHands", "Quiz 04".
+      const name = [model.get("_anywidget_id")?.split(".").at(-1), model.get("chapter")].filter(Boolean).join(" ");
+      this.el.style.minHeight = `${heightOf(name, column)}px`;
     }
 
     /** Have the view's code ready, so that drawing it has nothing to wait for. */
@@ -232,7 +240,9 @@
     reading.disconnect();
     keepPlaces();
     const all = [...places.values()];
-    addEventListener("resize", () => all.forEach((place) => place.keep()));
+    const reserveAll = () => all.forEach((place) => place.reserve());
+    reserveAll(); // what was read after a view, such as the side bar, may have made its column narrower
+    addEventListener("resize", reserveAll);
     addEventListener("beforeprint", () => all.forEach((place) => place.mount()));
     const whenIdle = window.requestIdleCallback ?? setTimeout;
     for (const place of all) whenIdle(() => place.prepare().catch(() => {})); // who mounts it hears of it

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training run needs to go on, or a reader to use the model, in a folder for each step.
+"""Checkpoints: one folder per saved step, with everything needed to resume a training run or use the model.
 
 ```
 run/
@@ -11,9 +11,9 @@ run/
     └── training.json           the configurations, the step, and a checksum of every file
 ```
 
-A folder is written under another name, brought to the disk, and only then renamed: under its own name it is
-always whole. Random numbers have no state to be saved: each step draws its own, from the seed and its number.
-Nothing is pickled, since to unpickle is to run a program that came with a file.
+A folder is written under another name, flushed to disk, and only then renamed, so under its own name it is
+always complete. No random state has to be saved, because each step draws its numbers from the seed and the
+step number. Nothing is pickled, because unpickling would run code from the file.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.documents import bytes_in, decoded, read_json
+from glassformer.untrusted_files import bytes_in, decoded, read_json
 
 if TYPE_CHECKING:
     from glassformer import nn, scratch
@@ -53,31 +53,31 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that was saved after a step."""
+    """Everything that is saved after a step."""
 
-    step: int  # how many were done
+    step: int  # how many steps were done
     model_config: ModelConfig
     training: dict[str, Any]  # the fields of the TrainingConfig
-    tokens: int  # how many the model has read
+    tokens: int  # how many tokens the model has read
     weights: Arrays
     optimizer: Arrays  # by "weight/what"
     average: Arrays | None = None
     tokenizer: str | None = None  # its JSON
-    task: str | None = None  # the checksum of what it learns from
+    task: str | None = None  # the checksum of the training data
 
     @property
     def best(self) -> Arrays:
-        """The running average of the weights, where there is one."""
+        """Returns the running average of the weights, if there is one."""
         return self.weights if self.average is None else self.average
 
 
 def save(folder: str | os.PathLike, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
-    """Writes a checkpoint to a folder of its own within `folder`, and gives that. Only the last `keep` stay.
+    """Writes a checkpoint to its own folder within `folder` and returns that path. Only the last `keep` are kept.
 
-    Whatever happens meanwhile, `load` finds either this checkpoint or the one before, whole.
+    Whatever happens in the meantime, `load` finds either this checkpoint or the previous one, complete.
 
     Raises:
-        FileExistsError: there is one of this step already.
+        FileExistsError: there is already a checkpoint of this step.
         ValueError: `keep` is below 1.
         OSError: the folder cannot be written to.
     """
@@ -102,13 +102,13 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint, *, keep: int = 2) ->
         with open(unfinished / name, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # on the disk itself
+            os.fsync(file.fileno())  # flushed to the disk itself
     _sync(unfinished)
-    os.replace(unfinished, place)  # all of it appears at once
+    os.replace(unfinished, place)  # the whole folder appears at once
     _sync(folder)
 
     for _, old in _steps(folder)[:-keep]:
-        # Renamed first, so that no half of it is ever under its own name
+        # Renamed first, so that an incomplete folder never has its final name
         doomed = folder / f"{UNFINISHED}{old.name}"
         os.replace(old, doomed)
         shutil.rmtree(doomed)
@@ -116,20 +116,20 @@ def save(folder: str | os.PathLike, checkpoint: Checkpoint, *, keep: int = 2) ->
 
 
 def latest(folder: str | os.PathLike) -> Path | None:
-    """The folder of the last checkpoint within `folder`, or None where there is none."""
+    """Returns the folder of the last checkpoint within `folder`, or None if there is none."""
     steps = _steps(Path(folder))
     return steps[-1][1] if steps else None
 
 
 def load(folder: str | os.PathLike) -> Checkpoint:
-    """The checkpoint in `folder`, or the last one within it.
+    """Loads the checkpoint in `folder`, or the last one within it.
 
-    Every file is compared with its checksum before anything is made of it.
+    Every file is compared with its checksum before it is used.
 
     Raises:
-        FileNotFoundError: there is none, or a file of it is missing.
-        ValueError: a file is not what was written, or not a checkpoint of Glassformer's. The message names it, and
-            the one before it in `folder` that is whole, if there is one.
+        FileNotFoundError: there is no checkpoint, or one of its files is missing.
+        ValueError: a file does not match its checksum, or is not a checkpoint of Glassformer. The message
+            names it and the last intact checkpoint before it in `folder`, if there is one.
     """
     folder = Path(folder)
     if (folder / DESCRIPTION).exists():
@@ -144,7 +144,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         if good is None:
             raise
         raise type(error)(
-            f"{error}; the one before it, {good}, is intact: move {last.name} out of the folder to use that one"
+            f"{error}. An earlier checkpoint, {good}, is intact; to use it, move {last.name} out of the folder"
         ) from error
 
 
@@ -157,7 +157,7 @@ def _is_whole(place: Path) -> bool:
 
 
 def _loaded(place: Path) -> Checkpoint:
-    """The checkpoint in this very folder."""
+    """Loads the checkpoint in this folder itself."""
     described = _description(place / DESCRIPTION)
     files = {name: checked_bytes(place / name, checksum) for name, checksum in described["files"].items()}
     return Checkpoint(
@@ -174,14 +174,14 @@ def _loaded(place: Path) -> Checkpoint:
 
 
 def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bool = True) -> Any:
-    """The model of a checkpoint as a `Transformer` of either room, in evaluation.
+    """Loads the model of a checkpoint as a `Transformer` of either room, in evaluation.
 
-    `averaged` takes the running average of the weights, where the checkpoint has one.
+    `averaged` uses the running average of the weights, if the checkpoint has one.
 
     Raises:
-        FileNotFoundError: there is no checkpoint, or a file of it is missing.
-        ValueError: `room` is neither "scratch" nor "nn"; a file is not what was written; the weights are not
-            those of the model.
+        FileNotFoundError: there is no checkpoint, or one of its files is missing.
+        ValueError: `room` is neither "scratch" nor "nn"; a file does not match its checksum; or the weights
+            are not those of the model.
     """
     checkpoint = load(folder)
     weights = checkpoint.best if averaged else checkpoint.weights
@@ -189,13 +189,14 @@ def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bo
 
 
 def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> Any:
-    """A `Transformer` of either room with these weights, in evaluation. It computes in float32 at least.
+    """Builds a `Transformer` of either room with these weights, in evaluation. It computes at least in float32.
 
     Raises:
         ValueError: `room` is neither "scratch" nor "nn", or the weights are not those of such a model.
     """
     checks.one_of("room", room, ROOMS)
-    # Before a model is built, which may have any size that a file can name. What else does not fit is said by name.
+    # Checked before the model is built, because a file can name any size. Other mismatches are reported by
+    # name.
     mine, its = config.parameter_count().total, sum(weight.size for weight in weights.values())
     if mine > 2 * its + checks.SLACK:
         raise ValueError(
@@ -220,7 +221,7 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
 
 
 def in_numpy(model: "nn.Transformer") -> "scratch.Transformer":
-    """A PyTorch model's twin in the other room, where one can look inside: a copy of its weights, in evaluation."""
+    """Copies a PyTorch model to the NumPy room, where its computations can be traced; the copy is in evaluation."""
     weights = {name: weight.detach().cpu().numpy() for name, weight in model.named_parameters()}
     return model_of(model.config, weights)
 
@@ -229,7 +230,7 @@ def in_numpy(model: "nn.Transformer") -> "scratch.Transformer":
 
 
 def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
-    """The text of training.json."""
+    """Returns the text of training.json."""
     described = {
         "format": FORMAT,
         "step": checkpoint.step,
@@ -247,7 +248,7 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
 
 
 def _description(path: Path) -> dict[str, Any]:
-    """Returns the contents of training.json, if it has the right format and is what was written."""
+    """Returns the contents of training.json after checking its format and checksum."""
     described = read_json(path)
     if described.get("format") != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
@@ -273,59 +274,59 @@ def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
         raise ValueError(f"{path}: the model's {error}") from error
 
 
-# Files, the book's own models' too
+# Files, also those of the book's own models
 
 
 def as_written(path: Traversable, described: dict[str, Any]) -> dict[str, Any]:
-    """A description from a file without its field "checksum", if that is right."""
+    """Returns a description from a file without its field "checksum", after checking it."""
     if described.pop("checksum", None) != own_checksum_of(described):
-        raise ValueError(f"{path} is not what was written: its checksum differs")
+        raise ValueError(f"{path} does not contain what was written: its checksum differs")
     return described
 
 
 def own_checksum_of(described: dict[str, Any]) -> str:
-    """Returns what the field "checksum" of a description must be."""
+    """Computes the value that the field "checksum" of a description must have."""
     return checksum_of(json.dumps(described, sort_keys=True).encode())
 
 
 def checksum_of(content: bytes) -> str:
-    """SHA-256, in hexadecimal digits."""
+    """Returns the SHA-256 hash in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def checked_bytes(path: Traversable, checksum: str) -> bytes:
-    """Returns the bytes of a file, if they are what was written."""
+    """Returns the bytes of a file after comparing them with the checksum."""
     content = bytes_in(path)
     if checksum_of(content) != checksum:
         raise ValueError(
-            f"{path} is not what was written: the checksum of its {len(content)} bytes differs, "
+            f"{path} does not contain what was written: the checksum of its {len(content)} bytes differs, "
             "so it is truncated, damaged or from another checkpoint"
         )
     return content
 
 
 def arrays_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays:
-    """The arrays of one of the files, which were in `place`."""
+    """Returns the arrays of one of the files of `place`."""
     try:
         return arrays_from(files[name])
-    except (SafetensorError, KeyError) as error:  # a KeyError: a type of numbers that NumPy has not
+    except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy does not have
         raise ValueError(f"{place / name} is not a safetensors file: {error}") from error
 
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints within a folder, in order."""
+    """Returns the checkpoints within a folder, in order."""
     numbers = [(path.name.removeprefix(STEP), path) for path in folder.glob(f"{STEP}*") if path.is_dir()]
     return sorted((int(number), path) for number, path in numbers if number.isdecimal())
 
 
 def _clear(folder: Path) -> None:
-    """Removes what an interrupted program left."""
+    """Removes what an interrupted program has left behind."""
     for path in folder.glob(f"{UNFINISHED}*"):
         shutil.rmtree(path)
 
 
 def _sync(folder: Path) -> None:
-    """Writes the names in a folder to the disk, where that has to be asked for: Windows does it by itself."""
+    """Flushes a folder's file names to disk where this has to be requested; Windows does it by itself."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -16,15 +16,15 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from glassformer import _checks as checks
+from glassformer.atomic_files import only_writer, write_whole
 from glassformer.config import ModelConfig
-from glassformer.documents import BYTES, text_in
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, TEACHING, published
 from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, toml_of, toml_value
-from glassformer.writing import only_writer, write_whole
+from glassformer.untrusted_files import BYTES, text_in
 
 REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 """The errors that unusable input may raise. Any other error is a mistake in the program."""

@@ -1,4 +1,4 @@
-"""A Transformer as a list of named choices. Every model of the book, and every published one, is such a list.
+"""Describes a Transformer as a list of named choices. Every model in the book, and every published one, is such a list.
 
 The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff, V vocabulary.
 """
@@ -10,14 +10,14 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
-from glassformer.documents import json_object
 from glassformer.lookups import lookup
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
+from glassformer.untrusted_files import json_object
 
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_LAYOUTS = ("half", "interleaved")
-ROPE_BASE = 10_000.0  # of the sinusoids, too
+ROPE_BASE = 10_000.0  # also the base of the sinusoids
 NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
 NORM_PLACEMENTS = ("pre", "post")
 GATED = ("swiglu", "geglu", "geglu_tanh")
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Derived(Generic[T]):
-        """A field that may be given as None, and is a number once the config is made."""
+        """A field that can be given as None, but is a number once the config exists."""
 
         def __get__(self, config: object, kind: type) -> T: ...
         def __set__(self, config: object, given: T | None) -> None: ...
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 else:
     Derived = Optional
 
-FROM_OTHERS: Any = None  # the default of what follows from other fields
+FROM_OTHERS: Any = None  # the default of fields that are derived from others
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """Describes a Transformer. Five sizes are the minimum; the defaults of the rest are GPT-2's choices.
 
-    A size left at None is derived from others, and after construction it is a number: `config.d_ff` is an
-    int. A config never changes; `replace` makes another one.
+    A size left at None is derived from the others, so after construction it is always a number: `config.d_ff`
+    is an int. A config never changes; `replace` makes another one.
 
     Source: the options are those of the models in `published.py`. Derived in chapters 02 to 08 and 13.
 
@@ -68,13 +68,13 @@ class ModelConfig:
 
     # Sizes
     vocab_size: int
-    context_length: int  # the longest input; learned positions have one row for each place in it
+    context_length: int  # the longest input; learned positions have one row for each of its positions
     d_model: int  # width of the residual stream
     n_layers: int  # blocks; in an encoder–decoder those of the encoder
-    n_heads: int  # heads that ask
+    n_heads: int  # query heads
     family: str = "decoder"
     n_decoder_layers: int | None = None  # None: n_layers. Only an encoder–decoder has it
-    n_kv_heads: Derived[int] = FROM_OTHERS  # heads that answer. None: n_heads (MHA); 1: MQA; between: GQA
+    n_kv_heads: Derived[int] = FROM_OTHERS  # key/value heads. None: n_heads (MHA); 1: MQA; in between: GQA
     d_head: Derived[int] = FROM_OTHERS  # None: d_model / n_heads
     d_ff: Derived[int] = FROM_OTHERS  # None: 4 · d_model
 
@@ -82,7 +82,7 @@ class ModelConfig:
     positions: str = "learned"
     rope_base: float = ROPE_BASE
     rope_layout: str = "half"
-    rope_interpolation: float = 1.0  # positions are divided by it
+    rope_interpolation: float = 1.0  # divides the positions
     t5_n_buckets: int = 32
     t5_max_distance: int = 128
 
@@ -92,8 +92,8 @@ class ModelConfig:
     norm_placement: str = "pre"  # "pre" also puts a norm after the last block
 
     # Attention
-    attention_bias: str = "all"  # "all" also has one after W_o, which "qkv" leaves out
-    attention_scale: Derived[float] = FROM_OTHERS  # q·k is multiplied by it. None: 1/√d_head
+    attention_bias: str = "all"  # "all" also has a bias after W_o; "qkv" does not
+    attention_scale: Derived[float] = FROM_OTHERS  # factor on q·k. None: 1/√d_head
     qk_norm: bool = False  # an RMSNorm over each head's queries, and one over its keys
 
     # Feed-forward
@@ -101,22 +101,22 @@ class ModelConfig:
     feedforward_bias: bool = True
 
     # Embeddings
-    embedding_scale: float = 1.0  # token vectors are multiplied by it; the 2017 paper: √d_model
+    embedding_scale: float = 1.0  # factor on the token vectors; in the 2017 paper: √d_model
     embedding_norm: bool = False  # a norm right after the embeddings: BERT, BLOOM
     n_segments: int = 0  # BERT: 2, one for each of the sentences it compares
 
     # From the last hidden state to the output
-    head: str = "tied"  # "tied" uses the token embedding again, "untied" has weights of its own
+    head: str = "tied"  # "tied" reuses the token embedding, "untied" has its own weights
     head_bias: bool = False
     head_transform: bool = False  # BERT: a linear layer, activation and norm come before the head
-    head_scale: float = 1.0  # what enters the head is multiplied by it; T5: 1/√d_model
+    head_scale: float = 1.0  # factor on the head's input; T5: 1/√d_model
     pooler: bool = False  # BERT: a linear layer and tanh on the first position
 
     # Training
-    dropout: float = 0.0  # on the sum of the embeddings and on what each sublayer adds
+    dropout: float = 0.0  # on the sum of the embeddings and on the output of each sublayer
 
     def __post_init__(self) -> None:
-        # What was left at None is remembered, so that `replace` can derive it anew.
+        # Remember which fields were left at None, so that `replace` can derive them again.
         self._derived: frozenset[str]
         self._set("_derived", frozenset(f.name for f in fields(self) if getattr(self, f.name) is None))
         self._check_choices()
@@ -180,9 +180,9 @@ class ModelConfig:
         if self.positions == "rope":
             checks.even("d_head", self.d_head, in_pairs)
         if self.positions == "t5":
-            if self.family != "decoder":  # an encoder looks both ways
+            if self.family != "decoder":  # an encoder looks in both directions
                 checks.t5_buckets(True, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
-            if self.family != "encoder":  # a decoder looks back only
+            if self.family != "encoder":  # a decoder only looks back
                 checks.t5_buckets(False, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
 
     def _check_what_families_have(self) -> None:
@@ -206,15 +206,15 @@ class ModelConfig:
         self._set(name, int(getattr(self, name)))  # NumPy's integers become Python's, which JSON knows
 
     def _derive(self, name: str, value: Any) -> None:
-        """Puts `value` where None was given."""
+        """Sets a field to `value` if it was given as None."""
         if getattr(self, name) is None:
             self._set(name, value)
 
     def _set(self, name: str, value: Any) -> None:
-        """The way into a frozen dataclass, for construction only."""
+        """Sets a field of the frozen dataclass; only used during construction."""
         object.__setattr__(self, name, value)
 
-    # What follows from the choices
+    # Properties that follow from the choices
 
     @property
     def gated(self) -> bool:
@@ -222,9 +222,9 @@ class ModelConfig:
         return has_gate(self.feedforward)
 
     def parameter_count(self) -> ParameterCount:
-        """Counts the numbers that the model learns, part by part, by formula; equal to what a built model has.
+        """Counts the numbers that the model learns, part by part, by formula; a built model has exactly as many.
 
-        Shared weights count once: a tied head adds nothing. Derived in chapters 07, 08 and 13.
+        Shared weights count once, so a tied head adds nothing. Derived in chapters 07, 08 and 13.
         """
         sizes = {letter: getattr(self, name) for letter, name in LETTERS.items()}
 
@@ -233,7 +233,7 @@ class ModelConfig:
 
         two_stacks = self.family == "encoder-decoder"
         n_stacks = 2 if two_stacks else 1
-        n_crossing = self.n_decoder_layers or 0  # blocks that also look at the encoder
+        n_crossing = self.n_decoder_layers or 0  # blocks that also attend to the encoder
         n_blocks = self.n_layers + n_crossing
 
         attention, feedforward, norm = self._attention(), self._feedforward(), self._norm()
@@ -288,11 +288,11 @@ class ModelConfig:
         return formula + Counter(F=n_into, D=1) if self.feedforward_bias else formula
 
     def _norm(self) -> Counter[str]:
-        """A gain and, but for RMSNorm, a bias."""
+        """A gain and, except for RMSNorm, a bias."""
         return Counter(D=1 if self.norm == "rmsnorm" else 2)
 
     def _head(self) -> Counter[str]:
-        """The unembedding (D, V) if it is not tied, its bias, and what comes before it."""
+        """The unembedding (D, V) if it is not tied, its bias, and the transform before it."""
         formula = Counter(VD=1) if self.head == "untied" else Counter()
         if self.head_bias:
             formula += Counter(V=1)
@@ -303,11 +303,11 @@ class ModelConfig:
     # Other configs
 
     def replace(self, **changes: Any) -> "ModelConfig":
-        """Returns this config with some fields changed. What was derived is derived anew: `d_ff` follows `d_model`.
+        """Returns this config with some fields changed. Derived fields are derived again: `d_ff` follows `d_model`.
 
         Raises:
             ValueError: the result breaks a rule of `ModelConfig`.
-            TypeError: a name is no field, or a value is of the wrong kind.
+            TypeError: a name is not a field, or a value is of the wrong kind.
         """
         given: dict[str, Any] = {
             f.name: None if f.name in self._derived else getattr(self, f.name) for f in fields(self)
@@ -315,18 +315,19 @@ class ModelConfig:
         return type(self)(**given | changes)
 
     def to_json(self) -> str:
-        """Returns every field in its order, derived ones as the numbers they are."""
+        """Returns every field in order, with derived fields as numbers."""
         return json.dumps(asdict(self), indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
-        """The config that `to_json` wrote; fields that have a default may be missing.
+        """Returns the config that `to_json` wrote; fields that have a default may be missing.
 
-        What the text says counts as given, and `replace` derives none of it anew.
+        Fields in the text count as given, so `replace` does not derive them again.
 
         Raises:
-            ValueError: `text` is not JSON or no JSON object, a field is unknown, missing or breaks a rule.
-            TypeError: `text` is no string, or a field holds the wrong kind of thing.
+            ValueError: `text` is not JSON or not a JSON object, or a field is unknown, missing or breaks a
+            rule.
+            TypeError: `text` is not a string, or a field holds the wrong kind of thing.
         """
         if not isinstance(text, str):
             raise TypeError(f"text must be a string of JSON, not {type(text).__name__}")

@@ -18,15 +18,15 @@ PLACE = Path(__file__).parent / "chapters"
 
 @dataclass(frozen=True)
 class Page:
-    """The address of a chapter: what a link to it needs."""
+    """The address of a chapter: everything that a link to it needs."""
 
-    number: str  # two digits, "04", as pages and files say it
+    number: str  # two digits, "04", as in pages and file names
     title: str
     written: bool  # whether there is such a page
 
     @property
     def name(self) -> str:
-        """The name of its text, notebook, practice and page: "04-putting-order-in"."""
+        """Returns the name of its text, notebook, practice and page: "04-putting-order-in"."""
         return f"{self.number}-{self.title.lower().replace(' ', '-')}"
 
 
@@ -34,18 +34,18 @@ class Page:
 class Chapter:
     """One chapter, written or planned."""
 
-    number: str  # two digits, "04", as pages and files say it
+    number: str  # two digits, "04", as in pages and file names
     title: str
-    question: str  # the one that it answers
-    minutes: int | None = None  # what it takes; None: it is not written yet
+    question: str  # the question that it answers
+    minutes: int | None = None  # how long it takes; None if it is not written yet
     practice: str = (
-        ""  # what its practice is, as the first page and texts say it; tools/derived.py fills it in
+        ""  # a description of its practice for the first page and the texts; tools/derived.py fills it in
     )
-    practice_time: str = ""  # what its practice takes, where that is not the sum of its exercises' minutes
+    practice_time: str = ""  # how long its practice takes, if that is not the sum of its exercises' minutes
 
     @property
     def name(self) -> str:
-        """The name of its text, notebook, practice and page: "04-putting-order-in"."""
+        """Returns the name of its text, notebook, practice and page: "04-putting-order-in"."""
         return self.page.name
 
     @property
@@ -55,20 +55,27 @@ class Chapter:
 
     @property
     def page(self) -> Page:
-        """The chapter's address."""
+        """Returns the chapter's address."""
         return Page(self.number, self.title, self.written)
 
 
 def chapters() -> tuple[Chapter, ...]:
     """Returns all chapters, in order."""
-    numbers = sorted(
-        found[1] for entry in PLACE.iterdir() if (found := re.fullmatch(r"ch(\d\d)", entry.name))
-    )
-    return tuple(map(chapter, numbers))
+    return tuple(map(chapter, numbers()))
+
+
+def pages() -> tuple[Page, ...]:
+    """Returns where all chapters are, in order."""
+    return tuple(map(page, numbers()))
+
+
+def numbers() -> list[str]:
+    """Returns the numbers of all chapters, in order, from the names of their folders."""
+    return sorted(found[1] for entry in PLACE.iterdir() if (found := re.fullmatch(r"ch(\d\d)", entry.name)))
 
 
 def one_by_one() -> Iterator[str]:
-    """Yields the numbers of all chapters, in order: whoever stops early has looked at no later chapter."""
+    """Yields the numbers of all chapters, in order; a caller that stops early has read no later chapter."""
     number = 0
     while folder(f"{number:02d}").is_dir():
         yield f"{number:02d}"
@@ -82,27 +89,37 @@ def folder(number: str) -> Path:
 
 @lookup
 def page(number: str) -> Page:
-    """Returns where the chapter of that number is. Whoever asks depends on its title, and not on its minutes.
+    """Returns the address of the chapter with that number. A caller depends on its title but not on its minutes.
 
     Raises:
-        ValueError: there is no such chapter; the message lists those there are.
+        ValueError: there is no such chapter; the message lists the existing ones.
     """
     return chapter(number).page
 
 
 @lookup
-def chapter(number: str) -> Chapter:
-    """Returns the chapter of that number, such as "04". Reads no other.
+def question(number: str) -> str:
+    """Returns the question that the chapter of that number answers.
 
     Raises:
-        ValueError: there is none; the message lists those there are.
+        ValueError: there is no such chapter; the message lists those there are.
+    """
+    return chapter(number).question
+
+
+@lookup
+def chapter(number: str) -> Chapter:
+    """Returns the chapter with that number, such as "04", without reading any other.
+
+    Raises:
+        ValueError: there is no such chapter; the message lists the existing ones.
     """
     if not (isinstance(number, str) and re.fullmatch(r"\d\d", number) and folder(number).is_dir()):
-        checks.one_of("number", number, [one.number for one in chapters()])
+        checks.one_of("number", number, numbers())
     return _chapter(number)
 
 
-@cache  # of look-ups alone
+@cache  # only look-ups use it
 def _chapter(number: str) -> Chapter:
     said = (folder(number) / "chapter.toml").read_text(encoding="utf-8")
     return Chapter(number, **tomllib.loads(said))

@@ -1,10 +1,11 @@
-"""Dates: a day as people write it, and the same day as ISO 8601 has it. Pairs for an encoder–decoder to learn.
+"""Dates as people write them, paired with the same dates in ISO 8601, for an encoder–decoder to learn.
 
     the twenty-third of November, 1984  →  1984-11-23
 
-Short, plenty and without a file; and one sees what is looked at: year, month and day change their places, and
-the name of a month becomes a number. Every way of writing means one day only. Slashes are left out, since
-11/12/1984 is in November for some readers and in December for others; where there are dots, the day comes first.
+The texts are short, there are plenty, and they need no file. Attention is easy to see in them: year, month
+and day change places, and the name of a month becomes a number. Every form stands for exactly one day.
+Slashes are not used, because 11/12/1984 is in November for some readers and in December for others. In forms
+with dots, the day comes first.
 """
 
 from datetime import date, timedelta
@@ -36,9 +37,9 @@ FORMS = (
     "{day}.{month_number}.{year}",
     "{day}. {month_roman}. {year}",
 )
-"""The ways of writing a day."""
+"""The ways to write a day."""
 
-SHORT, SMALL = 0.3, 0.2  # how often names are cut to three letters; how often there are no capitals
+SHORT, SMALL = 0.3, 0.2  # how often names are cut to three letters; how often capitals are dropped
 
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 MONTHS = [
@@ -79,24 +80,24 @@ DAYS = [
 ]
 
 TARGET_PLACES = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
-"""Where year, month and day are in every target."""
+"""The positions of year, month and day in every target."""
 
 
 class DatePair(NamedTuple):
-    """One day, written twice."""
+    """One day, written in two ways."""
 
     source: str  # as people write it
-    target: str  # as ISO 8601 has it
+    target: str  # in ISO 8601
     places: dict[str, slice]  # where in the source "year", "month" and "day" are
 
 
 def write_date(day: date, form: str, *, short: bool = False, small: bool = False) -> DatePair:
-    """The day in one of the `FORMS`; with `short`, names of three letters, with `small`, no capitals.
+    """Writes the day in one of the `FORMS`: with `short`, in names of three letters; with `small`, without capitals.
 
     Used in chapter 12.
 
     Raises:
-        ValueError: `form` is none of the `FORMS`.
+        ValueError: `form` is not one of the `FORMS`.
     """
     checks.one_of("form", form, FORMS)
     letters = 3 if short else None
@@ -114,18 +115,19 @@ def write_date(day: date, form: str, *, short: bool = False, small: bool = False
     for between, field, _, _ in Formatter().parse(form):
         text += between
         if field is not None:
-            # "day_word" is a way to write the "day".
+            # "day_word" is one way to write the "day".
             places[field.partition("_")[0]] = slice(len(text), len(text) + len(words[field]))
             text += words[field]
-    places.pop("weekday", None)  # said for company: the day follows without it
+    places.pop("weekday", None)  # the weekday is only decoration: the date does not depend on it
     return DatePair(text.lower() if small else text, day.isoformat(), places)
 
 
 @cache
 def date_pairs(seed: int = 0) -> tuple[DatePair, ...]:
-    """Every day from 1900 to 2099 once, in random order, each written in a way of its own.
+    """Returns every day from 1900 to 2099 once, in random order, each written in a randomly chosen form.
 
-    Once: whatever part is kept for validation, none of its days is among the others in any form.
+    Because each day occurs only once, no day of the validation part also occurs in the training part in
+    another form.
 
     Used in chapter 12.
 

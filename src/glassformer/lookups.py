@@ -1,8 +1,8 @@
-"""Functions that answer one question from a table that many share, such as the title of one chapter.
+"""Marks functions that answer one question from a shared table, such as the title of one chapter.
 
-Whoever calls such a function depends on its answer and not on the rest of the table. While a notebook is executed,
-`tools/recorder/` writes down each question with its answer in place of the files and the code behind it, and
-`tools/freshness.py` asks again.
+A caller of such a function depends on the answer, not on the rest of the table. When a notebook is executed,
+`tools/recorder/` records each question and its answer instead of the files and code behind it, and
+`tools/freshness.py` asks the question again.
 """
 
 import sys
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 def lookup(function: Callable[P, T]) -> Callable[P, T]:
-    """Makes a function announce each question that it is asked, and the answer.
+    """Makes a function report each call and its answer to the recorder.
 
-    The answer follows from the arguments and the package alone, and it is all that the caller learns. What is cached
-    on the way is cached for look-ups only: whoever met it outside one would use a table that was never seen to be
-    opened.
+    The answer depends only on the arguments and the package, and it is all that the caller learns. Tables
+    cached on the way are used by look-ups only: code outside a look-up would otherwise use a table whose
+    opening was never recorded.
     """
     name = f"{function.__module__}:{function.__qualname__}"
 

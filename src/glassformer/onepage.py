@@ -1,4 +1,4 @@
-"""A GPT on one page: it reads the files of a trained model, and writes.
+"""A GPT on one page: reads the files of a trained model and writes text.
 
     python -m glassformer.onepage "A horse! a horse! my kingdom for"
 
@@ -13,13 +13,13 @@ import numpy as np
 
 
 def softmax(x):  # [03]
-    """Positive numbers that sum to 1, in proportion to exp(x)."""
+    """Returns positive numbers that sum to 1, in proportion to exp(x)."""
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
 def rotate(x, first):  # [04]
-    """Pair i, of i and i + K/2, in row p: turned by the angle p · speed_i."""
+    """Rotates pair i (features i, i + K/2) of row p by the angle p · speed_i."""
     a, b = np.split(x, 2, axis=-1)
     speeds = 10_000.0 ** (-np.arange(a.shape[-1]) / a.shape[-1])
     angles = (first + np.arange(x.shape[-2]))[:, None] * speeds
@@ -28,7 +28,7 @@ def rotate(x, first):  # [04]
 
 
 def norm(x, gain):  # [05]
-    """Each row at a mean square of 1; then a gain for each of its numbers."""
+    """Scales each row to a mean square of 1, then applies a gain per feature."""
     return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5) * gain
 
 
@@ -47,14 +47,14 @@ class GPT:
             self.w.setdefault(part, {})[name] = array.reshape(entry["shape"])
 
     def attention(self, x, w, cache):  # [03]
-        """Each place asks all up to itself, and mixes what they answer."""
+        """Each position mixes the values of all positions up to itself."""
         T, H = len(x), self.config["n_heads"]
         rows = x @ w["W_q"], x @ w["W_k"], x @ w["W_v"]  # (T, D) each
         q, k, v = (r.reshape(T, H, -1).swapaxes(0, 1) for r in rows)  # (H, T, K)
         past = cache[0].shape[1] if cache else 0
         q = rotate(norm(q, w["norm_q"]), past)
         k = rotate(norm(k, w["norm_k"]), past)
-        if cache:  # [11] what the past has answered, it need not answer again
+        if cache:  # [11] keys and values of the past are not computed again
             k, v = np.append(cache[0], k, 1), np.append(cache[1], v, 1)
         cache[:] = k, v  # (H, S, K)
         scores = q @ k.swapaxes(1, 2) * self.config["attention_scale"]
@@ -62,12 +62,12 @@ class GPT:
         return (softmax(scores) @ v).swapaxes(0, 1).reshape(T, -1) @ w["W_o"]
 
     def feedforward(self, x, w):  # [06]
-        """Each place by itself: widened, gated, and brought back."""
+        """Widens each position's vector, gates it and maps it back."""
         gate = x @ w["W_gate"]
         return gate / (1 + np.exp(-gate)) * (x @ w["W_up"]) @ w["W_down"]
 
     def __call__(self, ids, caches):  # [08]
-        """Returns what may follow each new character, as logits (T, V)."""
+        """Returns logits (T, V) for what follows each new character."""
         ends, stack = self.w[""], self.w["decoder"]
         x = norm(ends["token_embedding"][ids], stack["embedding_norm"])  # [02]
         for i, cache in enumerate(caches):  # [07]
@@ -79,7 +79,7 @@ class GPT:
         return norm(x, stack["norm"]) @ ends["unembedding"]
 
     def write(self, prompt, n, temperature=0.8, top_k=20, seed=None):  # [11]
-        """Continues for n characters; at temperature 0, with the likeliest."""
+        """Continues for n characters; temperature 0 takes the likeliest."""
         rng, room = np.random.default_rng(seed), self.config["context_length"]
         ids = [self.alphabet.index(character) for character in prompt]
         new, caches = ids[-room:], [[] for _ in range(self.config["n_layers"])]
@@ -90,7 +90,7 @@ class GPT:
             ids.append(rng.choice(best, p=p))
             yield self.alphabet[ids[-1]]
             new = ids[-1:]
-            if caches[0][0].shape[1] == room:  # full: on from the last half
+            if caches[0][0].shape[1] == room:  # full: go on from the last half
                 new, caches = ids[-room // 2 :], [[] for _ in caches]
 
 

@@ -1,8 +1,8 @@
 """Counts the numbers that a model learns: formulas in axis letters, and a table that prints them with their values.
 
-A formula is a `Counter` of products of sizes: 4D² + 4D is `Counter(DD=4, D=4)`. What is printed and what is
-counted come from the same `Counter`, so they cannot disagree.
-The letters: V vocab_size, T context_length, D d_model, F d_ff, H n_heads, G n_kv_heads, K d_head.
+A formula is a `Counter` of products of sizes: 4D² + 4D is `Counter(DD=4, D=4)`. The printed formula and the
+count come from the same `Counter`, so they cannot disagree. The letters: V vocab_size, T context_length, D
+d_model, F d_ff, H n_heads, G n_kv_heads, K d_head.
 """
 
 import math
@@ -22,7 +22,7 @@ LETTERS = {
 
 
 def evaluate(formula: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    """The value of a formula: Counter(DD=4, D=4) with D = 10 is 440.
+    """Returns the value of a formula: Counter(DD=4, D=4) with D = 10 is 440.
 
     Raises:
         KeyError: a letter of the formula has no size.
@@ -31,7 +31,7 @@ def evaluate(formula: Mapping[str, int], sizes: Mapping[str, int]) -> int:
 
 
 def spell(formula: Mapping[str, int]) -> str:
-    """A formula as it is written: Counter(DD=4, D=4) is "4D² + 4D". Longer products come first."""
+    """Writes a formula as text: Counter(DD=4, D=4) is "4D² + 4D". Longer products come first."""
     by_length = sorted(formula.items(), key=lambda term: -len(term[0]))
     products = (("·".join(product).replace("D·D", "D²"), n) for product, n in by_length)
     return " + ".join(f"{n if n > 1 else ''}{product}" for product, n in products) or "0"
@@ -41,7 +41,7 @@ def spell(formula: Mapping[str, int]) -> str:
 class Part:
     """One line of the table: `times` components with `each` parameters, as `formula` says.
 
-    A part without parameters says in `note` why it has none.
+    If a part has no parameters, `note` says why.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Part:
 
     @property
     def count(self) -> int:
-        """The parameters of all of them together."""
+        """Counts the parameters of all these components together."""
         return self.times * self.each
 
     def __str__(self) -> str:
@@ -68,11 +68,11 @@ class Part:
 class ParameterCount:
     """A model's parameters, part by part; `str()` of it is the table that chapters 07, 08 and 13 show.
 
-    `count.total` is all of them, `count["attention"]` those of one part, `count.parts` has the lines.
-    `blocks` gives, for each kind of block, the formula of a single one.
+    `count.total` is the total, `count["attention"]` is the number for one part, and `count.parts` holds the
+    lines. `blocks` gives the formula of a single block, for each kind.
 
     Raises:
-        KeyError: there is no part of that name; the message lists those there are.
+        KeyError: there is no part of that name; the message lists the existing parts.
     """
 
     sizes: dict[str, int]
@@ -81,7 +81,7 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        """Counts all parameters, shared ones counted once."""
+        """Counts all parameters; shared ones count once."""
         return sum(part.count for part in self.parts)
 
     def __getitem__(self, name: str) -> int:
@@ -107,14 +107,14 @@ class ParameterCount:
         return "\n".join([*table, "", *self._block_lines(), *self._size_lines()])
 
     def _block_lines(self) -> list[str]:
-        """One line a kind of block: "one decoder block: 12D² + 13D = 7,087,872"."""
+        """Writes one line per kind of block: "one decoder block: 12D² + 13D = 7,087,872"."""
         return [
             f"one {kind} block: {spell(self._without_f(formula))} = {evaluate(formula, self.sizes):,}"
             for kind, formula in self.blocks.items()
         ]
 
     def _size_lines(self) -> list[str]:
-        """Returns what the letters of the table stand for here, four to a line."""
+        """Returns the values of the table's letters for this model, four per line."""
         used = set().union(*(set(product) for part in self.parts for product in part.formula))
         sizes = [
             f"{letter} = {LETTERS[letter]} = {self.sizes[letter]:,}" for letter in LETTERS if letter in used
@@ -122,7 +122,7 @@ class ParameterCount:
         return [", ".join(sizes[start : start + 4]) for start in range(0, len(sizes), 4)]
 
     def _without_f(self, formula: Counter[str]) -> Counter[str]:
-        """The formula with 4D (or another whole multiple of D) in the place of F, where d_ff is one."""
+        """Replaces F by 4D, or another whole multiple of D, if d_ff is such a multiple."""
         multiple, rest = divmod(self.sizes["F"], self.sizes["D"])
         if rest:
             return formula
@@ -133,7 +133,7 @@ class ParameterCount:
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    """Names and formulas to the left of their columns, numbers to the right."""
+    """Aligns names and formulas to the left and numbers to the right."""
     cells = [
         cell.ljust(width) if column < 2 else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(row, widths, strict=True))

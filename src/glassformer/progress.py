@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 def bar(iterable: Iterable | None = None, **options: Any) -> "tqdm":
-    """Goes through something and shows how far it is, for what takes more than ten seconds.
+    """Iterates over something that takes more than ten seconds, showing a progress bar.
 
-    `for seed in bar(range(3))`: it is tqdm's bar, and so are the options. In a notebook it stands among the printed
-    lines and goes when the loop ends, so that nothing of it is saved; print what was found after the loop. With
-    TQDM_DISABLE=1 in the environment there is none, as where the book's notebooks are executed to be stored.
+    Use it as `for seed in bar(range(3))`. The bar and its options are tqdm's. In a notebook, the bar appears among the
+    printed lines and disappears when the loop ends, so it is not saved; print the results after the loop. With
+    TQDM_DISABLE=1 in the environment there is no bar: the book's notebooks are executed that way.
     """
     from IPython import get_ipython
     from tqdm import tqdm

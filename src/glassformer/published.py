@@ -1,7 +1,7 @@
-"""Models that others published, as `ModelConfig`s: where each is described, and exactly how large it is.
+"""Published models as `ModelConfig`s, with the source of each and its exact size.
 
-Dropout is left out, since it is a matter of training. Where a model has no longest input, `context_length` is
-the one it was trained on.
+Dropout is left out, because it only concerns training. If a model has no maximal input length,
+`context_length` is the length it was trained on.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from glassformer.config import ROPE_BASE, ModelConfig
 
 @dataclass(frozen=True)
 class Published:
-    """A config, where it comes from, how many parameters the model has, and what else is worth knowing."""
+    """A config with its source, the model's number of parameters, and remarks."""
 
     config: ModelConfig
     source: str
@@ -21,10 +21,10 @@ class Published:
 
 
 def published(name: str) -> Published:
-    """The entry of `PUBLISHED` or `TEACHING` with that name, such as "gpt2".
+    """Returns the entry of `PUBLISHED` or `TEACHING` with that name, such as "gpt2".
 
     Raises:
-        ValueError: there is none; the message says which is meant, or lists all there are.
+        ValueError: there is no such entry; the message suggests one or lists all.
         TypeError: `name` is not a string.
     """
     if not isinstance(name, str):
@@ -37,7 +37,7 @@ def published(name: str) -> Published:
     return models[name]
 
 
-# What the members of a family share
+# Settings that the members of a family share
 
 
 def _gpt2(d_model: int, n_layers: int, n_heads: int) -> ModelConfig:
@@ -181,7 +181,7 @@ PUBLISHED: dict[str, Published] = {
         247_577_856,
         "Flan-T5 base has the same architecture.",
     ),
-    # LLaMA and its heirs: decoders with rotary positions, RMSNorm and a gated feed-forward
+    # LLaMA and its successors: decoders with rotary positions, RMSNorm and a gated feed-forward
     "llama-2-7b": Published(
         _llama(32_000, 4096, 4096, 32, 32, 11_008),
         LLAMA_2 + HUB + "meta-llama/Llama-2-7b-hf",
@@ -252,7 +252,7 @@ PUBLISHED: dict[str, Published] = {
         "Zhang et al. 2024, TinyLlama, section 2; " + HUB + "TinyLlama/TinyLlama_v1.1",
         1_100_048_384,
     ),
-    # Decoders with one choice apart
+    # Decoders that differ in one choice
     "bloom-560m": Published(
         ModelConfig(
             vocab_size=250_880,
@@ -278,7 +278,7 @@ PUBLISHED: dict[str, Published] = {
 }
 
 
-# The small models that the book's readers build
+# The small models that readers of the book build
 
 
 def _teaching(*, d_model: int = 4, n_layers: int = 2, context_length: int = 64) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""The type of a model of either room: what `scratch.Transformer` and `nn.Transformer` both offer.
+"""Types for models of either room: the interface that `scratch.Transformer` and `nn.Transformer` share.
 
 Arrays are `Any` here, because one room has NumPy's and the other has torch's; neither is imported.
 """
@@ -10,7 +10,7 @@ from glassformer.config import ModelConfig
 
 @runtime_checkable
 class AnyCache(Protocol):
-    """A cache of keys and values, for as many positions as have been read."""
+    """A cache of the keys and values of all positions read so far."""
 
     @property
     def length(self) -> int:
@@ -18,7 +18,7 @@ class AnyCache(Protocol):
         ...
 
     def reorder(self, rows: Any) -> None:
-        """Makes row i of the batch what row rows[i] was."""
+        """Replaces row i of the batch by the former row rows[i]."""
         ...
 
 
@@ -61,5 +61,5 @@ class AnyTransformer(Protocol):
         ...
 
     def named_parameters(self) -> Any:
-        """Returns every weight by its name: a dictionary, or pairs that make one."""
+        """Returns every weight by its name, as a dictionary or as pairs for one."""
         ...

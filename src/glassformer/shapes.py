@@ -1,7 +1,6 @@
-"""The types that say an array's shape, ``Float[np.ndarray, "T D"]``: jaxtyping's, or names without effect.
+"""Types that describe an array's shape, ``Float[np.ndarray, "T D"]``: jaxtyping's, or placeholders without it.
 
-Annotations are there to be read. Where jaxtyping is not installed, as in a page of the site, nothing that computes
-needs it.
+The annotations are for readers. No computation needs jaxtyping, and on pages of the site it is not installed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ else:
     except ImportError:
 
         class Real:
-            """Stands for every type of number: the annotation says what it says and checks nothing."""
+            """Replaces every type of number; the annotation still documents the shape but checks nothing."""
 
             def __class_getitem__(cls, item: tuple[type, str]) -> Any:
                 """Returns the type of the array, without its shape."""

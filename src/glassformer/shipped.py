@@ -1,4 +1,4 @@
-"""Models that come with the book: small, trained, and loaded in a moment, without PyTorch.
+"""The models that come with the book: small, trained, and quickly loaded without PyTorch.
 
     model, tokenizer = shipped.load()
     model, tokenizer = shipped.load("dates", room="nn")
@@ -11,7 +11,7 @@ assets/models/shakespeare/
 └── card.json           what it is, what it learned from and how well; what it cannot do; a checksum of every file
 ```
 
-`make models` trains them again, each from its recipe.
+`make models` retrains each from its recipe.
 """
 
 from importlib import resources
@@ -28,8 +28,8 @@ from glassformer.checkpoints import (
     model_of,
 )
 from glassformer.config import ModelConfig
-from glassformer.documents import read_json
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
+from glassformer.untrusted_files import read_json
 
 NAMES = ("shakespeare", "masked", "dates")
 """A decoder, an encoder and an encoder–decoder."""
@@ -41,15 +41,15 @@ PLACE = resources.files("glassformer") / "assets" / "models"
 def load(
     name: str = "shakespeare", *, room: str = "scratch"
 ) -> tuple[Any, CharTokenizer | BytePairTokenizer]:
-    """The model of that name as a `Transformer` of either room, in evaluation, and its tokenizer.
+    """Loads the model of that name as a `Transformer` of either room, in evaluation, and its tokenizer.
 
-    The weights become float32. Ids that stand for no text, such as the one that covers a character, are
-    `card(name)["ids"]`.
+    The weights become float32. `card(name)["ids"]` lists ids that stand for no text, such as the mask id.
 
     Used from chapter 00 on.
 
     Raises:
-        ValueError: there is no such model; `room` is neither "scratch" nor "nn"; a file is not what was written.
+        ValueError: there is no such model; `room` is neither "scratch" nor "nn"; a file has changed since it
+        was written.
         FileNotFoundError: a file is missing.
     """
     checks.one_of("room", room, ROOMS)
@@ -61,10 +61,10 @@ def load(
 
 
 def card(name: str = "shakespeare") -> dict[str, Any]:
-    """Returns what is known about a model, as the page "The models of this book" shows it.
+    """Returns a model's card, which the page "The models of this book" shows.
 
     Raises:
-        ValueError: there is no such model, or its card is not what was written.
+        ValueError: there is no such model, or its card does not match its checksum.
         FileNotFoundError: its card is missing.
     """
     checks.one_of("name", name, NAMES)

@@ -1,7 +1,7 @@
-"""The tasks a model can learn: batches of inputs, and the targets that it should have predicted.
+"""The tasks a model can learn: batches of inputs with the targets that it should predict.
 
-Every task is a pure function of its seed and the number of the step. Nothing has to be remembered to go on
-after an interruption, and several processes share a batch without a word: each takes its own rows of it.
+Every task is a pure function of its seed and the step number. So nothing has to be saved to resume after an
+interruption, and several processes can share a batch without communicating: each takes its own rows.
 
 The axes: B batch, T positions, S positions of a source.
 """
@@ -17,44 +17,44 @@ from glassformer import _checks as checks
 from glassformer.shapes import Int64, Integer
 from glassformer.text import inputs_and_targets, split_in_three
 
-NO_TARGET = -100  # what the loss leaves out, `ignore_index` of `cross_entropy`
+NO_TARGET = -100  # targets that the loss ignores: `ignore_index` of `cross_entropy`
 
 Inputs = dict[str, np.ndarray]
 Batch = tuple[Inputs, np.ndarray]
 
-# What the random numbers are for: two uses of one seed must not draw the same ones.
+# The uses of random numbers: two uses of one seed must not draw the same numbers.
 ORDER, OFFSET, MASKS, VALIDATION, TEST = range(5)
 
 
 class Epochs:
-    """An endless list of places, 0..n-1 in a new random order each time all have been: an epoch.
+    """An endless list of indices. Each epoch goes through 0..n-1 once, in a new random order.
 
-    Entry i of the list depends on i and the seed alone.
+    Entry i of the list depends only on i and the seed.
 
     Derived in chapter 10.
     """
 
     def __init__(self, n: int, seed: int) -> None:
         self.n, self.seed = n, seed
-        # A batch needs one epoch, or two where one ends within it: others are forgotten.
+        # A batch needs one epoch, or two if one ends within it; older ones are forgotten.
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def _shuffled(self, epoch: int) -> Int64[np.ndarray, " n"]:
         return np.random.default_rng((self.seed, ORDER, epoch)).permutation(self.n)
 
     def __getitem__(self, i: int) -> tuple[int, int]:
-        """Entry i: the epoch it belongs to, and the place."""
+        """Returns entry i: the epoch it belongs to, and the index."""
         epoch, within = divmod(i, self.n)
         return epoch, int(self._order(epoch)[within])
 
 
 class _Task:
-    """The base of all tasks: the rows of a step, and which process gets which of them."""
+    """The base of all tasks: decides which rows a step has, and which process gets which of them."""
 
-    family = "decoder"  # which models can learn it
+    family = "decoder"  # the family of models that can learn it
     length: int  # the longest input, T
-    vocab_size: int  # the smallest vocabulary that has all its ids
-    for_test: np.ndarray  # what is kept beside `held_out`, and looked at once, at the end
+    vocab_size: int  # the smallest vocabulary that contains all its ids
+    for_test: np.ndarray  # a second held-out part, which is evaluated once, at the end
 
     def __init__(self, batch_size: int, seed: int, n: int) -> None:
         checks.whole("batch_size", batch_size)
@@ -64,29 +64,29 @@ class _Task:
 
     @property
     def steps_per_epoch(self) -> float:
-        """Returns how many steps it takes to see everything once."""
+        """Returns how many steps it takes to see all the data once."""
         return self.epochs.n / self.batch_size
 
     def checksum(self) -> str:
-        """The same for two tasks only if all their batches are the same."""
+        """Returns a checksum that two tasks share only if all their batches are the same."""
         checksum = hashlib.sha256(f"{type(self).__name__} {self.batch_size} {self.seed}".encode())
         for part in self._made_of():
             array = np.asarray(part)
-            # Its shape too: the ids of two texts one after the other are not those of one.
+            # The shape counts too: two texts one after the other are not the same as one.
             checksum.update(f"{array.shape} ".encode() + array.astype(np.float64).tobytes())
         return checksum.hexdigest()
 
     def _made_of(self) -> Iterable[Any]:
-        """All the numbers that batches follow from, beside the seed and the size of a batch."""
+        """Yields all data that the batches depend on, besides the seed and the batch size."""
         raise NotImplementedError
 
     def _rows(self, step: int) -> list[tuple[int, int]]:
-        """All entries of a step's batch: the epoch and the place of each."""
+        """Returns all entries of a step's batch: the epoch and the index of each."""
         first = step * self.batch_size
         return [self.epochs[i] for i in range(first, first + self.batch_size)]
 
     def _share(self, step: int, rank: int, world: int) -> slice:
-        """The rows of a batch that are process `rank`'s, of `world` processes."""
+        """Returns the rows of a batch that belong to process `rank` of `world`."""
         checks.whole("step", step, at_least=0)
         checks.whole("rank", rank, at_least=0)
         checks.divisible("batch_size", self.batch_size, "world", world)
@@ -97,23 +97,24 @@ class _Task:
 
 
 class NextToken(_Task):
-    """Say at every position which token comes next: what a decoder learns.
+    """The task of a decoder: predict the next token at every position.
 
-    The text is cut into windows of `length`, and every window is seen once an epoch, in a new order and cut
-    at another place. The end of the text is held out: a share of `validation`, and after it one of `test`. Whoever
-    chooses looks at the first; the second is for what is reported then. A batch is the same whether one process
-    takes all of it, or each of `world` its own rows.
+    The text is cut into windows of `length`. Every window is seen once per epoch; each epoch has a new order
+    and new cuts. The end of the text is held out: a fraction `validation` for making choices, and after it a
+    fraction `test` for the result that is then reported. A batch is the same whether one process takes all of
+    it or each of `world` processes takes its own rows.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
     Derived in chapters 09 and 10.
 
     Raises:
-        ValueError: a size is below 1, the seed negative, or a part of the text too short for one window.
+        ValueError: a size is below 1, the seed is negative, or a part of the text is too short for one
+        window.
         TypeError: the ids are not integers, or a size is not a whole number.
     """
 
     family = "decoder"
-    _beyond = 1  # a window needs so many ids more than it has positions: the last one's target
+    _beyond = 1  # a window needs this many ids more than positions, for the last target
 
     def __init__(
         self,
@@ -142,52 +143,53 @@ class NextToken(_Task):
                     f"ids has {len(part)} ids {name}, of {len(ids)} in all with {shares}, "
                     f"but length={length} needs at least {least}"
                 )
-        # One window fewer than fit, so that all can be moved by up to a window's length. (A text of less than
-        # two windows has one, which moves as far as it can.)
+        # One window fewer than fit, so that all can be shifted by up to a window's length. (A text of less
+        # than two windows has one, which is shifted as far as possible.)
         n = max(1, (len(self.ids) - self._beyond + 1) // length - 1)
         super().__init__(batch_size, seed, n)
         self._offset = lru_cache(maxsize=2)(self._drawn_offset)
 
     def _made_of(self) -> Iterable[Any]:
-        # A part that is not there has no say: runs from before there was one go on.
+        # An absent part is left out, so that runs started before test parts existed can be resumed.
         return self.ids, self.held_out, self.length, *([self.for_test] if len(self.for_test) else [])
 
     def _drawn_offset(self, epoch: int) -> int:
-        """Returns where the first window of an epoch starts."""
+        """Draws the start of an epoch's first window."""
         free = len(self.ids) - self._beyond - self.epochs.n * self.length
         return int(np.random.default_rng((self.seed, OFFSET, epoch)).integers(free + 1))
 
     def _windows(self, step: int) -> Integer[np.ndarray, "B _"]:
-        """All windows of a step's batch."""
+        """Returns all windows of a step's batch."""
         starts = [self._offset(epoch) + place * self.length for epoch, place in self._rows(step)]
         return self.ids[np.array(starts)[:, None] + np.arange(self.length + self._beyond)]
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """The inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
+        """Returns the inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T) of step 0, 1, ….
 
         Raises:
-            ValueError: `step` is negative, `rank` not within 0..world-1, or `world` does not divide the batch.
+            ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
+            batch.
         """
         rows = self._share(step, rank, world)
         inputs, targets = inputs_and_targets(self._windows(step)[rows])
         return {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
 
     def validation(self) -> Iterator[Batch]:
-        """All of the validation part, every target once, in windows that do not overlap; the last is shorter."""
+        """Yields the validation part, every target once, in windows that do not overlap; the last is shorter."""
         return self._asked(self.held_out, VALIDATION)
 
     def test(self) -> Iterator[Batch]:
-        """All of the test part in the same way; nothing, where no share of the text was kept for it."""
+        """Yields the test part in the same way; nothing if no part of the text was kept for it."""
         return self._asked(self.for_test, TEST)
 
     def _asked(self, part: Integer[np.ndarray, " N"], use: int) -> Iterator[Batch]:
-        """A part that is not trained on, in batches of inputs and targets; `use` is what random numbers are for."""
+        """Yields a held-out part in batches of inputs and targets; `use` says what the random numbers are for."""
         for windows in self._side_by_side(part):
             inputs, targets = inputs_and_targets(windows)
             yield {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
 
     def _side_by_side(self, part: Integer[np.ndarray, " N"]) -> Iterator[Integer[np.ndarray, "B _"]]:
-        """A part from its beginning, in batches of windows, and then what is left."""
+        """Yields a part from its beginning in batches of windows, then the remainder."""
         n_targets = max(0, len(part) - self._beyond)
         n_whole = n_targets // self.length
         reach = np.arange(self.length + self._beyond)
@@ -199,18 +201,18 @@ class NextToken(_Task):
 
 
 class MaskedToken(NextToken):
-    """Say what stood at the chosen positions, most of which are covered: what an encoder learns.
+    """The task of an encoder: predict the original tokens at chosen positions, most of which are masked.
 
-    Of every window, `share` of the positions are chosen, at least one. There 80 % of the ids become `mask_id`,
-    10 % another id that occurs in the text, never `mask_id`, and 10 % stay as they are, so that the model cannot
-    be sure of what it sees. The target is the id that was there, covered or not; the other positions have none
-    (−100). Validation and test choose the same positions every time.
+    In every window, a fraction `share` of the positions is chosen, at least one. Of these ids, 80 % become
+    `mask_id`, 10 % become another id that occurs in the text (never `mask_id`), and 10 % stay the same, so
+    that the model cannot trust what it sees. The target is the original id, masked or not; all other
+    positions have no target (−100). Validation and test choose the same positions every time.
 
     Source: Devlin et al. 2019, "BERT", section 3.1 and appendix A.1. Derived in chapter 12.
 
     Raises:
-        ValueError: as `NextToken`; or `share` is not above 0 and at most 1, or `mask_id` is negative or all there is.
-        TypeError: as `NextToken`.
+        ValueError: as for `NextToken`; or `share` is not in (0, 1], or `mask_id` is negative or the only id.
+        TypeError: as for `NextToken`.
     """
 
     family = "encoder"
@@ -235,7 +237,7 @@ class MaskedToken(NextToken):
             raise ValueError(f"share={share} must be at most 1")
         self.mask_id, self.share = mask_id, share
         self.vocab_size = max(self.vocab_size, mask_id + 1)
-        self.others = np.setdiff1d(self.ids, mask_id)  # what a chosen id may become
+        self.others = np.setdiff1d(self.ids, mask_id)  # ids that can replace a chosen id
         if not len(self.others):
             raise ValueError(
                 f"ids has no id except mask_id={mask_id}, but a chosen id is sometimes replaced by another one"
@@ -245,13 +247,14 @@ class MaskedToken(NextToken):
         return *super()._made_of(), self.mask_id, self.share
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """The inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
+        """Returns the inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T) of step 0, 1, ….
 
         Raises:
-            ValueError: `step` is negative, `rank` not within 0..world-1, or `world` does not divide the batch.
+            ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
+            batch.
         """
         rows = self._share(step, rank, world)
-        # All of the batch is covered, and then shared out: so it is the same however many share it.
+        # Mask the whole batch first and then divide it, so that it is the same for any number of processes.
         ids, targets = self._cover(self._windows(step), np.random.default_rng((self.seed, MASKS, step)))
         return {"ids": ids[rows]}, targets[rows]
 
@@ -263,9 +266,9 @@ class MaskedToken(NextToken):
     def _cover(
         self, ids: Integer[np.ndarray, "B T"], generator: np.random.Generator
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
-        """The ids with the chosen ones covered, made another or left, and those as targets."""
+        """Returns the ids with the chosen ones masked, replaced or kept, and the original ids as targets."""
         n_chosen = max(1, round(self.share * ids.shape[1]))
-        # The positions in random order, the first few of which are chosen: the same number in each row
+        # Put the positions in random order and choose the first few, the same number in each row
         chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen
         fate = generator.random(ids.shape)
         other = generator.choice(self.others, ids.shape)
@@ -274,11 +277,11 @@ class MaskedToken(NextToken):
 
 
 class Pairs(_Task):
-    """Say the target after reading the source, one text for another: what an encoder–decoder learns.
+    """The task of an encoder–decoder: read the source and write the target, one text for another.
 
-    The decoder starts from `start_id` and ends with `stop_id`. Shorter texts are filled up with `pad_id`; no
-    position looks at that, and none is asked for it. The last pairs are held out: a share of `validation`, and
-    after it one of `test`, as of `NextToken`'s text.
+    The decoder starts from `start_id` and ends with `stop_id`. Shorter texts are padded with `pad_id`, which
+    no position attends to and none has to predict. The last pairs are held out: a fraction `validation`, and
+    after it a fraction `test`, as in `NextToken`.
 
     Source: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Vaswani et al. 2017.
     Derived in chapter 12.
@@ -333,37 +336,38 @@ class Pairs(_Task):
             yield self.for_test
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """The inputs, as `model(**inputs)` takes them, and the targets (B, T), of step 0, 1, ….
+        """Returns the inputs, as `model(**inputs)` takes them, and the targets (B, T) of step 0, 1, ….
 
         The inputs are the decoder's `ids` (B, T), the `source` (B, S) and `source_mask`, True at real tokens.
 
         Raises:
-            ValueError: `step` is negative, `rank` not within 0..world-1, or `world` does not divide the batch.
+            ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
+            batch.
         """
         rows = self._share(step, rank, world)
         inputs, targets = self._filled_up([place for _, place in self._rows(step)])
         return {name: array[rows] for name, array in inputs.items()}, targets[rows]
 
     def validation(self) -> Iterator[Batch]:
-        """All of the validation part, every pair once."""
+        """Yields the validation part, every pair once."""
         return self._asked(self.held_out)
 
     def test(self) -> Iterator[Batch]:
-        """All of the test part, every pair once; nothing, where no share of them was kept for it."""
+        """Yields the test part, every pair once; nothing if no pairs were kept for it."""
         return self._asked(self.for_test)
 
     def _asked(self, places: Int64[np.ndarray, " N"]) -> Iterator[Batch]:
-        """The pairs at these places, in batches."""
+        """Yields the pairs with these indices in batches."""
         for first in range(0, len(places), self.batch_size):
             yield self._filled_up(places[first : first + self.batch_size])
 
     def _filled_up(self, places: Sequence[int] | Int64[np.ndarray, " B"]) -> Batch:
-        """The pairs at these places as arrays, all rows as long as the longest."""
+        """Returns the pairs with these indices as arrays, padded to the longest."""
         sources = [self.sources[i] for i in places]
         source = _rows_of(sources, self.pad_id)
         lengths = np.array([len(text) for text in sources])
         inputs = {
-            # No mask for these: padding comes last, and a decoder never looks ahead.
+            # The targets need no mask: padding comes last, and a decoder never looks ahead.
             "ids": _rows_of([[self.start_id, *self.targets[i]] for i in places], self.pad_id),
             "source": source,
             "source_mask": np.arange(source.shape[1]) < lengths[:, None],
@@ -372,7 +376,7 @@ class Pairs(_Task):
 
 
 def _vocab_size(name: str, ids: Integer[np.ndarray, " _"]) -> int:
-    """One more than the largest id; none may be negative."""
+    """Returns one more than the largest id, after checking that none is negative."""
     if len(ids) and ids.min() < 0:
         i = int(ids.argmin())
         raise ValueError(f"{name}[{i}]={ids[i]} is negative")
@@ -380,7 +384,7 @@ def _vocab_size(name: str, ids: Integer[np.ndarray, " _"]) -> int:
 
 
 def _rows_of(texts: Sequence[Any], filler: int) -> Int64[np.ndarray, "B _"]:
-    """Texts of several lengths as one array, the shorter ones filled up."""
+    """Returns texts of several lengths as one array, with the shorter ones padded."""
     rows = np.full((len(texts), max(map(len, texts))), filler, dtype=np.int64)
     for row, text in zip(rows, texts, strict=True):
         row[: len(text)] = text

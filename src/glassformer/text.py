@@ -1,4 +1,4 @@
-"""Text becomes ids: the corpus, files, tokenizers, and the windows that a model trains on."""
+"""Turns text into ids: the corpus, files, tokenizers, and the windows that a model trains on."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.documents import bytes_in, decoded, json_object
 from glassformer.shapes import Int64, Integer
+from glassformer.untrusted_files import bytes_in, decoded, json_object
 
 
 def corpus() -> str:
-    """The text that the book trains on: about a million characters of Shakespeare's plays.
+    """Returns the text that the book trains on: about a million characters of Shakespeare's plays.
 
     Source: Karpathy's "tinyshakespeare" (2015). Used from chapter 02 on.
     """
@@ -24,7 +24,7 @@ def corpus() -> str:
 
 
 def read_text(path: str | os.PathLike, *, at_least: int = 1000) -> str:
-    """The text in a file, in UTF-8. Its lines end with a line feed alone, whatever they end with in the file.
+    """Returns the text of a UTF-8 file. Every line ends with a line feed, whatever the line ends in the file are.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -44,12 +44,12 @@ def read_text(path: str | os.PathLike, *, at_least: int = 1000) -> str:
 
 
 class CharTokenizer:
-    """One id for each character: its place in `characters`.
+    """A tokenizer with one id for each character: its index in `characters`.
 
     Derived in chapter 02.
 
     Raises:
-        ValueError: `characters` is empty or has a character twice.
+        ValueError: `characters` is empty or contains a character twice.
     """
 
     def __init__(self, characters: str) -> None:
@@ -64,16 +64,16 @@ class CharTokenizer:
 
     @classmethod
     def from_text(cls, text: str) -> "CharTokenizer":
-        """The tokenizer of every character that occurs in `text`, in Unicode order."""
+        """Returns the tokenizer of all characters that occur in `text`, in Unicode order."""
         return cls("".join(sorted(set(text))))
 
     @property
     def vocab_size(self) -> int:
-        """V, how many different characters there are."""
+        """Returns V, the number of different characters."""
         return len(self.characters)
 
     def encode(self, text: str) -> Int64[np.ndarray, " T"]:
-        """The id of every character of `text`.
+        """Returns the id of every character of `text`.
 
         Raises:
             ValueError: a character is not in the vocabulary (the message names the first).
@@ -89,21 +89,22 @@ class CharTokenizer:
         return np.array(ids, dtype=np.int64)
 
     def decode(self, ids: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
-        """The text that `ids` spell; undoes `encode`.
+        """Returns the text that `ids` spell; undoes `encode`.
 
         Raises:
-            ValueError: an id is outside 0..V-1 (the message names the first), or ids do not have one axis.
+            ValueError: an id is outside 0..V-1 (the message names the first), or the ids do not have exactly
+            one axis.
             TypeError: the ids are not integers.
         """
         return "".join(self.characters[i] for i in _checked_ids(ids, self.vocab_size))
 
     def to_json(self) -> str:
-        """The tokenizer as a text, for a file."""
+        """Returns the tokenizer as text, for a file."""
         return json.dumps({"characters": self.characters}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "CharTokenizer":
-        """The tokenizer that `to_json` wrote.
+        """Returns the tokenizer that `to_json` wrote.
 
         Raises:
             ValueError: `text` is not what `to_json` writes.
@@ -115,10 +116,10 @@ class CharTokenizer:
 
 
 class BytePairTokenizer:
-    """An id for each of many pieces of text, from single bytes to whole words; any text at all can be encoded.
+    """A tokenizer with ids for pieces of text, from single bytes to whole words; it can encode any text.
 
-    It begins with the 256 bytes, and then makes the pair of neighbours that is most frequent a new piece, again
-    and again. This class lends the tokenizers library our names.
+    It starts with the 256 bytes and then repeatedly turns the most frequent pair of neighbours into a new
+    piece. This class wraps the tokenizers library under our names.
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; on bytes: Radford
     et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2. Derived in chapter 02.
@@ -129,7 +130,7 @@ class BytePairTokenizer:
 
     @classmethod
     def from_text(cls, text: str, vocab_size: int) -> "BytePairTokenizer":
-        """The tokenizer with `vocab_size` pieces, or fewer where `text` has no more pairs to join.
+        """Returns a tokenizer with `vocab_size` pieces, or fewer if `text` has no more pairs to join.
 
         Raises:
             ValueError: `vocab_size` is below 256, or `text` is empty.
@@ -138,7 +139,8 @@ class BytePairTokenizer:
         checks.whole("vocab_size", vocab_size, at_least=256)
         if not text:
             raise ValueError("text='' is empty: there is nothing to learn from")
-        # The library sets aside room for all of them at once. Each joins two others, and takes the place of one byte.
+        # The library allocates memory for all pieces at once. A text cannot yield more new pieces than it has
+        # bytes.
         vocab_size = min(vocab_size, 256 + len(text.encode()))
         library = _tokenizers()
         byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -148,40 +150,43 @@ class BytePairTokenizer:
         trainer = library.trainers.BpeTrainer(
             vocab_size=vocab_size, initial_alphabet=byte_level.alphabet(), show_progress=False
         )
-        # Line by line: in one piece, the library would hold the whole text several times over.
+        # Line by line; given as one piece, the library would hold several copies of the whole text.
         tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
         return cls(tokenizer)
 
     @property
     def vocab_size(self) -> int:
-        """V, how many different pieces there are."""
+        """Returns V, the number of different pieces."""
         return self.tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> Int64[np.ndarray, " T"]:
-        """The ids of the pieces that `text` is cut into."""
+        """Returns the ids of the pieces that `text` is split into."""
         return np.array(self.tokenizer.encode(text).ids, dtype=np.int64)
 
     def decode(self, ids: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
-        """The text that `ids` spell; undoes `encode`. Bytes that make no character become U+FFFD.
+        """Returns the text that `ids` spell; undoes `encode`. Bytes that do not form a character become U+FFFD.
 
         Raises:
-            ValueError: an id is outside 0..V-1 (the message names the first), or ids do not have one axis.
+            ValueError: an id is outside 0..V-1 (the message names the first), or the ids do not have exactly
+            one axis.
             TypeError: the ids are not integers.
         """
         return self.tokenizer.decode(_checked_ids(ids, self.vocab_size).tolist(), skip_special_tokens=False)
 
     def to_json(self) -> str:
-        """The tokenizer as a text, for a file: the library's own tokenizer.json."""
+        """Returns the tokenizer as text, for a file: the library's own tokenizer.json."""
         return self.tokenizer.to_str()
 
     @classmethod
     def from_json(cls, text: str) -> "BytePairTokenizer":
-        """The tokenizer that `to_json` wrote.
+        """Returns the tokenizer that `to_json` wrote.
 
-        The library's may also hold regular expressions, of which some take minutes: such are not taken.
+        The library's own files can also hold regular expressions, some of which take minutes; these are
+        refused.
 
         Raises:
-            ValueError: `text` is no tokenizer of the library, or does what this class does not.
+            ValueError: `text` is not a tokenizer of the library, or uses features that this class does not
+            support.
             ImportError: the package tokenizers is not installed.
         """
         given = json_object(text, "text")
@@ -199,7 +204,7 @@ class BytePairTokenizer:
 def _checked_ids(
     ids: Integer[np.ndarray, " T"] | Sequence[int], vocab_size: int
 ) -> Integer[np.ndarray, " T"]:
-    """The ids as an array, if a vocabulary has all of them; an empty list has no type of its own."""
+    """Returns the ids as an array, checked to be in the vocabulary; an empty list has no type of its own."""
     ids = np.asarray(ids) if len(ids) else np.empty(0, np.int64)
     checks.one_axis("ids", ids)
     checks.indices("ids", ids, "vocab_size", vocab_size)
@@ -207,10 +212,10 @@ def _checked_ids(
 
 
 def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
-    """The tokenizer that either class's `to_json` wrote.
+    """Returns the tokenizer that the `to_json` of either class wrote.
 
     Raises:
-        ValueError: neither did.
+        ValueError: neither class wrote it.
         ImportError: it is for byte pairs, and the package tokenizers is not installed.
     """
     kind = CharTokenizer if "characters" in json_object(text, "text") else BytePairTokenizer
@@ -218,7 +223,7 @@ def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
 
 
 def library_tokenizer(text: str, name: str) -> Any:
-    """The `tokenizers.Tokenizer` that is a text, which messages call `name`.
+    """Reads a `tokenizers.Tokenizer` from a text, which messages call `name`.
 
     Raises:
         ValueError: the library cannot read it.
@@ -231,10 +236,10 @@ def library_tokenizer(text: str, name: str) -> Any:
 
 @contextmanager
 def library_errors(begins: str) -> Iterator[None]:
-    """Turns what the tokenizers library raises inside it into a ValueError whose message starts with `begins`.
+    """Turns errors of the tokenizers library into a ValueError whose message starts with `begins`.
 
-    The library has no class of its own for it, and may panic, as Rust does: at a regular expression, say, that has
-    tried too many ways through a text.
+    The library has no error class of its own, and its Rust code may panic, for example when a regular
+    expression has tried too many ways through a text.
     """
     try:
         yield
@@ -245,7 +250,7 @@ def library_errors(begins: str) -> Iterator[None]:
 
 
 def _tokenizers() -> Any:
-    """The tokenizers library, which only byte pairs and the hub's tokenizers need."""
+    """Imports the tokenizers library, which only byte pairs and the hub's tokenizers need."""
     try:
         import tokenizers
     except ImportError:
@@ -256,7 +261,7 @@ def _tokenizers() -> Any:
 def split(
     ids: Integer[np.ndarray, " T"], validation: float = 0.1
 ) -> tuple[Integer[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
-    """The first part of the text to train on, and the last to validate on: by default 90 % and 10 %.
+    """Splits the text into a first part for training and a last part for validation: by default 90 % and 10 %.
 
     Raises:
         ValueError: `validation` is not between 0 and 1, or a part would be empty.
@@ -272,14 +277,15 @@ def split(
 def split_in_three(
     ids: Integer[np.ndarray, " T"], validation: float, test: float
 ) -> tuple[Integer[np.ndarray, " _"], Integer[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
-    """The first part to train on, the next for validation, the last for the test.
+    """Splits the text into a first part for training, the next for validation and the last for the test.
 
-    Choices look at the validation part and not at the test part, which is for what is reported. The first is that
-    of `split`, whatever share of what is held out is for the test; with `test=0` there is none.
-    Derived in chapter 10.
+    Choices are made on the validation part, while the test part is only for the reported result. The first
+    part is the same as in `split`, whatever fraction of the held-out text is for the test; with `test=0`
+    there is no test part. Derived in chapter 10.
 
     Raises:
-        ValueError: `validation` is not positive, `test` negative, or a part would be empty that should not be.
+        ValueError: `validation` is not positive, `test` is negative, or a part that should not be empty would
+        be.
     """
     checks.positive("validation", validation)
     checks.not_negative("test", test)
@@ -296,9 +302,9 @@ def split_in_three(
 def windows(
     ids: Integer[np.ndarray, " T"], length: int, count: int, generator: np.random.Generator
 ) -> Integer[np.ndarray, "{count} {length}+1"]:
-    """Random stretches of the text, (count, length + 1), each as likely to start at one place as another.
+    """Draws random windows of the text, (count, length + 1); all starting positions are equally likely.
 
-    `inputs_and_targets` makes of them what a model reads and what it has to say.
+    `inputs_and_targets` splits them into a model's inputs and targets.
 
     Raises:
         ValueError: `length` or `count` is below 1, or `ids` has fewer than `length` + 1 entries.
@@ -315,12 +321,12 @@ def windows(
 def inputs_and_targets(
     windows: Integer[np.ndarray, "*B _"],
 ) -> tuple[Integer[np.ndarray, "*B T"], Integer[np.ndarray, "*B T"]]:
-    """Windows (..., T + 1) become what a model reads, (..., T), and what it has to say there, (..., T): what is next.
+    """Splits windows (..., T + 1) into a model's inputs (..., T) and its targets (..., T), the next ids.
 
     The targets are the inputs, shifted by one. Derived in chapter 09.
 
     Raises:
-        ValueError: the windows have fewer than two ids, which leaves nothing to predict.
+        ValueError: the windows have fewer than two ids, so there is nothing to predict.
         TypeError: `windows` are not integers.
     """
     checks.integers("windows", windows)

@@ -1,4 +1,4 @@
-"""Looking inside: the layers name what they compute, and a trace keeps it for as long as it is open."""
+"""Looks inside models: the layers report what they compute, and an open trace keeps it."""
 
 import math
 from collections.abc import Iterator
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 
 class Seen(NamedTuple):
-    """One array on its way through a model: the part and sublayer that computed it, its name, the array."""
+    """One array that a model computed, with its name and the part and sublayer that computed it."""
 
     part: str  # such as "decoder: block 3"
-    sublayer: str  # "attention", "cross-attention", "feed-forward", or "" where it is neither
+    sublayer: str  # "attention", "cross-attention", "feed-forward", or "" outside sublayers
     name: str  # such as "weights"
     array: Any
 
 
 class Trace(list[Seen]):
-    """All that was seen, in the order in which it was computed.
+    """All arrays that a trace has seen, in the order in which they were computed.
 
     Derived in chapter 01.
     """
@@ -26,11 +26,11 @@ class Trace(list[Seen]):
         self.part = self.sublayer = ""
 
     def arrays(self, name: str, sublayer: str | None = None) -> list[Any]:
-        """Every array of that name, such as "weights", block by block; of one kind of sublayer only, if given."""
+        """Returns all arrays of that name, such as "weights", block by block; optionally of one kind of sublayer."""
         return [seen.array for seen in self if seen.name == name and sublayer in (None, seen.sublayer)]
 
     def __str__(self) -> str:
-        """A table with one line for each array: where, its name, its shape, how many numbers it has."""
+        """Returns a table with one line for each array: its part, name, shape and how many numbers it has."""
         rows = [("part", "sublayer", "array", "shape", "numbers")]
         before = ("", "")
         for part, sublayer, name, array in self:
@@ -51,10 +51,10 @@ _open: list[Trace] = []
 
 @contextmanager
 def trace() -> Iterator[Trace]:
-    """Keeps what the layers of either room compute inside the `with` block.
+    """Keeps the arrays that layers of either room compute inside the `with` block.
 
-    `with trace() as seen: model(ids)` leaves in `seen` the arrays themselves, not copies. Traces nest; each
-    keeps what happens while it is open.
+    `with trace() as seen: model(ids)` leaves the arrays themselves, not copies, in `seen`. Traces can be
+    nested; each one keeps everything computed while it is open.
     """
     opened = Trace()
     _open.append(opened)
@@ -65,19 +65,19 @@ def trace() -> Iterator[Trace]:
 
 
 def see(**arrays: Any) -> None:
-    """Shows `arrays` to the open traces, most often none; the layers call it."""
+    """Shows `arrays` to all open traces (usually there are none); the layers call it."""
     for opened in _open:
         opened.extend(Seen(opened.part, opened.sublayer, name, array) for name, array in arrays.items())
 
 
 def enter(part: str) -> None:
-    """Notes that what is seen from here on belongs to `part`; the stacks call it."""
+    """Records that arrays seen from now on belong to `part`; the stacks call it."""
     for opened in _open:
         opened.part, opened.sublayer = part, ""
 
 
 def enter_sublayer(sublayer: str) -> None:
-    """Notes that what is seen from here on belongs to that sublayer; attention and feed-forward call it."""
+    """Records that arrays seen from now on belong to that sublayer; attention and feed-forward call it."""
     for opened in _open:
         opened.sublayer = sublayer
 

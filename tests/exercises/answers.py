@@ -1,4 +1,4 @@
-"""How a chapter's answers are written down: right ones, and classic wrong ones with what must be said."""
+"""Defines how a chapter's answers are written: right ones, and wrong ones with what the message must contain."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -18,7 +18,7 @@ class Mutant(NamedTuple):
 
 
 class Answers:
-    """Collects one chapter's functions by decoration."""
+    """Collects the functions of one chapter with decorators."""
 
     def __init__(self):
         self.alternatives: list[Alternative] = []
@@ -40,7 +40,7 @@ class Answers:
 
 
 def all_answers() -> dict[str, Answers]:
-    """The answers of every chapter that has some, by its number: ``tests/chapters/chNN/answers.py``."""
+    """Returns the answers of every chapter that has a ``tests/chapters/chNN/answers.py``, by chapter number."""
     files = sorted((Path(__file__).parents[1] / "chapters").glob("ch*/answers.py"))
     names = [file.parent.name for file in files]
     return {name[2:]: import_module(f"tests.chapters.{name}.answers").ANSWERS for name in names}

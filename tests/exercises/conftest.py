@@ -6,7 +6,7 @@ from glassformer.exercises.record import ENVIRONMENT, Record
 
 @pytest.fixture(autouse=True)
 def progress_file(tmp_path, monkeypatch):
-    """Every test starts as a new reader, whose progress goes to a folder of its own."""
+    """Starts every test as a new reader, whose progress goes to a folder of its own."""
     path = tmp_path / "progress.json"
     monkeypatch.setenv(ENVIRONMENT, str(path))
     monkeypatch.setattr(commands, "_record", Record())
@@ -16,7 +16,7 @@ def progress_file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What the commands displayed, in order."""
+    """Returns what the commands displayed, in order."""
     panels = []
     monkeypatch.setattr(commands, "display", panels.append)
     return panels

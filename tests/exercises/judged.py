@@ -1,7 +1,7 @@
-"""Prints every verdict on what is known to be right or wrong, as JSON: `python -m tests.exercises.judged torch scipy`.
+"""Prints verdicts on all known answers, right and wrong, as JSON: `python -m tests.exercises.judged torch scipy`.
 
-The libraries that are named cannot be imported. An exercise that needs one of them is left out, and so is an answer
-that uses one. Where none is named, every sixth classic mistake is judged: `test_answers` has them all.
+The named libraries cannot be imported. Exercises that need one of them are left out, and so are answers that use one.
+If none is named, only every sixth classic mistake is judged, because `test_answers` covers them all.
 """
 
 import json
@@ -14,7 +14,7 @@ used_by_an_answer = []
 
 
 def _asks():
-    """The module whose code asks for a library."""
+    """Finds the module whose code imports a library."""
     frame = sys._getframe(2)
     while "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
@@ -22,7 +22,7 @@ def _asks():
 
 
 class Blocked:
-    """Finds nothing of these libraries, as where they are not installed."""
+    """A finder that makes these libraries look as if they were not installed."""
 
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in BLOCKED:
@@ -32,7 +32,7 @@ class Blocked:
 
 
 class Absent(types.ModuleType):
-    """What a file of answers gets for a library that it imports at its head."""
+    """Stands in for a library that a file of answers imports at its top."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -45,7 +45,7 @@ class Absent(types.ModuleType):
 
 
 def all_answers():
-    """Every chapter's answers; the libraries that their files import at their heads are absent."""
+    """Returns every chapter's answers, with the libraries that their files import at the top made absent."""
     from .answers import all_answers
 
     absent = {name: Absent(name) for name in ("torch", "torch.nn") if "torch" in BLOCKED}
@@ -57,7 +57,7 @@ def all_answers():
 
 
 def found_once(failure):
-    """`attempt._failure`, with what it found of classic mistakes: each is put to a step once, not for every answer."""
+    """Works as `attempt._failure`, but runs each classic mistake only once per step instead of once per answer."""
     known = {}
 
     def find(exercise, step, function):
@@ -71,7 +71,7 @@ def found_once(failure):
 
 
 def verdicts():
-    """By exercise and answer: status, checks passed and everything that is said; and the exercises judged."""
+    """Returns status, passed checks and messages by exercise and answer, and the exercises that were judged."""
     from glassformer.exercises import attempt as engine
     from glassformer.exercises import exercises
 

@@ -1,7 +1,7 @@
-"""Every exercise of the book: right answers pass, wrong ones fail with a message that names the mistake.
+"""Tests every exercise of the book: right answers pass, and wrong ones fail with a message that names the mistake.
 
-The classic mistakes of a chapter are run as answers here. `tests/chapters/chNN/answers.py` has right answers that are
-unlike the book's, and what goes wrong in other ways.
+The classic mistakes of a chapter are also submitted as answers here. `tests/chapters/chNN/answers.py` has right answers
+that differ from the book's, and answers that are wrong in other ways.
 """
 
 import re
@@ -55,7 +55,7 @@ def test_another_right_answer_is_right_and_of_single_precision_there_is_a_word(a
 
 
 def nested(wrap):
-    """The same, for every value of a pair or of a dictionary as for a single one."""
+    """Applies it to every value of a pair or a dictionary, or to a single value."""
 
     def one(result):
         if isinstance(result, dict):
@@ -192,14 +192,14 @@ def _practice(chapter):
 
 
 def _section(exercise):
-    """The part of the notebook under the exercise's own heading."""
+    """Returns the part of the notebook under the exercise's own heading."""
     parts = re.split(r"^## ", _practice(exercise.prose.chapter), flags=re.MULTILINE)
     (section,) = [part for part in parts if re.search(rf'= check\(\s*"{re.escape(exercise.name)}"', part)]
     return section
 
 
 def _stub(exercise):
-    """The function of the cell that the learner is to fill in, as the notebook has it."""
+    """Returns the function that the learner fills in, from its cell in the notebook."""
     (cell,) = re.findall(
         r"```{code-cell}[^\n]*\n((?:(?!```).)*?)\w+ = check\(\s*\"" + re.escape(exercise.name),
         _section(exercise),

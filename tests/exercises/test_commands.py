@@ -1,4 +1,4 @@
-"""Hints, the answer, the table of progress, and how a verdict looks."""
+"""Tests hints, the book's answer, the table of progress, and the look of a verdict."""
 
 import inspect
 import re
@@ -53,7 +53,7 @@ def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
     everything = sum(prose.minutes for prose in catalogue().values() if prose.chapter == "04")
 
     def table():
-        """Of chapter 04, as it was shown last."""
+        """Returns chapter 04's table as it was last shown."""
         return [panel for panel in shown if getattr(panel, "caption", "").startswith("Chapter 04")][-1]
 
     progress()
@@ -77,8 +77,7 @@ def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
 
 
 def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, monkeypatch):
-    two = contents.chapter("04"), contents.chapter("05")
-    monkeypatch.setattr(contents, "chapters", lambda: two)
+    monkeypatch.setattr(contents, "numbers", lambda: ["04", "05"])
     read = []
     words = commands.of_chapter
     monkeypatch.setattr(commands, "of_chapter", lambda number: read.append(number) or words(number))
@@ -112,7 +111,7 @@ def test_one_exercise_is_found_without_the_words_of_later_chapters(monkeypatch):
 
 
 class Outline(HTMLParser):
-    """The text of a piece of HTML, and whether its elements are closed in the order they were opened."""
+    """Extracts the text of a piece of HTML, and notes whether its elements are closed in the right order."""
 
     def __init__(self, html):
         super().__init__()
@@ -188,7 +187,7 @@ def test_the_bar_stands_out_in_every_theme(colour):
 
 
 def contrast(a, b):
-    """The contrast ratio of WCAG 2.2."""
+    """Returns the contrast ratio as WCAG 2.2 defines it."""
 
     def luminance(colour):
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

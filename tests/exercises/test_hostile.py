@@ -1,4 +1,4 @@
-"""The engine against functions that do their worst: `check` comes back each time, with words that help."""
+"""Tests the engine with functions that do their worst: `check` returns each time, with a helpful message."""
 
 import _thread
 import builtins
@@ -55,7 +55,7 @@ def judge(function, seconds=AMPLE, exercise=DOUBLE):
 
 
 def ended(threads):
-    """Whether the threads with these numbers come to their end."""
+    """Returns whether the threads with these numbers end."""
     for _ in range(500):
         if not set(threads) & set(sys._current_frames()):
             return True
@@ -64,7 +64,7 @@ def ended(threads):
 
 
 def run(program):
-    """Run a program in a Python of its own, which must end well, and soon."""
+    """Runs a program in a separate Python process, which must soon end with status 0."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         capture_output=True,
@@ -363,7 +363,7 @@ def loop_in_a_finally(threads):
 
 @pytest.fixture
 def time_is_up_once(monkeypatch):
-    """A clock that jumps past every limit as soon as a list is filled: no test waits for a real one."""
+    """Provides a clock that jumps past every limit as soon as a list is filled, so no test waits for a real limit."""
 
     def once(filled):
         def monotonic():
@@ -440,7 +440,7 @@ def test_the_users_own_interrupt_is_not_an_error(shown):
         assert check("positions.learned", mine, seconds=AMPLE) is not mine
     finally:
         signal.signal(signal.SIGINT, before)
-    assert "you interrupted it" in shown[0].headline
+    assert "you interrupted the check" in shown[0].headline
     assert ended(threads)
 
 
@@ -470,8 +470,8 @@ def test_an_import_is_not_cut_in_two_and_takes_none_of_the_time(tmp_path, monkey
     monkeypatch.setattr(timelimit, "IMPORTS", 0.2)
     monkeypatch.setattr(timelimit, "GRACE", 0.2)
     message = judge(never, seconds=0.1).message
-    assert "could not be stopped, so it runs on" in message
-    assert "what you have done is kept" in message
+    assert "could not be stopped, so it is still running" in message
+    assert "your progress is saved" in message
     assert "library_without_end" in sys.modules
     monkeypatch.setattr(timelimit, "GRACE", AMPLE)
     monkeypatch.setattr(timelimit, "_importing", lambda thread: False)
@@ -479,7 +479,7 @@ def test_an_import_is_not_cut_in_two_and_takes_none_of_the_time(tmp_path, monkey
 
 
 def test_who_ends_before_what_was_sent_arrives_leaves_python_as_it_was():
-    """A thread in C ends without one more instruction of Python's; then a debugger's tracing begins."""
+    """A thread in C ends without executing another Python instruction; then a debugger starts tracing."""
     run(
         """
         import _thread, sys, threading
@@ -557,7 +557,7 @@ def test_a_changed_argument_is_told_under_its_own_words(shown):
         return x
 
     check("positions.learned", add_learned)
-    assert shown[0].lines[0][1].startswith("the arguments stay as they were: your function changed")
+    assert shown[0].lines[0][1].startswith("the arguments stay unchanged: your function changed")
     assert shown[0].lines[1][1] == f"{len(find('positions.learned').checks)} more checks follow"
 
 
@@ -658,7 +658,7 @@ def test_functions_of_many_kinds_are_called():
 
 
 def quietly(make, *args):
-    """A tensor of a kind that PyTorch warns of."""
+    """Returns a tensor of a kind that PyTorch warns about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make(*args)
@@ -684,24 +684,24 @@ def quietly(make, *args):
         (np.zeros(3), "should have shape (T, D) = (2, 3); yours has shape (3,)"),
         (np.zeros((3, 2)), "yours has shape (3, 2). It looks transposed."),
         (np.zeros((2, 3)), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is all zeros."),
-        (X.astype(object), "dtype object. An array of Python objects"),
-        (2j * X, "Complex numbers are a fine way to rotate"),
+        (X.astype(object), "dtype object. It is an array of Python objects"),
+        (2j * X, "Rotating with complex numbers is fine"),
         (X.astype(str), "It should hold numbers"),
-        (X.astype(np.float16), "float16: too coarse"),
+        (X.astype(np.float16), "float16, which is too coarse"),
         (torch.tensor(X, dtype=torch.bfloat16), "too coarse"),
         (torch.tensor(X, dtype=torch.float16), "too coarse"),
         (
             np.array([[2, 4, np.nan], [np.inf, 1, 1]]),
-            "holds nan at [t=0, d=2]: not a finite number",
+            "is nan at [t=0, d=2], which is not a finite number",
         ),
-        (np.array([[2, 4, 6], [-np.inf, 1, 1]]), "holds -inf at [t=1, d=0]"),
-        (X.astype(int), "Yours are int64, which cuts off the fractions"),
-        (X > 2, "Yours are bool, which cuts off the fractions"),
-        (torch.empty(2, 3, device="meta"), "f(x) is a tensor on the device meta"),
-        (torch.tensor(X).to(torch.float8_e4m3fn), "f(x) is torch.float8_e4m3fn: too coarse"),
+        (np.array([[2, 4, 6], [-np.inf, 1, 1]]), "is -inf at [t=1, d=0]"),
+        (X.astype(int), "Your numbers are int64, which cuts off the fractions"),
+        (X > 2, "Your numbers are bool, which cuts off the fractions"),
+        (torch.empty(2, 3, device="meta"), "f(x) is a tensor on the meta device"),
+        (torch.tensor(X).to(torch.float8_e4m3fn), "f(x) is torch.float8_e4m3fn, which is too coarse"),
         (
             quietly(torch.quantize_per_tensor, torch.tensor(X).float(), 1.0, 0, torch.qint8),
-            "f(x) is torch.qint8: too coarse",
+            "f(x) is torch.qint8, which is too coarse",
         ),
         (quietly(torch.nested.nested_tensor, [torch.ones(2), torch.ones(3)]), "f(x) is a nested tensor"),
         (
@@ -825,7 +825,7 @@ def test_an_enormous_result_is_neither_copied_nor_printed():
 
 
 def change_everything(x):
-    """Everything that a function can change around itself, and is put back."""
+    """Changes everything that a function can change in its session and that is restored afterwards."""
     np.sin = np.cos
     np.random.set_bit_generator(np.random.PCG64(1))
     builtins.sum = max
@@ -861,7 +861,7 @@ def test_the_session_is_as_it_was_and_what_was_changed_is_told():
         assert was == now
     assert outcome.status == WRONG
     assert outcome.aside == [
-        "Your function changed `sum`, `np.sin`, `torch.exp`, the working directory, …, which are as before again."
+        "Your function changed `sum`, `np.sin`, `torch.exp`, the working directory, …; they have been restored."
     ]
     assert "raised" not in outcome.message
     assert judge(double).status == RIGHT
@@ -875,7 +875,7 @@ def test_the_session_is_as_it_was_after_an_endless_loop(time_is_up_once):
         np.sin = np.cos
         loop(threads)
 
-    assert judge(mine).aside == ["Your function changed `np.sin`, which is as before again."]
+    assert judge(mine).aside == ["Your function changed `np.sin`; it has been restored."]
     assert np.sin is before
 
 
@@ -894,7 +894,7 @@ def test_a_function_of_numpy_that_the_notebook_replaced_is_told(monkeypatch, sho
     monkeypatch.setattr(math, "pi", 3)
     outcome = judge(lambda x: np.multiply(x, 2))
     assert outcome.aside == [
-        "In this notebook `np.multiply`, `math.pi` are not the library's own any more: restart it."
+        "In this notebook, `np.multiply`, `math.pi` have been replaced. Restart the kernel to get the originals back."
     ]
     assert judge(double).aside == []
     check("positions.alibi_window", lambda slope: 1)

@@ -1,4 +1,4 @@
-"""The reader's own file: what `keep` writes into it, and that it never loses a line that the reader wrote."""
+"""Tests the reader's own file: what `keep` writes, and that it never loses a line that the reader wrote."""
 
 import ast
 import math
@@ -21,7 +21,7 @@ from glassformer.exercises.source import imports_in, names_used
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory):
-    """A notebook's kernel; not the one and only, since no other test is to find itself in a notebook."""
+    """Returns a notebook's shell, but not IPython's global one, so no other test seems to run in a notebook."""
     quiet = Config()
     quiet.HistoryManager.enabled = False
     return InteractiveShell(config=quiet, ipython_dir=str(tmp_path_factory.mktemp("ipython")))
@@ -29,7 +29,7 @@ def shell(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def own(tmp_path, monkeypatch):
-    """The reader's file, which is not there yet."""
+    """Returns the path of the reader's file, which does not exist yet."""
     path = tmp_path / "notebooks" / "my_transformer.py"
     monkeypatch.setenv(ENVIRONMENT, str(path))
     monkeypatch.setattr(commands, "_accepted", {})
@@ -39,7 +39,7 @@ def own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cell(shell, monkeypatch):
-    """Runs a cell in a notebook of its own, and hands back the last function that it defines, accepted."""
+    """Runs a cell in a notebook of its own, and returns the last function that it defines, accepted by `check`."""
     # An exercise without a check: whatever the file has is right.
     lenient = Exercise(find("positions.rotary").prose, lambda x: x)
     monkeypatch.setattr(commands, "find", lambda name: lenient if name == "test" else find(name))
@@ -73,7 +73,7 @@ def file(own):
 
 
 def told(shown):
-    """The last panel, as text."""
+    """Returns the last panel as text."""
     return repr(shown[-1])
 
 
@@ -256,7 +256,9 @@ def test_what_is_needed_at_once_has_to_stand_above(below, new, cell, file, own, 
     keep(f, replace=True)
     assert own.read_bytes() == before
     needs = "h" if "def h" in new else "f"
-    said = f"`{needs}` uses `B` as soon as it is defined, but in my_transformer.py `B` is defined below it (line 8)"
+    said = (
+        f"`{needs}` uses `B` as soon as it is defined, but in my_transformer.py `B` is defined later (line 8)"
+    )
     assert said in told(shown)
     file(f"{below}\n\n\n" + before.decode().removesuffix(f"{below}\n"))
     keep(f, replace=True)
@@ -387,7 +389,7 @@ def test_what_the_files_encoding_lacks_is_refused(cell, file, own, shown):
     keep(cell('def f(x):\n    return "∑"'), replace=True)
     assert own.read_bytes() == before
     assert os.listdir(own.parent) == ["my_transformer.py"]
-    assert "which has no '∑'" in told(shown)
+    assert "which has no character '∑'" in told(shown)
 
 
 def test_non_ascii_and_crlf_come_in_as_typed(cell, file, own):
@@ -420,7 +422,7 @@ def test_a_name_that_stands_for_something_else_is_not_taken(text, line, cell, fi
     before = file(text)
     keep(cell("def f(x):\n    return x"), replace=True)
     assert own.read_bytes() == before
-    assert f"`f` stands for something else in my_transformer.py (line {line})" in told(shown)
+    assert f"`f` means something else in my_transformer.py (line {line})" in told(shown)
 
 
 def test_an_import_or_constant_whose_name_is_taken_is_not_hidden(cell, file, own, shown):
@@ -429,7 +431,7 @@ def test_an_import_or_constant_whose_name_is_taken_is_not_hidden(cell, file, own
     for source in ("def f(x):\n    return np", "def f(x):\n    return BASE"):
         keep(cell(source), replace=True)
         assert own.read_bytes() == before
-        assert "stands for something else" in told(shown)
+        assert "means something else" in told(shown)
 
 
 # What is no longer right in the file
@@ -467,7 +469,7 @@ def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, ce
     wrong = shown[-1].lines[-2:]
     assert wrong[0][0] == "✗"
     assert wrong[0][1].startswith(
-        "In the file it is no longer right: wavelengths(8) should be [6.283, 62.83,"
+        "In the file, it is no longer right: wavelengths(8) should be [6.283, 62.83,"
     )
     keep(wavelengths)
     assert shown[-1].headline == "my_transformer.py already has this `wavelengths`"
@@ -480,7 +482,7 @@ def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, ce
         assert own_file.load().wavelengths(2) == 2 * math.pi
 
 
-# What cannot be kept
+# What cannot be saved
 
 
 @pytest.mark.parametrize(
@@ -488,14 +490,14 @@ def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, ce
     [
         ("f = lambda x: x", "A lambda has no name"),
         ("import functools\nf = functools.partial(print, 1)", "expected your function"),
-        ("f = print", "only what was written with `def` or `class`"),
+        ("f = print", "Only what was written with `def` or `class`"),
         ("exec('def f(x): return x')", "The source of `f` is not available"),
-        ("if True:\n    def f(x):\n        return x", "at the cell's left edge"),
-        ("def make():\n    def f(x):\n        return x\n    return f\nf = make()", "made inside another function"),
+        ("if True:\n    def f(x):\n        return x", "without indentation"),
+        ("def make():\n    def f(x):\n        return x\n    return f\nf = make()", "defined inside another function"),
         ("def deco(f):\n    def g(x):\n        return f\n    return g\n@deco\ndef f(x):\n    1", "functools.wraps"),
-        ("x = object()\ndef f(y):\n    return x", "`f` uses `x` of this notebook (an object"),
-        ("x = [1]\ndef f(y):\n    return [x for _ in y]", "`f` uses `x` of this notebook (a list, [1])"),
-        ("def f(y):\n    if y:\n        return nowhere", "`f` uses `nowhere`, which is defined nowhere"),
+        ("x = object()\ndef f(y):\n    return x", "`f` uses `x` from this notebook (an object"),
+        ("x = [1]\ndef f(y):\n    return [x for _ in y]", "`f` uses `x` from this notebook (a list, [1])"),
+        ("def f(y):\n    if y:\n        return nowhere", "`f` uses `nowhere`, which is not defined anywhere"),
         ("def g():\n    return table\ntable = {}\ndef f(y):\n    return g()", "`g` uses `table`"),
     ],
     ids=lambda value: value.splitlines()[0],
@@ -509,11 +511,11 @@ def test_what_no_file_can_hold_is_refused_in_words(source, says, cell, own, show
     assert not own.exists()
 
 
-def test_only_what_was_accepted_is_kept(cell, own, shown):
+def test_only_what_was_accepted_is_saved(cell, own, shown):
     keep(cell("def f(x):\n    return x", accept=False))
     assert "`check` has not accepted it since" in told(shown)
     keep(find("positions.rotary").reference)
-    assert "It is the book's own" in told(shown)
+    assert "This is the book's own function" in told(shown)
     for odd in (3, None, "positions.rotary", [len]):
         keep(odd)
         assert "expected your function, got" in told(shown)
@@ -569,7 +571,7 @@ def test_a_crash_in_the_middle_leaves_the_old_file(deadly, call, tmp_path, file,
         "import os\nfrom glassformer.exercises import own_file\n"
         f"def f(x):\n    return 2\nreal, calls = os.{deadly}, []\n"
         f"def die(*args):\n    calls.append(args)\n    return os._exit(9) if len(calls) == {call} else real(*args)\n"
-        f"os.{deadly} = die\nown_file.keep(f, replace=True)\n"
+        f"os.{deadly} = die\nown_file.save(f, replace=True)\n"
     )
     assert subprocess.run([sys.executable, program], env=os.environ, check=False).returncode == 9
     assert own.read_bytes() == before
@@ -602,7 +604,7 @@ def test_two_processes_that_keep_at_once_lose_nothing(tmp_path, file, own):
             "    time.sleep(0.001)",
         ]
         lines += [f"def {name}{n}(x):\n    return {n}" for n in range(12)]
-        lines += [f"own_file.keep({name}{n}, replace=False)" for n in range(12)]
+        lines += [f"own_file.save({name}{n}, replace=False)" for n in range(12)]
         program = tmp_path / f"{name}.py"
         program.write_text("\n".join(lines))
         programs.append(subprocess.Popen([sys.executable, program], env=os.environ))
@@ -655,7 +657,7 @@ def test_mine_is_the_readers_own_or_the_books(cell, file, own, shown):
 
 @pytest.mark.parametrize("last", ["rotary", "swiglu"])
 def test_what_uses_the_readers_own_is_kept_whichever_came_last(last, cell, file, own, shown):
-    """Each `mine` runs the file afresh, and the names of the last one can be imported: the file cannot do that."""
+    """Each `mine` runs the file anew, and the names of the last run must be importable."""
     before = file("""
         def rotary(x):
             return x
@@ -709,10 +711,10 @@ def test_an_exercise_says_when_what_it_builds_on_is_not_right(file, shown, monke
     file("import math\n\n\ndef wavelengths(d_model, base=1e4):\n    return [2 * math.pi]\n")
     (said,) = about_wavelengths(wrong)
     assert said.startswith(
-        "It builds on `wavelengths` (yours, from my_transformer.py), which is not right: `check("
+        "It builds on `wavelengths` (yours, from my_transformer.py), which is not right. Try `check("
     )
     assert not about_wavelengths(rotary.reference)
-    file("from glassformer.chapters.ch04.judge import wavelengths\n")
+    file("from glassformer.chapters.ch04.judges.wavelengths import wavelengths\n")
     assert not about_wavelengths(wrong)
 
 

@@ -1,4 +1,4 @@
-"""The reader's own file from end to end: what the chapters let a reader keep is, put together, models that run."""
+"""Tests the reader's own file end to end: the functions that readers keep, put together, make models that run."""
 
 import re
 import subprocess
@@ -8,6 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, SINGLE, assert_close
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from glassformer import scratch, shipped
@@ -25,7 +26,7 @@ from .test_keep import shell  # noqa: F401 - a notebook's kernel
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 
-# As a reader might write them, in the order of the book. Each cell ends in a function that is kept.
+# As a reader might write them, in the order of the book. Each cell ends in a function that is saved.
 CELLS = [
     """
     import math
@@ -512,7 +513,7 @@ CELLS += [
 
 @pytest.fixture(scope="module")
 def own(shell, tmp_path_factory):  # noqa: F811
-    """The file, after a reader has written, checked and kept every one of them."""
+    """Returns the file after a reader has written, checked and kept all functions."""
     named = {
         exercise.reference.__name__: exercise.name for exercise in reversed(exercises())
     }  # the first of a name
@@ -536,7 +537,7 @@ def own(shell, tmp_path_factory):  # noqa: F811
 
 
 def small_gpt(**sizes):
-    """GPT-2's kind of model; no bias is 0 and no gain 1."""
+    """Returns a small model of GPT-2's kind, in which no bias is 0 and no gain is 1."""
     config = published("gpt2").config.replace(
         vocab_size=65, attention_bias="none", feedforward="gelu", **sizes
     )
@@ -554,7 +555,7 @@ assert "glassformer" not in sys.modules
 
 
 def elsewhere(own, folder, program):
-    """What a program prints in another Python, which finds the reader's file and has not heard of this book."""
+    """Returns what a program prints in another Python that can import the reader's file but not this package."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program) + ALONE],
         cwd=folder, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
@@ -575,7 +576,7 @@ def test_it_stands_alone_and_has_all_parts(own):
 
 
 def test_it_trains_itself_as_the_package_does_and_goes_on_in_pytorch(own, tmp_path):
-    """In a Python without the package: 20 steps on Shakespeare, the same gradient from PyTorch, and a step there."""
+    """Without the package: trains 20 steps on Shakespeare; PyTorch confirms the gradients and takes one more step."""
     model = small_gpt(context_length=16, d_model=12, n_layers=1, n_heads=3)
     task = NextToken(shipped.load()[1].encode(corpus()[:20_000]), 16, batch_size=4, seed=0)
     learned = [task.batch(step) for step in range(20)]
@@ -614,13 +615,11 @@ def test_it_trains_itself_as_the_package_does_and_goes_on_in_pytorch(own, tmp_pa
         final_share=0.1,
         weight_decay=0.1,
     )
-    np.testing.assert_allclose(
-        np.load(tmp_path / "losses.npy"), list(train_in_numpy(model, task, plan)), rtol=0, atol=1e-10
-    )
+    assert_close(np.load(tmp_path / "losses.npy"), list(train_in_numpy(model, task, plan)), 2e-11)
 
 
 def test_another_python_runs_it_and_gets_the_packages_numbers(own, tmp_path):
-    """A kernel that has not seen this book: weights of `scratch` go in, and its logits come out."""
+    """A kernel without this package loads weights of `scratch` and gets the same logits."""
     random = small_gpt(context_length=48, d_model=24, n_layers=3, n_heads=4)
     model, tokenizer = shipped.load()
     ids = tokenizer.encode(LINE)
@@ -635,12 +634,12 @@ def test_another_python_runs_it_and_gets_the_packages_numbers(own, tmp_path):
         np.save("shipped.npy", shakespeare(ids, dict(np.load("shipped.npz")), 4, {model.config.attention_scale}))
     """
     assert elsewhere(own, tmp_path, program) == ""
-    np.testing.assert_allclose(np.load(tmp_path / "random.npy"), random(ids), rtol=0, atol=1e-10)
-    np.testing.assert_allclose(np.load(tmp_path / "shipped.npy"), model(ids), rtol=0, atol=1e-4)
+    assert_close(np.load(tmp_path / "random.npy"), random(ids), DOUBLE)
+    assert_close(np.load(tmp_path / "shipped.npy"), model(ids), SINGLE)
 
 
 def test_its_gradients_are_the_packages(own, tmp_path):
-    """In a Python without the package: every weight of a small GPT, and the loss."""
+    """Without the package: compares the loss and the gradient of every weight of a small GPT."""
     model = small_gpt(context_length=48, d_model=12, n_layers=2, n_heads=3)
     ids = shipped.load()[1].encode(LINE)
     np.savez(tmp_path / "weights.npz", **model.named_parameters())
@@ -658,15 +657,16 @@ def test_its_gradients_are_the_packages(own, tmp_path):
     logits = model(ids[:-1], saved=saved)
     model.backward(scratch.cross_entropy_backward(logits, ids[1:]), saved)
     found = dict(np.load(tmp_path / "found.npz"))
-    np.testing.assert_allclose(found.pop("loss"), scratch.cross_entropy(logits, ids[1:]), rtol=0, atol=1e-12)
+    assert_close(found.pop("loss"), scratch.cross_entropy(logits, ids[1:]), DOUBLE)
     right = model.gradients()
     assert found.keys() == right.keys() == model.named_parameters().keys()
+    largest = max(np.abs(gradient).max() for gradient in right.values())
     for name, gradient in right.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-10, err_msg=name)
+        assert_close(found[name], gradient, 0, beside=DOUBLE * largest, what=name)
 
 
 def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
-    """Greedy and drawn: the reader's text, with and without a cache, is the package's."""
+    """The reader's code writes the package's text, greedy and sampled, with and without a cache."""
     random = small_gpt(context_length=24, d_model=16, n_layers=2, n_heads=2)
     ids = np.arange(5)
     np.savez(tmp_path / "random.npz", **random.named_parameters())
@@ -692,7 +692,7 @@ def test_another_python_writes_with_it_and_with_a_cache_the_same(own, tmp_path):
 
 
 def test_another_python_reads_a_folder_of_transformers_with_it(own, tmp_path):
-    """A GPT-2 that transformers wrote: its file, read and run by the reader's functions, gives its logits."""
+    """The reader's functions read a GPT-2 folder written by transformers and compute its logits."""
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=40, n_positions=16, n_embd=24, n_layer=2, n_head=3)
     model = GPT2LMHeadModel(config).eval()
@@ -713,11 +713,11 @@ def test_another_python_reads_a_folder_of_transformers_with_it(own, tmp_path):
     assert elsewhere(own, tmp_path, program) == ""
     with torch.no_grad():
         want = model(torch.arange(12)[None]).logits[0]
-    np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), want, rtol=0, atol=1e-5)
+    assert_close(np.load(tmp_path / "logits.npy"), want, SINGLE)
 
 
 def test_another_python_runs_an_encoder_and_a_translator_with_it(own, tmp_path):
-    """The encoder's logits are the package's; ids are covered, asked for, looked at across, written until the stop."""
+    """The encoder's logits equal the package's; the translator masks, attends to the source and stops as it should."""
     config = published("gpt2").config.replace(
         family="encoder", vocab_size=65, attention_bias="none", feedforward="gelu",
         context_length=48, d_model=24, n_layers=2, n_heads=4,
@@ -750,7 +750,7 @@ def test_another_python_runs_an_encoder_and_a_translator_with_it(own, tmp_path):
     """
     printed = elsewhere(own, tmp_path, program).splitlines()
     want = model(ids)
-    np.testing.assert_allclose(np.load(tmp_path / "logits.npy"), want, rtol=0, atol=1e-10)
+    assert_close(np.load(tmp_path / "logits.npy"), want, DOUBLE)
     asked = np.arange(0, len(ids), 7)
     assert printed == [
         f"{len(asked)} {round(scratch.cross_entropy(want[asked], ids[asked]), 9)}",

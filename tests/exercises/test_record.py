@@ -1,4 +1,4 @@
-"""Progress survives restarts, crashes in mid-write, damaged files, two kernels and disks that refuse."""
+"""Tests that progress survives restarts, crashes during a write, damaged files, two kernels and failing disks."""
 
 import contextlib
 import json
@@ -71,7 +71,7 @@ def test_a_damaged_file_is_set_aside_whole_and_said_so(damage, progress_file, sh
     assert progress_file.with_name("progress.json.corrupt").read_bytes() == damage
     (notice,) = shown[1:]
     assert repr(notice) == (
-        "Your progress file was damaged. It is kept as progress.json.corrupt; a new one was begun."
+        "Your progress file was damaged. It was renamed to progress.json.corrupt, and a new one was started."
     )
 
 
@@ -236,7 +236,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(progress_file, monkeypatch):
         patch.setattr(Path, "read_bytes", refuse)
         record.mark("b", "done")
     assert record.take_notices() == [
-        "Your progress cannot be read (Permission denied); what you do is remembered until this kernel ends."
+        "Your progress cannot be read (Permission denied); what you do now is remembered only until this kernel ends."
     ]
     assert on_disk(progress_file) == {"a": {"done": True}}
     record.mark("c", "done")
@@ -306,7 +306,7 @@ def test_a_disk_that_refuses_is_said_once_and_survived(kind, tmp_path, monkeypat
     check("positions.context_cost", lambda *sizes: (1, 1.0))
     check("positions.rotary", lambda *sizes: 1)
     progress()
-    notices = [repr(panel) for panel in shown if "remembered until this kernel ends" in repr(panel)]
+    notices = [repr(panel) for panel in shown if "remembered only until this kernel ends" in repr(panel)]
     assert len(notices) == 1
     assert str(tmp_path) not in notices[0]
     rows = {row[0]: row[-1] for panel in shown for row in getattr(panel, "rows", ())}

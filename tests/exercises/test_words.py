@@ -1,4 +1,4 @@
-"""What is said about a difference, and how small a difference may be."""
+"""Tests how a difference is described, and how small a difference may be."""
 
 import contextvars
 from decimal import Decimal
@@ -90,18 +90,18 @@ def test_one_row_of_an_array():
     with pytest.raises(Wrong, match=r"^row 1 of it should be \[3, 5\]; yours is \[3, 4\]\.$"):
         expect_row(table, 1, [3.0, 5.0], "it")
     for odd in (table[0], table[:1], np.zeros((2, 2, 2))):
-        with pytest.raises(Wrong, match="there is no row 1 of 2 numbers in it"):
+        with pytest.raises(Wrong, match="so it has no row 1 of 2 numbers"):
             expect_row(odd, 1, [3.0, 4.0], "it")
 
 
 REMARK = (
-    "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded, "
-    "or a slope nudged)."
+    "Your answer is right to seven digits rather than sixteen: some step uses float32, a rounded constant "
+    "or finite differences."
 )
 
 
 def told(got, want):
-    """What is said of a value that is right."""
+    """Returns the remarks about a value that is right."""
     sentences = gather_remarks()
     expect(got, want, "it")
     expect(got, want, "it")
@@ -139,18 +139,22 @@ def test_whole_numbers_are_exact_and_must_be_whole():
     large = 1_557_611_200
     for rounded in (np.float32(large), int(np.float32(large))):
         assert said(rounded, large, "it").endswith(
-            "float32 has no room for a whole number this large: return ints, and make them of ints."
+            "float32 cannot hold a whole number this large exactly. Compute with ints, and return ints."
         )
         assert "float32" not in said(rounded + 64 * 128, large, "it")
     assert (
-        said(5.0, 5, "it") == "it: the right number, but a float. Make it an `int(…)`, or divide with `//`."
+        said(5.0, 5, "it")
+        == "it has the right value, but it is a float. Convert it with `int(…)`, or divide with `//`."
     )
     assert said(6.0, 5, "it") == "it should be 5; yours is 6."
     assert said(5 + 1e-9, 5, "it") == "it should be 5; yours is 5.000000001."
     floats = np.array([5.0, 6.0], dtype=np.float32)
-    assert said(floats, [5, 6], "it") == "it: the right numbers, but float32. Add `.astype(int)`."
+    assert (
+        said(floats, [5, 6], "it")
+        == "it has the right values, but their dtype is float32. Add `.astype(int)`."
+    )
     assert "should be a whole number (int); yours is bool True" in said(True, 1, "it")
-    assert said(10**5000, 5, "it") == "it should be smaller: your whole number does not fit into 64 bits."
+    assert said(10**5000, 5, "it") == "it is too large: your whole number does not fit into 64 bits."
     assert said({10**5000}, 5, "it") == "it should be a single number; yours is a set that cannot be printed."
 
 
@@ -175,7 +179,7 @@ def test_numbers_are_numbers_however_they_are_wrapped():
 def test_truth_is_true_or_false_and_not_one_or_zero():
     expect(np.True_, True, "it")
     assert said(1, True, "it") == "it should be True or False; yours is 1. Return `bool(…)`."
-    several = "it should be one True or False; yours is an array of shape (2,)."
+    several = "it should be a single True or False; yours is an array of shape (2,)."
     assert said(np.array([True, False]), True, "it") == several
     assert said("yes", True, "it") == "it should be True or False; yours is a str, 'yes'."
 
@@ -207,11 +211,11 @@ def test_an_expected_error():
     with pytest.raises(Wrong, match=r"^because$"):
         expect_error(lambda: no(Wrong("because")), "it")
     for vague in ("too long", "12 are too many", "error 1210"):
-        with pytest.raises(Wrong, match="the message should name 12 and 10"):
+        with pytest.raises(Wrong, match="the error message should mention 12 and 10"):
             expect_error(lambda: no(ValueError(vague)), "it", names=(12, 10))  # noqa: B023
-    with pytest.raises(Wrong, match=r"whoever reads it: 'at 5'\. From 0\.$"):
+    with pytest.raises(Wrong, match=r"yours is 'at 5'\. From 0\.$"):
         expect_error(lambda: no(ValueError("at 5")), "it", names=(4,), advice="From 0.")
-    with pytest.raises(Wrong, match=r"yours raised IndexError: of 4\. Look before you take\.$"):
+    with pytest.raises(Wrong, match=r"yours raised IndexError: of 4\. Check the index before you use it\.$"):
         expect_error(lambda: no(IndexError("of 4")), "it")
 
 
@@ -230,11 +234,11 @@ def test_a_text_is_compared_letter_by_letter():
     expect(np.array("abc"), "abc", "it")
     with pytest.raises(Wrong, match="it should be 'abc'; yours is 'acb'"):
         expect("acb", "abc", "it")
-    with pytest.raises(Wrong, match=r"it should be a text \(str\); yours is a list, .* Join the pieces"):
+    with pytest.raises(Wrong, match=r"it should be a string \(str\); yours is a list, .* Join the pieces"):
         expect(["a", "b", "c"], "abc", "it")
-    with pytest.raises(Wrong, match=r"it should be a text \(str\); yours is a bytes"):
+    with pytest.raises(Wrong, match=r"it should be a string \(str\); yours is a bytes"):
         expect(b"abc", "abc", "it")
-    with pytest.raises(Wrong, match=r"it should be a text \(str\); yours is an array"):
+    with pytest.raises(Wrong, match=r"it should be a string \(str\); yours is an array"):
         expect(np.array([97, 98]), "ab", "it")
 
 

@@ -1,4 +1,4 @@
-"""What the book says of stored runs is held against them; or, if one asks, against those that were made again."""
+"""Compares what the book says about stored runs with those runs or, on request, with repeated ones."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True, scope="package")
 def one_thread():
-    """As the runs that are kept were made: sums come out the same, and arrays this small gain nothing by a second."""
+    """Uses one thread, like the stored runs: sums are then identical, and small arrays gain nothing from a second."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""Which bend is worth how much, and how W_down begins: what chapter 06 says of it."""
+"""Tests what chapter 06 says about the value of each activation and about the initial values of W_down."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from glassformer.experiments.norm_placement import text_task
 
 
 def losses(kind, down=None):
-    """A seed each."""
+    """Returns one loss per seed."""
     runs = stored("activations", feedforward=kind, down=down)
     return np.array([run.found["loss"] for run in runs])
 

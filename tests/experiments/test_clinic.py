@@ -1,4 +1,4 @@
-"""Ten tests and all mistakes: what the text says of who catches what, and each test on a mistake made by hand."""
+"""Tests what the text says about which of the ten tests catches which mistake, and each test by hand."""
 
 import math
 
@@ -22,7 +22,7 @@ def test_right_code_passes_every_test():
 
 
 def test_what_slips_through_all_ten():
-    """Each of these has a number to be worked out by hand instead."""
+    """For each of these, a number worked out by hand is needed instead."""
     caught_by_any = set().union(*caught().values())
     assert set(BUGS) - caught_by_any == {"eps-outside", "gradients-unclipped", "adam-uncorrected"}
 
@@ -38,7 +38,7 @@ def test_a_leak_is_caught_by_the_future_and_by_noise(bug):
 
 
 def test_an_error_in_one_model_is_not_counted_as_a_catch():
-    """The padding of T5's source, hidden on the axis of queries, fits no target: four tests cannot be made there."""
+    """T5's padding mask on the axis of queries has the wrong shape, so four tests cannot run on this mistake."""
     for run in stored("clinic", bug="padding-on-queries"):
         raised = {test for test, passed in run.found["passed"].items() if passed is None}
         assert raised == {"shapes", "future", "order", "cache"}
@@ -118,7 +118,7 @@ def test_the_next_is_the_one_that_catches_most_of_what_is_left():
 
 
 def test_a_short_version_says_the_same():
-    """The tests that train are not asked: five steps are too few."""
+    """Leaves out the tests that train, because five steps are too few for them."""
     passed = EXPERIMENT.measure_shortly(bug="mask-one-ahead", seed=0)["passed"]
     kept = stored("clinic", bug="mask-one-ahead", seed=0)[0].found["passed"]
     assert list(passed) == list(kept) == list(TESTS)

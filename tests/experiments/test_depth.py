@@ -1,4 +1,4 @@
-"""Depth against width: what chapter 01 says of models with equally many parameters, and of the runs that show it."""
+"""Tests what chapter 01 says about depth and width: models with equally many parameters, and their runs."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from glassformer.text import corpus
 
 
 def losses(n_layers, rate=None):
-    """Of the stored runs, by seed."""
+    """Returns the losses of the stored runs, by seed."""
     return np.array([run.found["loss"] for run in stored("depth", n_layers=n_layers, learning_rate=rate)])
 
 

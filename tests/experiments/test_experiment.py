@@ -1,4 +1,4 @@
-"""What all experiments have in common, and what keeps their results."""
+"""Tests what all experiments have in common, and how their results are stored."""
 
 import json
 import math
@@ -86,7 +86,7 @@ RUNS = ({"seed": 0}, {"seed": 1}, {"seed": 2})
 
 @pytest.fixture
 def made(monkeypatch, tmp_path):
-    """Makes an experiment's runs in this process; gives the settings of those made, and the file."""
+    """Makes an experiment's runs in this process, and returns the settings of those that were made, and the file."""
     file, asked = tmp_path / "kept" / "x.json", []
 
     def measure(seed):

@@ -1,4 +1,4 @@
-"""Dates by two families: what a decoder is given of a pair, what counts as right, and what was found."""
+"""Tests the dates that two families translate: the decoder's input, what counts as right, and the results."""
 
 import numpy as np
 import pytest

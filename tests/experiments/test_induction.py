@@ -1,4 +1,4 @@
-"""What chapter 03 says of induction holds in every stored run, and a short run finds the same."""
+"""Tests that every stored run, and a short one, supports what chapter 03 says about induction."""
 
 from functools import cache
 
@@ -16,7 +16,7 @@ def final(found, name):
 
 
 def of(n_layers):
-    """The stored runs."""
+    """Returns the stored runs."""
     return [run.found for run in stored("induction", n_layers=n_layers)]
 
 
@@ -61,7 +61,7 @@ def test_without_the_head_that_looks_back_one_token_nothing_is_found():
 
 
 def test_in_short_too_two_heads_find_it_together():
-    """After a third of the steps the same in kind: the loss on the repetition falls on, and was ln 32 = 3.47."""
+    """A third of the steps shows the same in kind: the loss on the repetition keeps falling, and was ln 32 = 3.47."""
     found, one_block = (short(n_layers=n, seed=0) for n in (2, 1))
     assert final(found, "again") < 1 < 2 < final(one_block, "again") < 3.4 < final(found, "first")
     previous, induction = (np.array(found[name]) for name in ("previous", "induction"))

@@ -1,9 +1,10 @@
-"""What chapters 03, 05, 06 and 07 say of the book's model holds in the stored runs, and in short ones made now."""
+"""Tests what chapters 03, 05, 06 and 07 say about the book's model, on the stored runs and on short ones."""
 
 from functools import cache
 
 import numpy as np
 import pytest
+from close import SINGLE, assert_close
 
 from glassformer import inside, shipped
 from glassformer.experiments import experiment, stored
@@ -13,12 +14,12 @@ from glassformer.text import corpus
 
 @cache
 def short(part):
-    """A run on fewer characters even than usual. What looks into the model is held to its annotations in `inside`."""
+    """Makes a run on even fewer characters than usual; its annotations are enforced in the tests of `inside`."""
     return experiment("inside").measure_shortly(part=part, n_targets=640)
 
 
 def of(part):
-    """What the stored run found, and a short one."""
+    """Returns what the stored run found, and what a short one finds."""
     [run] = stored("inside", part=part)
     return run.found, short(part=part)
 
@@ -29,7 +30,9 @@ def config():
 
 def test_the_stored_runs_are_of_the_model_that_is_shipped():
     kept, now = of("lens")
-    np.testing.assert_allclose(now["first window"], kept["first window"], rtol=0, atol=1e-3)
+    assert_close(
+        now["first window"], kept["first window"], SINGLE, beside=5.1e-5
+    )  # stored with four decimals
 
 
 def test_every_block_comes_nearer_to_the_truth_and_to_what_is_said_in_the_end():
@@ -92,7 +95,7 @@ def test_one_neuron_can_be_missed_right_after_its_contexts():
 
 
 def random_memories():
-    """The blocks of each stored draw, and those of a short run."""
+    """Returns the blocks of each stored draw, and those of a short run."""
     kept = stored("inside", part="random memories")
     assert [run.settings["draw"] for run in kept] == list(DRAWS)
     return [run.found["blocks"] for run in kept], short(part="random memories")["blocks"]
@@ -133,7 +136,7 @@ def test_the_doubles_listen_and_say_nothing():
     model, tokenizer = shipped.load()
     wide = with_listeners(model, np.random.default_rng(0))
     ids = np.asarray(tokenizer.encode(corpus()[:258]))
-    np.testing.assert_allclose(wide(ids[None, :128]), model(ids[None, :128]), rtol=0, atol=1e-4)
+    assert_close(wide(ids[None, :128]), model(ids[None, :128]), SINGLE)
     F, D = model.config.d_ff, model.config.d_model
     for block, as_it_was in zip(wide.decoder.blocks, model.decoder.blocks, strict=True):
         for name in ("W_gate", "W_up"):

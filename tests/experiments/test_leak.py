@@ -1,4 +1,4 @@
-"""The leak: what order is worth to decoders without positions, and what a learned table finds."""
+"""Tests the leak: what order is worth to decoders without positions, and what a learned table finds."""
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from glassformer.text import corpus
 
 
 def found(what, **settings):
-    """Of the stored runs, by seed."""
+    """Returns the results of the stored runs, by seed."""
     return np.array([run.found[what] for run in stored("leak", **settings)])
 
 
 def untrained(n_layers, positions):
-    """A model whose attention is not silent, and the text held out from training."""
+    """Returns a model whose attention contributes to the stream, and the text held out from training."""
     recipe = recipe_of(positions, LENGTH, 0, 1, (f"model.n_layers={n_layers}", "model.n_heads=2"))
     _, task, config = recipe.made_for(corpus())
     return new_model(config, seed=0), task.held_out
@@ -34,7 +34,7 @@ def test_one_block_without_positions_cannot_tell_the_order_of_the_past(n_layers,
 
 def test_what_the_model_reads_last_and_the_target_are_not_shuffled():
     class Last(nn.Transformer):
-        """Says of every text what its last token alone says."""
+        """A model that predicts from the last token of a text alone."""
 
         def forward(self, ids, **inputs):
             return torch.nn.functional.one_hot(ids, self.config.vocab_size).float()
@@ -85,5 +85,5 @@ def test_the_table_has_found_that_positions_lie_in_a_row():
 
 
 def test_in_short_too_two_blocks_find_some():
-    """A small model finds little so soon, and yet two hundred times what one block could find."""
+    """A small model finds little so early, but still two hundred times as much as one block could find."""
     assert experiment("leak").measure_shortly(n_layers=2, positions="none", seed=3)["worth"] > 2e-3

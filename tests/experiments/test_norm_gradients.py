@@ -1,4 +1,4 @@
-"""Gradients before training: what the text says of them, and that the stored numbers can be measured again."""
+"""Tests what the text says about gradients before training, and that the stored numbers can be measured again."""
 
 import math
 from statistics import median
@@ -13,7 +13,7 @@ EXPERIMENT = experiment("norm_gradients")
 
 
 def of(placement, init, depth, what="W_down"):
-    """What was found at that depth, (seeds, blocks)."""
+    """Returns the results at that depth, (seeds, blocks)."""
     runs = stored("norm_gradients", placement=placement, init=init)
     return np.array([run.found[str(depth)][what] for run in runs])
 
@@ -23,7 +23,7 @@ def last_block(placement, init, depth):
 
 
 def last_to_first(placement, init, depth):
-    """How many times as long the gradient is in the last block as in the first."""
+    """Returns the ratio of the gradient's length in the last block to that in the first."""
     gradients = of(placement, init, depth)
     return spread(gradients[:, -1] / gradients[:, 0])
 
@@ -37,7 +37,7 @@ def test_every_run_has_every_block_of_every_depth():
 
 @pytest.mark.parametrize("init", ["ours", "xavier"])
 def test_pre_norm_the_last_block_has_less_the_deeper_the_model_by_the_root(init):
-    """Xiong et al. 2020, theorem 1: in proportion to 1/√L. So it is, roughly."""
+    """Xiong et al. 2020, theorem 1: in proportion to 1/√L. This holds roughly."""
     by_depth = [last_block("pre", init, depth) for depth in DEPTHS]
     assert by_depth == sorted(by_depth, reverse=True)
     root = math.sqrt(DEPTHS[-1] / DEPTHS[0])
@@ -46,7 +46,7 @@ def test_pre_norm_the_last_block_has_less_the_deeper_the_model_by_the_root(init)
 
 @pytest.mark.parametrize("init", INITS)
 def test_post_norm_the_last_block_has_as_much_at_any_depth(init):
-    """The same theorem: whatever L is. So it is, but for a factor of 2, where pre-norm's changes by 4 and more."""
+    """The same theorem: independent of L. This holds up to a factor of 2; pre-norm's changes by 4 and more."""
     by_depth = [last_block("post", init, depth) for depth in DEPTHS]
     assert max(by_depth) / min(by_depth) < 2.1
 
@@ -59,7 +59,7 @@ def test_post_norm_grows_towards_the_output_with_the_weights_of_the_paper():
 
 
 def test_and_not_with_others():
-    """Our own: it goes either way with the seed. GPT-2's: all blocks alike, at any depth."""
+    """With our initial weights, it depends on the seed. With GPT-2's, all blocks are alike at any depth."""
     for depth in (32, 64):
         ours = last_to_first("post", "ours", depth)
         assert ours.lowest < 0.75
@@ -72,7 +72,7 @@ def test_and_not_with_others():
 
 
 def test_no_gradient_of_a_whole_block_explodes_or_vanishes():
-    """Never a factor of more than 20 between any two blocks of a model."""
+    """The gradients of any two blocks of a model differ by at most a factor of 20."""
     for placement in PLACEMENTS:
         for init in INITS:
             for depth in DEPTHS:
@@ -85,7 +85,7 @@ COLLAPSING = ("ours", "xavier")  # in deep post-norm
 
 @pytest.mark.parametrize("init", COLLAPSING)
 def test_queries_and_keys_lose_theirs_in_deep_post_norm(init):
-    """Noci et al. 2022: with the difference between positions. Not so as a whole, and not at 8 blocks."""
+    """Noci et al. 2022: it vanishes when positions become alike, but not for whole blocks and not at 8 blocks."""
     assert of("post", init, 8, "queries_keys")[:, 4].min() > 5e-3
     assert of("post", init, 8, "differ")[:, -1].min() > 0.01
     assert of("post", init, 64, "queries_keys")[:, 32].max() < 1e-7
@@ -123,7 +123,7 @@ def test_the_stream_grows_in_pre_norm_alone():
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("init", INITS)
 def test_measured_again(placement, init):
-    """Before training there is no chance but the seed's: the same numbers, but for rounding."""
+    """Before training, only the seed is random, so a repeated run gives the same numbers up to rounding."""
     seed = SEEDS[1]
     again = EXPERIMENT.measure_shortly(placement=placement, init=init, seed=seed)
     [kept] = stored("norm_gradients", placement=placement, init=init, seed=seed)

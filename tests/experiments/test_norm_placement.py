@@ -1,4 +1,4 @@
-"""Training with the norm before or after: what the text says of it, and a short version that says the same."""
+"""Tests training with the norm before or after the sublayer: what the text says, also on a short version."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ LOW, USUAL, HIGH = RATES
 
 
 def final(placement, n_layers, rate, warmup, **others):
-    """The validation losses of all seeds; the plain runs, unless `others` say which."""
+    """Returns the validation losses of all seeds: of the plain runs, unless `others` chooses different ones."""
     at = {"placement": placement, "n_layers": n_layers, "learning_rate": rate, "warmup": warmup}
     runs = stored("norm_placement", **at, **{"zero_init": None, "steps": None} | others)
     assert [run.settings["seed"] for run in runs] == list(SEEDS)
@@ -72,7 +72,7 @@ def test_at_a_high_rate_shallow_post_norm_needs_the_warm_up_and_is_the_better_on
 
 
 def test_deeper_post_norm_gets_stuck_at_lower_rates():
-    """At 4 blocks: it trains at the lowest rate, is stuck at the highest, and between them the warm-up decides."""
+    """With 4 blocks, post-norm trains at the lowest rate and gets stuck at the highest; in between, warm-up decides."""
     for warmup in (0, WARMUP):
         assert final("post", MIDDLE, LOW, warmup).highest < 2.9
         assert final("post", MIDDLE, HIGH, warmup).lowest > STUCK
@@ -89,7 +89,7 @@ def test_deep_post_norm_is_stuck_at_every_rate_and_a_short_warm_up_does_not_help
 
 
 def test_a_long_warm_up_helps_it_and_time_alone_hardly_does():
-    """As Xiong et al. 2020 say: three times the steps, of which the first three tenths are warm-up, or none."""
+    """As Xiong et al. 2020 say. The runs have three times as many steps, with or without a warm-up of three tenths."""
     longer = {"steps": LONGER * STEPS}
     warmed, healthy = (
         final("post", DEEP, LOW, LONGER * WARMUP, **longer),
@@ -101,7 +101,7 @@ def test_a_long_warm_up_helps_it_and_time_alone_hardly_does():
 
 
 def test_sublayers_that_add_nothing_at_first_help_it_too():
-    """With them 8 blocks train without a warm-up too, and better than as pre-norm."""
+    """With them, 8 blocks also train without a warm-up, and reach a lower loss than pre-norm."""
     for warmup in (0, WARMUP):
         helped = final("post", DEEP, LOW, warmup, zero_init=True)
         assert helped.highest < UNIGRAM - 0.3
@@ -115,7 +115,7 @@ def test_at_24_blocks_pre_norm_trains_and_post_norm_is_stuck():
 
 
 def test_at_a_lower_rate_these_steps_are_too_few_to_tell():
-    """Pre-norm itself is hardly off the plateau, and post-norm not yet."""
+    """Pre-norm itself has hardly left the plateau, and post-norm has not left it yet."""
     for warmup in (0, WARMUP):
         for n_layers in (DEEP, DEEPEST):
             pre, post = (final(placement, n_layers, LOWER, warmup) for placement in ("pre", "post"))
@@ -135,7 +135,7 @@ def shortly(placement, n_layers, rate, warmup, **others):
 
 
 def test_a_short_version_says_the_same_of_deep_models():
-    """Less than the unigram loss is what was learned from context."""
+    """A loss below the unigram loss shows that the model has learned from context."""
     assert shortly("pre", DEEP, USUAL, 0) < -0.06
     assert shortly("post", DEEP, USUAL, 0) > -0.03
 

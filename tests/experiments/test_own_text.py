@@ -1,4 +1,4 @@
-"""How long a text must be: what short ones cost, and when to stop."""
+"""Tests what the book says about the length of a text: what a short text costs, and when to stop training."""
 
 import numpy as np
 import pytest

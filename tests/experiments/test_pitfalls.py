@@ -1,4 +1,4 @@
-"""The mistakes trained and generated with: the judge by hand, and what the text says of each."""
+"""Tests the mistakes that were trained and generated with: the judge by hand, and what the text says about each."""
 
 import math
 from collections import Counter, defaultdict
@@ -36,7 +36,7 @@ EXPERIMENT = experiment("pitfalls")
 
 
 def surprise_by_counting(known, text, order=5):
-    """The judge's formula as a function that calls itself, over dictionaries."""
+    """Computes the judge's formula with a recursive function on dictionaries."""
     followers = defaultdict(Counter)
     for n in range(order + 1):
         for i in range(n, len(known)):
@@ -61,7 +61,7 @@ def test_the_judge_is_surprised_as_by_counting(text):
 
 
 def test_the_judge_by_hand():
-    """Of 7 characters 4 are a and 3 are b; after "a" came "b" three times and nothing else."""
+    """Of 7 characters, 4 are a and 3 are b; after "a" came "b" three times and nothing else."""
     judge = Judge("abababa")
     a, b = np.exp(-judge.surprise("a")[0]), np.exp(-judge.surprise("b")[0])
     assert (a, b) == (pytest.approx((4 + 1 / 2) / 8), pytest.approx((3 + 1 / 2) / 8))
@@ -115,7 +115,7 @@ def test_every_mistake_of_the_gallery_is_made_or_said_not_to_apply():
 
 
 def test_those_that_do_not_apply_have_no_padding():
-    """No batch has a mask or a position without a target, so nothing that they change is ever reached."""
+    """No batch has a mask or a position without a target, so what these mistakes change is never reached."""
     task = NextToken(np.arange(5000) % 50, LENGTH, 6, 0)
     for inputs, targets in (task.batch(0), *task.validation()):
         assert list(inputs) == ["ids"]
@@ -123,7 +123,7 @@ def test_those_that_do_not_apply_have_no_padding():
 
 
 def of(bug, seed, model=None):
-    """What was found with that mistake, and what with the right model of the same kind and seed."""
+    """Returns the result with that mistake, and that of the right model of the same kind and seed."""
     model = model or CANDIDATES[bug]
     [wrong] = stored("pitfalls", bug=bug, model=model, seed=seed)
     [right] = stored("pitfalls", bug=RIGHT, model=model, seed=seed)
@@ -131,6 +131,15 @@ def of(bug, seed, model=None):
 
 
 both_seeds = pytest.mark.parametrize("seed", SEEDS)
+
+
+@both_seeds
+@pytest.mark.parametrize("bug", CANDIDATES)
+def test_every_mistake_is_made_in_a_model_that_has_the_part(bug, seed):
+    wrong, right = of(bug, seed)
+    assert wrong != right, (
+        f"{bug} changed no number: name a model that has the part in NEEDS, or NOT_APPLICABLE"
+    )
 
 
 TOO_GOOD = {"softmax-axis", "mask-after-softmax", "mask-transposed", "mask-one-ahead", "labels-unshifted"}
@@ -225,7 +234,7 @@ def test_without_a_residual_sublayers_that_begin_at_0_learn_only_how_often_each_
 
 
 def test_that_is_because_sublayers_that_begin_at_0_let_nothing_through_without_it():
-    """With other first weights the model would learn: more slowly than with the residual, but it would."""
+    """With other initial weights, the model would learn, though more slowly than with the residual."""
     ids = torch.from_numpy(np.random.default_rng(0).integers(9, size=(2, 10)))
 
     def largest_gradient_within_blocks(model):
@@ -257,7 +266,7 @@ def test_kept_gradients_slow_learning_down_and_never_turn_it_round(seed):
 
 @both_seeds
 def test_uncorrected_adam_is_no_worse(seed):
-    """With betas (0.9, 0.95) the first steps are too short, not too long: 0.1 / √0.05 = 0.45."""
+    """With betas (0.9, 0.95), the first steps are too short rather than too long: 0.1 / √0.05 = 0.45."""
     wrong, right = of("adam-uncorrected", seed)
     assert abs(wrong["reported"] - right["reported"]) < 0.02
 
@@ -282,6 +291,11 @@ def test_shortly_it_looks_the_same(bug):
     assert looks(shortly(bug), shortly(RIGHT)) == looks(wrong, right)
     assert writes_badly(shortly(bug), shortly(RIGHT))
     assert shortly(bug)["validation"] > shortly(RIGHT)["validation"] + 0.8
+
+
+def test_shortly_a_mistake_in_a_part_that_the_model_lacks_changes_no_number():
+    """So whoever forgets to name the model in `NEEDS` has results that are those of the right model."""
+    assert EXPERIMENT.measure_shortly(bug="t5-sign", model="rope", seed=SEEDS[0]) == shortly(RIGHT)
 
 
 def test_shortly_unclipped_gradients_begin_long():

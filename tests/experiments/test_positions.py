@@ -1,4 +1,4 @@
-"""The position tournament: how it measures, what it found, and whether a short one still says so."""
+"""Tests the position tournament: its method, its results, and a short version with the same outcome."""
 
 from functools import cache
 
@@ -32,19 +32,19 @@ SMALL = ("model.d_model=16", "model.n_layers=1", "model.n_heads=2", "model.d_ff=
 
 
 def begun(positions, length=T, seed=0):
-    """A small model before training, and its task."""
+    """Returns a small model before training, and its task."""
     recipe = recipe_of(positions, length, seed, steps=2, changes=SMALL)
     _, task, config = recipe.made_for(corpus())
     return new_model(config.replace(context_length=REACH), seed), task, recipe
 
 
 def quarters(losses):
-    """The mean loss in each quarter of the positions."""
+    """Returns the average loss in each quarter of the positions."""
     return np.reshape(losses, (4, -1)).mean(axis=1)
 
 
 def found(positions, way="as trained", length=T, when="losses", t5_max_distance=None):
-    """The quarters of the stored runs, (seeds, 4)."""
+    """Returns the quarters of the stored runs, (seeds, 4)."""
     runs = stored("positions", positions=positions, length=length, t5_max_distance=t5_max_distance)
     return np.array([quarters(run.found[when][way]) for run in runs])
 
@@ -224,7 +224,7 @@ def test_alibi_stays_level_and_t5_nearly_so_below_it_all_the_way():
 
 
 def test_t5_with_buckets_that_training_never_met_climbs_above_rope_and_no_positions():
-    """The same as the other T5 within the training length, and then the only one of the two that climbs."""
+    """It equals the other T5 within the training length; beyond it, only this one's loss rises."""
     met, unmet = found("t5"), found("t5", t5_max_distance=T5_OWN)
     assert (abs(unmet[:, 0] - met[:, 0]) < 0.03).all()
     assert (np.diff(unmet, axis=1) > 0.1).all()
@@ -279,7 +279,7 @@ def test_further_training_brings_the_interpolated_model_nearly_back():
 
 @cache
 def quarters_of(method):
-    """A seed that was not kept: the quarters in each way, before and after more training."""
+    """Returns the quarters for a new seed with each method, before and after further training."""
     found = experiment("positions").measure_shortly(positions=method, length=T, seed=3)
     return {when: {way: quarters(losses) for way, losses in ways.items()} for when, ways in found.items()}
 
@@ -299,7 +299,7 @@ def test_in_short_too_rope_leads_sinusoids_fail_at_once_and_alibi_stays_level(sh
 
 
 def test_in_short_too_interpolation_costs_and_a_larger_base_hardly(short):
-    """That interpolation takes the climb away, and what further training mends, is held on the stored runs."""
+    """The stored runs show that interpolation prevents the rise, and what further training repairs."""
     ways = short["rope"]["losses"]
     costs = {way: ways[way][0] - ways["as trained"][0] for way in ("interpolated", "larger base")}
     assert costs["interpolated"] > 0.015

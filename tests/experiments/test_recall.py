@@ -1,4 +1,4 @@
-"""Recall: how marks and questions are planted, and what was found of marks that stand far back."""
+"""Tests the recall task: how marks and questions are planted, and how well distant marks are found."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def task():
 
 
 def found(positions, way="as trained", length=T, t5_max_distance=None):
-    """The share of marks found in each quarter of the distances, (seeds, 4)."""
+    """Returns the share of marks found in each quarter of the distances, (seeds, 4)."""
     runs = stored("recall", positions=positions, length=length, t5_max_distance=t5_max_distance)
     return np.array([np.reshape(run.found["recalled"][way], (4, -1)).mean(axis=1) for run in runs])
 

@@ -1,4 +1,4 @@
-"""What the ladder from the recipe of 2019 to the modern one says, in the runs that are kept and made anew."""
+"""Tests what the book says about the steps from the recipe of 2019 to the modern one, on stored and new runs."""
 
 from itertools import pairwise
 from statistics import median
@@ -46,14 +46,14 @@ def test_the_modern_recipe_is_a_third_of_a_nat_better():
 
 @pytest.mark.parametrize(("recipe", "share"), [(FIRST, 0.15), ("a higher rate, down to 0", 0.25)])
 def test_so_much_of_the_characters_is_enough_at_every_seed(recipe, share):
-    """Beside the recipe of 2019, and beside it with a rate that was tuned, as the modern one's was."""
+    """Compared with the recipe of 2019, and with the same recipe at a rate tuned as the modern one's was."""
     mark = spread(losses(part="ladder", recipe=recipe)).lowest
     enough = [steps for steps in FEWER if max(losses(part="fewer characters", steps=steps)) < mark]
     assert min(enough) / STEPS == share
 
 
 def test_made_anew_the_runs_measure_the_tenth_that_the_stored_ones_measured(monkeypatch):
-    """The recipes keep half of it for the test since."""
+    """Since the stored runs, the recipes set aside half of the held-out tenth for the test."""
     made = []
 
     class Seen(Exception):  # noqa: N818 - no fault
@@ -113,7 +113,7 @@ def test_made_anew_and_shortly_the_modern_recipe_is_better():
 
 
 def test_made_anew_in_the_same_time_it_makes_as_many_steps_fewer_as_they_are_dearer(monkeypatch):
-    """How much dearer is measured by `make bench`; here it is made up."""
+    """`make bench` measures how much more a step costs; here the number is invented."""
     monkeypatch.setattr(recipes, "time_of_a_step", lambda recipe, changes: 1.6)
     found = experiment("recipes").measure_shortly(part="the same time", seed=0)
     assert found["time_of_a_step"] == 1.6
@@ -121,7 +121,7 @@ def test_made_anew_in_the_same_time_it_makes_as_many_steps_fewer_as_they_are_dea
 
 
 def test_the_time_of_a_step_is_in_steps_of_the_first_recipe(monkeypatch):
-    """Two short runs of each, in turns; of each the first steps are no measure."""
+    """Makes two short runs of each recipe in turn, and leaves out the first steps."""
     made = []
 
     class Timed:

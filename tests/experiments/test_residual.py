@@ -1,4 +1,4 @@
-"""Sublayers that replace the stream: two blocks learn less, eight learn nothing."""
+"""Tests sublayers that replace the stream: two blocks learn less, and eight learn nothing."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How the book's model writes: what chapter 11 says of each strategy holds in the stored runs, and in short ones."""
+"""Tests what chapter 11 says about each sampling strategy, on the stored runs and on short ones."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_all_runs_are_kept():
 
 
 def test_what_is_likelier_is_no_better_text():
-    """Greedy and beams are likelier than the real text with every seed, and repeat themselves far more."""
+    """Greedy texts and beams are likelier than the real text for every seed, and repeat themselves far more."""
     for which in (("greedy",), ("beam", 2), ("beam", 4), ("beam", 8)):
         assert values("log p", *which).min() > values("log p", "text").max() + 0.4
         assert values("repeats", *which).min() > 10 * values("repeats", "text").max()

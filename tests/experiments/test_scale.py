@@ -1,4 +1,4 @@
-"""The root of d_head: what leaving it out costs, and how sharp the weights are without it."""
+"""Tests the factor √d_head: what leaving it out costs, and how sharp the weights are without it."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_bad_settings_are_refused():
 
 
 def test_sharpness_of_even_weights():
-    """Where all queries are 0, a query of position t gives 1/(t + 1) to each key that it sees."""
+    """If all queries are 0, a query at position t gives 1/(t + 1) to each key that it sees."""
     task = text_task(0, 20_000)
     model = new_model("pre", 1, task, 0, n_heads=1, d_head=4)
     with torch.no_grad():

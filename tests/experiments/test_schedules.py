@@ -1,4 +1,4 @@
-"""Peak, warm-up and decay: what ninety runs of a small decoder say, and what chapter 10 says of them."""
+"""Tests what chapter 10 says about peak, warm-up and decay, on ninety runs of a small decoder."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A model that is stuck, opened: what the text says of its gradient and of its positions."""
+"""Tests what the text says about the gradient and the positions of a model that is stuck."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ RATE = RATES[0]
 
 
 def of(placement, rate, what, when="after"):
-    """What was found of all seeds."""
+    """Returns the results of all seeds."""
     runs = stored("stuck", placement=placement, learning_rate=rate)
     assert [run.settings["seed"] for run in runs] == list(SEEDS)
     return np.array([run.found[when][what] for run in runs])
@@ -30,7 +30,7 @@ def test_they_are_the_runs_of_norm_placement(placement, rate):
 
 
 def test_in_the_blocks_the_gradient_has_nearly_vanished():
-    """A long way from that of a model that learns, and from that of its own last block."""
+    """It is far below that of a model that learns, and far below that of its own last block."""
     pre, post = of("pre", RATE, "gradient"), of("post", RATE, "gradient")
     assert (pre[:, 0] / post[:, 0]).min() > 500
     assert (post[:, -1] / post[:, 0]).min() > 100

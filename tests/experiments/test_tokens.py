@@ -1,10 +1,11 @@
-"""Characters or byte pairs: how it is measured, what was found, and whether a short one still says so."""
+"""Tests characters against byte pairs: the method, the results, and a short version with the same outcome."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
+from close import SINGLE, assert_close
 from torch.nn import functional
 
 from glassformer import nn
@@ -52,7 +53,7 @@ def test_each_token_is_asked_for_once_and_after_half_a_window_at_least():
             start = place // (T // 2) * (T // 2)
             logits = model(torch.from_numpy(ids[None, start : start + T]))[0, place - start + T // 2]
             expected = functional.cross_entropy(logits, torch.tensor(targets[place]))
-            assert nats[place] == pytest.approx(expected.item(), abs=1e-5)
+            assert_close(nats[place], expected, SINGLE)
 
 
 def test_bits_per_byte_are_those_of_the_text():
@@ -61,7 +62,7 @@ def test_bits_per_byte_are_those_of_the_text():
 
 
 def test_the_work_is_what_torch_counts_and_the_embedding_costs_nothing():
-    """PyTorch's own counter of operations, forward and back, over one window; it cannot see into fused attention."""
+    """PyTorch's own counter of operations, forward and backward over one window; it cannot see into fused attention."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -137,7 +138,7 @@ def test_at_equal_text_characters_are_better_at_every_seed():
 
 
 def test_made_anew_and_shortly_byte_pairs_are_better(monkeypatch):
-    """On a part of the text, whose tokens are soon learned and encoded."""
+    """Uses a part of the text, whose tokens take little time to learn and encode."""
     text = corpus()[:200_000]
     monkeypatch.setattr(tokens, "corpus", lambda: text)
     one = experiment("tokens")

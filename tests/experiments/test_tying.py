@@ -1,4 +1,4 @@
-"""One matrix at both ends, or two: what was compared, what was found, and whether a short run still says so."""
+"""Tests one matrix at both ends against two: the comparison, the results, and a short version with the same outcome."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_parameters_are_equal_where_the_text_says_so(size):
 
 
 def test_tied_and_untied_begin_with_the_same_small_numbers():
-    """The head of an untied model is drawn as the table is: neither begins with larger logits."""
+    """The head of an untied model is drawn like the table, so neither starts with larger logits."""
     import torch
 
     from glassformer.train import TrainingConfig, initialize

@@ -1,4 +1,4 @@
-"""What parts are worth alone and together: what chapter 07 says of it holds in the stored runs, and in a short one."""
+"""Tests what chapter 07 says about the value of parts, alone and together, on the stored runs and on a short one."""
 
 from functools import cache
 from itertools import combinations
@@ -14,7 +14,7 @@ SUBLAYERS = [f"block {i}: {kind}" for i in range(4) for kind in ("attention", "f
 
 @cache
 def found():
-    """What each of the four models showed, the book's first."""
+    """Returns the results of each of the four models, the book's first."""
     return [run.found for run in stored("worth")]
 
 
@@ -124,7 +124,7 @@ def test_the_heads_of_a_block_are_missed_more_together_than_the_sum():
 
 
 def test_in_short_too_attention_is_missed_and_all_is_measured():
-    """So soon, parts do not yet lean on each other: that they are missed more together is held on the stored runs."""
+    """So early, parts do not depend on each other yet; the stored runs show that they do later."""
     short = experiment("worth").measure_shortly(model="small", seed=5)
     assert short["kind"]["attention"] > 0.08
     assert interaction(short, "block 0: attention", "block 1: attention") == pytest.approx(

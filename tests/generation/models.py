@@ -1,4 +1,4 @@
-"""Models to generate with: one that can be worked out by hand, and those of transformers behind our interface."""
+"""Provides models to generate with: some that can be worked out by hand, and transformers' behind our interface."""
 
 from types import SimpleNamespace
 
@@ -8,13 +8,13 @@ from transformers import DynamicCache, EncoderDecoderCache
 
 
 def config(**changed):
-    """What `generate` asks of a config."""
+    """The fields of a config that `generate` reads."""
     given = {"family": "decoder", "vocab_size": 10, "context_length": 64, "head": "tied", "dropout": 0.0}
     return SimpleNamespace(**{**given, **changed})
 
 
 class Arithmetic:
-    """After a text comes Σ (position + 1)·(id + 1), modulo V, for sure: wrong positions or masks change it.
+    """A model that predicts Σ (position + 1)·(id + 1), modulo V, with certainty: wrong positions or masks change it.
 
     Its cache keeps each position's share of the sum. An encoder–decoder adds the sum over the source.
     """
@@ -66,7 +66,7 @@ class ArithmeticCache:
 
 
 class Fixed:
-    """The same logits after every text."""
+    """A model that gives the same logits after every text."""
 
     training = False
 
@@ -85,7 +85,7 @@ class Fixed:
 
 
 class Chain:
-    """Logits that depend on the last id alone: row i of `logits` (V, V) is what follows i."""
+    """A model whose logits depend only on the last id: row i of `logits` (V, V) is for what follows i."""
 
     training = False
 
@@ -104,7 +104,7 @@ class Chain:
 
 
 class Theirs:
-    """A model of transformers behind our interface, NumPy in and out, cache included."""
+    """A model of transformers behind our interface, cache included, with NumPy arrays as input and output."""
 
     training = False
 

@@ -1,4 +1,4 @@
-"""What a reader meets who asks for what cannot be: an error naming the argument, its value and the rule."""
+"""Tests wrong arguments: the error names the argument, its value and the rule."""
 
 import re
 
@@ -98,7 +98,7 @@ STRATEGIES = {
     "logits NaN": (
         lambda: distribution(np.array([[0.0, 1.0], [0.0, NAN]])),
         ValueError,
-        "logits cannot be used: the largest of each row, or NaN if the row has one, is [ 1. nan]",
+        "logits cannot be used: the largest in each row (NaN for a row that contains a NaN) is [ 1. nan]",
     ),
 }
 
@@ -195,7 +195,7 @@ DRAWS = {
     "no generator": (
         {"temperature": 0.7},
         ValueError,
-        "generator=None: drawing at temperature=0.7 needs one, such as np.random.default_rng(0); temperature=0 ",
+        "generator=None: sampling at temperature=0.7 needs one, such as np.random.default_rng(0); temperature=0 ",
     ),
     "generator": ({"generator": 7}, TypeError, "generator must be a np.random.Generator, not int"),
     "old generator": (
@@ -252,7 +252,7 @@ def test_beams(case):
 
 
 def refused_untouched(function, model, prompt, given, error, message):
-    """Refused at the call, before the model has worked."""
+    """Asserts that a call is refused before the model has computed anything."""
     with pytest.raises(error, match="^" + re.escape(message)):
         function(model, prompt, **given)
     assert model.shapes == []

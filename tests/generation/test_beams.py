@@ -1,4 +1,4 @@
-"""Beam search where the answer is known: by hand, by trying everything, and in vocabularies that are too small."""
+"""Tests beam search where the answer is known: by hand, by trying all texts, and in tiny vocabularies."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def log_p(logits):
 
 
 def everything(logits, start, n_new, stop_ids, length_penalty):
-    """Every text that ends, with its worth, best first: the slow way."""
+    """Returns every text that ends, with its score, best first, by trying all of them."""
     logs, texts = log_p(logits), []
     for length in range(1, n_new + 1):
         for new in itertools.product(range(len(logits)), repeat=length):
@@ -49,7 +49,7 @@ def test_by_hand_where_greedy_is_wrong():
 @pytest.mark.parametrize("length_penalty", [-1, 0, 1, 2.5])
 @pytest.mark.parametrize("seed", range(4))
 def test_with_beams_for_all_it_finds_the_best_of_all(seed, length_penalty, stop_ids):
-    """4 · 4 · 4 texts at most: with 64 beams nothing is dropped, and "never" gives up no text too early."""
+    """There are at most 4 · 4 · 4 texts, so 64 beams drop nothing, and "never" gives up no text too early."""
     logits = np.random.default_rng(seed).normal(0, 1.5, (4, 4))
     expected = everything(logits, 1, 3, stop_ids, length_penalty)
     given = {"n_beams": 64, "n_return": 64, "stop_ids": stop_ids, "length_penalty": length_penalty}
@@ -104,7 +104,7 @@ def test_where_every_id_stops():
 
 
 def count_calls(length_penalty):
-    """How often the model is asked, for each rule and 20 models."""
+    """Returns how often the model is called, for each rule and 20 models."""
     calls = {True: [], False: [], "never": []}
     for seed, rule in itertools.product(range(20), calls):
         model = Counting(np.random.default_rng(seed).normal(0, 1, (8, 8)))
@@ -116,7 +116,7 @@ def count_calls(length_penalty):
 
 
 def test_early_stopping_stops_early():
-    """The rules differ in nothing but in when it is enough."""
+    """The rules differ only in when they consider the result good enough."""
     always, by_default, never = count_calls(length_penalty=1)
     assert all(a <= b <= c for a, b, c in zip(always, by_default, never, strict=True))
     assert sum(always) < sum(by_default) < sum(never)
@@ -137,7 +137,7 @@ class Counting(Chain):
 
 
 def test_long_prompts_and_padding():
-    """Arithmetic is sure of every id, so that one text has all the probability; it checks places and masks."""
+    """Arithmetic is certain of every id, so one text has all the probability; this checks positions and masks."""
     model = Arithmetic(context_length=400)
     model.new_cache = lambda batch_size, length: Reorderable(Arithmetic.new_cache(model, batch_size, length))
     confident = model.head

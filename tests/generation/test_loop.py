@@ -1,4 +1,4 @@
-"""The loop on models that can be worked out by hand: what is read, where it stands, when it stops."""
+"""Tests the loop on models that can be worked out by hand: what it reads, at which positions, and when it stops."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def greedy(*args, **given):
 
 
 def by_hand(prompt, n_new, *, V=10, context=10**9, source=()):
-    """Arithmetic's text, written out; the window slides past `context`."""
+    """Computes Arithmetic's text step by step; the window slides past `context`."""
     text = list(prompt)
     for _ in range(n_new):
         shares = [(place + 1) * (token + 1) for place, token in enumerate(text[-context:])]
@@ -173,7 +173,7 @@ def test_what_is_given_once_can_be_an_iterator():
 
 
 def test_one_number_a_row_and_step():
-    """The draws, written out with the strategies themselves."""
+    """Repeats the draws with the strategies themselves."""
     logits = np.random.default_rng(1).normal(0, 2, (8, 8))
     strategy = {"temperature": 0.9, "top_k": 6, "top_p": 0.95, "min_p": 0.01}
     prompts = [[1], [2, 3], [0]]

@@ -1,14 +1,15 @@
-"""Both rooms' Transformers, every family and position method: the same text however it is computed."""
+"""Tests the Transformers of both rooms, with every family and position method: every way to compute a text agrees."""
 
 import functools
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 import glassformer.nn
 import glassformer.scratch
-from glassformer.config import ModelConfig
+from glassformer.config import POSITIONS, ModelConfig
 from glassformer.generate import beam_search, generate, stream
 from glassformer.generate.reader import CHUNK, Reader
 
@@ -16,7 +17,6 @@ from glassformer.generate.reader import CHUNK, Reader
 N_NEW = 14
 
 FAMILIES = ("decoder", "encoder-decoder")
-POSITIONS = ("none", "sinusoidal", "learned", "rope", "alibi", "t5")
 KV_HEADS = {"MHA": 4, "GQA": 2, "MQA": 1}
 PROMPTS = [[1, 2, 3], [4], [5, 6, 7, 8, 9, 10, 11], [0, 0]]
 SOURCES = [[9, 8], [7, 6, 5, 4, 3], [1], [2, 2, 2]]
@@ -28,7 +28,7 @@ both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
 
 @functools.cache
 def model(room, family="decoder", positions="rope", n_kv_heads=2, context_length=48):
-    """The same weights in both rooms, in float64 and large enough for texts that are no loops."""
+    """Returns a model with the same weights in both rooms, in float64 and large enough that texts do not loop."""
     config = ModelConfig(
         vocab_size=29,
         context_length=context_length,
@@ -54,7 +54,7 @@ def model(room, family="decoder", positions="rope", n_kv_heads=2, context_length
 
 
 def given(model, rows=slice(None)):
-    """The prompts, and for an encoder–decoder their sources."""
+    """Returns the prompts and, for an encoder–decoder, their sources."""
     if model.config.family == "decoder":
         return {"prompt_ids": PROMPTS[rows]}
     return {"prompt_ids": PROMPTS[rows], "source": SOURCES[rows]}
@@ -101,7 +101,7 @@ def test_in_a_batch_and_alone(room, family, positions):
 @every_method
 @pytest.mark.parametrize("cache", [True, False], ids=["cache", "no cache"])
 def test_logits_in_a_batch_and_alone(room, family, positions, cache):
-    """To rounding: ids alone would not show a small error."""
+    """Compares logits up to rounding, because ids alone would not show a small error."""
     it = model(room, family, positions)
 
     def reader(rows):
@@ -114,7 +114,7 @@ def test_logits_in_a_batch_and_alone(room, family, positions, cache):
         logits = together.next_logits()
         assert logits.shape == (4, 29)
         expected = np.concatenate([row.next_logits() for row in alone])
-        np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-12)
+        assert_close(logits, expected, DOUBLE)
         together.append(new)
         for row, token in zip(alone, new, strict=True):
             row.append(np.array([token]))

@@ -1,4 +1,4 @@
-"""Each strategy by hand and against transformers; what comes of them together; the draw itself."""
+"""Tests each strategy by hand and against transformers, their combinations, and the draw itself."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def run(processor, logits, past=None):
 
 
 def compare(component, actual, expected, bound=0):
-    """What is left out (−∞) must be the same; then the largest difference. One measurement for both rooms."""
+    """Compares which entries are left out (−∞), then the largest difference, once for both rooms."""
     actual, expected = np.asarray(actual), np.asarray(expected)
     left_out = np.isneginf(expected)
     np.testing.assert_array_equal(np.isneginf(actual), left_out)
@@ -223,7 +223,7 @@ def test_draw_by_hand():
 
 
 def test_draw_never_takes_what_has_no_probability():
-    """Not even where rounding leaves the running sum a little off 1."""
+    """This holds even if rounding leaves the running sum slightly below 1."""
     rng = np.random.default_rng(0)
     p = g.distribution(rng.normal(0, 2, (2000, 31)), top_k=7)
     for u in (0.0, np.nextafter(1, 0)):

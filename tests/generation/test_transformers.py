@@ -1,7 +1,7 @@
-"""The loop and the beam search against those of transformers, on the same models: tokens and scores.
+"""Compares the loop and the beam search with those of transformers on the same models: tokens and scores.
 
-Random weights are enlarged until the logits are of order one and more, so that the texts are no loops of one id,
-and computed in float64, so that rounding decides nothing. Transformers casts log-probabilities to float32.
+Random weights are scaled up until the logits are of order one or more, so that the texts do not loop on one id. All is
+computed in float64, so that rounding does not matter. Transformers casts log-probabilities to float32.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def note(component, difference, bound=0, reference=REFERENCE):
 
 
 def compare(component, ours, theirs):
-    """Texts, id for id."""
+    """Compares texts, id for id."""
     for text, expected in zip(ours, theirs, strict=True):
         note(component, different_ids(text, expected))
 
@@ -110,7 +110,7 @@ def padded(texts, side):
 
 
 def both(model, texts, stop_ids):
-    """The arguments for ours and for theirs that mean the same: prompts, or for T5 sources."""
+    """Returns the same arguments for ours and for theirs: prompts, or sources for T5."""
     if model.config.is_encoder_decoder:
         ours, theirs = {"prompt_ids": None, "source": texts}, padded(texts, "right")
     else:
@@ -222,7 +222,7 @@ def test_beam_search(model, search, lengths, cache):
 
 
 def test_the_searches_above_are_different(model):
-    """Else they would test nothing: the options must decide what is found."""
+    """Otherwise the tests above would show nothing: the options must change the result."""
     found = set()
     for options in SEARCHES.values():
         ours, _ = both(model, batch(3, LENGTHS["batch"]), options.get("stop_ids", [3, 17]))

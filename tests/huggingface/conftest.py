@@ -9,6 +9,6 @@ logging.disable_progress_bar()
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
-    """No test reaches the hub, whatever it asks for."""
+    """Prevents every test from reaching the hub."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)

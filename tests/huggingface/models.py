@@ -1,6 +1,6 @@
-"""Models of transformers, made from configs, with weights large enough that nothing can be overlooked.
+"""Builds models of transformers from configs, with weights large enough that no difference is overlooked.
 
-The models compute what published ones do, at small sizes: every choice that `huggingface` translates is in one.
+The models are small versions of published ones. Every choice that `huggingface` translates occurs in at least one.
 """
 
 from contextlib import contextmanager
@@ -101,9 +101,9 @@ T5_SIZES = {"shared": 1.0, "relative": 1.0}
 
 
 def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
-    """The model of transformers, with random weights, in evaluation.
+    """Returns a model of transformers with random weights, in evaluation mode.
 
-    `sizes` are standard deviations of matrices, by part of their names; of all others, `SIZE`. `changes` are
+    `sizes` gives standard deviations of matrices, by part of their names; all others have `SIZE`. `changes` are
     settings of the config.
     """
     architecture, settings = CASES[case]
@@ -124,7 +124,7 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
 
 
 class _DoubleTorch:
-    """The module torch, but that its float32 is float64."""
+    """The module torch, except that its float32 is float64."""
 
     float = float32 = torch.float64
 
@@ -134,9 +134,9 @@ class _DoubleTorch:
 
 @contextmanager
 def all_in_double():
-    """Transformers casts RMSNorm, rotary angles and LLaMA's softmax to float32. In here it computes them in float64.
+    """Makes transformers compute RMSNorm, rotary angles and LLaMA's softmax in float64 instead of float32.
 
-    Nothing but the type of the numbers is changed. A model must also be made in here, for its frequencies.
+    Only the type of the numbers changes. A model must also be built in this context, for its frequencies.
     """
     with pytest.MonkeyPatch.context() as patch:
         for module in (
@@ -153,7 +153,7 @@ def all_in_double():
 
 
 def batch(case, padded, seed=1):
-    """Inputs for three texts as NumPy arrays: ids, and of T5 source; mask where padded, True = real."""
+    """Returns inputs for three texts as NumPy arrays: ids, a source for T5, and a mask if padded (True = real)."""
     rng = np.random.default_rng(seed)
     B, T, S = 3, 33, 29
     given = {"ids": rng.integers(0, VOCABULARY, (B, T))}
@@ -182,7 +182,7 @@ THEIR_T5_NAMES = {"ids": "decoder_input_ids", "source": "input_ids", "source_mas
 
 
 def ask_theirs(case, model, given):
-    """What their model says: logits, or final states where it has no head; and of a pooler its output."""
+    """Returns the output of their model: logits, or final states if it has no head; also a pooler's output."""
     names = THEIR_T5_NAMES if case.startswith("t5") else THEIR_NAMES
     given = {names[name]: torch.from_numpy(array) for name, array in given.items()}
     given = {name: x.long() if x.dtype == torch.bool else x for name, x in given.items()}
@@ -199,7 +199,7 @@ def ask_theirs(case, model, given):
 
 
 def ask_ours(room, model, given):
-    """What ours says, with the arrays that its room takes."""
+    """Returns the output of our model, given the arrays of its room."""
     if room == "nn":
         given = {name: torch.from_numpy(array) for name, array in given.items()}
     logits = model(**given)
@@ -220,5 +220,5 @@ def _numpy(array):
 
 
 def real(given, logits):
-    """The logits at real positions: at padding, the two sides may say what they like."""
+    """Returns the logits at real positions: at padding, the two sides may differ."""
     return logits if "mask" not in given else logits[given["mask"]]

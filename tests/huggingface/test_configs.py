@@ -1,10 +1,11 @@
-"""config.json to ModelConfig and back: published files by hand, every setting, and what is refused."""
+"""Tests conversion from config.json to ModelConfig and back: published files by hand, every setting, and errors."""
 
 import pytest
 import transformers
 
 from glassformer.config import ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf
+from glassformer.huggingface.configs import ARCHITECTURES, FORMATS, READERS
 from glassformer.published import PUBLISHED
 
 from .models import CASES, IDS, T5_START, every_case
@@ -126,7 +127,7 @@ QWEN3 = {
 
 
 def short(value):
-    """A test's name, which whole files of config.json would make long."""
+    """Returns a short name for a test, which a whole config.json would make long."""
     return value.get("architectures", [str(value)])[0] if isinstance(value, dict) else str(value)
 
 
@@ -144,7 +145,7 @@ def short(value):
     ],
 )
 def test_files_of_the_hub_are_what_published_says(name, given):
-    """Two accounts of one model, written apart from each other."""
+    """Compares two descriptions of the same model that were written independently."""
     assert config_from_hf(given).replace(dropout=0.0) == PUBLISHED[name].config
 
 
@@ -159,7 +160,7 @@ def test_published_there_and_back(name):
 
 @every_case
 def test_what_transformers_makes_of_ours(case):
-    """Its own config class, from our dictionary, says what the config that it came from said."""
+    """Their config class reads our dictionary and gives the same settings as the original config."""
     architecture, settings = CASES[case]
     kind = getattr(transformers, architecture).config_class
     theirs = kind(**IDS | (T5_START if case.startswith("t5") else {}) | settings)
@@ -197,7 +198,7 @@ def test_what_transformers_makes_of_ours(case):
     ids=short,
 )
 def test_every_setting_counts(given, changes):
-    """It changes the config, and survives the way there and back."""
+    """Each setting changes the config, and survives the conversion in both directions."""
     config = config_from_hf(given | changes)
     assert config != config_from_hf(given)
     assert config_from_hf(config_to_hf(config)) == config
@@ -300,7 +301,7 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(given, theirs,
         (
             MISTRAL,
             {"sliding_window": 4096},
-            "sliding_window=4096 .* max_position_embeddings=4096 instead of 32768",
+            "sliding_window=4096 .* max_position_embeddings to 4096 instead of 32768",
         ),
         (QWEN2, {"use_sliding_window": True, "sliding_window": 100}, "sliding_window=100"),
         (
@@ -319,15 +320,15 @@ def test_what_is_refused(given, changes, message):
 @pytest.mark.parametrize("names", [1, "GPT2Model", {"GPT2Model": 1}, [["GPT2Model"]], [None]])
 def test_architectures_that_are_no_list_of_names(names):
     with pytest.raises(
-        ValueError, match=r"^architectures=.* is not supported: for this model_type it can be"
+        ValueError, match=r"^architectures=.* is not supported: for this model_type it must be one of"
     ):
         config_from_hf(GPT2 | {"architectures": names})
 
 
 def test_a_mistral_without_the_field_has_a_window():
-    """It is 4096 where config.json is silent."""
+    """If config.json does not mention it, the window is 4096."""
     silent = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
-    with pytest.raises(ValueError, match=r"sliding_window=None .* max_position_embeddings=4096 "):
+    with pytest.raises(ValueError, match=r"sliding_window=None .* max_position_embeddings to 4096 "):
         config_from_hf(silent)
 
 
@@ -366,6 +367,10 @@ LLAMA_LIKE = {"positions": "rope", "norm": "rmsnorm", "attention_bias": "none", 
 def test_what_no_family_has(changes, message):
     with pytest.raises(ValueError, match=message):
         config_to_hf(ModelConfig(**SMALL | changes))
+
+
+def test_every_family_has_its_tables_and_its_reader():
+    assert set(FORMATS) == set(ARCHITECTURES) == set(READERS), "add to FORMATS, ARCHITECTURES and READERS"
 
 
 def test_not_a_config():

@@ -1,4 +1,4 @@
-"""Folders, files and names: what is accepted, and what is refused with which words."""
+"""Tests folders, files and names: which are accepted, and with which messages others are refused."""
 
 import errno
 import json
@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from close import SINGLE, assert_close
 from huggingface_hub.errors import LocalEntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
@@ -37,13 +38,13 @@ from .models import CASES, both_rooms, make, numpy
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Folders of transformers by the case, each written once: `put` copies."""
+    """Returns folders of transformers by case, each written once; `put` copies them."""
     return {}, tmp_path_factory.mktemp("kept")
 
 
 @pytest.fixture
 def put(tmp_path, kept):
-    """Puts the files of a case into the test's folder."""
+    """Copies the files of a case into the test's folder."""
     folders, place = kept
 
     def put(case):
@@ -62,7 +63,7 @@ def folder(tmp_path, put):
 
 
 def rewrite(folder, change):
-    """The weights of the folder, as a dictionary, changed in place and written back."""
+    """Lets a test change the weights of the folder as a dictionary, and writes them back."""
     path = folder / "model.safetensors"
     state = load_file(path)
     state = {name: np.array(values) for name, values in state.items()}
@@ -135,7 +136,7 @@ def test_bert_in_its_oldest_words(tmp_path, put):
 
 
 def test_the_weights_say_what_a_bert_has(tmp_path, put):
-    """As bert-base-uncased: config.json says BertForMaskedLM, and there is a pooler too."""
+    """As in bert-base-uncased: config.json says BertForMaskedLM, and the file also has a pooler."""
     put("bert-pretraining")
     given = json.loads((tmp_path / "config.json").read_text())
     for architecture in ("BertForMaskedLM", "BertModel", "BertForPreTraining"):
@@ -345,13 +346,13 @@ LINEAR, PLAIN = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}, {"rop
     ],
 )
 def test_positions_that_a_file_describes_twice(tmp_path, put, said):
-    """It is one of the two that counts, the one that counts in transformers."""
+    """Only one of the two counts, and it is the one that counts in transformers."""
     put("llama")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": None} | said))
     ids = np.arange(0, 40, 2)[None]
     expected = LlamaForCausalLM.from_pretrained(tmp_path)(torch.from_numpy(ids)).logits.detach().numpy()
-    np.testing.assert_allclose(load(tmp_path)(ids), expected, rtol=0, atol=1e-4)
+    assert_close(load(tmp_path)(ids), expected, SINGLE)
 
 
 def test_linear_positions_without_a_factor(tmp_path, put):
@@ -371,7 +372,7 @@ def test_an_odd_number_of_buckets(tmp_path):
     theirs.save_pretrained(tmp_path)
     source, ids = np.arange(40)[None], np.arange(0, 40, 2)[None]
     expected = theirs(input_ids=torch.from_numpy(source), decoder_input_ids=torch.from_numpy(ids)).logits
-    np.testing.assert_allclose(load(tmp_path)(ids, source=source), numpy(expected), rtol=0, atol=1e-4)
+    assert_close(load(tmp_path)(ids, source=source), numpy(expected), SINGLE)
 
 
 # Sizes and numbers that nobody can have meant
@@ -421,13 +422,13 @@ def test_weights_that_are_no_numbers(folder, room, value, said):
     rewrite(folder, lambda state: state["transformer.h.1.mlp.c_fc.weight"].__setitem__((5, 7), value))
     with pytest.raises(
         ValueError,
-        match=rf"safetensors: transformer\.h\.1\.mlp\.c_fc\.weight has {said} at 5, 7: a weight must",
+        match=rf"safetensors: transformer\.h\.1\.mlp\.c_fc\.weight contains {said} at 5, 7: every weight must",
     ):
         load(folder, room=room)
 
 
 def test_of_many_faults_a_few_are_said(folder):
-    """And a name that moves a terminal's cursor is written out."""
+    """A name that would move a terminal's cursor is also escaped."""
     rewrite(folder, lambda s: s.update({f"\x1b[2J{i}": np.ones(1) for i in range(1000)}))
     with pytest.raises(
         ValueError, match=r"\\x1b\[2J0 is not a weight of this model; .*; and 992 more$"
@@ -613,7 +614,7 @@ STARTS = [
 
 
 def test_a_decoder_starts_where_theirs_starts(tmp_path, put):
-    """And where theirs does not start, no id is made up."""
+    """If theirs gives no start, no id is invented."""
     put("t5")
     path, generation = tmp_path / "config.json", tmp_path / "generation_config.json"
     ids = ("decoder_start_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
@@ -643,7 +644,7 @@ def test_a_decoder_starts_where_theirs_starts(tmp_path, put):
 
 
 def test_the_command_line_starts_there_too(tmp_path, put):
-    """From id 5: from another, this model says something else."""
+    """It starts from id 5; from another id, this model would write something else."""
     tokenizers = pytest.importorskip("tokenizers")
     put("t5")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{i}": i for i in range(41)}, unk_token="w0"))
@@ -695,7 +696,7 @@ def test_a_tokenizer(tmp_path, monkeypatch):
 
 
 def test_the_numpy_room_needs_no_torch(tmp_path):
-    """Nor does a file of bfloat16, which NumPy does not have."""
+    """This includes files in bfloat16, which NumPy does not have."""
     make("llama", torch.bfloat16).save_pretrained(tmp_path)
     program = """
 import sys

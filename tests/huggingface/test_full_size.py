@@ -1,4 +1,4 @@
-"""GPT-2 small at the size it was published in."""
+"""Tests GPT-2 small at its published size."""
 
 import numpy as np
 import torch

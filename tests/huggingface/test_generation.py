@@ -1,6 +1,6 @@
-"""Texts and beam searches of loaded models, id for id those of transformers' `generate`.
+"""Compares texts and beam searches of loaded models, id for id, with transformers' `generate`.
 
-float64, so that rounding decides nothing: of 41 logits, the two largest are never equal to 1e-6.
+All is computed in float64, so that rounding does not matter: the two largest of 41 logits always differ by over 1e-6.
 """
 
 from functools import cache
@@ -48,7 +48,7 @@ def folder(theirs, tmp_path_factory):
 
 
 def both(theirs, seed, lengths, stop_ids):
-    """The arguments for ours and for theirs that mean the same: prompts, or for T5 sources."""
+    """Returns the same arguments for ours and for theirs: prompts, or sources for T5."""
     rng = np.random.default_rng(seed)
     texts = [rng.integers(0, 41, length) for length in lengths]
     is_t5, longest = theirs.config.is_encoder_decoder, max(lengths)
@@ -64,7 +64,7 @@ def both(theirs, seed, lengths, stop_ids):
 
 @pytest.fixture(scope="module")
 def said(theirs):
-    """What theirs generates, asked once for both rooms: the seed of `both`, lengths, stops, options."""
+    """Returns what theirs generates, computed once for both rooms; the key is the seed, lengths, stops and options."""
 
     @cache
     def said(seed, lengths, stop_ids, **options):

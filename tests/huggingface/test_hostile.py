@@ -1,7 +1,7 @@
-"""Folders that nobody meant well: each is a model, or is refused in one sentence, in bounded time and memory.
+"""Tests damaged and malicious folders: each is read or refused in one sentence, in bounded time and memory.
 
-Small valid folders of every family are changed, field by field and byte by byte. What was once built too large, read
-for ever, or ended in a traceback is tried by name.
+Small valid folders of every family are changed, field by field and byte by byte. Inputs that once used too much memory,
+never finished or ended in a traceback have tests of their own.
 """
 
 import json
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from glassformer.config import ModelConfig
 from glassformer.huggingface import load, save, start_id, stop_ids, tokenizer
+from glassformer.huggingface.configs import FORMATS
 from glassformer.scratch import Transformer
 
 from .test_configs import BERT_LIKE, LLAMA_LIKE, SMALL, T5_LIKE
@@ -39,9 +40,13 @@ SECONDS = 2.0  # of the processor
 SENTENCE = 1500  # characters, a path of the test's included
 
 
+def test_every_family_has_a_small_folder():
+    assert set(FAMILIES) == set(FORMATS), "add to FAMILIES"
+
+
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
-    """The files of a small folder of every family, by name."""
+    """Returns the files of a small folder of every family, by name."""
     tokenizers = pytest.importorskip("tokenizers")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -72,12 +77,12 @@ def place(tmp_path_factory):
 
 
 class TooLong(BaseException):
-    """No `except Exception` holds it up."""
+    """An exception that `except Exception` does not catch."""
 
 
 @contextmanager
 def bounded():
-    """What takes more memory or time than a few kilobytes justify fails."""
+    """Fails if the block takes more memory or time than a few kilobytes justify."""
     resource = pytest.importorskip("resource", reason="Windows has no such limits")
 
     def stop(*_):
@@ -102,7 +107,7 @@ EVERYTHING = (load, tokenizer, stop_ids, start_id)
 
 
 def refusals(place, files, asks=EVERYTHING):
-    """What is said of a folder with these files, when it is asked for these; a model that it has computes."""
+    """Returns the errors for a folder with these files, for each request; a model that loads must compute."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     for name, content in files.items():
@@ -177,7 +182,7 @@ damages = st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=4)), min_s
 
 
 def changed(content, edits, more=()):
-    """A JSON object with some fields, by number, set or deleted; what lies in it is a field too."""
+    """Yields a JSON object with some fields, chosen by number, set or deleted, including nested fields."""
     given = json.loads(content)
     places = [(given, name) for name in [*given, *more]]
     for inner in given.values():
@@ -194,7 +199,7 @@ def changed(content, edits, more=()):
 
 
 def damaged(content, edits):
-    """Bytes with some others in their place; none at all cuts off what follows."""
+    """Yields bytes with some replaced by others; an empty replacement cuts off the rest."""
     for number, new in edits:
         at = number % (len(content) + 1)
         content = content[:at] + (new + content[at + len(new) :] if new else b"")
@@ -202,7 +207,7 @@ def damaged(content, edits):
 
 
 def parts(content):
-    """The header of a safetensors file, and its numbers."""
+    """Returns the header of a safetensors file, and its numbers."""
     ends = 8 + int.from_bytes(content[:8], "little")
     return content[8:ends], content[ends:]
 
@@ -212,7 +217,7 @@ def joined(header, numbers):
 
 
 def tries(n):
-    """The same examples in every run."""
+    """Uses the same examples in every run."""
     return settings(derandomize=True, database=None, deadline=None, max_examples=n)
 
 

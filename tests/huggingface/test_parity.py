@@ -1,8 +1,8 @@
-"""Our models against those of transformers, on the same files: outputs, gradients, and the way back.
+"""Compares our models with those of transformers on the same files: outputs, gradients, and the conversion back.
 
-float32: 1e-5, where the numbers are of order one to ten. float64: 1e-13 where the reference computes in float64,
-GPT-2 and BERT as they are, the others inside `all_in_double`. As it is, transformers computes RMSNorm, rotary angles
-and LLaMA's softmax in float32 whatever the model's type is: `THEIR_FLOAT32` is what these casts cost it.
+In float32, the tolerance is 1e-5, for numbers of order one to ten. In float64, it is 1e-13 if the reference computes
+in float64: GPT-2 and BERT always do, the others inside `all_in_double`. By default, transformers computes RMSNorm,
+rotary angles and LLaMA's softmax in float32, whatever the model's type; `THEIR_FLOAT32` is the error of these casts.
 """
 
 import json
@@ -41,7 +41,7 @@ IN_FLOAT64_ALREADY = ("gpt2", "bert")
 
 
 def in_float64(case):
-    """Where to make and ask their model so that it computes in float64, and how the ledger calls it then."""
+    """Returns a context in which their model computes in float64, and the dtype's name in the ledger."""
     if case.startswith(IN_FLOAT64_ALREADY):
         return nullcontext(), TRANSFORMERS
     return all_in_double(), CASTS_UNDONE
@@ -203,7 +203,7 @@ def test_what_we_save_is_what_they_saved(tmp_path, case, room):
 
 @every_case
 def test_a_state_dict_there_and_back(tmp_path, case):
-    """Tensors or arrays, with the copies that a live model has of what it ties."""
+    """Tensors or arrays, including the copies that a live model has of tied weights."""
     theirs = make(case)
     config = config_from_hf(
         theirs.config.to_dict() | {"architectures": [CASES[case][0]]}, theirs.state_dict()
@@ -226,7 +226,7 @@ def test_a_state_dict_there_and_back(tmp_path, case):
 @pytest.mark.parametrize("case", ["gpt2", "t5", "llama"])
 @torch.no_grad()
 def test_files_of_halves(tmp_path, case, dtype, room):
-    """Half-precision numbers are read exactly: the model is the float32 model with these very numbers."""
+    """Half-precision numbers are read exactly: the result is the float32 model with just these numbers."""
     make(case, getattr(torch, dtype)).save_pretrained(tmp_path)
     kind = getattr(transformers, CASES[case][0])
     theirs = kind.from_pretrained(tmp_path, dtype=torch.float32, attn_implementation="eager").eval()

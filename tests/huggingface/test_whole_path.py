@@ -1,7 +1,7 @@
-"""The path of chapter 13, offline, end to end: a folder, a text, ids, logits, ids, a text; four families, two rooms.
+"""Tests the whole path of chapter 13, offline: folder, text, ids, logits, ids, text, for four families and two rooms.
 
-Beside it walks transformers, from the same folder, with its own reading of the tokenizer. float64, so that rounding
-decides nothing.
+Transformers takes the same path from the same folder, with its own tokenizer. All is computed in float64, so that
+rounding does not matter.
 """
 
 import numpy as np
@@ -56,7 +56,7 @@ def folder(theirs, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def their_text(theirs, folder):
-    """What transformers makes of the line: it writes on, a BERT fills in, a T5 answers."""
+    """Returns what transformers makes of the line: a continuation; filled-in masks for BERT; an answer for T5."""
     reader = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
     ids = torch.tensor([reader(LINE)["input_ids"]])
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Tiny decoders with every choice that an instrument could trip over, and ids for them to read."""
+"""Builds tiny decoders with every choice that might break an instrument, and ids for them to read."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ DECODERS = SUMS | {"post-norm": POST, "BERT's head": BENT}
 
 
 def build(config, dtype=np.float64, seed=0):
-    """A model in evaluation whose vectors, too, differ from what they start from."""
+    """Returns a model in evaluation mode whose vectors also differ from their initial values."""
     rng = np.random.default_rng(seed)
     model = scratch.Transformer(config, generator=rng, dtype=dtype)
     for name, weight in model.named_parameters().items():
@@ -52,7 +52,7 @@ def build(config, dtype=np.float64, seed=0):
 
 
 def in_torch(model):
-    """The same model in the other room."""
+    """Returns the same model in the other room."""
     return model_of(model.config, model.state_dict(), room="nn")
 
 

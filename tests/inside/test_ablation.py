@@ -1,8 +1,9 @@
-"""Ablations against the other room, where torch's hooks take the same parts out."""
+"""Compares ablations with the other room, where torch's hooks remove the same parts."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 from glassformer import inside
 from glassformer.inside import ablated, ablations, mean_loss, without
@@ -21,13 +22,13 @@ every_part = pytest.mark.parametrize("part", PARTS)
 
 
 def place_of(name, part):
-    """The part, in the last block there is."""
+    """Returns the place of the part in the last block."""
     block, sublayer, which = PARTS[part]
     return min(block, DECODERS[name].n_layers - 1), sublayer, which
 
 
 def without_in_torch(model, ids, block, sublayer, which, reference=None):
-    """What the other room says where a hook changes what enters the last matrix, or drops what leaves it."""
+    """Returns the other room's output with a hook that changes the input of the last matrix, or drops its output."""
     twin = in_torch(model)
     layer = twin.decoder.blocks[block]
     linear = layer.attention.W_o if sublayer == "attention" else layer.feedforward.W_down
@@ -59,7 +60,7 @@ def test_what_is_removed_writes_nothing(name, part):
     intact, place = model(ids), place_of(name, part)
     with ablated(model, *place):
         logits = model(ids)
-    np.testing.assert_allclose(logits, without_in_torch(model, ids, *place), rtol=0, atol=1e-12)
+    assert_close(logits, without_in_torch(model, ids, *place), DOUBLE)
     assert np.abs(logits - intact).max() > 1e-3
 
 
@@ -70,7 +71,7 @@ def test_what_is_removed_writes_its_mean(name, part):
     reference, place = some_ids(DECODERS[name], (3, 5), seed=2), place_of(name, part)
     with ablated(model, *place, mean_over=reference):
         logits = model(ids)
-    np.testing.assert_allclose(logits, without_in_torch(model, ids, *place, reference), rtol=0, atol=1e-12)
+    assert_close(logits, without_in_torch(model, ids, *place, reference), DOUBLE)
 
 
 @pytest.mark.parametrize("config", [GPT2, MODERN], ids=["with biases", "without"])
@@ -100,7 +101,7 @@ def test_ablations_nest():
     with ablated(model, 0, "attention", [0, 1]):
         both = model(ids)
     with ablated(model, 0, "attention", [0]), ablated(model, 0, "attention", [1]):
-        np.testing.assert_allclose(model(ids), both, rtol=0, atol=1e-13)
+        assert_close(model(ids), both, DOUBLE)
 
 
 @pytest.mark.parametrize("config", [GPT2, MODERN], ids=["with biases", "without"])
@@ -115,7 +116,7 @@ def test_several_parts_go_by_name_and_come_back(config):
         wanted = model(ids)
     parts = ["block 1: attention", "block 0: head 1", "block 1: feed-forward"]
     with without(model, iter(parts)) as changed:
-        np.testing.assert_allclose(changed(ids), wanted, rtol=0, atol=1e-13)
+        assert_close(changed(ids), wanted, DOUBLE)
     np.testing.assert_array_equal(model(ids), intact)
     assert np.abs(wanted - intact).max() > 1e-3
     with ablated(model, 1, "attention", mean_over=ids):
@@ -170,10 +171,10 @@ def test_the_mean_loss_counts_every_target_once():
     model, ids = build(GPT2), some_ids(GPT2, (3, 8))
     whole = mean_loss(model, [({"ids": ids[:, :-1]}, ids[:, 1:])])
     pieces = [({"ids": ids[:1, :-1]}, ids[:1, 1:]), ({"ids": ids[1:, :-1]}, ids[1:, 1:])]
-    assert whole == pytest.approx(mean_loss(model, pieces), abs=1e-14)
+    assert whole == pytest.approx(mean_loss(model, pieces), rel=DOUBLE)
     covered = np.where(np.arange(7) < 3, ids[:, 1:], -100)
     assert mean_loss(model, [({"ids": ids[:, :-1]}, covered)]) == pytest.approx(
-        mean_loss(model, [({"ids": ids[:, :3]}, ids[:, 1:4])]), abs=1e-14
+        mean_loss(model, [({"ids": ids[:, :3]}, ids[:, 1:4])]), rel=DOUBLE
     )
     with pytest.raises(ValueError, match="number of targets in batches=0 must be at least 1"):
         mean_loss(model, [])

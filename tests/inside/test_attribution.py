@@ -1,8 +1,9 @@
-"""Attribution: the parts sum to the whole, and each is what torch's gradient says."""
+"""Tests attribution: the parts add up to the whole, and each agrees with torch's gradient."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, SINGLE, assert_close
 
 from glassformer.inside import ablated, logit_attribution, writes
 from glassformer.inside.attribution import frozen
@@ -11,7 +12,7 @@ from glassformer.trace import trace
 
 from .models import BENT, GPT2, MODERN, POST, SUMS, build, some_ids
 
-EXACT = {np.float64: 1e-12, np.float32: 1e-5}
+EXACT = {np.float64: DOUBLE, np.float32: SINGLE}
 precisions = pytest.mark.parametrize("dtype", EXACT)
 
 
@@ -25,10 +26,7 @@ def test_the_shares_sum_to_the_logit(name, dtype):
     model, ids = build(SUMS[name], dtype), some_ids(SUMS[name])
     tokens = some_ids(SUMS[name], seed=2)
     expected = logits_of(model, ids, tokens)
-    scale = max(1, np.abs(expected).max())
-    np.testing.assert_allclose(
-        sum(logit_attribution(model, ids, tokens).values()), expected, rtol=0, atol=EXACT[dtype] * scale
-    )
+    assert_close(sum(logit_attribution(model, ids, tokens).values()), expected, EXACT[dtype])
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -37,7 +35,7 @@ def test_the_shares_sum_to_the_difference_of_two_logits(name):
     tokens, others = some_ids(SUMS[name], seed=2), some_ids(SUMS[name], seed=3)
     expected = logits_of(model, ids, tokens) - logits_of(model, ids, others)
     found = logit_attribution(model, ids, tokens, against=others)
-    np.testing.assert_allclose(sum(found.values()), expected, rtol=0, atol=1e-11)
+    assert_close(sum(found.values()), expected, DOUBLE)
 
 
 @precisions
@@ -47,8 +45,7 @@ def test_the_writes_sum_to_the_stream(name, dtype):
     with trace() as seen:
         model(ids)
     stream = seen.arrays("stream")[-1]
-    scale = max(1, np.abs(stream).max())
-    np.testing.assert_allclose(sum(writes(model, ids).values()), stream, rtol=0, atol=EXACT[dtype] * scale)
+    assert_close(sum(writes(model, ids).values()), stream, EXACT[dtype])
 
 
 def test_every_part_has_its_name_in_order():
@@ -78,7 +75,7 @@ def test_a_head_writes_what_its_attention_writes_without_the_others(name):
             model(ids)
         bias = written.get("block 0: attention bias", 0)
         expected = seen.arrays("write", "attention")[0] - bias
-        np.testing.assert_allclose(written[f"block 0: head {h}"], expected, rtol=0, atol=1e-12)
+        assert_close(written[f"block 0: head {h}"], expected, DOUBLE)
 
 
 @pytest.mark.parametrize("name", [name for name, config in SUMS.items() if config.head == "untied"])
@@ -94,7 +91,7 @@ def test_a_share_is_the_write_times_the_gradient_with_the_scale_held(name):
     logit.sum().backward()
     shares = logit_attribution(model, ids, 3)
     for part, write in writes(model, ids).items():
-        np.testing.assert_allclose(shares[part], (write * stream.grad.numpy()).sum(-1), rtol=0, atol=1e-11)
+        assert_close(shares[part], (write * stream.grad.numpy()).sum(-1), DOUBLE)
 
 
 @pytest.mark.parametrize("kind", [LayerNorm, SigmaNorm, RMSNorm])
@@ -106,8 +103,8 @@ def test_a_frozen_norm_is_linear_and_agrees_with_the_norm(kind):
         norm.bias = rng.normal(size=6)
     x, part = rng.normal(2, 3, (2, 5, 6))
     held = frozen(norm, x)
-    np.testing.assert_allclose(held(x), norm(x) - getattr(norm, "bias", 0), rtol=0, atol=1e-14)
-    np.testing.assert_allclose(held(part) + held(x - part), held(x), rtol=0, atol=1e-13)
+    assert_close(held(x), norm(x) - getattr(norm, "bias", 0), DOUBLE)
+    assert_close(held(part) + held(x - part), held(x), DOUBLE)
 
 
 def test_a_norm_frozen_where_all_features_are_equal_gives_zeros():

@@ -1,8 +1,9 @@
-"""Scores against plain loops over what heads attend to, and in models that attend to everything alike."""
+"""Compares induction scores with plain loops over attention weights, and with uniform attention."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE
 from torch.nn import functional
 
 from glassformer.inside import induction_scores, previous_token_scores, repetition
@@ -14,7 +15,7 @@ every_decoder = pytest.mark.parametrize("name", DECODERS)
 
 
 def weights_of(model, ids):
-    """The attention paid, (L, B, H, T, S), as the other room computes it."""
+    """Returns the attention weights (L, B, H, T, S) as the other room computes them."""
     with trace() as seen, torch.no_grad():
         in_torch(model)(torch.from_numpy(ids))
     return torch.stack(seen.arrays("weights")).numpy()
@@ -74,15 +75,15 @@ def test_the_loss_on_a_text_its_repetition_and_after_another(name):
     one_before = torch.stack([ids[2], ids[0], ids[1]])
 
     def loss(before):
-        """The loss of all but the first token of the texts, which come after others."""
+        """Returns the loss of all tokens of the texts except the first."""
         with torch.no_grad():
             logits = twin(torch.cat([before, ids[:, :-1]], dim=1))[:, -4:]
         return functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten()).item()
 
     found = repetition(model, text)
-    assert found.first == pytest.approx(loss(ids[:, :0]), abs=1e-12)
-    assert found.again == pytest.approx(loss(ids), abs=1e-12)
-    assert found.after_another == pytest.approx(loss(one_before), abs=1e-12)
+    assert found.first == pytest.approx(loss(ids[:, :0]), rel=DOUBLE)
+    assert found.again == pytest.approx(loss(ids), rel=DOUBLE)
+    assert found.after_another == pytest.approx(loss(one_before), rel=DOUBLE)
 
 
 def test_bad_input_is_refused():

@@ -1,8 +1,9 @@
-"""The logit lens against the other room, read by torch's hooks."""
+"""Compares the logit lens with the other room, read by torch's hooks."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 from glassformer import nn, scratch
 from glassformer.inside import logit_lens
@@ -30,12 +31,12 @@ def test_each_view_is_the_final_norm_and_head_on_what_leaves_a_block(name):
         twin(torch.from_numpy(ids))
         norm = twin.decoder.norm or torch.nn.Identity()
         expected = [twin.head(norm(stream)) for stream in streams]
-    np.testing.assert_allclose(logit_lens(model, ids), torch.stack(expected), rtol=0, atol=1e-12)
+    assert_close(logit_lens(model, ids), torch.stack(expected), DOUBLE)
 
 
 def test_a_single_text_needs_no_batch():
     model, ids = build(GPT2), some_ids(GPT2)
-    np.testing.assert_allclose(logit_lens(model, ids[0]), logit_lens(model, ids)[:, 0], rtol=0, atol=1e-12)
+    assert_close(logit_lens(model, ids[0]), logit_lens(model, ids)[:, 0], DOUBLE)
 
 
 def test_what_no_lens_can_read_is_refused():

@@ -1,7 +1,8 @@
-"""Memories: one that was planted is found, and the strongest contexts are those that a plain search finds."""
+"""Tests memories: a planted one is found, and the strongest contexts are those of a plain search."""
 
 import numpy as np
 import pytest
+from close import DOUBLE, assert_close
 
 from glassformer.inside import memories, promoted_logits
 from glassformer.trace import trace
@@ -19,7 +20,7 @@ PLAIN = GPT2.replace(
 
 
 def planted(config, sign=1):
-    """A model in which neuron 5 of block 1 is excited by token 3 alone, and promotes token 7."""
+    """Returns a model in which only token 3 excites neuron 5 of block 1, which promotes token 7."""
     model = build(config)
     for block in model.decoder.blocks:
         block.attention.W_o.weight[:] = 0  # no position hears of another
@@ -77,8 +78,8 @@ def test_the_contexts_are_the_strongest_of_the_whole_text(config, monkeypatch):
     for memory in found:
         values = neurons[memory.block][:, memory.neuron]
         strongest = sorted(values, key=lambda value: -memory.sign * value)[:6]
-        np.testing.assert_allclose(memory.excitement, strongest, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(values[memory.places], memory.excitement, rtol=0, atol=1e-12)
+        assert_close(memory.excitement, strongest, DOUBLE)
+        assert_close(values[memory.places], memory.excitement, DOUBLE)
 
 
 @pytest.mark.parametrize("config", [MODERN, GPT2], ids=["gated", "not gated"])
@@ -103,7 +104,7 @@ def test_a_neuron_promotes_its_row_as_norm_and_head_read_it(name):
     centred = row if model.config.norm == "rmsnorm" else row - row.mean()
     weight = model.token_embedding.weight.T if model.unembedding.weight is None else model.unembedding.weight
     expected = model.config.head_scale * (centred * model.decoder.norm.weight) @ weight
-    np.testing.assert_allclose(promoted_logits(model, last)[2], expected, rtol=0, atol=1e-12)
+    assert_close(promoted_logits(model, last)[2], expected, DOUBLE)
 
 
 def test_bad_input_is_refused():

@@ -1,4 +1,4 @@
-"""Work and memory: the formulas, and what is counted while a model runs and measured of its cache."""
+"""Tests work and memory: the formulas against what is counted during a run and measured in its cache."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def model(request):
 
 
 def test_a_hand_worked_pass():
-    """D = 4, one head of 4, F = 8, V = 10, two positions after three: all products written out."""
+    """D = 4, one head of 4, F = 8, V = 10, two positions after three: all products are written out."""
     config = ModelConfig(vocab_size=10, context_length=8, d_model=4, n_layers=1, n_heads=1, d_ff=8)
     projections = 4 * (2 * 4 * 4)
     scores, means = 2 * 5 * 4, 2 * 5 * 4
@@ -72,7 +72,7 @@ def test_the_books_model():
 
 @pytest.mark.parametrize("name", [name for name, one in PUBLISHED.items() if one.config.family == "decoder"])
 def test_a_token_costs_a_multiply_add_for_each_weight_of_its_matrices(name):
-    """A pass that reads one id: every matrix once. What is left are vectors: norms, biases, and rows looked up."""
+    """A pass over one id uses every matrix once. The rest are vectors: norms, biases and rows of tables."""
     config = published(name).config
     count = config.parameter_count()
     D, L = config.d_model, config.n_layers
@@ -95,7 +95,7 @@ def test_a_token_costs_a_multiply_add_for_each_weight_of_its_matrices(name):
 
 
 def test_published_caches_at_full_context():
-    """Two for keys and values, blocks, heads, numbers of a head, positions, bytes."""
+    """The factors: two for keys and values, blocks, heads, numbers per head, positions, bytes."""
     llama = published("llama-2-7b").config
     assert cache_bytes(llama, 4096, bytes_per_number=2) == 2 * 32 * 32 * 128 * 4096 * 2 == 2**31
     assert cache_bytes(published("llama-3-8b").config, 8192, bytes_per_number=2) == 2**30

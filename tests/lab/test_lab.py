@@ -1,4 +1,4 @@
-"""A reader's first hour in a real JupyterLab: to open a chapter, unfold, follow links, move widgets, do an exercise."""
+"""Tests a reader's first hour in a real JupyterLab: open, unfold, follow links, move widgets, do an exercise."""
 
 import json
 import os
@@ -17,6 +17,7 @@ import nbformat
 import numpy as np
 import pytest
 from nbformat.sign import NotebookNotary
+from playwright.sync_api import expect
 
 from glassformer import figures, shipped
 from glassformer.inside import logit_lens
@@ -98,7 +99,7 @@ def read(path):
 
 
 def stored_clocks(**changes):
-    """A notebook with one view, as it was stored: nothing has been run since. changes: old=new, in the view's code."""
+    """Returns a stored notebook with one view, not run since. `changes` maps old to new in the view's code."""
     clocks = ClockHands()
     widgets = [clocks, clocks.layout, *clocks._modules]
     state = ipywidgets.Widget.get_manager_state(widgets=widgets)
@@ -115,14 +116,14 @@ def stored_clocks(**changes):
 
 
 def machine():
-    """A notebook that shows a running model, as it is written: nothing has been run."""
+    """Returns a notebook that shows a running model, as written: nothing has been run."""
     source = "from glassformer.widgets import GlassMachine\n\nmachine = GlassMachine()\nmachine"
     cells = [nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("machine.text")]
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
 
 
 def stored_drawing():
-    """A notebook with the drawing of the whole machine, as it was stored."""
+    """Returns a notebook with the drawing of the whole machine, as it was stored."""
     drawing = figures.machine_so_far("04").data
     shown = nbformat.v4.new_output("execute_result", {"text/html": drawing}, execution_count=1)
     cell = nbformat.v4.new_code_cell('figures.machine_so_far("04")', outputs=[shown], execution_count=1)
@@ -131,7 +132,7 @@ def stored_drawing():
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A JupyterLab of its own, over a copy of the book: nobody's settings, and nobody's progress."""
+    """Starts a separate JupyterLab on a copy of the book, without anybody's settings or progress."""
     folder = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "notebooks", folder / "book" / "notebooks")
     shutil.copytree(ROOT / "book", folder / "book" / "book", ignore=shutil.ignore_patterns("site"))
@@ -192,7 +193,7 @@ def lab(tmp_path_factory):
 
 
 class Notebook:
-    """One notebook, open in JupyterLab."""
+    """One notebook that is open in JupyterLab."""
 
     def __init__(self, page, written):
         self.page = page
@@ -209,7 +210,7 @@ class Notebook:
         self.wait_until_idle()
 
     def wait_until_idle(self, seconds=RUN):
-        """Until the kernel is idle and no cell waits its turn."""
+        """Waits until the kernel is idle and no cell is queued."""
         self.page.wait_for_function(
             """() => document.querySelector('.jp-NotebookPanel .jp-Notebook-ExecutionIndicator')
                          ?.dataset.status === 'idle'
@@ -236,7 +237,7 @@ class Notebook:
         return self.page.locator(selector).all_inner_texts()
 
     def find(self, text, before=None):
-        """The number of the last code cell, up to `before`, whose source contains a text."""
+        """Returns the number of the last code cell, up to `before`, whose source contains a text."""
         places = [
             index
             for index, cell in enumerate(self.written[: None if before is None else before + 1])
@@ -246,7 +247,7 @@ class Notebook:
         return places[-1]
 
     def rewrite(self, index, source):
-        """Replace a cell's source as one does: click, select all, type over it."""
+        """Replaces a cell's source as a reader would: click, select all, type over it."""
         editor = self.cells.nth(index).locator(".cm-content")
         editor.scroll_into_view_if_needed()
         editor.click()
@@ -254,16 +255,30 @@ class Notebook:
         self.page.keyboard.insert_text(source)
 
     def run(self, index):
-        editor = self.cells.nth(index).locator(".cm-content")
-        editor.click()
+        """Run a cell and wait until it has been run; that it has begun is seen at the star in its prompt."""
+        cell = self.cells.nth(index)
+        prompt = cell.locator(".jp-InputPrompt").element_handle()
+        prompt.evaluate(
+            """prompt => {
+              prompt.dataset.seen = "waiting";
+              const look = () => prompt.textContent.includes("*") && (prompt.dataset.seen = "begun");
+              new MutationObserver(look).observe(prompt, { childList: true, characterData: true, subtree: true });
+            }"""
+        )
+        cell.locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_function(
+            "prompt => prompt.dataset.seen === 'begun'", arg=prompt, timeout=ANSWER * 1000
+        )
         self.wait_until_idle(ANSWER)
 
-    def output(self, index):
-        return self.cells.nth(index).locator(".jp-OutputArea").inner_text()
+    def expect_output(self, index, end):
+        """Wait until what a cell has printed or shown last is this."""
+        area = self.cells.nth(index).locator(".jp-OutputArea")
+        expect(area).to_have_text(re.compile(rf"(?<!\w){re.escape(end)}\s*$"), timeout=ANSWER * 1000)
 
     def shoot(self, name):
-        """Pictures of both themes where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+        """Saves pictures of both themes in the folder GLASSFORMER_SCREENSHOTS, for people to look at."""
         if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             for theme in ("Dark", "Light"):
@@ -282,7 +297,7 @@ def page(browser):
 
 
 def answer(clocks):
-    """Move a row of clocks by keyboard, and wait for what it says of the new position, which is returned."""
+    """Moves a row of clocks by keyboard, waits for the sentence about the new position, and returns it."""
     slider = clocks.get_by_label("Position p", exact=True)
     position = int(slider.input_value()) + 1
     # JupyterLab takes the focus back from a cell that is not the active one.
@@ -313,13 +328,15 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     code = [index for index, cell in enumerate(notebook.written) if cell.cell_type == "code"]
     outputs = [notebook.cells.nth(index).locator(".jp-OutputArea-output") for index in code]
     outputs[2].wait_for(timeout=ANSWER * 1000)
-    assert outputs[2].inner_text().strip() == "the answer, drawn"
-    assert [output.is_visible() for output in outputs] == [False, False, True]
-    assert not notebook.cells.nth(code[2]).locator(".cm-content").is_visible()
+    notebook.wait_until_idle()
+    expect(outputs[2]).to_have_text("the answer, drawn")
+    for output in outputs[:2]:
+        expect(output).to_be_hidden()
+    expect(notebook.cells.nth(code[2]).locator(".cm-content")).to_be_hidden()
 
     page.get_by_text("2 cells hidden").click()
     outputs[0].wait_for(timeout=ANSWER * 1000)
-    assert not outputs[1].is_visible()
+    expect(outputs[1]).to_be_hidden()
     notebook.cells.nth(code[1] - 1).click()  # the heading of the other fold
     page.keyboard.press("Escape")
     page.keyboard.press("Shift+Enter")
@@ -333,17 +350,17 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
         viewer = page.locator(".jp-MarkdownViewer:visible")
         place = viewer.locator("h2, p", has_text=re.compile(f"^{entry}"))
         place.wait_for(timeout=ANSWER * 1000)
-        assert page.locator(".lm-TabBar-tab.jp-mod-current", has_text=title).count() == 1
+        expect(page.locator(".lm-TabBar-tab.jp-mod-current", has_text=title)).to_have_count(1)
         page.wait_for_function(
             "place => { const { top } = place.getBoundingClientRect(); return 0 < top && top < innerHeight / 2; }",
             arg=place.element_handle(),
             timeout=ANSWER * 1000,
         )
-        assert ":::" not in viewer.inner_text()
+        expect(viewer).not_to_contain_text(":::")
 
 
 def test_the_chapters_widgets_start_and_answer(lab, page):
-    """That the chapter runs from top to bottom is nbval's to say: here are the cells that need a browser."""
+    """nbval already checks that the chapter runs; this tests the cells that need a browser."""
     chapter = read(CHAPTER)
     page.goto(lab(CHAPTER, "chapter"))
     notebook = Notebook(page, chapter)
@@ -372,23 +389,24 @@ def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything
     for name, weight in {"A row of clocks": "650", "Clocks": "300"}.items():
         title = page.get_by_text(name, exact=True)
         title.wait_for(timeout=START * 1000)
-        assert title.evaluate("title => getComputedStyle(title).fontWeight") == weight
+        expect(title).to_have_css("font-weight", weight)
         answer(page.locator(".gf-widget", has=title))
-    assert page.locator(".jupyter-widgets-disconnected").count() == 0  # Jupyter's red broken link
+    expect(page.locator(".jupyter-widgets-disconnected")).to_have_count(0)  # Jupyter's red broken link
 
 
 def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, page):
     page.goto(lab("stored.ipynb", "live"))
     notebook = Notebook(page, stored_clocks())
     notebook.run_all()
-    assert notebook.output(1).split()[-1] == "20"
+    notebook.expect_output(1, "20")
     answer(page.locator(".gf-widget"))
     page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     page.reload()
     notebook = Notebook(page, stored_clocks())
     position = answer(page.locator(".gf-widget"))
     notebook.run(1)
-    assert notebook.output(1).split()[-1] == str(position) == "22"
+    assert position == 22
+    notebook.expect_output(1, "22")
     assert notebook.errors() == []
 
 
@@ -409,7 +427,7 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
     last = details.locator("table").first.locator("tr").last
     last.locator("td", has_text=re.compile(f"^{likeliest:.4f}$")).wait_for(timeout=ANSWER * 1000)
     notebook.run(1)
-    assert notebook.output(1).strip().endswith("'O Romeo, Rom'")
+    notebook.expect_output(1, "'O Romeo, Rom'")
     assert notebook.errors() == []
     notebook.shoot("machine")
 
@@ -423,7 +441,8 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
 
     asks = notebook.find(f'check("{EXERCISE}"')
     stub = notebook.find("def sinusoidal(", before=asks)
-    assert "not attempted yet" in notebook.output(asks)
+    said = notebook.cells.nth(asks).locator(".jp-OutputArea")
+    expect(said).to_contain_text("not attempted yet", timeout=ANSWER * 1000)
 
     rest = "" if stub != asks else "\n" + notebook.written[asks].source.splitlines()[-1]
     for answer, verdict in ((WITHOUT_THE_TWO, "the 2 is missing"), (RIGHT, "right, all")):
@@ -431,6 +450,6 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
         notebook.run(stub)
         if stub != asks:
             notebook.run(asks)
-        notebook.cells.nth(asks).locator(".jp-OutputArea", has_text=verdict).wait_for(timeout=ANSWER * 1000)
+        expect(said).to_contain_text(verdict, timeout=ANSWER * 1000)
         assert notebook.errors() == []
     notebook.shoot("practice")

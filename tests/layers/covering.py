@@ -1,8 +1,8 @@
-"""Finds few rows of choices in which every two choices that can meet do meet: a covering array of strength two.
+"""Finds few rows of choices that contain every allowed pair of choices: a covering array of strength two.
 
 The search is greedy, as in AETG (Cohen et al. 1997): each new row starts from a pair that no row has yet. Its other
-choices are drawn, and then changed one by one for as long as the row covers more of the missing pairs. Pairs of names
-with many choices weigh more, because they decide how many rows it takes: with 6 choices of one and 6 of another, 36.
+choices are drawn, and then changed one by one as long as the row covers more of the missing pairs. Pairs of names with
+many choices weigh more, because they determine the number of rows: two names with 6 choices each need 36.
 """
 
 from itertools import combinations
@@ -24,7 +24,7 @@ def covering(options, wanted, is_allowed, seed=0):
         options: the choices for each name.
         wanted: pairs ((name, choice), (name, choice)), each of which some allowed row contains.
         is_allowed: a function of a row.
-        seed: of the numbers that are drawn. The same arguments give the same rows.
+        seed: the seed of the random choices. The same arguments give the same rows.
     """
     generator = np.random.default_rng(seed)
     items = [(name, choice) for name, choices in options.items() for choice in choices]
@@ -40,7 +40,7 @@ def covering(options, wanted, is_allowed, seed=0):
         return dict(items[i] for i in chosen)
 
     def climbed(chosen):
-        """Makes the best single change that is allowed, until none covers more."""
+        """Makes the best single allowed change, again and again, until no change covers more pairs."""
         while True:
             scores = missing[:, chosen].sum(axis=1)  # of each item beside the others of the row
             gains = scores - scores[chosen][owner]

@@ -1,7 +1,7 @@
-"""Tiny models of every kind: each choice of each field, each pair of choices that can meet, and whole systems.
+"""Defines tiny models of every kind: each choice of each field, each allowed pair of choices, and whole systems.
 
 `COVERING` is computed: few configurations that contain every allowed pair of choices, so a new choice is in the grid
-as soon as `OPTIONS` has it. `SYSTEMS` are the models that people know, and those of other tutorials.
+as soon as `OPTIONS` has it. `SYSTEMS` are well-known models, and those of other tutorials.
 """
 
 from itertools import combinations, product
@@ -107,7 +107,7 @@ SYSTEMS = {
 
 
 def build(choices):
-    """The configuration of one row of the table: a value for each of OPTIONS."""
+    """Returns the configuration of one row of the table: a value for each of OPTIONS."""
     fields = {**SIZES, **choices}
     fields |= HEADS[fields.pop("heads")] | SCALES[fields.pop("scales")]
     fields |= BUCKETS if fields["positions"] == "t5" else ROPE if fields["positions"] == "rope" else {}
@@ -119,7 +119,7 @@ def build(choices):
 
 
 def is_allowed(choices):
-    """Whether the fields fit together; what is not given counts as its first option."""
+    """Returns whether the fields fit together; a missing field counts as its first option."""
     full = {name: choices.get(name, options[0]) for name, options in OPTIONS.items()}
     try:
         build(full)
@@ -129,7 +129,7 @@ def is_allowed(choices):
 
 
 def allowed_pairs():
-    """Every two choices that some model can have together."""
+    """Returns every pair of choices that some model can have."""
     every = set()
     for (one, ones), (other, others) in combinations(sorted(OPTIONS.items()), 2):
         for a, b in product(ones, others):
@@ -141,7 +141,7 @@ def allowed_pairs():
 
 
 def name_of(config):
-    """A few words that tell a failing model from the others."""
+    """Returns a few words that tell a failing model from the others."""
     return "-".join((config.family, config.positions, config.norm, config.feedforward, config.head))
 
 

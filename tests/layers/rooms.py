@@ -1,4 +1,4 @@
-"""The two rooms behind one handle, and models built alike in both."""
+"""Gives both rooms the same interface, and builds the same models in both."""
 
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,7 +13,7 @@ import glassformer.scratch
 
 @dataclass(frozen=True)
 class Room:
-    """One of the two implementations, and what it takes to feed it NumPy arrays."""
+    """One of the two implementations, with the functions that feed it NumPy arrays."""
 
     layers: ModuleType
 
@@ -35,11 +35,11 @@ class Room:
         return getattr(torch if self.is_torch else np, name)
 
     def parameters(self, name="float64", seed=0):
-        """The arguments of every constructor that draws weights."""
+        """Returns the arguments of every constructor that draws weights."""
         return {"generator": self.generator(seed), "dtype": self.dtype(name)}
 
     def load(self, module, **weights):
-        """Puts NumPy arrays in place of the weights of those names; a Linear's name stands for its weight."""
+        """Replaces the weights with those names by NumPy arrays; the name of a Linear means its weight."""
         for name, values in weights.items():
             holder = module
             if hasattr(getattr(module, name), "weight"):
@@ -52,7 +52,7 @@ class Room:
         return module
 
     def weight(self, module, name):
-        """The weight of the Linear of that name, as a NumPy array (in, out)."""
+        """Returns the weight of the Linear with that name, as a NumPy array (in, out)."""
         return self.numpy(getattr(module, name).weight)
 
 
@@ -81,9 +81,9 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 class Layer:
-    """Token vectors in, with positions added to the input, and then attention, which rotates or biases.
+    """A layer from token vectors to attention: positions are added to the input, rotate vectors or bias the scores.
 
-    NumPy in, NumPy out, float64. The weights depend only on the sizes and the seed, never on the room.
+    It takes and returns NumPy arrays in float64. The weights depend only on the sizes and the seed, never on the room.
     """
 
     def __init__(self, room, method, D=24, H=3, *, causal=False, seed=0):

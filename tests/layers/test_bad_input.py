@@ -1,4 +1,4 @@
-"""What a reader meets who passes something wrong: an error naming the argument, its value and the rule."""
+"""Tests wrong arguments: the error names the argument, its value and the rule."""
 
 import jaxtyping
 import numpy as np
@@ -28,12 +28,12 @@ def ones(room, *shape, dtype="float64"):
 
 
 def model(room, system="GPT-2", **changed):
-    """A model with V = 11, D = 8, H = 2 and a context of 12."""
+    """Returns a model with V = 11, D = 8, H = 2 and a context of 12."""
     return room.layers.Transformer(SYSTEMS[system].replace(**changed), generator=None)
 
 
 def read(room, *shape, system="GPT-2", **given):
-    """What a model makes of ids of that shape, all 0."""
+    """Returns the model's output for ids of that shape, all 0."""
     arrays = {n: room.array(v) if isinstance(v, (np.ndarray, list)) else v for n, v in given.items()}
     return model(room, system)(room.array(np.zeros(shape, int)), **arrays)
 
@@ -612,7 +612,7 @@ CASES = {
     "cache full": (
         lambda r: cache(r, 1, 2, 5, 4).append(*[ones(r, 1, 2, 6, 4)] * 2),
         ValueError,
-        "the cache has room for capacity=5 positions: it holds 0 already, and 6 more do not fit",
+        "the cache has room for capacity=5 positions: it already holds 0, so 6 more do not fit",
     ),
     "reorder rows": (
         lambda r: model(r).new_cache(2, 5).reorder([0, 2]),
@@ -709,12 +709,12 @@ CASES = {
     "nothing to read": (
         lambda r: read(r, 3, system="T5"),
         ValueError,
-        "an encoder-decoder needs either source, the ids to read, or memory, the output of encode",
+        "an encoder-decoder needs either source (the ids to read) or memory (the output of encode)",
     ),
     "twice to read": (
         lambda r: read(r, 3, system="T5", source=[0, 1], memory=np.ones((2, 8), np.float32)),
         ValueError,
-        "an encoder-decoder needs either source, the ids to read, or memory, the output of encode",
+        "an encoder-decoder needs either source (the ids to read) or memory (the output of encode)",
     ),
     "source outside": (
         lambda r: read(r, 3, system="T5", source=[0, -1]),
@@ -774,7 +774,7 @@ CASES = {
     "cache too short": (
         lambda r: read(r, 1, 6, cache=model(r).new_cache(1, 5)),
         ValueError,
-        "the cache has room for capacity=5 positions: it holds 0 already, and 6 more do not fit",
+        "the cache has room for capacity=5 positions: it already holds 0, so 6 more do not fit",
     ),
     "cache of an encoder": (
         lambda r: read(r, 1, 3, system="BERT", cache=model(r).new_cache(1, 5)),
@@ -941,7 +941,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
 
 @both_rooms
 def test_while_the_tests_run_annotations_are_enforced(room, request):
-    """What the fixture switches off is there: without it a call meets jaxtyping, with it our own check."""
+    """The fixture really switches something off: without it a call reaches jaxtyping, with it our own check."""
 
     def call():
         return room.layers.SinusoidalPositions(8).embed(ones(room, 8))
@@ -987,7 +987,7 @@ def test_softmax_of_a_row_with_nan_or_infinity_is_nan(room):
     [("q", [0, 0, 1, 0]), ("k", [0, 0, 1, 1]), ("v", [1, 1, 1, 1])],
 )
 def test_a_mask_is_no_wall_against_nan(room, where, rows):
-    """At position 2 of 4, causal: a query keeps it, a key gives it to those who look, a value to all."""
+    """At position 2 of 4, causal: a NaN query stays there, a key affects those that see it, a value affects all."""
     arrays = dict(zip("qkv", np.random.default_rng(0).normal(size=(3, 4, 6)), strict=True))
     arrays[where][2] = np.nan
     output, _ = room.layers.scaled_dot_product_attention(

@@ -1,4 +1,4 @@
-"""One small case for everything, worked out with pencil and paper."""
+"""Tests one small case for everything, worked out with pencil and paper."""
 
 import math
 
@@ -77,7 +77,7 @@ def test_heads_are_runs_of_neighbouring_dimensions(room):
 
 @both_rooms
 def test_multi_head_attention(room):
-    """Queries of zero weigh all visible keys alike: the output is a running mean, two features swapped."""
+    """Queries of zero weight all visible keys equally: the output is a running average, with two features swapped."""
     attention = room.layers.MultiHeadAttention(4, 2, causal=True, **room.parameters())
     swap = np.eye(4)[[1, 0, 2, 3]]
     room.load(attention, W_q=np.zeros((4, 4)), W_k=np.eye(4), W_v=2 * np.eye(4), W_o=swap)
@@ -133,7 +133,7 @@ def test_rotation_angles(room):
     ("layout", "expected"), [("half", [-3, -2, 1, -4]), ("interleaved", [-2, 1, -3, -4])]
 )
 def test_rotate(room, layout, expected):
-    """Pair 0 by a quarter turn, (a, b) -> (−b, a); pair 1 by a half turn, (a, b) -> (−a, −b)."""
+    """Pair 0 makes a quarter turn, (a, b) -> (−b, a); pair 1 makes a half turn, (a, b) -> (−a, −b)."""
     x = room.array([[1.0, 2.0, 3.0, 4.0]])
     turned = room.layers.rotate(x, room.array([[math.pi / 2, math.pi]]), layout=layout)
     np.testing.assert_allclose(room.numpy(turned), [expected], rtol=0, atol=1e-15)
@@ -142,7 +142,7 @@ def test_rotate(room, layout, expected):
 
 @both_rooms
 def test_rotary_turns_by_position(room):
-    """base = 1 and interpolation = 2/π: a quarter turn a position."""
+    """base = 1 and interpolation = 2/π: a quarter turn per position."""
     method = room.layers.RotaryPositions(2, base=1.0, interpolation=2 / math.pi)
     x = room.array([[1.0, 0.0]] * 3)
     np.testing.assert_allclose(room.numpy(method.rotate(x)), [[1, 0], [0, 1], [-1, 0]], rtol=0, atol=1e-15)
@@ -214,7 +214,7 @@ def test_no_positions(room):
 
 @both_rooms
 def test_the_same_token_at_two_places_is_two_vectors(room):
-    """Numbers printed elsewhere, from torch seed 0: a table of tokens (4, 4), then of positions (8, 4)."""
+    """Uses numbers printed elsewhere, from torch seed 0: a table of tokens (4, 4), then of positions (8, 4)."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         tokens, places = torch.nn.Embedding(4, 4).weight, torch.nn.Embedding(8, 4).weight
@@ -231,7 +231,7 @@ def test_the_same_token_at_two_places_is_two_vectors(room):
 
 @both_rooms
 def test_rotary_attention(room):
-    """Dimensions i and i + K/2 are one complex number, which a position turns: in queries and keys, not in values."""
+    """Dimensions i and i + K/2 are one complex number, which a position rotates in queries and keys, not in values."""
     layer, x = Layer(room, "rope", D=4, H=1), np.random.default_rng(1).normal(size=(3, 4))
     q, k, v = (x @ room.weight(layer.attention, name) for name in ("W_q", "W_k", "W_v"))
     turned = np.exp(1j * np.outer(range(3), [1, 0.01]))

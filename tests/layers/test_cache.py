@@ -1,8 +1,9 @@
-"""The cache: what it holds, what it refuses, and that a refusal changes nothing."""
+"""Tests the cache: what it holds, what it refuses, and that a refusal changes nothing."""
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 from .grid import SYSTEMS
 from .rooms import both_rooms
@@ -10,7 +11,6 @@ from .twins import build, run
 
 DECODERS = ["GPT-2", "the modern one", "BLOOM", "2017", "T5"]
 every_decoder = pytest.mark.parametrize("name", DECODERS)
-ROUNDING = 1e-12
 
 
 def built(room, name):
@@ -41,7 +41,7 @@ def test_reordering_rows_is_having_read_them_in_that_order(room, name):
     continued = step(room, model, ids[:, 4:5], cache, **source)
     all_positions = np.concatenate([positions, positions[:, -1:] + 1], axis=1)[order]
     read = {"ids": np.concatenate([ids[order, :4], ids[:, 4:5]], axis=1), "position_ids": all_positions}
-    assert np.abs(continued - run(room, model, read | source)[:, 4:]).max() <= ROUNDING
+    assert_close(continued, run(room, model, read | source)[:, 4:], DOUBLE)
 
 
 @both_rooms
@@ -63,13 +63,13 @@ def test_after_a_reset_it_is_as_new(room, name):
 @every_decoder
 @pytest.mark.usefixtures("as_readers_run_it")
 def test_what_is_refused_changes_nothing(room, name):
-    """Too many ids, an id or a position that is none: the cache can be used on as if nobody had asked."""
+    """After too many ids, or an invalid id or position, the cache works as if the call had not happened."""
     model, ids = built(room, name), np.arange(18).reshape(3, 6) % 11
     source, cache, twin = source_of(model), model.new_cache(3, 6), model.new_cache(3, 6)
     for one in (cache, twin):
         step(room, model, ids[:, :4], one, **source)
     refused = [
-        (ids[:, :3], {}, "capacity=6 positions: it holds 4 already, and 3 more do not fit"),
+        (ids[:, :3], {}, "capacity=6 positions: it already holds 4, so 3 more do not fit"),
         (ids[:, :1] + 11, {}, r"ids\[0, 0\]=\d+ is outside 0..10"),
         (ids[:, :1], {"position_ids": np.array([0, 1])}, "position_ids has 2 entries"),
         (ids[:, :1], {"mask": np.ones((3, 4), bool)}, r"mask.shape=\(3, 4\) does not match .*=\(3, 5\)"),
@@ -99,7 +99,7 @@ def test_positions_that_are_left_out_follow_those_that_were_given(room):
         for second in ({}, {"position_ids": np.array(follow)}):
             cache = model.new_cache(2, 5)
             step(room, model, ids[:, :2], cache, position_ids=np.array(first))
-            assert np.abs(step(room, model, ids[:, 2:], cache, **second) - expected).max() <= ROUNDING
+            assert_close(step(room, model, ids[:, 2:], cache, **second), expected, DOUBLE)
 
 
 @both_rooms

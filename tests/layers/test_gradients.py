@@ -1,8 +1,8 @@
-"""Every backward of the NumPy room against finite differences, in float64.
+"""Compares every backward function of the NumPy room with finite differences, in float64.
 
-Along a random direction d, the loss changes at the rate ⟨gradient, d⟩. The rate is measured with five points,
-(8·(f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h, which is wrong by h⁴ times a fifth derivative, and by the rounding
-of f, 1e-16 and more, divided by h. With h = 1e-4, that leaves nine digits and more.
+Along a random direction d, the loss changes at the rate ⟨gradient, d⟩. The rate is measured with the formula
+(8·(f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h. Its error is h⁴ times a fifth derivative, plus the rounding error of f,
+at least 1e-16, divided by h. With h = 1e-4, at least nine digits are right.
 """
 
 import numpy as np
@@ -24,8 +24,8 @@ ERROR = 1e-9  # relative to the size of the gradient, or to 1 where that is larg
 def check(forward, inputs, gradients, rng):
     """Compares `gradients` of a loss, forward(), with finite differences, along a direction of all inputs at once.
 
-    `forward()` reads the arrays of `inputs` anew at every call; they are moved in place. Both are dicts. Only if
-    something is wrong is each input moved by itself, to say which.
+    `forward()` reads the arrays of `inputs` anew at every call; they are changed in place. `gradients` and `inputs` are
+    dicts. If something is wrong, each input is changed separately to find the culprit.
     """
     assert set(inputs) == set(gradients)
 
@@ -52,9 +52,9 @@ def check(forward, inputs, gradients, rng):
 def check_layer(model, call, inputs, *, seed=0, backward=None, back=None, silent=()):
     """Checks the gradients of all inputs and all weights of a layer.
 
-    `call(saved)` is the layer's forward on `inputs`, `backward` the layer's own unless given, and `back` says how
-    what it gives is named: by default, one gradient for the only input. `silent` are weights without a part in
-    the output.
+    `call(saved)` runs the layer's forward on `inputs`; `backward` is the layer's own unless given. `back` names what
+    `backward` returns: by default, one gradient for the only input. `silent` lists weights that do not affect the
+    output.
     """
     rng = np.random.default_rng(seed)
     if model.named_parameters():
@@ -98,7 +98,7 @@ def drawn():
 
 
 def check_function(function, backward, *inputs):
-    """`backward(grad, *inputs)` gives the gradient of each input, in their order."""
+    """Checks that `backward(grad, *inputs)` gives the gradient of each input, in their order."""
     rng = np.random.default_rng(0)
     grad = rng.normal(size=function(*inputs).shape)
     gave = backward(grad, *inputs)
@@ -111,9 +111,8 @@ def check_function(function, backward, *inputs):
     )
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu"])
-def test_slopes(name):
-    function, slope = getattr(feedforward, name), getattr(feedforward, f"{name}_slope")
+@pytest.mark.parametrize(("function", "slope"), feedforward.SLOPES.items())
+def test_slopes(function, slope):
     x = np.linspace(-6, 6, 250).reshape(2, 125)  # relu bends at 0, which is not among them
     for i, j in [(0, 0), (0, 62), (0, 124), (1, 0), (1, 30), (1, 124)]:
         h = np.zeros_like(x)
@@ -384,7 +383,7 @@ HEADS = {
 
 
 class Head(scratch.Layer):
-    """The unembedding and the embedding that lends it its weight, as one layer."""
+    """The unembedding and the embedding that shares its weight, as one layer."""
 
     def __init__(self, config):
         self.embedding = scratch.TokenEmbedding(config.vocab_size, config.d_model, **drawn())
@@ -412,7 +411,7 @@ def test_pooler(shape):
 
 
 def test_dropout():
-    """With a generator that starts anew at each call, the same numbers are dropped, and it is a linear map."""
+    """With a generator that starts anew at each call, the same numbers are dropped, so dropout is a linear map."""
     dropout, x = scratch.Dropout(0.4, generator=None), normal(3, 50)
 
     def call(saved):
@@ -457,7 +456,7 @@ def test_a_model_with_dropout():
 def test_a_model_that_kept_nothing_says_so():
     model = scratch.Transformer(SYSTEMS["GPT-2"], generator=np.random.default_rng(0))
     y = model(np.array([0, 1]))
-    with pytest.raises(ValueError, match="saved is empty: hand the same list to forward"):
+    with pytest.raises(ValueError, match="saved is empty: pass the list that forward has filled"):
         model.backward(y, [])
 
 

@@ -1,11 +1,12 @@
-"""The grid of models is as wide as it says: what is not in it, no suite that walks it has tested."""
+"""Tests that the grid covers what it claims: a model outside the grid is tested by no suite that uses it."""
 
 from dataclasses import fields
 
-from glassformer.config import CHOICES, ModelConfig
+from glassformer.config import CHOICES, POSITIONS, ModelConfig
 
 from .covering import pairs
 from .grid import COVERING, GRID, SYSTEMS, allowed_pairs
+from .rooms import METHODS
 
 # One value is enough: the sizes that only say how large tables are, and what the tests of training switch on
 SIZES_ALONE = {"n_layers", "dropout"}
@@ -29,3 +30,7 @@ def test_every_field_has_more_than_one_value():
 
 def test_no_model_is_there_twice():
     assert len(set(GRID.values())) == len(COVERING) + len(SYSTEMS)
+
+
+def test_every_position_encoding_is_built_alone():
+    assert set(POSITIONS) <= set(METHODS), "add to METHODS of rooms.py"

@@ -1,9 +1,10 @@
-"""What must hold for a whole model, whatever its sizes and its text."""
+"""Tests what must hold for a whole model, whatever its sizes and its text."""
 
 from functools import cache
 
 import numpy as np
 import pytest
+from close import DOUBLE, assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from .grid import SYSTEMS
 from .rooms import both_rooms
 from .twins import build, gradients, run
 
-ROUNDING = 1e-12  # float64, numbers of size 1 to 10
 MATTERS = 1e-6  # far above rounding
 
 seeds = st.integers(0, 2**32 - 1)
@@ -40,7 +40,7 @@ def difference(a, b):
 
 
 def other_ids(ids, V):
-    """Another id in every place."""
+    """Returns a different id at every position."""
     return (ids + 1) % V
 
 
@@ -54,7 +54,7 @@ def test_no_logits_depend_on_a_later_token(room, name, seed, T, data):
     changed = text["ids"].copy()
     changed[:, t] = other_ids(changed[:, t], model.config.vocab_size)
     before, after = run(room, model, text), run(room, model, text | {"ids": changed})
-    assert t == 0 or difference(before[:, :t], after[:, :t]) <= ROUNDING
+    assert_close(before[:, :t], after[:, :t], DOUBLE)
     assert difference(before[:, t], after[:, t]) > MATTERS
 
 
@@ -90,7 +90,7 @@ def test_what_is_masked_has_no_influence(room, name, seed, T, data):
         changed["source"] = np.where(text["source_mask"], text["source"], other_ids(text["source"], V))
     before, after = run(room, model, text), run(room, model, text | changed)
     assert np.isfinite(before).all()
-    assert difference(before[mask], after[mask]) <= ROUNDING
+    assert_close(before[mask], after[mask], DOUBLE)
 
 
 @both_rooms
@@ -99,7 +99,7 @@ def test_a_text_is_read_as_alone_beside_a_longer_one(room):
     ids, real = read(model, seed=0, T=6)["ids"], np.array([True, True, True, True, False, False])
     alone = run(room, model, {"ids": ids[:, real]})
     beside = run(room, model, {"ids": ids * real, "mask": np.stack([real, real])})
-    assert difference(alone, beside[:, real]) <= ROUNDING
+    assert_close(alone, beside[:, real], DOUBLE)
 
 
 @both_rooms
@@ -115,7 +115,7 @@ def test_garbage_of_any_size_behind_a_mask_is_not_seen(room, causal, seed):
         room.numpy(attention(room.array(values), mask=room.array(mask[:, None, None])))
         for values in (x, garbage)
     )
-    assert difference(seen[mask], hidden[mask]) <= ROUNDING
+    assert_close(seen[mask], hidden[mask], DOUBLE)
 
 
 @both_rooms
@@ -128,9 +128,9 @@ def test_texts_of_a_batch_do_not_meet(room, name, seed, T):
     together = run(room, model, text)
     for row in (0, 2):
         alone = run(room, model, {n: values[row : row + 1] for n, values in text.items()})
-        assert difference(alone, together[row : row + 1]) <= ROUNDING
+        assert_close(alone, together[row : row + 1], DOUBLE)
     order = np.array([2, 0, 1])
-    assert difference(run(room, model, {n: v[order] for n, v in text.items()}), together[order]) <= ROUNDING
+    assert_close(run(room, model, {n: v[order] for n, v in text.items()}), together[order], DOUBLE)
 
 
 @both_rooms
@@ -141,7 +141,7 @@ def test_an_encoder_without_positions_does_not_see_order(room, seed, T):
     text = read(model, seed, T)
     order = np.random.default_rng(seed).permutation(T)
     shuffled = run(room, model, text | {"ids": text["ids"][:, order]})
-    assert difference(shuffled, run(room, model, text)[:, order]) <= ROUNDING
+    assert_close(shuffled, run(room, model, text)[:, order], DOUBLE)
 
 
 @both_rooms
@@ -153,7 +153,7 @@ def test_only_absolute_positions_see_where_the_text_begins(room, positions, seed
     text = read(model, seed, T)
     moved = run(room, model, text | {"position_ids": np.arange(T) + shift})
     if positions in ("rope", "alibi", "t5"):
-        assert difference(moved, run(room, model, text)) <= ROUNDING
+        assert_close(moved, run(room, model, text), DOUBLE)
     else:
         assert difference(moved, run(room, model, text)) > MATTERS
 
@@ -161,7 +161,7 @@ def test_only_absolute_positions_see_where_the_text_begins(room, positions, seed
 @both_rooms
 @pytest.mark.parametrize("name", ["GPT-2", "T5", "BERT"])
 def test_a_tied_weight_has_the_gradients_of_both_its_uses(room, name):
-    """The same numbers in an untied model: what the embedding gets there, and the head, is the sum here."""
+    """With the same numbers in an untied model, the gradients of embedding and head add up to the tied one."""
     tied = model_of(room, name)
     state = dict(tied.state_dict())
     untied = room.layers.Transformer(
@@ -171,11 +171,11 @@ def test_a_tied_weight_has_the_gradients_of_both_its_uses(room, name):
     untied.load_state_dict(state | {"unembedding.weight": room.array(embedding.T)})
     text = read(tied, 0, 5)
     grad = np.random.default_rng(1).normal(size=(2, 5, 11))
-    assert difference(run(room, tied, text), run(room, untied, text)) <= ROUNDING
+    assert_close(run(room, tied, text), run(room, untied, text), DOUBLE)
     one, two = gradients(room, tied, text, grad), gradients(room, untied, text, grad)
     in_two_parts = two["token_embedding.weight"] + two["unembedding.weight"].T
     largest = np.abs(in_two_parts).max()
-    assert difference(one["token_embedding.weight"], in_two_parts) <= ROUNDING * largest
+    assert_close(one["token_embedding.weight"], in_two_parts, DOUBLE)
     assert np.abs(two["unembedding.weight"]).max() > 0.01 * largest
     assert np.abs(two["token_embedding.weight"]).max() > 0.01 * largest
 

@@ -1,32 +1,24 @@
-"""The two rooms compute one function: every model of the grid, its output, its gradients, its cache, in float64."""
+"""Tests that both rooms compute the same outputs, gradients and caches, for every model of the grid, in float64."""
 
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
+from close import DOUBLE, assert_close
 
 from .grid import GRID, SYSTEMS
 from .rooms import NN, SCRATCH, both_rooms
 from .twins import B, S, T, gradients, run, texts, twins
-
-FORWARD = 1e-12  # float64: a few hundred roundings of numbers of size 1 to 10
-BACKWARD = 1e-11  # relative to the largest gradient
 
 every_model = pytest.mark.parametrize("name", GRID)
 every_generator = pytest.mark.parametrize("name", [n for n, c in GRID.items() if c.family != "encoder"])
 padded_or_not = pytest.mark.parametrize("kind", ["plain", "padded"])
 
 
-def assert_close(one, other, within=FORWARD):
-    assert one.shape == other.shape
-    assert np.isfinite(one).all()
-    assert np.abs(one - other).max() <= within
-
-
 @cache
 def whole(room, name, kind):
-    """What that model of the grid makes of the texts, all at once; shared among tests."""
+    """Returns what that model of the grid computes for whole texts; the tests share it."""
     output = run(room, twins(name)[room.is_torch], texts(GRID[name], kind))
     output.flags.writeable = False
     return output
@@ -42,7 +34,8 @@ def test_same_output(name, kind):
     config, output = GRID[name], whole(SCRATCH, name, kind)
     assert output.shape == (B, T, config.d_model if config.head == "none" else config.vocab_size)
     assert 0.1 < output.std() < 10  # not so small that nothing could be wrong, nor so large that rounding is
-    assert_close(output, whole(NN, name, kind))
+    assert np.isfinite(output).all()
+    assert_close(output, whole(NN, name, kind), DOUBLE)
 
 
 @every_model
@@ -54,7 +47,7 @@ def test_same_gradients(name, kind):
     assert set(ours) == set(theirs) == {n for n in scratch.named_parameters() if not n.startswith("pooler")}
     largest = max(np.abs(gradient).max() for gradient in theirs.values())
     for weight, gradient in ours.items():
-        assert_close(gradient / largest, theirs[weight] / largest, BACKWARD)
+        assert_close(gradient, theirs[weight], 0, beside=DOUBLE * largest, what=weight)
 
 
 @both_rooms
@@ -63,7 +56,7 @@ def test_one_text_is_a_batch_without_its_axis(room, name):
     config, model = GRID[name], twins(name)[room.is_torch]
     read = all_but(texts(config, "padded"), "position_ids")
     one = {name: values[1] for name, values in read.items()}
-    assert_close(run(room, model, one), run(room, model, read)[1])
+    assert_close(run(room, model, one), run(room, model, read)[1], DOUBLE)
 
 
 # One model for each way of having what these look at
@@ -79,28 +72,28 @@ def test_hidden_head_encode_and_pool_are_what_the_model_is_made_of(room, name):
     assert hidden.shape == (B, T, config.d_model)
     with torch.no_grad():
         head = hidden if config.head == "none" else room.numpy(model.head(room.array(hidden)))
-        assert_close(head, output)
+        assert_close(head, output, DOUBLE)
         if config.pooler:
             linear = model.pooler.linear
             pooled = np.tanh(hidden[:, 0] @ room.numpy(linear.weight) + room.numpy(linear.bias))
-            assert_close(room.numpy(model.pool(room.array(hidden))), pooled)
+            assert_close(room.numpy(model.pool(room.array(hidden))), pooled, DOUBLE)
         if config.family != "decoder":
             ids, mask = (
                 (read["source"], read["source_mask"]) if "source" in read else (read["ids"], read["mask"])
             )
             encoded = room.numpy(model.encode(room.array(ids), mask=room.array(mask)))
         if config.family == "encoder":
-            assert_close(encoded, run(room, model.hidden, {"ids": ids, "mask": mask}))
+            assert_close(encoded, run(room, model.hidden, {"ids": ids, "mask": mask}), DOUBLE)
         if config.family == "encoder-decoder":
             assert encoded.shape == (B, S, config.d_model)
-            assert_close(run(room, model, all_but(read, "source") | {"memory": encoded}), output)
+            assert_close(run(room, model, all_but(read, "source") | {"memory": encoded}), output, DOUBLE)
 
 
 # The cache
 
 
 def cached(room, model, read, chunks):
-    """The output for texts that are read in chunks of those lengths, with a cache."""
+    """Returns the output for texts that are read in chunks of those lengths, with a cache."""
     cache, outputs, end = model.new_cache(B, T), [], 0
     for length in chunks:
         begin, end = end, end + length
@@ -122,7 +115,7 @@ def cached(room, model, read, chunks):
 @padded_or_not
 def test_with_a_cache_the_same_comes_out(room, name, kind):
     model = twins(name)[room.is_torch]
-    assert_close(cached(room, model, texts(GRID[name], kind), (3, 1, 1)), whole(room, name, kind))
+    assert_close(cached(room, model, texts(GRID[name], kind), (3, 1, 1)), whole(room, name, kind), DOUBLE)
 
 
 @both_rooms
@@ -131,7 +124,7 @@ def test_with_a_cache_the_same_comes_out(room, name, kind):
 @pytest.mark.parametrize("chunks", [(1,) * T, (2, 3), (T,)], ids=str)
 def test_however_the_text_is_cut(room, name, kind, chunks):
     model = twins(name)[room.is_torch]
-    assert_close(cached(room, model, texts(SYSTEMS[name], kind), chunks), whole(room, name, kind))
+    assert_close(cached(room, model, texts(SYSTEMS[name], kind), chunks), whole(room, name, kind), DOUBLE)
 
 
 # Weights

@@ -1,11 +1,11 @@
-"""float32 stays float32 in every NumPy operation, and numbers of 1e4 stay finite, without a warning."""
+"""Tests that every NumPy operation keeps float32, and that numbers of 1e4 stay finite without a warning."""
 
 import numpy as np
 import pytest
 import torch
 
 from glassformer import scratch
-from glassformer.scratch import feedforward
+from glassformer.scratch.feedforward import SLOPES, sigmoid
 
 from .grid import GRID, SYSTEMS
 from .rooms import NN, SCRATCH, both_rooms
@@ -13,7 +13,7 @@ from .twins import B, build, given, texts
 
 
 class Watched(np.ndarray):
-    """A float32 array that follows itself through every ufunc and notes where float64 comes out.
+    """A float32 array that tracks itself through every ufunc and notes where float64 comes out.
 
     Under NumPy 2 one np.float64, such as what np.sqrt(2) gives, turns a float32 array into a float64 one.
     """
@@ -122,11 +122,9 @@ def test_float32_in_training(promoted):
     assert promoted == []
 
 
-@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu", "sigmoid"])
-def test_float32_activations(promoted, name):
-    assert getattr(feedforward, name)(watched(4)).dtype == np.float32
-    if name != "sigmoid":
-        assert getattr(feedforward, f"{name}_slope")(watched(4)).dtype == np.float32
+@pytest.mark.parametrize("function", [*SLOPES, *SLOPES.values(), sigmoid])
+def test_float32_activations(promoted, function):
+    assert function(watched(4)).dtype == np.float32
     assert promoted == []
 
 
@@ -147,23 +145,23 @@ LARGE = np.array([-1e4, -100, -20, -1, -0.0, 0, 1e-6, 1, 20, 100, 1e4], np.float
 
 @pytest.fixture
 def strict():
-    """Every floating-point surprise is an error, but underflow: what becomes 0 was to become nearly 0."""
+    """Turns every floating-point warning into an error, except underflow, which only replaces tiny numbers by 0."""
     with np.errstate(over="raise", divide="raise", invalid="raise", under="ignore"):
         yield
 
 
 @pytest.mark.usefixtures("strict")
-@pytest.mark.parametrize("name", ["relu", "gelu", "gelu_tanh", "silu"])
-def test_activations_of_large_numbers(name):
-    """Far from 0 each is 0 or x, its slope 0 or 1."""
-    y, slope = getattr(feedforward, name)(LARGE), getattr(feedforward, f"{name}_slope")(LARGE)
+@pytest.mark.parametrize("activation", SLOPES)
+def test_activations_of_large_numbers(activation):
+    """Far from 0, each activation is 0 or x, and its slope is 0 or 1."""
+    y, slope = activation(LARGE), SLOPES[activation](LARGE)
     far = abs(LARGE) >= 100
     np.testing.assert_allclose(y[far], LARGE[far] * (LARGE[far] > 0), rtol=1e-6, atol=1e-30)
     np.testing.assert_allclose(slope[far], LARGE[far] > 0, rtol=1e-6, atol=1e-30)
     assert np.isfinite(y).all()
     assert np.isfinite(slope).all()
     theirs = torch.from_numpy(LARGE).requires_grad_()
-    getattr(NN.layers, name)(theirs).sum().backward()
+    getattr(NN.layers, activation.__name__)(theirs).sum().backward()
     np.testing.assert_allclose(slope, theirs.grad.numpy(), rtol=0, atol=1e-6)
 
 

@@ -1,7 +1,7 @@
-"""Both rooms against code that nobody here wrote: PyTorch's own attention, and Hugging Face transformers.
+"""Compares both rooms with independent code: PyTorch's own attention, and Hugging Face transformers.
 
-Tolerances: `DOUBLE` is float64 rounding of short sums. `SINGLE` is what float32 costs: transformers has its
-angles and slopes in float32, where numbers near 1 are 6e-8 apart and a few such steps are lost on the way.
+Tolerances: `DOUBLE` is the rounding of short sums in float64. `SINGLE` is the cost of float32: transformers stores its
+angles and slopes in float32, where numbers near 1 are 6e-8 apart, and a few such steps are lost.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def torch64(array):
 
 
 def compare(component, reference, room, ours, theirs, bound, difference=largest_difference):
-    """Holds ours to theirs, and notes it in the parity ledger."""
+    """Compares ours with theirs, and notes the result in the parity ledger."""
     ours, theirs = (x.detach().numpy() if isinstance(x, torch.Tensor) else x for x in (ours, theirs))
     name, dtype = "nn" if room.is_torch else "scratch", str(ours.dtype)
     section = "Attention and positions"
@@ -34,7 +34,7 @@ def compare(component, reference, room, ours, theirs, bound, difference=largest_
 
 
 def of(model):
-    """Transformers, and the model there that has the layer."""
+    """Returns the name and version of transformers, with the model there that has the layer."""
     return f"{TRANSFORMERS} ({model})"
 
 
@@ -93,7 +93,7 @@ def test_multi_head_attention(room, shape, H, causal):
 @both_rooms
 @pytest.mark.parametrize("D", [2, 34, 128])
 def test_sinusoidal_is_the_table_of_xlm(room, D):
-    """XLM, like the paper, has sines on the even dimensions; most others in the library put them first."""
+    """Like the paper, XLM has sines in the even dimensions; most other models in the library put them first."""
     table = torch.empty(600, D)
     create_sinusoidal_embeddings(600, D, out=table)  # computed in float64, stored in float32
     ours = room.numpy(room.layers.sinusoidal(room.array(np.arange(600)), D))
@@ -104,7 +104,7 @@ def test_sinusoidal_is_the_table_of_xlm(room, D):
 
 
 def queries_and_keys(T, K, H=3):
-    """Between −1 and 1, so that float32 rounding is a few times 6e-8."""
+    """Returns numbers between −1 and 1, so that float32 rounding is a few times 6e-8."""
     return np.random.default_rng(2).uniform(-1, 1, size=(2, 2, H, T, K)).astype(np.float32)
 
 
@@ -163,12 +163,12 @@ def test_interleaved_layout_is_roformer(room, K):
 
 
 def causal_bias(T):
-    """What transformers adds to the scores where a query may not look: the most negative float32."""
+    """Returns what transformers adds to forbidden scores: the most negative float32."""
     return torch.full((T, T), torch.finfo(torch.float32).min).triu(1)[None, None]
 
 
 def in_single_precision(room, layer):
-    """The layer's attention with float32 weights, and those weights as torch has them, (out, in)."""
+    """Returns the layer's attention with float32 weights, and those weights in torch's layout, (out, in)."""
     kept = {}
     for name in ("W_q", "W_k", "W_v", "W_o"):
         weight = room.weight(layer.attention, name).astype(np.float32)
@@ -242,7 +242,7 @@ def test_t5_buckets(room, bidirectional, n_buckets, max_distance):
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["bidirectional", "causal"])
 @pytest.mark.parametrize(("n_buckets", "max_distance"), T5_SETTINGS)
 def test_t5_buckets_begin_where_exact_arithmetic_says(bidirectional, n_buckets, max_distance):
-    """⌊n·log(d/e)/log(m/e)⌋ ≥ j just when (d/e)^n ≥ (m/e)^j, which integers decide without rounding."""
+    """⌊n·log(d/e)/log(m/e)⌋ ≥ j exactly if (d/e)^n ≥ (m/e)^j, which integers decide without rounding."""
     n_side = n_buckets // 2 if bidirectional else n_buckets
     e = n_side // 2
     n = n_side - e
@@ -305,7 +305,7 @@ def test_a_whole_layer_of_t5(room, bidirectional, H):
 @both_rooms
 @pytest.mark.parametrize("H", [1, 2, 3, 5, 6, 8, 12, 16, 25, 40, 64, 112])
 def test_alibi_is_bloom(room, H):
-    """BLOOM adds slope × key position: from ours, that differs along each row of past keys by a constant."""
+    """BLOOM adds slope × key position, which differs from ours by a constant in each row of past keys."""
     T = 8
     places = room.array(np.arange(T))
     theirs = build_alibi_tensor(torch.ones(1, T), H, torch.float32).numpy()  # (H, 1, T)

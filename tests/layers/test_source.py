@@ -1,4 +1,4 @@
-"""What a chapter shows of the rooms: no gradient before its time, no line too wide, and still the same program."""
+"""Tests the source that chapters show: no gradients too early, no line too wide, and still the same program."""
 
 import ast
 import inspect
@@ -22,14 +22,14 @@ from .twins import build, run, texts
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The text of everything shown during the test."""
+    """Returns the text of everything shown during the test."""
     found = []
     monkeypatch.setattr(source, "display", lambda item: found.append(item.data))
     return found
 
 
 def layers_of(room):
-    """Every public class and function of a room that is written there."""
+    """Returns every public class and function that a room defines."""
     found = [getattr(room, name) for name in room.__all__]
     return [item for item in found if not getattr(item, "__name__", "").endswith("_backward")]
 
@@ -64,7 +64,7 @@ def test_layers_that_run_what_is_shown_of_them_compute_the_same(shown, monkeypat
 
 
 def executed(item, shown):
-    """The class or function that the source shown of it makes."""
+    """Returns the class or function that the shown source defines."""
     figures.show_source(item)
     namespace = dict(vars(sys.modules[item.__module__]))
     exec(shown[-1].removeprefix("```python\n").removesuffix("```"), namespace)
@@ -118,7 +118,7 @@ def test_functions_are_what_is_shown_of_them(shown, room):
 
 
 def wide(x, saved=None, *, naïve_and_long_name=None):
-    """A summary that is much too long for the column of the page, so that it has to go on in a second line."""
+    """This summary is much too long for the column of the page, so it has to continue on a second line."""
     checks.floats("x", x)
     if x is None:
         raise ValueError
@@ -138,8 +138,8 @@ def test_what_is_left_out_is_said_and_what_fits_on_a_line_is_on_one(shown):
     assert shown == [
         '''```python
 def wide(x, *, naïve_and_long_name=None):
-    """A summary that is much too long for the column of the page, so that it has
-    to go on in a second line."""
+    """This summary is much too long for the column of the page, so it has to
+    continue on a second line."""
     y = wide("naïve …", naïve_and_long_name=naïve_and_long_name)  # fmt: skip
     return y
 
@@ -155,7 +155,7 @@ def test_checks_are_shown_on_request(shown):
 
 
 def of(text, **options):
-    """What is shown of a source."""
+    """Returns what is shown of a source."""
     return source._Source(
         textwrap.dedent(text), **{"backward": False, "checks": False, **options}
     ).shortened()

@@ -1,4 +1,4 @@
-"""What only the PyTorch room has: parameters, gradients, state dicts."""
+"""Tests what only the PyTorch room has: parameters, gradients and state dicts."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_a_state_dict_carries_all_that_was_learned(method):
 
 
 def test_attentions_that_share_a_method_share_its_weights():
-    """As T5 does: one table of biases for all layers."""
+    """As in T5: one table of biases for all layers."""
     shared = gnn.T5Positions(2, bidirectional=True, **NN.parameters())
     layers = torch.nn.ModuleList(
         gnn.MultiHeadAttention(8, 2, position_encoding=shared, **NN.parameters()) for _ in range(3)
@@ -64,7 +64,7 @@ RATE = 0.4
 
 
 def what_was_dropped(found, whole):
-    """Where zeros took a number's place. All others must be the numbers of `whole`, divided by 1 − RATE."""
+    """Returns where numbers were replaced by zeros. All others must be the numbers of `whole`, divided by 1 − RATE."""
     zero = found == 0
     torch.testing.assert_close(found[~zero], whole[~zero] / (1 - RATE), rtol=1e-9, atol=1e-12)
     five_standard_errors = 5 * (RATE * (1 - RATE) / zero.numel()) ** 0.5
@@ -75,7 +75,7 @@ def what_was_dropped(found, whole):
 
 
 def places_of(stack, streams, memory):
-    """Of each place where a stack drops, in order: what was added to the stream, and what is without dropout."""
+    """Returns, for each place with dropout, in order, what was added to the stream and what it is without dropout."""
     parts = []
     for block in stack.blocks:
         parts += [(block.norm_attention, block.attention)]
@@ -89,7 +89,7 @@ def places_of(stack, streams, memory):
 @pytest.mark.parametrize("placement", ["pre", "post"])
 @pytest.mark.parametrize("family", ["decoder", "encoder", "encoder-decoder"])
 def test_in_training_it_drops_embeddings_and_what_each_sublayer_adds_and_nothing_else(family, placement):
-    """Each place against a twin that drops nothing, and what comes between and after without a difference."""
+    """Compares each place with a twin without dropout; everything between and after must be the same."""
     config = ModelConfig(
         vocab_size=50, context_length=24, d_model=32, n_layers=2, n_heads=4, family=family, positions="learned",
         norm_placement=placement, dropout=RATE,

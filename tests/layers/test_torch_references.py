@@ -1,4 +1,4 @@
-"""Each layer, and a whole block, against PyTorch's own, in float64; what trains them too."""
+"""Compares each layer, a whole block and the optimizer with PyTorch's own, in float64."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,8 @@ from ledger import TORCH, largest_difference, largest_relative_difference, recor
 from torch.nn import functional as F  # noqa: N812 (its usual name)
 
 from glassformer import scratch
+from glassformer.config import GATED
+from glassformer.scratch.feedforward import SLOPES
 
 from .grid import SYSTEMS
 from .rooms import NN, SCRATCH, both_rooms
@@ -25,14 +27,14 @@ def normal(*shape, seed=1):
 
 
 def load(room, layer, seed=0):
-    """Draws a layer's weights and gives them as torch has them."""
+    """Draws a layer's weights, and returns them in torch's layout."""
     weights = draw({name: tuple(w.shape) for name, w in dict(layer.state_dict()).items()}, seed)
     layer.load_state_dict({name: room.array(values) for name, values in weights.items()})
     return {name: torch64(values) for name, values in weights.items()}
 
 
 def compare(component, room, ours, theirs, bound=DOUBLE, *, section="Layers", difference=largest_difference):
-    """Holds ours to torch's, and notes it in the parity ledger."""
+    """Compares ours with torch's, and notes the result in the parity ledger."""
     ours, theirs = np.asarray(room.numpy(ours)), theirs.detach().numpy()
     name = "nn" if room.is_torch else "scratch"
     record(component, TORCH, str(ours.dtype), name, difference(ours, theirs), bound, section=section)
@@ -74,48 +76,53 @@ def test_softmax(room, axis):
     compare("softmax", room, room.layers.softmax(room.array(x), axis=axis), torch64(x).softmax(axis), 1e-15)
 
 
+# In words, and torch's own; and for each gated network, the activation of its gate
 ACTIVATIONS = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
+    "relu": ("ReLU", F.relu),
+    "gelu": ("GELU, exact", F.gelu),
+    "gelu_tanh": ("GELU, tanh", lambda x: F.gelu(x, approximate="tanh")),
+    "silu": ("SiLU", F.silu),
+    "sigmoid": ("sigmoid", torch.sigmoid),
 }
-IN_WORDS = {
-    "relu": "ReLU",
-    "gelu": "GELU, exact",
-    "gelu_tanh": "GELU, tanh",
-    "silu": "SiLU",
-    "sigmoid": "sigmoid",
+GATES = {
+    "swiglu": ("SwiGLU", "silu"),
+    "geglu": ("GEGLU, exact", "gelu"),
+    "geglu_tanh": ("GEGLU, tanh", "gelu_tanh"),
 }
+
+
+def test_every_activation_is_compared():
+    assert set(ACTIVATIONS) == {*(activation.__name__ for activation in SLOPES), "sigmoid"}, (
+        "add to ACTIVATIONS"
+    )
+    assert set(GATES) == set(GATED), "add to GATES"
 
 
 @both_rooms
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations(room, name):
     x = np.linspace(-40, 40, 2001)
-    ours = getattr(room.layers, name)(room.array(x))
+    in_words, theirs = ACTIVATIONS[name]
     compare(
-        f"{IN_WORDS[name]} (relative to size + 0.001)",
+        f"{in_words} (relative to size + 0.001)",
         room,
-        ours,
-        ACTIVATIONS[name](torch64(x)),
+        getattr(room.layers, name)(room.array(x)),
+        theirs(torch64(x)),
         1e-12,  # where GELU is nearly 0, it is the difference of two numbers that are nearly 1
         difference=lambda ours, theirs: largest_relative_difference(ours, theirs, floor=1e-3),
     )
 
 
 @both_rooms
-@pytest.mark.parametrize(
-    ("gated", "plain"), [("swiglu", "silu"), ("geglu", "gelu"), ("geglu_tanh", "gelu_tanh")]
-)
-def test_gated_feedforward(room, gated, plain):
+@pytest.mark.parametrize("gated", GATES)
+def test_gated_feedforward(room, gated):
+    in_words, activation = GATES[gated]
+    _, theirs = ACTIVATIONS[activation]
     network, x = room.layers.FeedForward(4, 5, activation=gated, **room.parameters()), normal(2, 3, 4)
     W = load(room, network)
     gate, up = (F.linear(torch64(x), W[f"{name}.weight"].T, W[f"{name}.bias"]) for name in ("W_gate", "W_up"))
-    expected = F.linear(ACTIVATIONS[plain](gate) * up, W["W_down.weight"].T, W["W_down.bias"])
-    name = {"swiglu": "SwiGLU", "geglu": "GEGLU, exact", "geglu_tanh": "GEGLU, tanh"}[gated]
-    compare(f"feed-forward, {name}", room, network(room.array(x)), expected)
+    expected = F.linear(theirs(gate) * up, W["W_down.weight"].T, W["W_down.bias"])
+    compare(f"feed-forward, {in_words}", room, network(room.array(x)), expected)
 
 
 @both_rooms
@@ -165,7 +172,7 @@ def test_multi_head_attention_with_biases_padding_and_memory(room, crossing, mas
 
 @both_rooms
 def test_grouped_heads(room):
-    """torch serves query head h by key head h // (H/G) too."""
+    """In torch, too, query head h uses key head h // (H/G)."""
     q, k, v = normal(2, 6, 4, 5), normal(2, 3, 4, 5, seed=2), normal(2, 3, 4, 5, seed=3)
     repeated = [room.layers.repeat_heads(room.array(x), 2) for x in (k, v)]
     ours, _ = room.layers.scaled_dot_product_attention(room.array(q), *repeated, scale=0.3)
@@ -177,7 +184,7 @@ def test_grouped_heads(room):
 
 
 def load_attention(theirs, W, prefix):
-    """Our weights into torch's attention, which has (out, in) and the three projections in one."""
+    """Copies our weights into torch's attention, which uses (out, in) and one matrix for all three projections."""
     qkv = [f"{prefix}W_{letter}" for letter in "qkv"]
     theirs.in_proj_weight.data = torch.cat([W[f"{name}.weight"].T for name in qkv])
     theirs.in_proj_bias.data = torch.cat([W[f"{name}.bias"] for name in qkv])
@@ -259,7 +266,7 @@ ADAMW = {
 
 @pytest.mark.parametrize("settings", ADAMW)
 def test_adamw_takes_torch_steps(settings):
-    """50 steps of a small network in either room, with the gradients of ours."""
+    """Takes 50 steps of a small network in each room, with the same gradients."""
     settings = dict(ADAMW[settings])
     ours, theirs = (room.layers.FeedForward(4, 5, **room.parameters()) for room in (SCRATCH, NN))
     theirs.load_state_dict({name: torch64(weight) for name, weight in ours.state_dict().items()})

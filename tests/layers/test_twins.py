@@ -1,4 +1,4 @@
-"""scratch and nn are one thing written twice: same names, same signatures, same words, same numbers."""
+"""Tests that scratch and nn have the same names, the same signatures, the same docstrings and the same numbers."""
 
 import inspect
 from importlib import import_module
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from close import DOUBLE, assert_close
 
 from glassformer.config import ModelConfig
 
@@ -24,7 +25,7 @@ FILES = [
     "model",
     "loss",
 ]
-ROUNDING = 1e-12  # float64: sums of a few dozen numbers of size 1, added in another order
+ROUNDING = 1e-12  # float64, numbers of size 1
 
 # PyTorch brings its own: nn.Module, nn.Dropout, torch.optim.AdamW, clip_grad_norm_, autograd;
 # its Muon, glassformer.train has of its own
@@ -39,23 +40,23 @@ def defined(room, file):
 
 
 def is_shared(name):
-    """Whether a name must be in both rooms: what goes backward is autograd's affair in the other."""
+    """Returns whether a name must be in both rooms; backward functions are only in one, because nn uses autograd."""
     return name not in SCRATCH_NAMES | ELSEWHERE and not name.endswith(("backward", "_slope"))
 
 
 def shared(room, file):
-    """The public names of a file that the other room must have too, in their order."""
+    """Returns the public names of a file that the other room must have too, in their order."""
     return [name for name in defined(room, file) if name[0] != "_" and is_shared(name)]
 
 
 def methods(cls):
-    """What the class itself offers, in order, but for the backwards; properties as their functions."""
+    """Returns the methods that the class itself defines, in order, without backward; properties count as functions."""
     functions = {n: getattr(v, "fget", v) for n, v in vars(cls).items() if n[0] != "_" or n[:2] == "__"}
     return {n: f for n, f in functions.items() if inspect.isfunction(f) and is_shared(n)}
 
 
 def parameters(function):
-    """Names, kinds and defaults; the dtype's default is each room's own, as are devices and what is `saved`."""
+    """Returns names, kinds and defaults, without what differs between rooms: dtype defaults, devices and `saved`."""
     found = inspect.signature(function).parameters.values()
     return [(p.name, p.kind, p.default) for p in found if p.name not in ("dtype", "device", "saved")]
 
@@ -124,7 +125,7 @@ def test_same_numbers(method, shape, H, causal):
         output, weights = scratch(x, **given), scratch.attention_weights(x, **given)
         assert output.shape == shape
         assert weights.shape == (*shape[:-2], H, T, T)
-        np.testing.assert_allclose(output, nn(x, **given), rtol=0, atol=ROUNDING)
+        assert_close(output, nn(x, **given), DOUBLE)
         np.testing.assert_allclose(weights, nn.attention_weights(x, **given), rtol=0, atol=ROUNDING)
 
 
@@ -152,7 +153,7 @@ def test_same_tables(n):
 @every_method
 @pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
 def test_single_precision_in_single_precision_out(method, causal):
-    """One float64 scalar left over from a table would promote a NumPy array, and slow it fivefold."""
+    """A single float64 scalar from a table would promote a NumPy array, and make it five times as slow."""
     x = np.random.default_rng(1).normal(size=(2, 9, 24))
     mask = np.tri(9, dtype=bool)
     for room in (SCRATCH, NN):
@@ -198,7 +199,7 @@ def test_weights_are_drawn_by_the_generator_in_the_dtype_asked_for(room):
 
 @both_rooms
 def test_matrices_keep_the_variance_of_what_comes_in(room):
-    """None is square, so that a spread by n_out is told from one by n_in."""
+    """No matrix is square, so initialization by n_out differs from initialization by n_in."""
     L, drawn = room.layers, room.parameters("float32", seed=5)
     attention = L.MultiHeadAttention(40, 6, n_kv_heads=2, d_head=15, **drawn)
     feedforward = L.FeedForward(40, 130, activation="swiglu", **drawn)

@@ -1,4 +1,4 @@
-"""One model in both rooms, with the same weights, and texts to read for any family."""
+"""Builds the same model in both rooms, with the same weights, and texts to read for any family."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ B, T, S = 2, 5, 4  # texts, their ids, and the ids of the texts that an encoder�
 
 
 def draw(names_and_shapes, seed=0):
-    """Weights that leave nothing unseen: biases and shifts not 0, gains not 1, embeddings of size 1."""
+    """Draws weights that hide nothing: biases and shifts are not 0, gains are not 1, embeddings have size 1."""
     rng = np.random.default_rng(seed)
     drawn = {}
     for name, shape in sorted(names_and_shapes.items()):
@@ -28,7 +28,7 @@ def draw(names_and_shapes, seed=0):
 
 
 def build(room, config, dtype="float64", seed=0):
-    """The model of that configuration in that room; its weights depend on the seed, never on the room."""
+    """Returns the model of that configuration in that room; its weights depend only on the seed."""
     model = room.layers.Transformer(config, generator=None, dtype=room.dtype(dtype))
     weights = draw({name: tuple(w.shape) for name, w in dict(model.state_dict()).items()}, seed)
     model.load_state_dict({name: room.array(values) for name, values in weights.items()})
@@ -37,15 +37,15 @@ def build(room, config, dtype="float64", seed=0):
 
 @cache
 def twins(name):
-    """Both rooms' model of that entry of the grid, float64. Shared among tests: leave the weights alone."""
+    """Returns both rooms' models of that entry of the grid, in float64. Tests share them and must not change them."""
     return build(SCRATCH, GRID[name]), build(NN, GRID[name])
 
 
 def texts(config, kind="plain", seed=1):
-    """What the model of that configuration reads, as NumPy arrays.
+    """Returns what the model of that configuration reads, as NumPy arrays.
 
-    "plain" are full texts at the default positions. "padded" texts have padding, on the right in the first and
-    on the left in the second, and positions of their own in every row.
+    "plain" texts are full and use the default positions. "padded" texts have padding, on the right in the first row and
+    on the left in the second, and each row has its own positions.
     """
     rng = np.random.default_rng(seed)
     read = {"ids": rng.integers(0, config.vocab_size, (B, T))}
@@ -62,12 +62,12 @@ def texts(config, kind="plain", seed=1):
 
 
 def given(room, read):
-    """The same texts for that room, but for what is None."""
+    """Returns the same texts in the form that room needs, without entries that are None."""
     return {name: room.array(values) for name, values in read.items() if values is not None}
 
 
 def run(room, function, read):
-    """What a model, or one of its methods, makes of the texts: NumPy in, NumPy out."""
+    """Returns what a model, or one of its methods, computes for the texts: NumPy in, NumPy out."""
     read = dict(read)
     ids = room.array(read.pop("ids"))
     with torch.no_grad():
@@ -75,7 +75,7 @@ def run(room, function, read):
 
 
 def gradients(room, model, read, grad):
-    """The gradient of sum(grad · output) for every weight that has one, by name."""
+    """Returns the gradient of sum(grad · output) for every weight that has one, by name."""
     read = given(room, read)
     ids = read.pop("ids")
     if room.is_torch:

@@ -1,4 +1,4 @@
-"""The claims ledger says what the chapters print, and leads to where they do."""
+"""Tests that the claims ledger says what the chapters print, and links to where they print it."""
 
 import re
 
@@ -20,7 +20,7 @@ cells = ["print(two"]
 
 @pytest.fixture
 def book(tmp_path):
-    """A folder with a claim and with the notebook that shows it: under a heading, behind a fold."""
+    """Makes a folder with a claim and with the notebook that shows it, under a heading and behind a fold."""
     cells = [
         nbformat.v4.new_markdown_cell("# Sums\n\n## Twos\n\nText."),
         nbformat.v4.new_markdown_cell("#### Then look"),

@@ -1,4 +1,4 @@
-"""What the text folds is folded in the notebook, in cells of its own, and folded again without being executed."""
+"""Tests folding: what the text folds is folded in the notebook, and folded again without executing it."""
 
 import nbformat
 import pytest
@@ -64,7 +64,7 @@ def test_code_that_the_page_folds_is_folded(tmp_path, tags, folded):
 
 @pytest.fixture
 def project(tmp_path):
-    """A chapter, its notebook as if it had been executed, and a bibliography."""
+    """Makes a chapter, its notebook as if it had been executed, and a bibliography."""
     fresh = read(tmp_path, f"#### Look\n\n{tagged('hide-input')}")
     fresh.cells[1].outputs = [nbformat.v4.new_output("stream", text="an output of its own")]
     fresh.metadata["glassformer"] = {
@@ -94,7 +94,7 @@ def test_what_was_unfolded_is_folded_again_and_not_executed(project, unfold):
     stored = nbformat.read(notebook, as_version=4)
     unfold(*stored.cells)
     nbformat.write(stored, notebook)
-    assert notebooks.condition(*notebooks.pairs(project)[0], project) == "folded otherwise"
+    assert notebooks.condition(*notebooks.pairs(project)[0], project) == "folded differently"
     assert notebooks.main(["--check"], project) == 1
     assert notebooks.main([], project) == 0
     assert notebook.read_bytes() == before

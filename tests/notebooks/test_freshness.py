@@ -1,11 +1,11 @@
-"""A notebook is stale when what it imports, opens or shows has changed, and not when anything else has."""
+"""Tests that a notebook is stale if what it imports, opens or shows has changed, and otherwise not."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from glassformer import lookups
+from glassformer import lookups, roles
 
 from tools import freshness, notebooks
 
@@ -91,7 +91,7 @@ subprocess.run([sys.executable, "-c", code], cwd=shapes.HERE / "here").returncod
 
 
 def made(root, package, written):
-    """A project of one chapter, executed."""
+    """Makes a project with one executed chapter."""
     for name, content in package.items():
         path = root / "src" / "glassformer" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def executed(tmp_path_factory):
 
 @pytest.fixture
 def project(executed, tmp_path):
-    """The same, to change."""
+    """Copies that project, so that the test can change it."""
     return shutil.copytree(executed, tmp_path / "project")
 
 
@@ -198,7 +198,7 @@ def test_a_folder_that_is_gone_counts(project):
 def test_what_was_not_recorded_is_not_fresh(project):
     notebook = notebooks.pairs(project)[0][1]
     notebook.write_text(notebook.read_text(encoding="utf-8").replace('"imports"', '"imported"'), "utf-8")
-    assert condition(project) == "made from something unknown"
+    assert condition(project) == "without a record of what it was made from"
 
 
 def test_compiled_or_not_the_record_is_the_same(project):
@@ -250,8 +250,8 @@ def test_who_asks_for_docstrings_depends_on_them(project, cell, asks):
         ("x = 1\ny = f(a.x)\n", "x = 2\ny = f(a.x)\n", False),
         ("x = 1\ny = getattr(a, 'x')\n", "x = 2\ny = getattr(a, 'x')\n", False),
         ("x = 1\nz = (x,)\ny = f(z)\n", "x = 2\nz = (x,)\ny = f(z)\n", False),
-        ("x = 1\ny = vars(a)\n", "x = 2\ny = vars(a)\n", False),
-        ("x = 1\ny = vars(judge)\n", "x = 2\ny = vars(judge)\n", True),
+        ("x = 1\ny = vars(a)\n", "x = 2\ny = vars(a)\n", True),  # the recorder hears of what
+        ("x = 1\ny = a.__dict__\n", "x = 2\ny = a.__dict__\n", False),
         ("x = 1\nclass C:\n    def eval(self): pass\n", "x = 2\nclass C:\n    def eval(self): pass\n", True),
         ("from a import *\nx = 1\n", "from a import *\nx = 2\n", False),
         ("x = 1\nx = 2\n", "x = 2\nx = 1\n", False),
@@ -306,6 +306,9 @@ def test_a_constant_that_a_cell_or_another_module_names_counts(tmp_path):
         ("js", 'a("// said");\n', 'a("// told");\n', False),
         ("js", "a(`\n// said\n`);\n", "a(`\n// told\n`);\n", False),
         ("js", "a(`x\n\ny`);\n", "a(`x\ny`);\n", False),
+        ("js", "a(`x \ny`);\n", "a(`x\ny`);\n", False),
+        ("js", "a(`x${b}\n\ny`);\n", "a(`x${b}\ny`);\n", False),
+        ("js", "// said\na(`x`);\n", "// told\n// more\n\na(`x`);\n", True),
         ("js", "a(/[/*]/, 1);\n", "a(/[/*]/, 2);\n", False),
         ("css", "/* said */\nb { c: 1 }\n", "/* told */\nb { c: 1 }\n", True),
         ("css", 'b { c: "/* said */" }\n', 'b { c: "/* told */" }\n', False),
@@ -424,7 +427,7 @@ print(subprocess.run([sys.executable, "-c", code], capture_output=True).stdout)
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """A project whose notebook runs functions in every way."""
+    """Makes a project whose notebook runs functions in every way."""
     return made(tmp_path_factory.mktemp("ran"), RUN, RUNS)
 
 
@@ -463,6 +466,113 @@ def test_what_is_run_counts_and_nothing_else(ran, tmp_path, before, after, count
     assert condition(project) == "fresh"
     change(project, "run.py", before, after)
     assert (condition(project) != "fresh") == counts
+
+
+MAKES = {
+    "__init__.py": "",
+    "engine.py": '''
+        """Exchanges the code of a function, as the gallery of bugs does."""
+        import inspect
+        from pathlib import Path
+
+        def put_in(function):
+            right, wrong = (Path(__file__).parent / "edit.txt").read_text().split()
+            source = inspect.getsource(function).replace(right, wrong)
+            defined = {}
+            exec(compile(source, "<changed>", "exec"), function.__globals__, defined)
+            function.__code__ = defined[function.__name__].__code__
+    ''',
+    "maths.py": """
+        RIGHT, WRONG = 1, 2
+        SHARED = 3
+        WORTH = 4
+        TREE = 5
+        UNUSED = 6
+        IN_CHILD = 7
+
+        def scaled(x):
+            # by hand
+            return x * RIGHT + SHARED
+
+        def helped(x):
+            return x
+
+        def unused():
+            return 8
+    """,
+    "edit.txt": "RIGHT helped(WRONG)",
+    **{f"{name}.py": "A = 1\nB = 2\n" for name in ("listed", "looked", "member")},
+    "unlisted.py": "C = 1\n",
+    "own.py": "A = 1\nB = 2\ndef names():\n    return sorted(globals())\n",
+    "here.py": "A = 1\nB = 2\nNAMES = sorted(locals()), sorted(vars()), dir()\n",
+    "held.py": "D = 1\nE = 2\nclass Held:\n  def __init__(self):\n    self.D, here = 3, locals()\n",
+}
+MADE = (
+    HEAD
+    + """
+```{code-cell} ipython3
+import ast, inspect, subprocess, sys
+from glassformer import engine, held, here, listed, looked, maths, member, own, unlisted
+engine.put_in(maths.scaled)
+print(maths.scaled(2), eval("maths.WOR" + "TH"))
+tree = ast.parse("print(maths.XXXX)".replace("XX", "TR", 1).replace("XX", "EE"))
+exec(compile(tree, "<tree>", "exec"))
+print(sorted(vars(listed)), dir(looked), inspect.getmembers(member), own.names())
+print(vars(held.Held()), dir(held.Held))
+code = "from glassformer import maths; print(eval('maths.IN_' + 'CHILD'))"
+print(subprocess.run([sys.executable, "-c", code], capture_output=True).stdout)
+```
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def makes(tmp_path_factory):
+    """A project whose notebook makes code while it runs, and asks modules for their names."""
+    return made(tmp_path_factory.mktemp("makes"), MAKES, MADE)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "counts"),
+    [
+        ("edit.txt", "WRONG", "3", True),
+        ("maths.py", "# by hand", "# with a pen", True),  # the changed source is made of it
+        ("maths.py", "x * RIGHT", "RIGHT * x", True),
+        ("maths.py", "1, 2", "1, 3", True),  # named in what was put in, and in no file
+        ("maths.py", "SHARED = 3", "SHARED = 4", True),
+        ("maths.py", "return x\n", "return -x\n", True),  # called by what was put in
+        ("maths.py", "WORTH = 4", "WORTH = 5", True),  # in what a cell put together
+        ("maths.py", "TREE = 5", "TREE = 6", True),
+        ("maths.py", "IN_CHILD = 7", "IN_CHILD = 8", True),
+        ("maths.py", "UNUSED = 6", "UNUSED = 7", False),
+        ("maths.py", "UNUSED = 6", "ONE_MORE = UNUSED = 6", False),
+        ("maths.py", "return 8", "return 9", False),
+        *(
+            (f"{name}.py", "A = 1\n", after, True)
+            for name in ("listed", "looked", "member", "own", "here")
+            for after in ("A = 2\n", "A = 1\nNEW = 3\n", "A = 1\ndef new():\n    pass\n")
+        ),
+        ("unlisted.py", "C = 1", "C = 2", False),
+        ("unlisted.py", "C = 1", "NEW = 3", False),
+        ("held.py", "D = 1", "D = 2", True),  # an attribute has the same name
+        ("held.py", "E = 2", "E = 3", False),  # an object and a class were asked, and not the module
+    ],
+)
+def test_what_is_made_while_it_runs_counts_and_whose_names_are_asked_for(
+    makes, tmp_path, file, before, after, counts
+):
+    project = shutil.copytree(makes, tmp_path / "project")
+    assert condition(project) == "fresh"
+    change(project, file, before, after)
+    assert (condition(project) != "fresh") == counts
+
+
+def test_while_a_notebook_is_recorded_names_are_those_that_python_gives(makes):
+    said = notebooks.pairs(makes)[0][1].read_text(encoding="utf-8")
+    for name in ("listed", "looked", "member", "own", "here"):
+        assert f'"{name}.py": ""' in said
+    assert "WRONG" in said
+    assert "{'D': 3}" in said  # vars(held.Held())
 
 
 def test_a_source_is_found_by_its_qualified_name():
@@ -603,7 +713,7 @@ print(table.broken("a"))
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
-    """A project whose notebook looks things up in every way."""
+    """Makes a project whose notebook uses look-ups in every way."""
     return made(tmp_path_factory.mktemp("asked"), ASKED, ASKS)
 
 
@@ -667,3 +777,114 @@ def test_a_look_up_says_what_the_function_says():
     assert (quotient(4), quotient(6, b=3), quotient.__doc__) == (2, 2, "Said of it.")
     with pytest.raises(ZeroDivisionError):
         quotient(1, 0)
+
+
+def real(*files):
+    """Files of the book's package, for a made-up one. A module's package has nothing else."""
+    package = notebooks.package_of(notebooks.ROOT)
+    found = {f"{Path(file).parent}/__init__.py": "" for file in files if file.endswith(".py")}
+    return found | {
+        file: (package / file).read_text(encoding="utf-8").replace("\n", "\n        ") for file in files
+    }
+
+
+COLOURED = {
+    **real("roles.py", "lookups.py", "figures/style.py", "widgets/kit/modules.py", "widgets/kit/places.py"),
+    **real("assets/roles.json"),
+    "widgets/__init__.py": "",
+    "widgets/kit/base.js": 'export const colour = "var(--gf-feedforward)";\n',
+    "widgets/kit/dot.js": 'import { colour } from "./base.js";\nexport default [colour, "var(--gf-key)"];\n',
+    "widgets/kit/dot.css": ".gf-widget .gf-dot { color: var(--gf-value); }\n",
+    "widgets/kit/square.js": 'export default "var(--gf-position)";\n',
+}
+COLOURS = (
+    HEAD
+    + """
+```{code-cell} ipython3
+from glassformer.figures.style import ROLES, figure
+from glassformer.widgets.kit.modules import Module
+views = Module.of("dot")
+with figure("Lines", "Three lines.") as ax:
+    ax.plot([0, 1], [1, 0])
+    ax.plot([0, 1], [1, 1], color=ROLES["norm"])
+    ax.plot([0, 1], [0, 0], color="#123456")
+```
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def coloured(tmp_path_factory):
+    """A project whose notebook stores a figure and a view, in the colours of some roles."""
+    return made(tmp_path_factory.mktemp("coloured"), COLOURED, COLOURS)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("role", roles.names())
+def test_a_colour_counts_where_something_is_stored_in_it(coloured, tmp_path, role, theme):
+    stored = {"query", "norm"} | {"feedforward", "key", "value"}  # in the figure, and in the view
+    project = shutil.copytree(coloured, tmp_path / "project")
+    assert condition(project) == "fresh"
+    change(project, "assets/roles.json", roles.shades(role)[theme], "#ababab")
+    assert (condition(project) != "fresh") == (role in stored)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "used"),
+    [
+        ("assets/roles.json", roles.shades("residual")["light"], "#123456", "drawn_in"),  # of the third line
+        ("assets/roles.json", "{\n", '{\n  "new": { "light": "#abcdef", "dark": "#fedcba" },\n', ""),
+        ("assets/roles.json", '"key"', '"other"', "among"),
+        ("widgets/kit/dot.css", "gf-value", "gf-position", "dot.css"),
+        ("widgets/kit/square.js", "gf-position", "gf-value", ""),
+        ("figures/style.py", '"#0102f0": "query"', '"#0102f0": "residual"', "figures/style.py"),
+        ("roles.py", "data-theme", "data-other-theme", "roles.py"),
+    ],
+)
+def test_of_the_colours_what_is_asked_for_counts(coloured, tmp_path, file, before, after, used):
+    project = shutil.copytree(coloured, tmp_path / "project")
+    change(project, file, before, after)
+    found = condition(project)
+    assert (found == "fresh") if not used else used in found
+
+
+LISTED = {
+    "__init__.py": "",
+    **real("contents.py", "lookups.py"),
+    **real(*(f"_checks/{path.name}" for path in (notebooks.package_of(notebooks.ROOT) / "_checks").glob("*.py"))),
+    **{
+        f"chapters/ch0{one}/chapter.toml": f'title = "Part {one}"\nquestion = "Why {one}?"\nminutes = 5{one}\n'
+        for one in range(5)
+    },
+}
+LISTS = (
+    HEAD
+    + """
+```{code-cell} ipython3
+from glassformer import contents
+print(contents.page("01").name, contents.question("02"), contents.chapter("03").minutes)
+```
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory):
+    """A project whose notebook asks for the page of a chapter, the question of another and all of a third."""
+    return made(tmp_path_factory.mktemp("listed"), LISTED, LISTS)
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "stale"),
+    [
+        *((number, "Part", number in (1, 3)) for number in range(5)),
+        *((number, "Why", number in (2, 3)) for number in range(5)),
+        *((number, "minutes = 5", number == 3) for number in range(5)),
+    ],
+)
+def test_of_a_chapter_what_is_asked_for_counts(listed, tmp_path, number, before, stale):
+    project = shutil.copytree(listed, tmp_path / "project")
+    assert condition(project) == "fresh"
+    after = {"Part": "Piece", "Why": "How", "minutes = 5": "minutes = 6"}[before]
+    change(project, f"chapters/ch0{number}/chapter.toml", before, after)
+    assert (condition(project) != "fresh") == stale

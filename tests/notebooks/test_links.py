@@ -1,4 +1,4 @@
-"""What a reader of JupyterLab can click leads somewhere, and what opens is plain Markdown."""
+"""Tests that every link in JupyterLab leads somewhere, and that it opens plain Markdown."""
 
 import re
 from functools import cache
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"(:::+|\+\+\+|%|\([\w-]+\)=)")  # a directive, a new cell, a
 
 @cache
 def tokens(path):
-    """A notebook's or a page's Markdown, as JupyterLab reads it: CommonMark with tables."""
+    """Returns the Markdown of a notebook or page as JupyterLab parses it: CommonMark with tables."""
     sources = [path.read_text(encoding="utf-8")]
     if path.suffix == ".ipynb":
         stored = nbformat.read(path, as_version=4)
@@ -33,7 +33,7 @@ def inline(path):
 
 
 def links(path):
-    """The files to which a file links, each with the name in it that is meant, if any."""
+    """Returns the files to which a file links, each with the name of the target in it, if any."""
     for part in inline(path):
         for address in filter(None, [part.attrGet("href"), part.attrGet("src")]):
             target, name = urldefrag(address)
@@ -42,7 +42,7 @@ def links(path):
 
 
 def names(path):
-    """What JupyterLab can scroll to: headings by their words, and ids written in HTML."""
+    """Returns the targets that JupyterLab can scroll to: headings by their words, and ids written in HTML."""
     found = tokens(path)
     headings = [text for token, text in pairwise(found) if token.type == "heading_open"]
     html = [part for part in [*found, *inline(path)] if part.type in ("html_block", "html_inline")]
@@ -53,7 +53,7 @@ def names(path):
 
 
 def raw(path):
-    """What only Sphinx would understand."""
+    """Returns the markup that only Sphinx would understand."""
     for token in tokens(path):
         if token.type == "fence" and token.info.startswith("{"):
             yield token.info
@@ -65,7 +65,7 @@ def raw(path):
 
 
 def reachable():
-    """The notebooks, and every page to which a link leads from them."""
+    """Returns the notebooks and every page that is reachable from them by links."""
     found, new = set(), {notebook for _, notebook in notebooks.pairs()}
     while new:
         found |= new
@@ -112,7 +112,7 @@ def test_what_is_for_sphinx_alone_is_seen(tmp_path, source, found):
 
 
 def test_terms_are_in_order_and_their_names_ascii():
-    """In another alphabet JupyterLab would not find the name that it had encoded in the link."""
+    """JupyterLab encodes other characters in the link, and would not find the name."""
     terms = re.findall(r"^## (.*)$", (BOOK / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert terms == sorted(set(terms), key=str.lower)
     assert all(map(str.isascii, terms))

@@ -1,4 +1,4 @@
-"""Notebooks are their texts, executed: nothing differs, nothing is missing, nothing is stale."""
+"""Tests that notebooks are their executed texts: nothing differs, nothing is missing, nothing is stale."""
 
 import base64
 from functools import cache

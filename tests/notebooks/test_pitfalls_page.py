@@ -1,4 +1,4 @@
-"""The page of the gallery says what the gallery and the stored runs say."""
+"""Tests that the page of the gallery says what the gallery and the stored runs say."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ PAGE = (ROOT / "book" / "pitfalls.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def row():
-    """The cells of the table's row of a mistake, by its title."""
+    """Returns the cells of a mistake's row in the table, by its title."""
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"
     ]

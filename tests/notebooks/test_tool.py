@@ -1,4 +1,4 @@
-"""tools/notebooks.py executes what changed, gives the same bytes twice, and never touches a reader's work."""
+"""Tests that tools/notebooks.py executes what changed, reproduces the same bytes, and keeps readers' work."""
 
 import nbformat
 import pytest
@@ -25,7 +25,7 @@ WIDGET = HEADER + CELL.format(SLIDER) + CELL.format("slider")
 
 @pytest.fixture
 def tree(tmp_path):
-    """A project of one chapter, and the three things one does with it."""
+    """A project with one chapter, and the three things that one does with it."""
     (tmp_path / "book" / "chapters").mkdir(parents=True)
     (tmp_path / "src" / "glassformer").mkdir(parents=True)
 
@@ -41,7 +41,7 @@ def tree(tmp_path):
             return notebooks.condition(self.text, self.notebook, tmp_path)
 
         def edit(self, change):
-            """What JupyterLab does when a reader saves."""
+            """Does what JupyterLab does when a reader saves."""
             notebook = nbformat.read(self.notebook, as_version=4)
             change(notebook)
             nbformat.write(notebook, self.notebook)
@@ -124,7 +124,7 @@ def test_it_never_overwrites_a_readers_work(tree, capsys, arguments):
     tree.text.write_text(TEXT + "More.\n")
     assert tree.run(*arguments) == 1
     assert tree.notebook.read_bytes() == work
-    assert "notebooks/01.ipynb: left as it is" in capsys.readouterr().err
+    assert "notebooks/01.ipynb: left unchanged" in capsys.readouterr().err
 
 
 def test_a_notebook_from_elsewhere_is_not_overwritten_either(tree):

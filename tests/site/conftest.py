@@ -1,4 +1,4 @@
-"""Pages of the built site, opened both ways that readers open them: over http and from disk."""
+"""Opens pages of the built site in both ways that readers do: over http and from disk."""
 
 import functools
 import http.server
@@ -9,7 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from mounting import settle
 from playwright.sync_api import Page
+
+# Views are drawn as soon as they are no more than a screen away, and what slides has arrived.
+ARRIVED = """() => {
+  const isNear = (host) => {
+    const { top, bottom } = host.getBoundingClientRect();
+    return host.checkVisibility() && top < 2 * innerHeight && bottom > -innerHeight;
+  };
+  return (
+    ![...document.querySelectorAll(".widget-host[data-state=waiting]")].some(isNear) &&
+    document.getAnimations().every((each) => !Number.isFinite(each.effect.getComputedTiming().endTime))
+  );
+}"""
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -19,7 +32,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def serve():
-    """serve(folder): the two addresses of a folder."""
+    """Provides serve(folder), which returns the two addresses of a folder."""
     servers = []
 
     def serve(folder):
@@ -35,13 +48,13 @@ def serve():
 
 @pytest.fixture(scope="session")
 def doors(site, serve):
-    """The site's two addresses."""
+    """Returns the two addresses of the site."""
     return serve(site)
 
 
 @dataclass
 class Visit:
-    """One page in a tab of its own, with all that it asked for and complained of."""
+    """One page in a tab of its own, with everything that it requested and complained about."""
 
     page: Page
     home: str
@@ -64,18 +77,18 @@ class Visit:
         )
 
     def settle(self):
-        """Wait for formulas, for the widgets that are near, and for whatever frame they asked for."""
+        """Waits for formulas, for sliding elements, and until nearby views have drawn everything that was requested."""
         self.page.evaluate("() => window.MathJax?.startup?.promise")
-        self.page.wait_for_function(
-            "() => [...document.querySelectorAll('.widget-host:not([data-state=waiting])')]"
-            ".every((host) => host.childElementCount)"
-        )
-        self.page.evaluate(
-            "() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))"
-        )
+        self.page.wait_for_function(ARRIVED)
+        settle(self.page)
+
+    def rest(self):
+        """Waits until the views have also announced everything, as they do when the pointer comes to rest."""
+        self.settle()
+        settle(self.page, told=True)
 
     def open_everything(self):
-        """Unfold what is folded and go past every widget, because readers will."""
+        """Opens all folds and scrolls past every widget, as readers do."""
         self.page.evaluate(
             "() => document.querySelectorAll('article details').forEach((d) => (d.open = true))"
         )
@@ -88,11 +101,11 @@ class Visit:
         self.settle()
 
     def elsewhere(self):
-        """What it asked for that is not of this site."""
+        """Returns the requests that went to addresses outside this site."""
         return [url for url in self.requests if not url.startswith((self.home, "blob:", "data:"))]
 
     def shoot(self, name):
-        """Save a picture where GLASSFORMER_SCREENSHOTS says, for people to look at."""
+        """Saves a picture in the folder GLASSFORMER_SCREENSHOTS, for people to look at."""
         if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             self.page.screenshot(
@@ -102,9 +115,9 @@ class Visit:
 
 @pytest.fixture(scope="module")
 def opened(browser, doors):
-    """opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a window of its own.
+    """Provides opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a new window.
 
-    A script is run before the page's own; other settings are those of Playwright's new_context.
+    `script` runs before the page's own scripts; other settings are those of Playwright's new_context.
     """
     windows = []
 
@@ -129,7 +142,7 @@ def opened(browser, doors):
 
 @pytest.fixture
 def visit(opened):
-    """As `opened`; the window is closed when the test is over."""
+    """Works as `opened`; the window is closed when the test is over."""
     already = len(opened.windows)
     yield opened
     while len(opened.windows) > already:
@@ -138,5 +151,5 @@ def visit(opened):
 
 @pytest.fixture(scope="module")
 def stay(opened):
-    """As `opened`, but a page that one test of a module has opened is there for the next."""
+    """Works as `opened`, but all tests of a module share the page."""
     return functools.cache(opened)

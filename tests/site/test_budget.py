@@ -1,14 +1,16 @@
-"""What a visit may cost, beside bytes: a page that moves under the eyes, a browser that does not answer.
+"""Tests what a visit may cost besides bytes: layout shifts, and time in which the browser does not respond.
 
-Times are bounded loosely, for slow machines that do other things too; `pytest -rP` prints what was measured.
+Time limits are generous, for slow or busy machines; `pytest -rP` prints what was measured.
 """
 
 import pytest
+from mounting import settle
 
 from glassformer import shipped
 from tools.pages.weights import script
 
 LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
+AFTER_A_QUIZ = "notebooks/12-three-families.html"  # little follows its quiz
 
 # Keeps count from the page's first moment: of how far things moved, of tasks that take long, of the first view's time.
 WATCH = """
@@ -31,7 +33,7 @@ look();
 
 @pytest.fixture
 def watched(visit):
-    """visit(path, width=…), with `seen` kept on the page."""
+    """Provides visit(path, width=…), which keeps `seen` on the page."""
     return lambda path, **settings: visit(path, script=WATCH, **settings)
 
 
@@ -39,14 +41,14 @@ SCREENS = 200  # of 600 pixels: longer than any page
 
 
 def read_to_the_end(arrived):
-    """Scroll, as a reader does who wants to see how long it is.
+    """Scrolls to the end, like a reader who wants to see how long the page is.
 
-    The page is told to: a wheel's turn goes to whatever stands under the mouse, and its answer may never come.
+    The page itself scrolls: a turn of the wheel would go to whatever is under the mouse, which might never respond.
     """
     page = arrived.page
     for _ in range(SCREENS):
         page.evaluate("scrollBy({ top: 600, behavior: 'instant' })")
-        page.wait_for_timeout(50)
+        settle(page)
         if page.evaluate("scrollY + innerHeight >= document.documentElement.scrollHeight - 1"):
             break
     else:
@@ -63,6 +65,16 @@ def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
     print(f"{path} at {width}: moved {seen['moved']:.4f}, longest task {max(seen['tasks']):.0f} ms")
     assert seen["moved"] <= 0.02, sorted(seen["what"], reverse=True)[:5]
     assert max(seen["tasks"]) <= 3000
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_link_past_a_quiz_leads_to_its_heading(visit, width):
+    arrived = visit(AFTER_A_QUIZ, width=width)
+    section = arrived.page.locator("article section[id]").last
+    section.evaluate("section => (location.hash = section.id)")
+    arrived.page.locator(".widget-host").last.locator(".gf-question").first.wait_for()
+    arrived.settle()
+    assert 0 <= section.bounding_box()["y"] < 900
 
 
 @pytest.mark.parametrize("name", shipped.NAMES)

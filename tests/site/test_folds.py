@@ -1,7 +1,8 @@
-"""What a heading of the fourth level folds: here on a small book of one page, made as the book is made."""
+"""Tests what a heading of the fourth level folds, on a small book of one page, built like the real book."""
 
 import pytest
 from bs4 import BeautifulSoup
+from playwright.sync_api import expect
 
 from tools import book
 
@@ -39,7 +40,7 @@ Zinnias.
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """The page above, built with the book's own settings, style and scripts; the folder of its site."""
+    """Builds the page above with the book's own settings, style and scripts, and returns the folder of its site."""
     root = tmp_path_factory.mktemp("small")
     for name in ("book", "tools", "_config.yml"):
         (root / name).symlink_to(book.ROOT / name)
@@ -52,7 +53,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture
 def page(small, browser):
-    """The page in a window of its own."""
+    """Opens the page in a window of its own."""
     window = browser.new_context(viewport={"width": 1280, "height": 600}, color_scheme="dark")
     page = window.new_page()
     page.goto((small / "page.html").as_uri())
@@ -82,11 +83,11 @@ def test_all_up_to_the_next_heading_is_folded_and_nothing_else(small):
 def test_the_keyboard_opens_it_and_the_words_of_the_fold_say_so(page):
     fold = page.locator("details.fold").first
     inside = page.get_by_text("There are forty")
-    assert not inside.is_visible()
+    expect(inside).to_be_hidden()
     fold.locator("summary").press("Enter")
-    assert inside.is_visible()
+    expect(inside).to_be_visible()
     fold.locator("summary").press("Space")
-    assert not inside.is_visible()
+    expect(inside).to_be_hidden()
 
 
 def test_a_link_inside_opens_it_however_often(page):
@@ -96,14 +97,14 @@ def test_a_link_inside_opens_it_however_often(page):
         inside.wait_for()
         page.wait_for_function("document.querySelector('#inside').getBoundingClientRect().top < innerHeight")
         page.locator("details.fold summary").first.press("Enter")
-        assert not inside.is_visible()
+        expect(inside).to_be_hidden()
 
 
 def test_who_comes_with_a_link_inside_finds_it_open(page, small):
     page.goto("about:blank")
     page.goto((small / "page.html").as_uri() + "#inside")
     page.get_by_text("So it is.").wait_for()
-    assert page.locator("details.fold[open]").count() == 1
+    expect(page.locator("details.fold[open]")).to_have_count(1)
 
 
 def test_search_leads_to_the_fold_and_opens_it(page, small):

@@ -1,4 +1,4 @@
-"""Links that a figure carries lead to pages of the site."""
+"""Tests that the links in a figure lead to pages of the site."""
 
 import pytest
 from docutils import nodes

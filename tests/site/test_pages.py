@@ -1,4 +1,4 @@
-"""Every page of the site: complete, silent, self-contained, accessible, and at home on a phone."""
+"""Tests every page of the site: complete, silent, self-contained, accessible, and readable on a phone."""
 
 import gzip
 import io
@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from PIL import Image
+from playwright.sync_api import expect
 
 from tools import derived
 from tools.browser import axe_violations, contrast_violations
 
 
 def pages():
-    """The pages that the table of contents lists, and the search page."""
+    """Returns the pages that the table of contents lists, and the search page."""
     contents = derived.table_of_contents()
 
     def walk(entry):
@@ -59,7 +60,7 @@ ONE_OF_EACH_TOKEN = """() => {
 
 @dataclass
 class Read:
-    """What one visit to a page found, from the first look to the last: all tests of the page read it here."""
+    """Everything that one visit to a page found; all tests of the page share it."""
 
     path: str
     asked: set[str]  # before anything was touched
@@ -73,7 +74,7 @@ class Read:
 
 @pytest.fixture(scope="module", params=PAGES)
 def read(opened, request):
-    """A page that is read to its end on a screen, then on a phone, then by axe, in light and in dark."""
+    """Reads a page to its end on a screen and on a phone, and checks it with axe in light and dark mode."""
     path = request.param
     arrived = opened(path)
     page = arrived.page
@@ -105,7 +106,6 @@ def read(opened, request):
     page.evaluate(ONE_OF_EACH_TOKEN)
     inaccessible = {"on a phone": axe_violations(page, ["target-size", "scrollable-region-focusable"])}
     page.set_viewport_size({"width": 1280, "height": 900})
-    page.wait_for_timeout(400)  # the side bars slide
     arrived.settle()
     inaccessible["on a screen"] = axe_violations(page)
     inaccessible["outside all landmarks"] = axe_violations(page, ["region"])  # the logo is not, either
@@ -170,22 +170,21 @@ def test_the_front_door_leads_to_the_landing_page(visit):
 def test_the_colours_can_be_chosen_and_are_remembered(visit):
     arrived = visit("book/notation.html", theme="light")
     switch = arrived.page.get_by_role("button", name="Colours")
+    root = arrived.page.locator("html")
     seen = []
     for _ in range(3):
+        before = root.get_attribute("data-mode")
         switch.press("Enter")
-        seen.append(
-            (
-                arrived.page.locator("html").get_attribute("data-mode"),
-                arrived.page.locator("html").get_attribute("data-theme"),
-            )
-        )
+        expect(root).not_to_have_attribute("data-mode", before)
+        seen.append((root.get_attribute("data-mode"), root.get_attribute("data-theme")))
     assert sorted(seen) == [("auto", "light"), ("dark", "dark"), ("light", "light")]
     for mode, _ in seen:  # round once more, as far as to dark
         switch.press("Enter")
+        expect(root).to_have_attribute("data-mode", mode)
         if mode == "dark":
             break
     arrived.page.reload()
-    assert arrived.page.locator("html").get_attribute("data-theme") == "dark"
+    expect(root).to_have_attribute("data-theme", "dark")
 
 
 @pytest.mark.parametrize("door", ["http", "file"])
@@ -201,7 +200,8 @@ def test_search_finds_a_word(visit, door):
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_what_is_found_is_a_section(visit, door):
     arrived = visit("search.html?q=bucket", door=door)
-    arrived.page.get_by_role("link", name="A penalty on distance", exact=True).click()
+    # By keyboard: summaries, which come in one by one, move the links under a mouse.
+    arrived.page.get_by_role("link", name="A penalty on distance", exact=True).press("Enter")
     arrived.page.wait_for_url("**/notebooks/04-putting-order-in.html#a-penalty-on-distance")
     heading = arrived.page.get_by_role("heading", name="A penalty on distance")
     arrived.page.wait_for_function(
@@ -221,8 +221,8 @@ def test_the_magnifier_does_not_lie_on_what_is_searched_for(visit):
 
 
 def lit(arrived):
-    """How many pixels the focus changes on the screen."""
-    arrived.page.wait_for_timeout(50)  # the side bars slide
+    """Returns how many pixels the focus changes on the screen."""
+    arrived.settle()
     focused = arrived.page.screenshot(animations="disabled")
     element = arrived.page.evaluate_handle("document.activeElement")
     element.evaluate("element => element.blur()")
@@ -256,7 +256,7 @@ def test_a_chapter_can_be_taken_away(visit):
     arrived = visit("notebooks/04-putting-order-in.html")
     arrived.page.get_by_role("button", name="Download this page").press("Enter")
     link = arrived.page.get_by_role("link", name=".ipynb")
-    assert link.get_attribute("download") == ""  # whatever type a server says that it has
+    expect(link).to_have_attribute("download", "")  # whatever type a server says that it has
     with arrived.page.expect_download() as taken:
         link.click()
     assert taken.value.suggested_filename == "04-putting-order-in.ipynb"
@@ -265,7 +265,7 @@ def test_a_chapter_can_be_taken_away(visit):
 def test_from_disk_where_browsers_do_not_download_the_page_says_how(visit):
     arrived = visit("notebooks/04-putting-order-in.html", door="file")
     note = arrived.page.get_by_text("Save it from there")
-    assert not note.is_visible()
+    expect(note).to_be_hidden()
     arrived.page.get_by_role("button", name="Download this page").press("Enter")
     note.wait_for()
 
@@ -285,8 +285,7 @@ def test_without_javascript_a_page_says_what_is_missing_and_is_light(visit, site
 def test_the_keyboard_comes_first_to_a_link_past_the_navigation(visit):
     arrived = visit("book/notation.html")
     arrived.page.keyboard.press("Tab")
-    focused = arrived.page.evaluate("document.activeElement.textContent.trim()")
-    assert focused == "Skip to main content"
+    expect(arrived.page.locator(":focus")).to_have_text("Skip to main content")
 
 
 # --- read as files ---
@@ -294,7 +293,7 @@ def test_the_keyboard_comes_first_to_a_link_past_the_navigation(visit):
 
 @pytest.fixture(scope="module")
 def documents(site):
-    """Every page, parsed. (The theme leaves templates in _static; they are no pages.)"""
+    """Returns every page, parsed. (The theme leaves templates in _static, which are not pages.)"""
     paths = (path for path in site.rglob("*.html") if "_static" not in path.parts)
     return {path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser") for path in paths}
 
@@ -305,7 +304,7 @@ def test_formulas_are_set_where_there_are_any_and_nowhere_else(documents):
 
 
 def test_no_heading_leaves_out_a_level(documents):
-    """The build does not warn of it, because folds may: tools/pages/folds.py."""
+    """The build does not warn about this, because folds may leave out levels: tools/pages/folds.py."""
     for path, document in documents.items():
         levels = [int(heading.name[1]) for heading in document.select("article :is(h1, h2, h3, h4, h5, h6)")]
         for above, below in itertools.pairwise(levels):

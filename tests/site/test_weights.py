@@ -1,4 +1,4 @@
-"""How a model's weights come to a page: when a reader wants them, once, over http and from disk; or why they do not."""
+"""Tests how a model's weights reach a page: on demand, once, over http and from disk; and errors."""
 
 import base64
 import json
@@ -51,7 +51,7 @@ class Probe(ModelView, module="model"):
 
 
 def renamed(name):
-    """A view of a model that a page does not have."""
+    """A view of a model that the page does not have."""
     probe = Probe("masked")
     probe.set_trait("model", name)
     probe._digest = name
@@ -60,7 +60,7 @@ def renamed(name):
 
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory, serve):
-    """Here these are of a folder with one page: two views of one model, one of another, two of none; and neurons."""
+    """Returns the addresses of a folder with one page of views: two of a model, one of another, two without a model."""
     folder = tmp_path_factory.mktemp("views")
     (folder / "_static" / "models").mkdir(parents=True)
     shutil.copy(ROOT / "book" / "site" / "widget-host.js", folder / "_static")
@@ -79,7 +79,7 @@ def doors(tmp_path_factory, serve):
 
 
 class Asking:
-    """The page, and what its views are asked."""
+    """The page, and what its views request."""
 
     def __init__(self, visit):
         self.visit = visit
@@ -92,7 +92,7 @@ class Asking:
 
     @property
     def weights(self):
-        """Which models the page has asked for."""
+        """Returns the models that the page has requested."""
         return [url.rpartition("/")[2] for url in self.visit.requests if "/models/" in url]
 
 
@@ -110,7 +110,7 @@ def assert_writes(said, name):
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_weights_come_when_they_are_asked_for_and_once(asking, door):
     page = asking(door)
-    page.visit.page.wait_for_timeout(300)
+    page.visit.settle()
     assert page.weights == []
     assert_writes(page.answer(0), "shakespeare")
     assert page.weights == ["shakespeare.js"]
@@ -147,10 +147,14 @@ def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door)
     page = asking(door)
     host = page.visit.page.locator(".widget-host").nth(5)
     host.scroll_into_view_if_needed()
+    page.visit.settle()
     host.get_by_role("button", name="Any one, at random").press("Enter")
-    host.locator(".gf-says", has_text=re.compile(r"^Block .* In your text it is")).wait_for()
+    page.visit.rest()
+    said = re.match(
+        r"Block (\d+), neuron (\d+): .* In your text it is", host.locator(".gf-says").inner_text()
+    )
     assert page.weights == ["shakespeare-neurons.js", "shakespeare.js"]
-    block, neuron = (int(n) for n in re.findall(r"\d+", host.locator(".gf-says").inner_text())[:2])
+    block, neuron = int(said[1]), int(said[2])
     assert (block, neuron) != (3, 88)
     strongest = neuron_explorer.table("shakespeare")[block][neuron][0][0][0]
     assert strongest[-6:-2].strip() in host.locator(".gf-context").first.inner_text()

@@ -1,7 +1,7 @@
-"""Every widget on every page, without a kernel: it starts, answers the keyboard, and shows what Python says.
+"""Tests every widget on every page, without a kernel: it starts, responds to keys, and shows what Python computes.
 
-What each view draws in each state is tested in tests/widgets. Here the same code comes out of a stored
-notebook, through the page, into book/site/widget-host.js.
+tests/widgets and tests/chapters check what each view draws in each state. Here, the same code comes from a stored
+notebook and is run on the page by book/site/widget-host.js.
 """
 
 import json
@@ -10,6 +10,7 @@ import re
 import nbformat
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from glassformer import experiments, scratch, shipped, widgets
 from glassformer.config import ModelConfig
@@ -20,11 +21,11 @@ from glassformer.published import published
 from glassformer.text import BytePairTokenizer
 from glassformer.trace import trace
 from glassformer.widgets.kit.view import View
-from tools import notebooks
+from tools import heights, notebooks
 
 
 def stored_views():
-    """(page, place on the page, class, stored state) of every widget that a notebook shows."""
+    """Returns (page, place on the page, class, stored state) of every widget in a notebook."""
     for _, path in notebooks.pairs():
         if not path.exists():
             continue
@@ -52,7 +53,7 @@ HOST, WAITING, MOUNTED = (
 
 
 class Shown:
-    """A widget on a page, and what a reader can do to it and see of it."""
+    """A widget on a page: what a reader can do with it, and what it then shows."""
 
     def __init__(self, visit, place):
         self.visit = visit
@@ -65,9 +66,15 @@ class Shown:
         self.rest()
 
     def rest(self):
-        """Wait until everything has been told, what waits for the hand to rest included."""
-        self.visit.settle()
-        self.visit.page.wait_for_function("document.querySelector('[aria-busy]') === null")
+        self.visit.rest()
+
+    def has_read(self):
+        """Waits until the model has arrived and has read the text."""
+        self.rest()
+        expect(self.root.locator(".gf-says")).not_to_have_text(
+            re.compile("Reading|on its way"), timeout=60_000
+        )
+        self.rest()
 
     def press(self, label, *keys):
         control = self.root.get_by_label(label, exact=True)
@@ -78,10 +85,11 @@ class Shown:
 
     @property
     def says(self):
+        self.rest()
         return self.root.locator(".gf-says").inner_text()
 
     def seen(self):
-        """The drawing, its name and the sentence below: all of it should answer."""
+        """Returns the drawing, its name and the sentence below, all of which should change."""
         drawing = self.root.locator(".gf-drawing")
         return drawing.inner_html(), drawing.get_attribute("aria-label"), self.says
 
@@ -89,6 +97,7 @@ class Shown:
         details = self.root.locator("details.gf-details")
         if details.get_attribute("open") is None:
             details.locator("summary").press("Enter")
+            self.root.locator(".gf-numbers table").first.wait_for()
         self.rest()
         read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(cell => cell.textContent))"
         return self.root.locator(".gf-numbers table").nth(number).evaluate(read)
@@ -195,7 +204,7 @@ def attention_calculator(shown, state):
 
 
 def attention_explorer(shown, state):
-    """First from what is stored, then with the model, which the page itself has."""
+    """Compares the stored picture, and then the one computed by the page's own model."""
 
     def weights(query, **traits):
         return widgets.AttentionExplorer(**traits).weights()[state["block"], state["head"], query]
@@ -207,11 +216,7 @@ def attention_explorer(shown, state):
     np.testing.assert_allclose(seen, weights(query), atol=5.1e-3)
     text = "My horse,\nthe horse! and no kingdom for a horse"
     shown.root.get_by_label("Your text (up to 128 characters)").fill(text)
-    shown.visit.page.wait_for_function(
-        "!document.querySelector('.gf-explorer').closest('.gf-widget').querySelector('.gf-says')"
-        ".textContent.match(/Reading|on its way/)"
-    )
-    shown.rest()
+    shown.has_read()
     seen = [0.0 if row[2] == "hidden" else number(row[2]) for row in shown.table()]
     np.testing.assert_allclose(seen, weights(query, text=text), atol=6e-4)
 
@@ -270,12 +275,11 @@ def shuffle_sentence(shown, state):
 
 
 def glass_machine(shown, state):
-    """Typed anew, the text is read by the engine, with weights that came from a script of the page."""
+    """After typing, the engine reads the text with weights that came from a script of the page."""
     model, tokenizer = shipped.load()
     text = "O Romeo, Rom"
     shown.root.get_by_label("Your text", exact=True).fill(text)
-    shown.root.locator("[aria-busy]").first.wait_for(state="detached")
-    shown.rest()
+    shown.has_read()
     expected = scratch.softmax(logit_lens(model, tokenizer.encode(text)).astype(np.float64))[:, -1]
     np.testing.assert_allclose(column(shown.table(), 2), expected.max(axis=-1), atol=1.01e-4)
     shown.press("Position", "ArrowLeft")
@@ -302,7 +306,7 @@ def cache_movie(shown, state):
 
 
 def fill_in(shown, state):
-    """Two models, which the page itself has: what both say of a line of the reader's own, one word of it covered."""
+    """Uses the page's own two models: what both predict for a new line with one masked word."""
     text, word = "My lord, the king and his horse", range(13, 17)
     shown.root.get_by_role("button", name="Uncover all").press("Enter")
     shown.root.locator("textarea").fill(text)
@@ -352,7 +356,7 @@ def config_reader(shown, state):
 
 
 def date_translator(shown, state):
-    """A date that is not stored, which the page's own model gets wrong; where it looks at one character of it."""
+    """Uses a date that is not stored and that the page's model gets wrong, and the attention of one character."""
     text, t = "2099, oct 15", state["position"]
     shown.root.get_by_label("A date (up to 64 characters)", exact=True).fill(text)
     shown.root.locator(".gf-translator-verdict", has_text="2099-05-15").wait_for()
@@ -373,7 +377,7 @@ def quiz(shown, state):
             inputs.nth(choice).press("Space")
             if question.get("multiple"):
                 card.get_by_role("button").press("Enter")
-            shown.visit.settle()
+            shown.rest()
             told = feedback.inner_text()
             plain = re.sub(r"[`*$\\{}]", "", option["why"])
             assert plain.split()[0] in told
@@ -381,8 +385,7 @@ def quiz(shown, state):
             if not question.get("multiple"):
                 assert ("Right" in told) == bool(option.get("correct"))
     shown.root.get_by_role("button", name="Start again").press("Enter")
-    shown.visit.settle()
-    assert shown.root.locator(".gf-feedback").all_inner_texts() == [""] * len(state["questions"])
+    expect(shown.root.locator(".gf-feedback")).to_have_text([""] * len(state["questions"]))
 
 
 def character_map(shown, state):
@@ -427,7 +430,7 @@ def depth_explorer(shown, state):
 
 
 def logit_lens_view(shown, state):
-    """First from what is stored, then with the model, which the page itself has."""
+    """Compares the stored picture, and then the one computed by the page's own model."""
     model, tokenizer = shipped.load()
 
     def losses(text, position):
@@ -440,8 +443,7 @@ def logit_lens_view(shown, state):
     np.testing.assert_allclose(column(shown.table(), 11), losses(state["text"], position), atol=2e-3)
     text = "My lord, the king and his horse"
     shown.root.locator("textarea").fill(text)
-    shown.root.locator("[aria-busy]").first.wait_for(state="detached")
-    shown.rest()
+    shown.has_read()
     np.testing.assert_allclose(column(shown.table(), 11), losses(text, position), atol=2e-3)
 
 
@@ -486,28 +488,23 @@ def activation_explorer(shown, state):
 
 
 def neuron_explorer(shown, state):
-    """The table of all neurons and the model come from beside the page."""
+    """The table of all neurons and the model come from files next to the page."""
     neuron = state["neuron"] + 1
     shown.press("Neuron (0 to 343)", "ArrowUp")
-    shown.visit.page.wait_for_function(
-        "!document.querySelector('.gf-ways').closest('.gf-widget').querySelector('.gf-says')"
-        ".textContent.match(/Reading|on its way/)"
-    )
-    shown.rest()
+    shown.has_read()
     assert shown.says.startswith(f"Block {state['block']}, neuron {neuron}: in a million characters")
     expected = widgets.NeuronExplorer(block=state["block"], neuron=neuron).values()
     np.testing.assert_allclose(column(shown.table(1), 2), expected, atol=6e-3)
 
 
 def ablation_board(shown, state):
-    """Switched by keyboard; the weights come from beside the page."""
+    """Parts are switched by keyboard; the weights come from a file next to the page."""
     off = ["block 0: head 1", "block 3: feed-forward"]
     for part in off:
         shown.root.locator(f".gf-board input[aria-label^='{part},']").press("Space")
-    shown.visit.page.wait_for_function(
-        "![...document.querySelectorAll('.gf-result-of strong, .gf-written')]"
-        ".some((each) => each.textContent.includes('…'))"
-    )
+    shown.rest()
+    for result in shown.root.locator(".gf-result-of strong, .gf-written").all():
+        expect(result).not_to_contain_text("…", timeout=60_000)
     shown.rest()
     board = widgets.AblationBoard()
     expected = [[board.losses(some)[text] for some in (off, [])] for text in ("validation", "text")]
@@ -535,7 +532,7 @@ def nudge_explorer(shown, state):
 
 
 def head_gradients(shown, state):
-    """Tables come in pairs, values and gradients: those of queries are the second, of scores the fourth."""
+    """Tables come in pairs of values and gradients: those of queries are the second pair, of scores the fourth."""
     shown.press("Causal mask", "Space")
     shown.press("key of “horse”, number 1", "ArrowUp")
     k = [list(row) for row in state["k"]]
@@ -547,7 +544,7 @@ def head_gradients(shown, state):
 
 
 def loss_watcher(shown, state):
-    """The stored run, looked back at from its first step on."""
+    """Looks back at the stored run, from its first step onwards."""
     shown.press("Step", "Home", "ArrowRight", "ArrowRight")
     step, *_ = state["points"][2]
     mean = np.mean([loss for _, loss, *_ in state["points"][:3]])
@@ -632,14 +629,15 @@ CHECKS = {
 
 def test_every_widget_of_the_package_is_on_a_page_and_checked_here():
     exported = {name for name in widgets.__all__ if issubclass(getattr(widgets, name), View)}
-    assert {name for _, _, name, _ in VIEWS} == exported == set(CHECKS)
+    assert set(CHECKS) == exported, "add to CHECKS"
+    assert {name for _, _, name, _ in VIEWS} == exported, "show it in a notebook"
 
 
 # Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
 def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, name, state):
     shown = Shown(stay(page, door="file"), place)
-    assert shown.root.locator(".gf-widget").count() == 1
+    expect(shown.root.locator(".gf-widget")).to_have_count(1)
     json.dumps(state)
     if name == "Quiz":
         CHECKS[name](shown, state)
@@ -662,9 +660,22 @@ def states(arrived):
     return arrived.page.locator(HOST).evaluate_all("hosts => hosts.map((host) => host.dataset.state)")
 
 
+# The views' code is fetched when the page has nothing else to do.
+KEEP_WHAT_IS_IDLE = """window.whenIdle = [];
+window.requestIdleCallback = (act) => setTimeout(() => window.whenIdle.push(act()));"""
+
+
+def prepared(visit):
+    """The page, when the code of all views is there."""
+    arrived = visit(LONGEST, script=KEEP_WHAT_IS_IDLE)
+    arrived.page.wait_for_function("n => whenIdle.length === n", arg=arrived.page.locator(HOST).count())
+    arrived.page.evaluate("() => Promise.all(whenIdle)")
+    arrived.settle()
+    return arrived
+
+
 def test_a_view_is_drawn_when_it_comes_near_and_not_before(visit):
-    arrived = visit(LONGEST)
-    arrived.page.wait_for_timeout(500)
+    arrived = prepared(visit)
     hosts = arrived.page.locator(HOST)
     screens = hosts.evaluate_all(
         "hosts => hosts.map((host) => host.getBoundingClientRect().top / innerHeight)"
@@ -693,9 +704,9 @@ def test_a_view_in_a_fold_is_drawn_when_the_fold_is_opened(visit):
           document.querySelector("article h1").after(fold);
         }"""
     )
-    arrived.page.wait_for_timeout(300)
+    arrived.settle()
     host = arrived.page.locator("article h1 + details > .widget-host")
-    assert host.get_attribute("data-state") == "waiting"
+    expect(host).to_have_attribute("data-state", "waiting")
     arrived.page.evaluate("() => (document.querySelector('article h1 + details').open = true)")
     host.and_(arrived.page.locator(MOUNTED)).wait_for()
 
@@ -705,14 +716,13 @@ def test_the_keyboard_arrives_at_a_view_however_far(visit):
     last = arrived.page.locator(HOST).last
     last.focus()
     last.and_(arrived.page.locator(MOUNTED)).wait_for()
-    assert last.evaluate("host => host === document.activeElement")
+    expect(last).to_be_focused()
     arrived.page.keyboard.press("Tab")
-    assert last.evaluate("host => host.querySelector('.gf-widget').contains(document.activeElement)")
+    expect(last.locator(".gf-widget :focus")).to_have_count(1)
 
 
 def test_what_is_printed_is_drawn(visit):
-    arrived = visit(LONGEST)
-    arrived.page.wait_for_timeout(1000)  # the views' code is fetched when the page has nothing else to do
+    arrived = prepared(visit)
     assert "waiting" in states(arrived)
     arrived.page.evaluate(
         """() => addEventListener("afterprint", () => {
@@ -720,6 +730,7 @@ def test_what_is_printed_is_drawn(visit):
         })"""
     )
     arrived.page.pdf()
+    arrived.page.wait_for_function("window.printed !== undefined")
     assert arrived.page.evaluate("printed") == arrived.page.locator(HOST).count()
 
 
@@ -730,18 +741,21 @@ def test_where_nearness_cannot_be_observed_all_views_are_drawn_at_once(visit):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_room_kept_for_a_view_is_what_it_takes(visit, width):
+def test_the_height_reserved_for_a_view_is_the_one_measured_in_such_a_column(visit, width):
     arrived = visit(LONGEST, width=width)
     waiting = arrived.page.locator(WAITING).filter(has_not=arrived.page.locator("*")).all()
-    named = [name for page, _, name, _ in VIEWS if page == LONGEST][-len(waiting) :]
-    kept = [host.bounding_box()["height"] for host in waiting]
+    called = [
+        f"{name} {state.get('chapter', '')}".strip() for page, _, name, state in VIEWS if page == LONGEST
+    ]
+    reserved = [host.bounding_box()["height"] for host in waiting]
+    size = arrived.page.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize)")
     arrived.open_everything()
     taken = arrived.page.locator(HOST).evaluate_all("hosts => hosts.map((host) => host.offsetHeight)")
-    found = {
-        name: (before, after)
-        for name, before, after in zip(named, kept, taken[-len(waiting) :], strict=True)
-        if name != "Quiz"  # as long as its questions
-    }
+    last = slice(-len(waiting), None)
+    found = dict(zip(called[last], zip(reserved, taken[last], strict=True), strict=True))
     assert len(found) > 2
+    known = heights.read()
+    column = known.columns[str(size)].index(heights.COLUMNS[width])
     for name, (before, after) in found.items():
-        assert before == pytest.approx(after, rel=0.08), name
+        assert before == known.views[name][str(size)][column], name
+        assert before == pytest.approx(after, rel=0.08), name  # the page may show other settings

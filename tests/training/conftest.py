@@ -12,9 +12,9 @@ HELD = 2  # steps of a run: every function that a step calls is called by these
 
 @pytest.fixture(autouse=True, scope="package")
 def first_steps_are_held_to_annotations():
-    """A `Trainer` makes its steps after the first two as readers run them, which takes half the time.
+    """Enforces annotations only for the first two steps of a `Trainer`, which halves the time.
 
-    The steps of a run call the same functions with the same shapes; all that is beside the steps is held as ever.
+    All steps of a run call the same functions with the same shapes. Outside the steps, annotations stay enforced.
     """
     train_step = Trainer._train_step
 
@@ -33,6 +33,6 @@ def first_steps_are_held_to_annotations():
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
-    """Whatever started pytest, these tests are not one of several processes that train together."""
+    """Removes the settings of torchrun, so that these tests do not look like one of several processes."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""Small models and tasks of every family, made alike in every test and in the processes that tests start."""
+"""Makes small models and tasks of every family, the same in every test and in the processes that tests start."""
 
 import multiprocessing
 import sys
@@ -80,7 +80,7 @@ def trainer(
     options=(),
     **changes,
 ):
-    """A `Trainer`; `changes` are the TrainingConfig's, `options` the Trainer's own."""
+    """Returns a `Trainer`; `changes` are fields of TrainingConfig, `options` are the Trainer's own."""
     settings = config(**changes)
     return train.Trainer(
         model(family, dtype, **dict(model_changes)),

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, whatever happens while they are written; and no others are read."""
+"""Tests checkpoints: they are complete or absent, whatever happens during a write, and others are not read."""
 
 import builtins
 import dataclasses
@@ -100,11 +100,11 @@ def test_other_things_in_the_folder_are_left_alone(tmp_path):
 
 
 class Killed(BaseException):
-    """The end of the process, at that very place: nothing catches it."""
+    """Simulates the end of the process at that point: nothing catches it."""
 
 
 class Operations:
-    """Counts what is done to files, and ends it all at number `last`; a write is then half done."""
+    """Counts operations on files and ends the process at number `last`; a write is then half done."""
 
     def __init__(self, monkeypatch, last):
         self.last, self.done = last, 0
@@ -155,7 +155,7 @@ class Operations:
 
 
 def test_killed_at_any_operation_the_last_whole_one_is_found(tmp_path):
-    """One after another: every write, sync, rename and removal of a third save, which also drops the first."""
+    """Kills the process at every write, sync, rename and removal of a third save, which also drops the first."""
     last, found = 0, []
     while not found or found[-1] != "done":
         last += 1
@@ -224,7 +224,7 @@ def test_every_damage_is_found(tmp_path, name):
 
 
 def redescribed(place, **changes):
-    """Changes training.json as its own author might, with a checksum that fits."""
+    """Changes training.json as its own author might, with a matching checksum."""
     described = json.loads((place / DESCRIPTION).read_text())
     del described["checksum"]
     described |= changes
@@ -245,8 +245,8 @@ def test_a_damaged_last_one_names_the_one_before_it_that_is_whole(tmp_path):
     for step in (2, 3):
         (tmp_path / f"step-{step:08d}" / OPTIMIZER).write_bytes(b"")
     message = (
-        r"step-00000003.optimizer\.safetensors is not what was written: .*; "
-        r"the one before it, \S*step-00000001, is intact: move step-00000003 out of the folder to use that one"
+        r"step-00000003.optimizer\.safetensors does not contain what was written: .*\. "
+        r"An earlier checkpoint, \S*step-00000001, is intact; to use it, move step-00000003 out of the folder"
     )
     with pytest.raises(ValueError, match=message):
         load(tmp_path)

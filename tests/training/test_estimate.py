@@ -1,4 +1,4 @@
-"""How long a run will take: what is said, of made-up seconds; and that saying it changes nothing."""
+"""Tests the estimate of a run's remaining time, with a simulated clock; printing it must change nothing."""
 
 import re
 from itertools import count
@@ -44,7 +44,7 @@ def test_in_words(seconds, said):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """A clock by which every step takes a minute: it is read when a step begins and when it ends."""
+    """Provides a clock on which every step takes a minute: it is read when a step begins and when it ends."""
     ticks = count(0.0, 60.0)
     monkeypatch.setattr(loop.time, "perf_counter", lambda: next(ticks))
 
@@ -78,7 +78,7 @@ def test_a_run_without_a_bar_or_without_a_rest_says_nothing(capsys):
 
 
 def test_saying_it_changes_nothing(tmp_path):
-    """Weights, optimizer and losses, with dropout and the steps at which validation is looked at."""
+    """Compares weights, optimizer and losses, with dropout and validation at the same steps."""
     settings = {
         "steps": TRIED + 5,
         "evaluate_every": 4,

@@ -1,4 +1,4 @@
-"""Muon: held against torch's own, the NumPy room's, hand calculation, and what orthogonal means."""
+"""Compares Muon with torch's own, the NumPy room's, a hand calculation, and the definition of orthogonal."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SHAPES = (
 
 @pytest.fixture
 def in_full(monkeypatch):
-    """torch's Muon iterates in bfloat16; within a test, in the numbers that it is given."""
+    """Makes torch's Muon iterate in the dtype that it is given, instead of in bfloat16."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
 
 
@@ -46,7 +46,7 @@ def parameters(shapes=SHAPES, **kind):
     ids=str,
 )
 def test_it_moves_as_torchs_own_does_with_matrices_the_other_way_round(settings, in_full):
-    """torch has (n_out, n_in) and one matrix at a time."""
+    """torch uses (n_out, n_in) and one matrix at a time."""
     mine = parameters()
     theirs = [torch.nn.Parameter(weight.detach().T.clone()) for weight in mine]
     ours = Muon(mine, **settings)
@@ -124,14 +124,14 @@ def test_what_has_no_gradient_stays():
 
 @pytest.fixture(params=["train", "scratch"])
 def both(request):
-    """`orthogonalized` of either room, for one matrix of NumPy's."""
+    """Returns `orthogonalized` of both rooms for one NumPy matrix."""
     if request.param == "scratch":
         return scratch.orthogonalized
     return lambda matrix, *rest: orthogonalized(torch.tensor(matrix)[None], *rest)[0].numpy()
 
 
 def test_by_hand(both):
-    """One iteration of singular values 0.6 and 0.8, whose squares have the sum 1: 3.4445 s − 4.775 s³ + 2.0315 s⁵."""
+    """One iteration of singular values 0.6 and 0.8, whose squares sum to 1: 3.4445 s − 4.775 s³ + 2.0315 s⁵."""
     found = both(np.array([[0.0, 0.6], [0.8, 0.0]]), 1)
     np.testing.assert_allclose(found, [[0, 1.19326944], [0.97648192, 0]], rtol=1e-14, atol=1e-15)
 
@@ -147,7 +147,7 @@ def test_the_directions_stay_and_their_lengths_are_all_near_1(both, shape):
 
 
 def lacking():
-    """A matrix of rank 3, so that thirteen of its singular values are 0."""
+    """Returns a matrix of rank 3, so thirteen of its singular values are 0."""
     return drawn(16, 3) @ drawn(3, 40, seed=1)
 
 
@@ -160,7 +160,7 @@ def test_squares_alone_are_as_precise(both):
 @pytest.mark.parametrize("iterations", [muon.OF_SQUARES, 12])
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 def test_rounding_leads_to_no_infinity(iterations, precision, monkeypatch):
-    """Squares that rounding left below 0 would get there: in float32 after ten iterations, in bfloat16 after five."""
+    """Squares that rounding makes negative would diverge: in float32 after ten iterations, in bfloat16 after five."""
     monkeypatch.setattr(muon, "precision_of", lambda matrices: precision)
     found = orthogonalized(lacking().float()[None], iterations)[0]
     assert torch.linalg.matrix_norm(found, 2) < 1.3

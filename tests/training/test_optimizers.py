@@ -1,4 +1,4 @@
-"""Which weight is moved how: held against our own AdamW in NumPy."""
+"""Compares the update of each weight with our own AdamW in NumPy."""
 
 import math
 
@@ -62,7 +62,7 @@ def test_kinds():
 
 @pytest.mark.parametrize("head", ["tied", "untied"])
 def test_adamw_moves_as_the_numpy_one_does(head):
-    """The tied table too, which lies in memory column by column."""
+    """This includes the tied table, which is stored column by column."""
     given = config(optimizer="adamw", weight_decay=0.2, betas=(0.8, 0.9), decay="none")
     mine = model(head=head)
     twin = scratch.Transformer(model_config(head=head), generator=None, dtype=np.float64)

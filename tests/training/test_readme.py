@@ -1,4 +1,4 @@
-"""The README of training: what it shows in Python is run, with fewer steps, one part after the other."""
+"""Runs the Python examples in the README of training, with fewer steps, one after the other."""
 
 import re
 
@@ -42,7 +42,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_its_table_says_what_was_measured():
-    """A row for each step of the ladder: the loss at three seeds, and what the step gained in the median."""
+    """It has a row for each recipe: the loss at three seeds, and the median gain of that step."""
     found = {
         name: spread(run.found["validation_loss"] for run in stored("recipes", part="ladder", recipe=name))
         for name in LADDER

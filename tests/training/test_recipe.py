@@ -1,4 +1,4 @@
-"""Recipes: a small file becomes a run."""
+"""Tests recipes: a small file becomes a run."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Killed while it saves, and started again: bit for bit what it would have been."""
+"""Tests a run that was killed during a save and started again: it is bit for bit as if nothing had happened."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ RUN = {
 
 
 def run_and_kill(folder, settings, threads):
-    """Run, and be killed at the save of step 15: the weights are written, and the optimizer's file half."""
+    """Starts a run that is killed at the save of step 15, when half of the optimizer's file is written."""
     torch.set_num_threads(threads)  # as many as there, for the same bits
     made, fsync = trainer(folder=folder, **settings), os.fsync
 
@@ -66,7 +66,7 @@ def test_kill_minus_nine_in_mid_write(tmp_path, optimizer):
 
 
 def test_where_it_was_saved_makes_no_difference(tmp_path):
-    """Interrupted after every third step, and with things that may change."""
+    """The run is interrupted after every third step, and settings that may change do change."""
     settings = RUN | {"steps": 12}
     trainer(folder=tmp_path / "whole", **settings).run()
 
@@ -94,7 +94,7 @@ def test_damage_is_told_before_anything_is_done(tmp_path):
     trainer(folder=tmp_path).run()
     path = latest(tmp_path) / MODEL
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(ValueError, match=r"model\.safetensors is not what was written"):
+    with pytest.raises(ValueError, match=r"model\.safetensors does not contain what was written"):
         trainer(folder=tmp_path, resume=True)
 
 

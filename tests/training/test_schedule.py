@@ -1,4 +1,4 @@
-"""Configurations and what follows from them at each step."""
+"""Tests configurations and what they imply for each step."""
 
 import json
 import math

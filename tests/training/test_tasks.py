@@ -1,4 +1,4 @@
-"""Batches: everything once an epoch, nothing from the validation part, the same however many share it."""
+"""Tests batches: each text once per epoch, none from the validation part, the same for any number of processes."""
 
 import numpy as np
 import pytest
@@ -126,7 +126,7 @@ def test_validation_of_pairs_has_every_pair_once():
 
 
 def both_parts(made):
-    """What is asked for in validation, and in the test; pairs are known by their sources."""
+    """Returns what validation and the test ask for; pairs are identified by their sources."""
 
     def asked(batches):
         if made.family == "encoder-decoder":
@@ -148,7 +148,7 @@ def test_the_end_is_for_validation_and_the_very_end_for_the_test():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_parts_learn_from_what_three_parts_learn_from(family):
-    """Batches are the same, as long as the same share is held out: no shipped model has to be trained again."""
+    """Batches are the same as long as the same share is held out, so no shipped model has to be trained again."""
     two, three = task(family), task(family, validation=0.05, test=0.05)
     for step in range(20):
         (inputs, targets), (others, other_targets) = two.batch(step), three.batch(step)
@@ -183,7 +183,7 @@ def test_masks_are_those_of_bert():
 
 @pytest.mark.parametrize("mask_id", [3, 2])
 def test_another_id_is_never_the_mask(mask_id):
-    """Nor where the text has that id itself: one of three, so that a draw among all would cover 3 % more."""
+    """This holds even if the text has that id: a draw from all ids would cover 3 % more."""
     made = MaskedToken(np.random.default_rng(0).integers(0, 3, 20_000), 40, 1000, 0, mask_id=mask_id)
     inputs, targets = (np.concatenate(them) for them in zip(
         *((inputs["ids"], targets) for inputs, targets in map(made.batch, range(5))), strict=True
@@ -291,7 +291,7 @@ OF_TWO_PARTS = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_runs_from_before_the_test_part_go_on(family):
-    """A task that keeps no such part is the one that it was: only so is a run's checkpoint taken for its own."""
+    """A task without a test part is unchanged, so the checkpoints of older runs still match it."""
     assert task(family).checksum() == OF_TWO_PARTS[family]
 
 

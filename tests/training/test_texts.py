@@ -1,4 +1,4 @@
-"""Files of text, and tokenizers that can be kept."""
+"""Tests text files, and tokenizers that can be saved."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def byte_pairs():
 
 
 def test_by_hand():
-    """Of "ababab abab", the pair a b is the most frequent, then ab ab."""
+    """In "ababab abab", the most frequent pair is a b, then ab ab."""
     tokenizer = BytePairTokenizer.from_text("ababab abab", 258)
     assert tokenizer.vocab_size == 258
     assert tokenizer.encode("abababa").tolist() == [257, 256, tokenizer.encode("a")[0]]

@@ -1,4 +1,4 @@
-"""The loop: what one step does, how pieces of a batch add up, and what is written down."""
+"""Tests the training loop: what one step does, how pieces of a batch add up, and what is logged."""
 
 import json
 import math
@@ -27,7 +27,7 @@ def losses(records):
 
 
 def test_one_step_by_torch_alone():
-    """Loss, gradient, clipping, AdamW: the same, written out."""
+    """Compares with loss, gradient, clipping and AdamW written out in torch."""
     mine = trainer(steps=1, warmup=0, clip=0.5, learning_rate=0.01, weight_decay=0.0)
     [record] = mine.run()
     other = model()
@@ -59,7 +59,7 @@ def test_every_family_learns(family, optimizer):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pieces_add_up_to_the_batch(family):
-    """Even where they have not equally many targets: in pairs, padding has none."""
+    """This holds even if they have different numbers of targets: in pairs, padding has none."""
     whole = trainer(family, batch_size=8)
     pieces = trainer(family, batch_size=8, accumulation=4)
     one, other = whole.run(), pieces.run()
@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_run_and_leaves_the_world_alone():
 
 
 def test_a_mistake_in_the_loss_is_one_in_training_and_validation():
-    """Averaged over padding too, the loss is too low, as the share of padding among the targets is high."""
+    """Averaged over padding too, the loss is too low by the share of padding among the targets."""
     right = trainer("encoder-decoder", steps=2)
     with put_in("loss-over-padding"):
         wrong = trainer("encoder-decoder", steps=2)
@@ -251,7 +251,7 @@ def test_bfloat16_is_nearly_the_same_and_keeps_its_weights_in_float32():
 
 
 def test_compiled_it_is_the_same(monkeypatch, as_readers_run_it):
-    """As one program, traced by torch; the compiler behind it is torch's affair, and takes a minute."""
+    """torch traces the model into one program; the compiler itself is left out, because it takes a minute."""
     compiled = []
     compile_ = torch.compile
     monkeypatch.setattr(
@@ -347,7 +347,7 @@ def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
 
 @pytest.fixture
 def interruptible():
-    """Ctrl-C raises KeyboardInterrupt, also where whatever started the tests ignores it, as `nohup` does."""
+    """Makes Ctrl-C raise KeyboardInterrupt, even if the parent process ignores it, as `nohup` does."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -465,7 +465,7 @@ def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
 
 
 def one_of_two(rank, port, folder):
-    """What a process of two does; `torchrun` says so in the environment, and keeps the store that they meet at."""
+    """Runs as one of two processes, with the environment and the store that `torchrun` would provide."""
     os.environ |= {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}", "WORLD_SIZE": "2"}
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",

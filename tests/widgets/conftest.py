@@ -1,3 +1,3 @@
-"""A blank page for a view to stand on."""
+"""Gives the tests of views a blank page."""
 
 from mounting import call, mount, page, shoot, tab  # noqa: F401

@@ -1,4 +1,4 @@
-"""Colours that stand out from the page and from each other, and are the same in figures and views."""
+"""Tests that colours have enough contrast with the page and with each other, and agree in figures and views."""
 
 import itertools
 import re
@@ -7,9 +7,10 @@ import matplotlib
 import numpy as np
 import pytest
 
-from glassformer import figures
-from glassformer.roles import SHADES as ROLES
+from glassformer import figures, roles
 from glassformer.widgets.kit.modules import stylesheet
+
+ROLES = {role: roles.shades(role) for role in roles.names()}
 
 # What someone sees who lacks one kind of cone, in linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 VISION = {
@@ -54,9 +55,10 @@ TO_OKLAB = np.array(
 
 
 def themes():
-    """The colour variables of each theme, as the stylesheet has them."""
+    """Returns the colour variables of each theme from the stylesheet."""
     found = {"light": {}, "dark": {}}
-    for selector, block in re.findall(r"^([^{}]*){([^{}]*)}", stylesheet("kit"), re.MULTILINE):
+    sheet = roles.variables(".gf-widget", roles.names()) + stylesheet("kit")
+    for selector, block in re.findall(r"^([^{}]*){([^{}]*)}", sheet, re.MULTILINE):
         theme = "dark" if "dark" in selector else "light"
         found[theme] |= re.findall(r"--gf-([\w-]+): (#\w{6});", block)
     assert found["light"].keys() == found["dark"].keys() > ROLES.keys()

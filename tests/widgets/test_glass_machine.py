@@ -1,4 +1,4 @@
-"""The glass machine: what it shows is what the NumPy model computes, by keyboard, by hand, and as it is typed."""
+"""Tests the glass machine: it shows what the NumPy model computes, by keyboard, by pointer and while typing."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SEEN = {" ": "␣", "\n": "⏎"}
 
 
 def guesses(text, position):
-    """By depth: the four likeliest next characters after a position, and their probabilities."""
+    """Returns, at each depth, the four likeliest next characters after a position, and their probabilities."""
     ids = TOKENIZER.encode(text)
     for probabilities in softmax(logit_lens(MODEL, ids).astype(np.float64))[:, position]:
         best = np.argsort(-probabilities, kind="stable")[:4]
@@ -26,7 +26,7 @@ def guesses(text, position):
 
 
 def looks(text, position):
-    """By block and head: the two characters looked at most, how far back, and how much."""
+    """Returns, for each block and head, the two characters that it attends to most, their distances and weights."""
     with trace() as seen:
         MODEL(TOKENIZER.encode(text)[None])
     for weights in seen.arrays("weights"):
@@ -36,7 +36,7 @@ def looks(text, position):
 
 
 def read(view):
-    """Wait until the weights are here and all of the text is read."""
+    """Waits until the weights have arrived and the whole text has been read."""
     view.root.locator("[tabindex='0'][data-part]").focus()
     view.rest()
 
@@ -62,7 +62,7 @@ def test_the_picture_of_a_vector(call, kind, size):
 
 
 def test_a_picture_by_hand():
-    """Root mean square 2, so ±8 is the strongest colour; runs of one."""
+    """The root mean square is 2, so ±8 has the strongest colour; the runs have length one."""
     np.testing.assert_allclose(picture(np.array([2.0, -2, 2, -2]), "stream"), [0.25, -0.25, 0.25, -0.25])
 
 
@@ -140,10 +140,7 @@ def test_it_writes_and_takes_back(mount):
     for _ in range(3):
         write.press("Enter")
         text += TOKENIZER.decode([int(MODEL(TOKENIZER.encode(text)[None])[0, -1].argmax())])
-        view.page.wait_for_function(
-            "([i, n]) => window.mounted[i].model.get('text').length === n", arg=[view.index, len(text)]
-        )
-    assert view.get("text") == text
+        assert view.get("text") == text
     assert view.saved()["drawn"] == 3
     view.root.get_by_role("button", name="Back", exact=True).press("Enter")
     assert view.get("text") == text[:-1]
@@ -157,16 +154,15 @@ def test_each_press_writes_a_character_however_fast(mount):
     write.evaluate("button => { for (let i = 0; i < 3; i++) button.click(); }")
     for _ in range(3):
         text += TOKENIZER.decode([int(MODEL(TOKENIZER.encode(text)[None])[0, -1].argmax())])
-    view.page.wait_for_function("([i, n]) => window.mounted[i].model.get('drawn') === n", arg=[view.index, 3])
     assert view.get("text") == text
+    assert view.get("drawn") == 3
 
 
 def test_writing_goes_on_from_the_text_that_the_model_has(mount):
     view = mount(GlassMachine(temperature=0))
     view.control("Your text").fill("A 7")
     view.root.get_by_role("button", name="Write", exact=True).press("Enter")
-    view.page.wait_for_function("(i) => window.mounted[i].model.get('drawn') === 1", arg=view.index)
-    view.rest()
+    assert view.get("drawn") == 1
     assert view.control("Your text").input_value() == view.get("text") == LINE + "\n"
     assert view.says.startswith("At a new line, position 41")
 
@@ -182,8 +178,9 @@ def test_at_a_temperature_it_draws_another_each_time_and_the_same_again(mount):
     def written(drawn):
         view = mount(GlassMachine(temperature=2, text="A", drawn=drawn))
         view.root.get_by_role("button", name="Write", exact=True).press("Enter")
-        view.page.wait_for_function("(i) => window.mounted[i].model.get('text').length === 2", arg=view.index)
-        return view.get("text")
+        text = view.get("text")
+        assert len(text) == 2
+        return text
 
     found = [written(drawn) for drawn in (0, 1, 2, 3, 0)]
     assert found[0] == found[-1]
@@ -205,6 +202,7 @@ def test_every_part_is_reached_and_opened_by_arrows(mount):
             view.page.keyboard.press("ArrowRight")
             visited.add(view.get("part"))
         view.page.keyboard.press("ArrowDown")
+        view.settle()
     assert visited == set(
         view.root.locator("[data-part]").evaluate_all("all => all.map((e) => e.dataset.part)")
     )
@@ -338,9 +336,9 @@ def test_it_is_accessible_and_fits_a_phone(mount, shoot):
         ({"part": "tail"}, "part='tail'"),
         ({"position": -1}, "position"),
         ({"temperature": 2.5}, "temperature"),
-        ({"text": ""}, "text has 0 characters, must have 1 to 1000"),
+        ({"text": ""}, "text has 0 characters, but must have 1 to 1000"),
         ({"text": "a 7"}, r"text\[2\]='7' is not one of the 65 characters"),
-        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
+        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
         (
             {"model": "runs/none"},
             "model='runs/none' is neither a folder nor one of shakespeare, masked, dates",

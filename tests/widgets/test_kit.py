@@ -1,4 +1,4 @@
-"""The shared parts of the views: numbers as written, controls that work."""
+"""Tests the shared parts of the views: how numbers are written, and controls that work."""
 
 import pytest
 from traitlets import Bool, Int, TraitError, Unicode, default
@@ -171,7 +171,7 @@ def test_a_burst_of_changes_is_drawn_once_and_no_more_after_the_end(mount):
 
 
 def test_what_is_read_aloud_waits_until_the_hand_rests(mount):
-    """The line follows the hand; its announcement, the drawing's label and the numbers come once, at rest."""
+    """The line follows the pointer; its announcement, the drawing's label and the numbers are updated once, at rest."""
     view = mount(Panel())
     view.table()
     told = view.page.evaluate(
@@ -200,7 +200,7 @@ def test_what_is_read_aloud_waits_until_the_hand_rests(mount):
 
 
 def test_plain_keys_stay_in_the_view(mount):
-    """JupyterLab's shortcuts listen on the document: they would take arrows and letters from the controls."""
+    """JupyterLab's shortcuts listen on the document, and would otherwise take arrows and letters from the controls."""
     view = mount(Panel())
     listen = "() => { window.heard = []; document.addEventListener('keydown', (e) => heard.push(e.key)); }"
     view.page.evaluate(listen)
@@ -232,6 +232,7 @@ def test_the_focus_can_be_seen(mount):
     for name in ["Count", "Size", "Causal", "Words"]:
         view.control(name).focus()
         view.page.keyboard.press("Shift")  # a key was used last: the ring shows
+        view.settle()
         assert view.control(name).evaluate("e => getComputedStyle(e).outlineStyle") == "solid"
 
 

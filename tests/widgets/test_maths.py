@@ -1,4 +1,4 @@
-"""widgets/maths.js is glassformer.scratch in JavaScript: each export against the Python of that name."""
+"""Tests that each export of widgets/kit/maths.js agrees with the Python function of the same name."""
 
 import numpy as np
 import pytest
@@ -173,7 +173,7 @@ def test_similarities_are_the_cosines_of_two_rows(call, d_model, base):
 
 
 def deceptions(similar):
-    """Every (far, near) whose farther row is the more similar, by 0.001 at least."""
+    """Returns every (far, near) whose farther row is more similar, by at least 0.001."""
     near, far = np.triu_indices(len(similar), 1)
     true = (near > 0) & (similar[near] <= similar[far] - 0.001)
     return {"far": far[true], "near": near[true]}

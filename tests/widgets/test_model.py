@@ -1,4 +1,4 @@
-"""What every view of a running model has: which models it takes, how it gets its weights, and how it reads a text."""
+"""Tests what all views of a running model share: accepted models, how weights arrive, and how a text is read."""
 
 import base64
 import json
@@ -7,10 +7,11 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import torch
+from close import SINGLE, assert_close
 from safetensors.numpy import load as arrays_from
 from traitlets import TraitError
 
-from glassformer import checkpoints, nn, shipped, tasks, text, train
+from glassformer import checkpoints, nn, shipped, tasks, text, train, widgets
 from glassformer.config import CHOICES, ModelConfig
 from glassformer.widgets.engine.model import LINE, MAX_LENGTH, MUST_BE, ModelView, packed, refusal, source_of
 from glassformer.widgets.kit.modules import needed, read
@@ -95,7 +96,7 @@ RUN = {
 
 
 def trained(folder, *, tokenizer, dtype=torch.float32, **changes):
-    """A run of two steps, kept in a folder."""
+    """Makes a run of two steps, saved in a folder."""
     config = ModelConfig(**{"vocab_size": len(CHARACTERS)} | RUN | changes)
     generator = torch.Generator().manual_seed(0)
     model = nn.Transformer(config, generator=generator, dtype=dtype)
@@ -123,7 +124,7 @@ def test_a_run_of_ones_own_is_taken(tmp_path, dtype):
         np.testing.assert_array_equal(array, best[name].astype(np.float32))
     ids = np.arange(5)[None]
     expected = checkpoints.load_model(folder)(ids)
-    np.testing.assert_allclose(view._source.model(ids), expected, rtol=0, atol=1e-5)
+    assert_close(view._source.model(ids), expected, SINGLE)
 
 
 def test_a_run_whose_text_is_another_begins_with_what_it_knows(tmp_path):
@@ -172,7 +173,7 @@ def test_a_view_may_take_some_families_alone():
         _families = ("decoder",)
 
     assert Decoders().model == "shakespeare"
-    with pytest.raises(TraitError, match="model='masked' is of the family encoder, must be decoder"):
+    with pytest.raises(TraitError, match="model='masked' belongs to the family encoder; it must be decoder"):
         Decoders("masked")
 
 
@@ -186,8 +187,8 @@ def test_the_model_stays_and_the_text_is_checked():
         view.model = "shakespeare"
     view.text = "1" * MAX_LENGTH
     for wrong, words in {
-        "": "text has 0 characters, must have 1 to 1000",
-        "1" * (MAX_LENGTH + 1): "text has 1001 characters, must have 1 to 1000",
+        "": "text has 0 characters, but must have 1 to 1000",
+        "1" * (MAX_LENGTH + 1): "text has 1001 characters, but must have 1 to 1000",
         "12 €": r"text\[3\]='€' is not one of the 50 characters",
     }.items():
         with pytest.raises(TraitError, match=words):
@@ -268,7 +269,7 @@ def linked(browser):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """[its configuration, its weights in base64], of a model that is soon sent."""
+    """Returns [its configuration, its weights in base64] for a model that is quick to send."""
     found = source_of(trained(tmp_path_factory.mktemp("run"), tokenizer=text.CharTokenizer(CHARACTERS)))
     return [json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()]
 
@@ -335,7 +336,7 @@ def test_when_nobody_answers_it_says_so_and_does_not_wait_any_longer(linked, run
         }""",
         run,
     )
-    assert result == ["Error", "no kernel answers: run the cell again, and the model comes"]
+    assert result == ["Error", "no kernel responds: run the cell again to load the model"]
     assert 5_000 <= patience <= 60_000
     assert left == 0
     assert again[0] == "Transformer"
@@ -387,7 +388,7 @@ READING = """() => {
 
 @pytest.fixture
 def reading(linked):
-    """reading(*texts): texts are read, each when the one before is; for each, what is known then and the diary."""
+    """Provides reading(*texts), which reads texts one after another and returns results and log for each."""
     linked.evaluate(READING)
 
     def reading(*texts):
@@ -457,3 +458,43 @@ def test_what_cannot_be_read_leaves_what_was_read(reading):
     assert [result for result, _, _ in found] == ["unlucky", True, ugly, ugly, True]
     assert [positions for _, positions, _ in found] == [[10, 20], [10, 20, 30], [10], [10], [10, 50]]
     assert [line for line in found[4][2] if "after" in line] == ["5 after 1"]
+
+
+# --- while it computes ------------------------------------------------------------------------------------
+
+# Whether a change made the drawing busy, and what the view said of work under way when it was busy no more.
+WATCH = """async (changes) => {
+  const { model, el } = window.mounted[0];
+  for (const [name, value] of Object.entries(changes)) model.set(name, value);
+  const early = [];
+  let wasBusy = false;
+  for (let calm = 0; calm < 30; ) {
+    await new Promise(requestAnimationFrame);
+    const isBusy = el.querySelector(".gf-drawing").hasAttribute("aria-busy");
+    wasBusy ||= isBusy;
+    calm = isBusy ? 0 : calm + 1;
+    const words = [...el.querySelectorAll(".gf-says, .gf-result-of strong, .gf-written, .gf-translator-verdict")];
+    const under = words.map((each) => each.textContent).filter((text) => / …$|^…$|on its way/.test(text));
+    if (calm > 1) early.push(...under);
+  }
+  return [wasBusy, early];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("AblationBoard", {"text": "My horse"}),
+        ("AttentionExplorer", {"text": "My horse"}),
+        ("BeamTree", {"n_beams": 6, "n_new": 12, "text": "My horse"}),
+        ("DateTranslator", {"text": "3 May 1994"}),
+        ("FillIn", {"text": "My lord, the horse", "covered": [3, 4, 5]}),
+        ("LogitLens", {"text": "My horse"}),
+        ("NeuronExplorer", {"neuron": 7}),
+        ("SamplingLab", {"text": "My horse", "length": 60}),
+    ],
+)
+def test_a_drawing_is_busy_until_it_shows_what_was_asked_for(mount, name, changes):
+    view = mount(getattr(widgets, name)())
+    view.rest()
+    assert view.page.evaluate(WATCH, changes) == [True, []]

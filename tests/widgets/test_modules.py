@@ -1,4 +1,4 @@
-"""What a notebook stores of the views' code, and how it is put together: each module once, whoever runs it."""
+"""Tests how a notebook stores the views' code and puts it together: each module once, in every environment."""
 
 import json
 import re
@@ -8,9 +8,10 @@ import sys
 import ipywidgets
 import pytest
 
-from glassformer import widgets
+from glassformer import roles, widgets
 from glassformer.widgets.kit import places
 from glassformer.widgets.kit.modules import Module, needed, read, stylesheet
+from tools.freshness import without_comments
 from tools.notebooks import ROOT, WIDGET_STATE, pairs
 
 ONE_QUESTION = [
@@ -153,7 +154,7 @@ def test_no_module_asks_for_anything_or_makes_markup_of_text(name):
 
 
 def rules(css):
-    """(selectors, declarations) of every rule, those within @media and @container too."""
+    """Returns (selectors, declarations) of every rule, including those within @media and @container."""
     plain = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     for selectors, body in re.findall(r"([^{};]+){([^{}]*)}", plain):
         # Commas within :is(…) do not part selectors, nor those within :not(…) in it.
@@ -187,13 +188,47 @@ def test_a_stylesheet_speaks_of_views_only(name):
         assert all(".gf-widget" in selector for selector in selectors)
 
 
-def test_every_variable_is_defined_and_every_class_is_used():
+def test_every_variable_is_defined():
     views = [rule for name in MODULES for rule in SHEETS[name]]
     defined = {name for _, pairs in views for name, _ in pairs if name.startswith("--")}
     used = {
         name for _, pairs in views for _, value in pairs for name in re.findall(r"var\((--[\w-]+)", value)
     }
     assert used <= defined
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_brings_every_variable_that_its_modules_name(name):
+    """And says which: a name that is put together while the view runs would not bring its colour."""
+    modules = {one: read(one) + stylesheet(one) for one in needed(name)}
+    defined = {found for text in modules.values() for found in re.findall(r"(--[\w-]+)\s*:", text)}
+    for one, text in modules.items():
+        assert set(re.findall(r"var\((--[\w-]+)", text)) <= defined, one
+        assert "--gf-${" not in text, one
+
+
+def test_a_module_brings_the_roles_that_it_names_and_no_other():
+    for one in MODULES:
+        brought = re.findall(r"^  --gf-(\w+): #", stylesheet(one), re.MULTILINE)
+        brought = {role for role in brought if role in roles.names()}
+        assert brought == {
+            role for role in roles.names() if f"var(--gf-{role})" in read(one) + stylesheet(one)
+        }, one
+    assert "--gf-position: " in stylesheet("kit")
+    assert "--gf-query: " not in stylesheet("kit")
+
+
+def test_no_role_is_named_in_a_comment_alone():
+    """A module would bring its colour, but freshness ignores comments: stored notebooks would not be made again."""
+    for one in MODULES:
+        sheet = places.find(f"{one}.css", places.PACKAGE)
+        style = sheet.read_text("utf-8") if sheet else ""
+        code = without_comments(read(one), "js") + without_comments(style, "css")
+        assert roles.named_in(read(one) + style) == roles.named_in(code), one
+
+
+def test_every_class_is_used():
+    views = [rule for name in MODULES for rule in SHEETS[name]]
     written = " ".join(read(name) for name in MODULES)
     for name in {name for parts, _ in views for part in parts for name in re.findall(r"\.(gf-[\w-]+)", part)}:
         # Or put together of its first part and a role or a state: `gf-arrow-${role}`.
@@ -223,7 +258,7 @@ TRAIT_AT_MOST = 60_000  # characters of JSON
 
 @pytest.mark.parametrize("name", widgets.__all__)
 def test_no_trait_is_heavy(name):
-    """Above all, none holds the weights of a model: a view asks for them, and no notebook grows by them."""
+    """In particular, no trait holds a model's weights: a view requests them, so notebooks stay small."""
     view = make(name)
     for part in (view, *view._modules):
         for trait, value in part.get_state().items():
@@ -257,7 +292,7 @@ def test_modules_that_were_closed_are_made_again():
 
 
 class Shouting(widgets.ClockHands, module="clock_hands"):
-    """The clocks of another version of the book, open in the same JupyterLab: other code, another look."""
+    """The clocks of another version of the book, open in the same JupyterLab, with different code and style."""
 
     def __init__(self):
         super().__init__()
@@ -291,7 +326,7 @@ def test_views_of_one_version_share_modules_and_stylesheet(mount):
 
 
 def test_where_blobs_cannot_be_imported_modules_come_as_data(page):
-    """As from some browsers' disk: a loader that came from a data: URL makes data: URLs."""
+    """Some browsers cannot import blobs from disk: a loader that came from a data: URL makes data: URLs."""
     found = page.evaluate(
         """async ([loader, modules]) => {
           const { link } = await import(`data:text/javascript;charset=utf-8,${encodeURIComponent(loader)}`);

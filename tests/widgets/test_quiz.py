@@ -1,4 +1,4 @@
-"""Quiz: right is right, every option explains itself, and a quiz that is not well made does not load."""
+"""Tests Quiz: right is right, every option explains itself, and a malformed quiz does not load."""
 
 import pytest
 from playwright.sync_api import expect
@@ -150,7 +150,7 @@ def test_answers_come_back_with_the_notebook(mount):
 
 @pytest.fixture
 def again(tab, page, mount):
-    """again(quiz) -> Mounted, on a page that has an address and has just been loaded, as a reader who comes back."""
+    """Provides again(quiz) -> Mounted, on a reloaded page with an address, as for a reader who comes back."""
     blank = page.content()
     page.route("https://book.example/", lambda route: route.fulfill(body=blank, content_type="text/html"))
 
@@ -239,6 +239,7 @@ def test_accessible_in_both_themes_and_on_a_phone(mount, shoot, width):
     view.control("The weights.").check()
     view.control("ALiBi").check()
     view.root.get_by_role("button", name="Check").click()
+    view.settle()
     shoot(f"quiz-{width}")
     assert view.axe_violations() == []
     assert view.overflow() == 0
@@ -268,7 +269,7 @@ correct = true
 BAD = {
     "two right options": (
         changed('why = "That needs', 'correct = true\nwhy = "That needs'),
-        "question 1 has 2 right options: exactly 1, unless it is multiple",
+        "question 1 has 2 right options; it needs exactly 1, unless `multiple` is true",
     ),
     "no right option": (changed("correct = true\n", ""), "question 1 has 0 right options"),
     "none of many": (NONE_OF_MANY, "question 2 has no right option"),
@@ -278,9 +279,9 @@ BAD = {
     "a misspelt key": (changed("correct =", "corect ="), "question 1, option 2 has an unknown key 'corect'"),
     "a word for true": (
         changed("correct = true", 'correct = "yes"'),
-        "question 1, option 2: correct='yes' is not true or false",
+        "question 1, option 2: correct='yes' should be true or false",
     ),
-    "one option": (ONE_OPTION, "question 1 has 1 options: it takes at least 2"),
+    "one option": (ONE_OPTION, "question 1 has 1 options, but it needs at least 2"),
 }
 
 
@@ -311,7 +312,7 @@ def test_impossible_answers_raise(answers, message):
 
 
 def test_a_chapter_without_a_quiz():
-    with pytest.raises(ValueError, match=r"chapter='99' has no quiz; those that have one: .*04"):
+    with pytest.raises(ValueError, match=r"chapter='99' has no quiz; these chapters have one: .*04"):
         Quiz.load("99")
 
 

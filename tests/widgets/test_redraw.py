@@ -1,4 +1,4 @@
-"""What a drag may cost, counted and not timed: a redraw a frame, and no more new elements than the change needs."""
+"""Tests the cost of a drag by counting, not timing: one redraw per frame, and no more new elements than needed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""widgets/transformer.js is glassformer.scratch in JavaScript: logits, every array of the trace, every strategy."""
+"""Tests that widgets/engine/transformer.js agrees with `scratch`: logits, every traced array, every strategy."""
 
 import base64
 import itertools
@@ -6,9 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from close import ENGINE, assert_close
 from safetensors.numpy import save
 
 from glassformer import checkpoints, text
+from glassformer.chapters.ch11.sampling_lab import STRATEGY
 from glassformer.checkpoints import Checkpoint
 from glassformer.config import ModelConfig
 from glassformer.generate import distribution, draw, generate
@@ -124,7 +126,7 @@ def float32(numbers):
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """name -> a Source: a model of the book, or one of DRAWN, whose weights are drawn and saved as a run's are."""
+    """Returns name -> Source: a model of the book, or one of DRAWN, whose random weights are saved like a run's."""
     found = {name: source_of(name) for name in ("shakespeare", "masked", "dates")}
     generator = np.random.default_rng(1)
     for name, more in DRAWN.items():
@@ -141,7 +143,7 @@ def sources(tmp_path_factory):
 
 
 class Engine:
-    """transformer.js in a page, where every model is loaded once; and the same models in NumPy."""
+    """A page with transformer.js, where every model is loaded once, and the same models in NumPy."""
 
     def __init__(self, page, sources):
         self.page, self.sources = page, sources
@@ -150,7 +152,7 @@ class Engine:
         page.evaluate(PAGE, [modules, read("loader")])
 
     def load(self, name):
-        """The model in NumPy, of the weights that the page has."""
+        """Returns the NumPy model with the weights that the page has."""
         if name not in self.loaded:
             found = self.sources[name]
             config, weights = json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()
@@ -162,7 +164,7 @@ class Engine:
         return self.page.evaluate(f"([...given]) => asked.{what}(...given)", list(given))
 
     def read(self, name, pieces, **options):
-        """[(part, sublayer, name, array), …] of all that was seen."""
+        """Returns [(part, sublayer, name, array), …] of everything that was traced."""
         found = self.ask("read", name, pieces, options)
         numbers, at, seen = float32(found["numbers"]), 0, []
         for place in found["places"]:
@@ -207,7 +209,7 @@ READINGS = {
 
 
 def in_numpy(model, pieces, source=None, cached=False):
-    """The same reading by glassformer.scratch, as it traced itself."""
+    """Returns the same, computed and traced by `scratch`."""
     cache = {"cache": model.new_cache(1, model.config.context_length)} if cached else {}
     with trace() as seen:
         memory = {} if source is None else {"memory": model.encode(source[None])}
@@ -216,23 +218,11 @@ def in_numpy(model, pieces, source=None, cached=False):
     return seen
 
 
-# A share of an array's largest number. The worst that was measured is 1.4e-5, in weights of cross-attention; other
-# numbers of threads and other CPUs add in another order.
-ROUNDING = 5e-5
-
-
-def assert_close(found, expected, what=""):
-    """Two rooms' float32 arrays agree. Infinite entries, which a mask makes, are the same ones."""
-    largest = np.abs(expected[np.isfinite(expected)]).max()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING * largest, err_msg=str(what))
-
-
 def assert_same(found, expected):
     assert [one[:3] for one in found] == [one[:3] for one in expected]
     for (*place, here), there in zip(found, expected, strict=True):
         array = there.array[0]
-        assert here.shape == array.shape, place
-        assert_close(here, array, place)
+        assert_close(here, array, ENGINE, what=place)
 
 
 @pytest.mark.parametrize("case", READINGS)
@@ -268,7 +258,7 @@ def test_the_lens_reads_a_stream_as_the_last_one_is_read(engine, name):
         model(ids[None])
     for stream in seen.arrays("stream")[:3]:
         found = float32(engine.ask("lens", name, stream.ravel().tolist())).reshape(5, -1)
-        assert_close(found, model.head(stack.norm(stream))[0])
+        assert_close(found, model.head(stack.norm(stream))[0], ENGINE)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +275,7 @@ def test_in_steps_it_pauses_after_every_sublayer(engine, name, source, sublayers
 
 @pytest.mark.parametrize("prompt", ["KING RICHARD III:\nA horse! ", "First "])
 def test_a_hundred_characters_are_the_same_with_a_cache_and_without(engine, prompt):
-    """Without one, the text is read in one go: each character has to be the likeliest after those before it."""
+    """Without a cache, the text is read at once, and each character must be the likeliest after those before it."""
     model, encode = engine.load("shakespeare"), engine.sources["shakespeare"].tokenizer.encode
     ids = encode(prompt)
     written = engine.ask("write", "shakespeare", ids.tolist(), 100, True)
@@ -324,7 +314,7 @@ REFUSED = {
         {"cache": {"length": 7}},
         "3 ids after 7 in the cache do not fit a context of 1 … 9",
     ),
-    "no memory": ("dates", [1], {}, "memory is missing: it is what encode makes of a source"),
+    "no memory": ("dates", [1], {}, "memory is missing: pass what encode returns for a source"),
     "a memory for one that has no use for it": (
         "shakespeare",
         [1],
@@ -370,7 +360,7 @@ def test_every_half_is_read_as_numpy_reads_it(engine):
 
 def test_another_number_type_is_refused_in_words(engine):
     weights = base64.b64encode(save({"a.weight": np.ones(2)})).decode()
-    with pytest.raises(Exception, match=r"a\.weight is of dtype F64, must be F16 or F32"):
+    with pytest.raises(Exception, match=r"a\.weight has dtype F64, but it must be F16 or F32"):
         engine.ask("tensors", weights)
 
 
@@ -392,6 +382,11 @@ TOGETHER = [
     dict(zip(("temperature", "top_k", "top_p", "min_p"), values, strict=True))
     for values in itertools.product((0, 0.5, 2), (1, 6, 40), (0.4, 0.9, 1), (0, 0.1, 1))
 ]
+
+
+def test_every_strategy_of_a_page_occurs():
+    for given, name in ((ALONE, "ALONE"), (TOGETHER, "TOGETHER")):
+        assert {strategy for one in given for strategy in one} == set(STRATEGY), f"add to {name}"
 
 
 def test_every_distribution_is_that_of_generate(call):

@@ -1,4 +1,4 @@
-"""Keeps the results of runs that were made again, and the file with them."""
+"""Stores the results of repeated runs, and reads and writes their file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.again.kinds import Kind
 
 
 class Came(NamedTuple):
-    """A run of an experiment that was made again, the seconds that it took its CPU, and the libraries."""
+    """The result of a repeated run, the CPU seconds that it took, and the versions of the libraries."""
 
     name: str
     run: Run
@@ -25,14 +25,14 @@ class Came(NamedTuple):
 
 
 def of(kind: Kind, came: Iterable[Came]) -> Came | None:
-    """Returns the result for a kind; None if it was not made again yet."""
+    """Returns the result for a kind, or None if it has not been repeated yet."""
     return next((one for one in came if (one.name, one.run.settings) == (kind.name, kind.settings)), None)
 
 
 def cheapest_first(kinds: Iterable[Kind], came: list[Came]) -> list[Kind]:
-    """Kinds by the seconds that they took, or that others of their experiment did.
+    """Sorts kinds by the seconds that they took, or that others of their experiment took.
 
-    Of an experiment of which nothing is known, one comes before all that is known, the rest after it.
+    If nothing is known about an experiment, one of its runs comes first, and its other runs come last.
     """
     places: Counter[str] = Counter()
     order: list[tuple[float, int, Kind]] = []
@@ -47,7 +47,7 @@ def cheapest_first(kinds: Iterable[Kind], came: list[Came]) -> list[Kind]:
 
 
 def read(file: Path) -> list[Came]:
-    """Reads the results in the file; none if there is no file."""
+    """Returns the results in the file, or none if there is no file."""
     if not file.exists():
         return []
     return [
@@ -57,7 +57,7 @@ def read(file: Path) -> list[Came]:
 
 
 def write(kinds: Iterable[Kind], came: list[Came], file: Path) -> None:
-    """A line for each run, in the order of the kinds; or the file stays as it was."""
+    """Writes one line per run, in the order of the kinds; leaves the file alone if nothing changed."""
     lines = [
         json.dumps(
             {"name": one.name, **one.run._asdict(), "seconds": one.seconds, "made_with": one.made_with},

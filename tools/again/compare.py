@@ -1,4 +1,4 @@
-"""Compares a run that was made again with the stored one, and with how much the stored seeds differ."""
+"""Compares a repeated run with the stored one, and with the differences between stored seeds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SAME, WITHIN, ALONE, OUTSIDE = "the same", "within the seeds", "one seed", "outs
 VERDICTS = (SAME, WITHIN, ALONE, OUTSIDE)  # from the best to the worst
 
 LENGTH = "length"  # of a list
-SOMETHING, NOTHING = "something", "nothing"  # of what one run has and the other has not
+SOMETHING, NOTHING = "something", "nothing"  # marks what only one of the two runs has
 
 
 class Difference(NamedTuple):
-    """The distance between one thing that a run found and its stored value.
+    """The difference between one result of a run and its stored value.
 
-    A thing is a number, a text, or a list of these; of a list, `stored` and `now` are where it differs most.
-    `absolute` is infinite where they are no two numbers, `relative` is in parts of the stored one. `seeds` is what
-    the stored seeds differ in that thing, at most; None where only one is stored.
+    A result is a number, a text, or a list of these; for a list, `stored` and `now` are the values that differ most.
+    `absolute` is infinite if the values are not both numbers; `relative` is a fraction of the stored value. `seeds` is
+    the largest difference between stored seeds in this result, or None if only one seed is stored.
     """
 
     what: str
@@ -34,12 +34,12 @@ class Difference(NamedTuple):
 
 
 def compare(runs: Sequence[Run], now: Found) -> Difference | None:
-    """The worst difference between the first of some stored runs and what came now; None: all is the same.
+    """Returns the worst difference between the first of some stored runs and the repeated run; None if there is none.
 
-    The others are other seeds' runs with the same settings. The verdicts: "within the seeds", where it is no larger
-    than what they differ in the same thing, or a unit of the last digit that is kept; "outside", where it is larger;
-    "one seed", where there are no others. The worst has the worst verdict, and then is the largest beside what the
-    seeds differ, or beside the stored number.
+    The other stored runs have the same settings and other seeds. The verdict is "within the seeds" if the difference is
+    no larger than that between seeds in the same result, or than one unit of the last stored digit. If it is larger,
+    the verdict is "outside"; if there is only one seed, it is "one seed". The worst difference has the worst verdict,
+    and among those is the largest relative to the difference between seeds, or to the stored number.
     """
     first, *others = [things(run.found) for run in runs]
     here = things(now)
@@ -51,9 +51,9 @@ def compare(runs: Sequence[Run], now: Found) -> Difference | None:
 
 
 def things(found: Found) -> dict[str, list[Any]]:
-    """Lists what a run found, thing by thing: the names that lead to it, and its values in order.
+    """Lists the results of a run one by one: the names that lead to each, and its values in order.
 
-    The length of a list is a thing of its own. What is no finite number is None, as in what is stored.
+    The length of a list is a result of its own. Numbers that are not finite become None, as in the stored file.
     """
     every: dict[str, list[Any]] = {}
 
@@ -104,7 +104,7 @@ def _difference(
 
 
 def _badness(one: Difference) -> tuple[int, float]:
-    if one.seeds == math.inf:  # another text where every seed has another
+    if one.seeds == math.inf:  # a different text, where every seed has a different one
         return VERDICTS.index(one.verdict), 0.0
     return VERDICTS.index(one.verdict), one.absolute / one.seeds if one.seeds else one.relative
 
@@ -126,12 +126,12 @@ def _range(values: Sequence[Any]) -> float:
 
 
 def _may_be(now: Any, seeds: Sequence[Any]) -> bool:
-    """Returns whether a value that is no number is nothing new: a seed had it, or the seeds' texts differ anyway."""
+    """Returns whether a new value that is not a number is to be expected: a seed had it, or the texts differ anyway."""
     return now in seeds or (isinstance(now, str) and len(set(seeds)) > 1)
 
 
 def _last_digit(value: Any) -> float:
-    """A unit of the last digit that is kept of a number, and a little for the subtraction."""
+    """Returns one unit of the last digit that is stored, with a margin for the rounding of the subtraction."""
     if not isinstance(value, float) or value == 0:
         return 0.0
     return 1.001 * 10.0 ** (math.floor(math.log10(abs(value))) - DIGITS + 1)

@@ -17,7 +17,7 @@ EVERY = (*NAMES, MODELS, NEURONS)
 
 
 class Kind(NamedTuple):
-    """Stored runs that differ in their seed alone, the experiment whose they are, and what makes one of them."""
+    """Stored runs that differ only in their seed, their experiment, and a function that makes one of them."""
 
     name: str
     measure: Callable[..., Found]
@@ -25,19 +25,19 @@ class Kind(NamedTuple):
 
     @property
     def settings(self) -> Settings:
-        """Those of the first, which is the one that is made again."""
+        """Returns the settings of the first run, which is the one that is repeated."""
         return self.runs[0].settings
 
 
 def kinds() -> list[Kind]:
-    """All of them: in the order of `EVERY`, and then in that of the runs."""
+    """Returns all kinds, in the order of `EVERY` and then in that of the runs."""
     every = [kind for name in NAMES for kind in grouped(name, experiment(name).measure, stored(name))]
     cards = [Run({"model": name}, rounded(_measured(shipped.card(name)))) for name in shipped.NAMES]
     return [*every, *grouped(MODELS, card, cards), *grouped(NEURONS, neurons, _neurons_stored())]
 
 
 def grouped(name: str, measure: Callable[..., Found], runs: Iterable[Run]) -> list[Kind]:
-    """Runs of one experiment by what else than a seed they are made with."""
+    """Groups the runs of one experiment by their settings without the seed."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         but_seed = {setting: value for setting, value in run.settings.items() if setting != "seed"}
@@ -46,7 +46,7 @@ def grouped(name: str, measure: Callable[..., Found], runs: Iterable[Run]) -> li
 
 
 def card(model: str) -> Found:
-    """Measures a shipped model again, with the weights that are there, and returns the numbers on its card."""
+    """Measures a shipped model again, with its existing weights, and returns the numbers on its card."""
     from tools.models.make import keep, made
 
     with tempfile.TemporaryDirectory() as folder:
@@ -54,12 +54,12 @@ def card(model: str) -> Found:
 
 
 def _measured(card: dict[str, Any]) -> Found:
-    """A card without what it says of itself and of the libraries that made it."""
+    """Returns a card without its descriptions and without the libraries that made it."""
     return {name: said for name, said in card.items() if name not in ("made_with", "checksum")}
 
 
 def neurons(model: str) -> Found:
-    """Searches again for what excites the neurons of a shipped decoder, and returns a few numbers of it."""
+    """Searches again for the texts that excite a shipped decoder's neurons, and returns a few numbers about them."""
     from tools.neurons import excited
 
     return _of_neurons(excited(model))
@@ -78,7 +78,7 @@ def _neurons_stored() -> list[Run]:
 
 
 def _of_neurons(arrays: dict[str, Any]) -> Found:
-    """Returns the mean value and the sum of positions for each block and sign; another position changes the sum."""
+    """Returns the mean value and the sum of positions for each block and sign; any other position changes the sum."""
     return {
         "mean value": arrays["values"].astype(float).mean(axis=(2, 3)).tolist(),
         "sum of the places": arrays["places"].astype(int).sum(axis=(2, 3)).tolist(),

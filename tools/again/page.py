@@ -1,4 +1,4 @@
-"""The page "Made again": of each kind of stored run, what came when it was made again."""
+"""Writes the page "Made again": how each repeated run compares with the stored one."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ DIFFERENT = """| settings | came out | most | stored | now | difference | seeds 
 
 
 def page(kinds: Sequence[Kind], came: list[Came]) -> str:
-    """book/again.md."""
+    """Returns the text of book/again.md."""
     sections = [
         (name, [(kind, of(kind, came)) for kind in those])
         for name, those in groupby(kinds, key=lambda kind: kind.name)
@@ -91,7 +91,7 @@ def page(kinds: Sequence[Kind], came: list[Came]) -> str:
 
 
 def _section(rows: Sequence[tuple[Kind, Came | None]]) -> Iterator[str]:
-    """Yields a table of what differs, and a line for each other way in which kinds came out."""
+    """Yields a table of the differences, and a line for each other outcome."""
     table, lists = [], defaultdict(list)
     for kind, one in rows:
         settings = words(kind.settings)
@@ -109,7 +109,7 @@ def _section(rows: Sequence[tuple[Kind, Came | None]]) -> Iterator[str]:
 
 
 def verdict(kind: Kind, one: Came | None) -> str:
-    """Returns how a kind came out; `NOT_YET` if it was not made again yet."""
+    """Returns the verdict on a kind, or `NOT_YET` if it has not been repeated yet."""
     if one is None:
         return NOT_YET
     worst = compare(kind.runs, one.run.found)
@@ -117,7 +117,7 @@ def verdict(kind: Kind, one: Came | None) -> str:
 
 
 def said(runs: Sequence[Run], now: Found) -> str:
-    """In a line, for whoever waits."""
+    """Returns one line about a result, for people who wait for it."""
     worst = compare(runs, now)
     if worst is None:
         return SAME
@@ -143,7 +143,7 @@ def _cells(worst: Difference) -> list[str]:
 
 
 def _cpus(stored: str | None, now: str | None) -> str:
-    """Names both kinds of CPU, if they differ."""
+    """Names both kinds of CPU if they differ."""
     return "" if stored == now else f" ({now}; stored: {stored or 'unknown'})"
 
 
@@ -152,7 +152,7 @@ def _number(value: float | None) -> str:
 
 
 def _found(value: Any) -> str:
-    """Writes a found value as it is stored; shortens a text to its beginning."""
+    """Returns a result as it is stored, with a long text shortened to its beginning."""
     if not isinstance(value, str):
         return "no number" if value is None else str(value)
     text = re.sub(r"[\s|`]+", " ", value).strip()

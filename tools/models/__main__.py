@@ -1,4 +1,4 @@
-"""The models that come with the book: train them, measure them, write their files and their page.
+"""Train the models that come with the book, measure them, and write their files and their page.
 
     python -m tools.models             all of them, each from its recipe in assets/recipes
     python -m tools.models dates       one of them

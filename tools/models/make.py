@@ -1,4 +1,4 @@
-"""A model that comes with the book: trained by its recipe, and its files, with a card that says what it is."""
+"""Makes a model that comes with the book from its recipe, with its files and a card that describes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ABOUT = Path(__file__).with_name("about.toml")
 
 
 class Made(NamedTuple):
-    """A model, what it learned from, and how."""
+    """A model, its training data, and its training."""
 
     name: str
     recipe: Recipe
@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 
 def made(name: str, changes: list[str], place: Path | None = None) -> Made:
-    """The model that its recipe makes; or, of such a model that was made before, what lies in `place`."""
+    """Returns the model that its recipe makes, or an existing one from the folder `place`."""
     recipe = Recipe.of_the_book(name, [*changes, "training.device=cpu"])
     tokenizer, task, config = recipe.made_for(text.corpus())
     weights = trained(recipe, task, config) if place is None else load_file(place / name / MODEL)
@@ -45,7 +45,7 @@ def made(name: str, changes: list[str], place: Path | None = None) -> Made:
 
 
 def trained(recipe: Recipe, task: Any, config: ModelConfig) -> dict[str, np.ndarray]:
-    """The weights after training, rounded. Where a running average is kept, it is taken."""
+    """Returns the rounded weights after training. If there is a running average of them, it returns the average."""
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
     trainer = Trainer(model, task, recipe.training)
     trainer.run()
@@ -56,13 +56,13 @@ def trained(recipe: Recipe, task: Any, config: ModelConfig) -> dict[str, np.ndar
 
 
 def about(name: str, recipe: Recipe) -> dict[str, Any]:
-    """Returns the words about a model: its title, what it does, the data that it learned from, its limits."""
+    """Returns the description of a model: its title, what it does, its training data, its limits."""
     words = tomllib.loads(ABOUT.read_text(encoding="utf-8"))
     return words[name] | {"data": words["learned_from"][recipe.data.pairs or "corpus"]}
 
 
 def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
-    """Measures a model, writes its folder within `place`, and gives its card."""
+    """Measures a model, writes its folder within `place`, and returns its card."""
     said, config = about(one.name, one.recipe), one.config
     files = {
         MODEL: bytes_of(one.weights),
@@ -83,7 +83,7 @@ def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
         "bytes": sum(map(len, files.values())),
         "data": said["data"],
         "recipe": tomllib.loads(toml_of(one.name)),
-        "changes": changes,  # to the recipe: none, in the book
+        "changes": changes,  # changes to the recipe; the book's models have none
         "averaged": one.recipe.training.ema is not None,
         **measured(model, one.tokenizer, one.task, ids),
         "limits": [limit.format(**sizes) for limit in said["limits"]],
@@ -97,7 +97,7 @@ def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
 
 
 def write(folder: Path, files: dict[str, bytes]) -> None:
-    """Puts the files in the folder: all are there, or what was there before."""
+    """Puts the files in the folder: afterwards it has either all of them or its previous contents."""
     new, old = (folder.with_name(f".{kind}-{folder.name}") for kind in ("new", "old"))
     if old.exists() and not folder.exists():
         os.replace(old, folder)
@@ -108,5 +108,7 @@ def write(folder: Path, files: dict[str, bytes]) -> None:
         (new / name).write_bytes(content)
     if folder.exists():
         os.replace(folder, old)
-    os.replace(new, folder)  # an interruption just before leaves what was there under its other name
+    os.replace(
+        new, folder
+    )  # after an interruption just before this line, the previous folder still exists under its other name
     shutil.rmtree(old, ignore_errors=True)

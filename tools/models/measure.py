@@ -16,7 +16,7 @@ from glassformer.tasks import NO_TARGET, NextToken
 from glassformer.trace import trace
 from glassformer.train.evaluate import DIGITS, landmarks, loss_over
 
-# What nobody taught it; and what would be right
+# Formats that were not in the training data, and the right answers
 STRANGE = {
     "the day was Friday the 23rd of November, 1984": "1984-11-23",
     "1984 on November 23": "1984-11-23",
@@ -29,24 +29,24 @@ STRANGE = {
 
 
 def held_out(task: Any) -> dict[str, tuple[Any, Any]]:
-    """The parts that are not trained on, by name: what lies in each, and a function that gives its batches."""
+    """Returns the held-out parts by name: a description of each, and a function that gives its batches."""
     parts = {"validation": (task.held_out, task.validation), "test": (task.for_test, task.test)}
     return {name: part for name, part in parts.items() if len(part[0])}
 
 
 def losses(model: nn.Transformer, task: Any) -> dict[str, float]:
-    """The mean loss over each part."""
+    """Returns the average loss over each part."""
     return {name: round(loss_over(model, batches()), DIGITS) for name, (_, batches) in held_out(task).items()}
 
 
 def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
-    """Measures a model as its family requires: numbers, and something to read."""
+    """Measures a model as its family requires: numbers, and samples to read."""
     measure = {"decoder": decoder, "encoder": encoder, "encoder-decoder": encoder_decoder}
     return measure[model.config.family](model, tokenizer, task, ids)
 
 
 def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[str, int]) -> dict[str, Any]:
-    """The loss at the model's own context and at 64 characters, landmarks, and a text."""
+    """Measures the loss at the model's own context and at 64 characters, the landmarks, and a text."""
     short = copy(task)
     short.length = min(64, task.length)
     begins, n_new, seed = "ROMEO:\n", 400, 0
@@ -75,7 +75,7 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
 
 @torch.no_grad()
 def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
-    """Measures how often the likeliest character is right, and the loss; and fills in some masked lines."""
+    """Measures how often the likeliest character is right, and the loss; also fills in some masked lines."""
     guesses, accuracy = {}, {}
     most_frequent = np.bincount(task.ids).argmax()
     for name, (part, batches) in held_out(task).items():
@@ -113,7 +113,7 @@ def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int
 
 @torch.no_grad()
 def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int]) -> dict[str, Any]:
-    """Measures how many dates come out right to the last digit, and where the decoder looks meanwhile."""
+    """Measures how many dates are translated without an error, and where the decoder looks meanwhile."""
 
     def read(sources: list[str]) -> list[str]:
         encoded = [tokenizer.encode(source) for source in sources]
@@ -150,10 +150,10 @@ def encoder_decoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[
 
 
 def alignment(model: nn.Transformer, task: Any) -> dict[str, Any]:
-    """Measures how often a head looks most at the source's year while writing the year; likewise month and day.
+    """Measures how often a head looks most at the source's year while writing the year; likewise for month and day.
 
-    Of all days that are held out, for validation or for the test. For year, month and day a list of layers, each
-    a list of heads; and the part of the source that it takes up: what a head that looks anywhere would have.
+    It uses all held-out days, for validation and for the test. For year, month and day it returns a list of layers,
+    each a list of heads, and the fraction of the source that this part occupies: the score of random attention.
     """
     hits: dict[str, Any] = dict.fromkeys(TARGET_PLACES, 0)
     everything = date_pairs()

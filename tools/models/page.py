@@ -1,4 +1,4 @@
-"""The page "The models of this book": made of the cards, and of nothing else."""
+"""Writes the page "The models of this book" from the cards alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARTS = {"validation": "[validation](glossary.md#validation)", "test": "[test](g
 
 
 def page(cards: list[dict[str, Any]]) -> str:
-    """book/models.md."""
+    """Returns the text of book/models.md."""
     return "\n".join([HEADING.read_text(encoding="utf-8"), *(section(card) for card in cards)])
 
 
@@ -52,14 +52,14 @@ def section(card: dict[str, Any]) -> str:
 
 
 def shape(model: dict[str, Any]) -> str:
-    """The sizes in words."""
+    """Returns the sizes in words."""
     layers = model["n_layers"]
     layers = f"{layers} + {layers}" if model.get("family") == "encoder-decoder" else layers
     return f"{model['d_model']} wide, {layers} layers, {model['n_heads']} heads"
 
 
 def shown_decoder(card: dict[str, Any]) -> str:
-    """The losses beside the landmarks, and a text."""
+    """Writes the losses next to the landmarks, and a text."""
     sample = card["sample"]
     parts = card["landmarks"]
     rows = [
@@ -82,7 +82,7 @@ def shown_decoder(card: dict[str, Any]) -> str:
 
 
 def shown_encoder(card: dict[str, Any]) -> str:
-    """The loss and the share of right answers beside the landmarks, and lines with holes."""
+    """Writes the loss and the share of right answers next to the landmarks, and lines with masked characters."""
     [nats], parts = card["losses"].values(), card["accuracy"]
     head, rows = [""], [["this model"], ["guessing: the most frequent"], ["guessing: every character alike"]]
     for part, accuracy in parts.items():
@@ -110,7 +110,7 @@ def shown_encoder(card: dict[str, Any]) -> str:
 
 
 def shown_pairs(card: dict[str, Any]) -> str:
-    """Writes how many dates are right, what the model makes of strange ones, and where its heads look."""
+    """Writes how many dates are right, what the model makes of unusual ones, and where its heads look."""
     accuracy, [nats] = card["accuracy"], card["losses"].values()
     asked, wrong = (sum(part[what] for part in accuracy.values()) for what in ("asked", "wrong"))
     rows = [
@@ -157,7 +157,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown, with an empty line after it."""
+    """Returns a table in Markdown, with an empty line after it."""
     lines = [head, [":--"] * len(head), *rows]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 

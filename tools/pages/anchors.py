@@ -1,10 +1,10 @@
-"""A Sphinx extension: what ordinary Markdown links may point to, the same on the site as in JupyterLab.
+"""A Sphinx extension that makes ordinary Markdown links work on the site as they do in JupyterLab.
 
-Chapters link with ``[causal mask](../book/glossary.md#causal-mask)`` and
-``[Press et al. 2022](../book/bibliography.md#press2022train)``, and not with Sphinx roles, which JupyterLab would
-show as they are. JupyterLab finds a heading by its words, and an ``id`` that is written in HTML. MyST names headings
-by another rule unless it is told this one, and knows nothing of such ids unless it is told them. A link to what does
-not exist fails the build.
+Chapters use links such as ``[causal mask](../book/glossary.md#causal-mask)`` and
+``[Press et al. 2022](../book/bibliography.md#press2022train)`` instead of Sphinx roles, which JupyterLab would show as
+plain text. JupyterLab finds a heading by its words, and an ``id`` that is written in HTML. By default, MyST names
+headings by a different rule and ignores such ids; this extension changes both. A link to a missing target fails the
+build.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ID = re.compile(r'\bid="([^"]+)"')
 
 
 def slug(heading: str) -> str:
-    """``causal mask`` → ``causal-mask``: JupyterLab's rule, which leaves everything but blanks as it is."""
+    """Turns ``causal mask`` into ``causal-mask`` by JupyterLab's rule, which only replaces spaces."""
     return heading.replace(" ", "-")
 
 
 def add_ids(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Tell MyST, once all pages are read, which ids are written in HTML."""
+    """Tells MyST, once all pages are read, which ids are written in HTML."""
     for page in sorted(env.found_docs):
         targets = env.metadata[page].setdefault("myst_slugs", {})
         for raw in env.get_doctree(page).findall(nodes.raw):

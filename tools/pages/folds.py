@@ -1,15 +1,15 @@
-"""A Sphinx extension: a heading of the fourth level folds what follows it, until the next heading.
+"""A Sphinx extension that lets a heading of the fourth level fold what follows it, until the next heading.
 
-A chapter asks the reader to predict, and must not answer in the same breath::
+A chapter asks the reader to predict, so the answer must not be visible at once::
 
     > **Predict.** Is attention still equivariant?
 
     #### Then look
 
-What comes after that heading is hidden until the reader opens it: here in ``<details>``, whose summary is the heading,
-and in JupyterLab as a collapsed heading (tools/notebooks.py). Such a heading may stand below one of any level, so the
-build must not warn of a level that was left out (``suppress_warnings`` in _config.yml); tests/site/test_pages.py
-sees to it that no other level is.
+Everything after that heading is hidden until the reader opens it. On the site it is in ``<details>``, whose summary is
+the heading; in JupyterLab it is below a collapsed heading (tools/notebooks.py). Such a heading may follow one of any
+level, so the build must not warn about a missing level (``suppress_warnings`` in _config.yml). tests/site/test_pages.py
+checks that no other heading leaves out a level.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class fold(nodes.General, nodes.Element):  # noqa: N801 (docutils names nodes so
 
 
 class summary(nodes.General, nodes.TextElement):  # noqa: N801
-    """The words that stay in view."""
+    """The words that stay visible."""
 
 
 class Fold(SphinxTransform):
-    """Sections of the fourth level become folds, before any table of contents is made of them."""
+    """Turns sections of the fourth level into folds, before any table of contents is made."""
 
     default_priority = 700  # docutils has given ids (260); Sphinx looks for contents at 880
 
     def apply(self, **kwargs: Any) -> None:
-        """Replace each such section by a fold with the same content and the same ids."""
+        """Replaces each such section by a fold with the same content and the same ids."""
         # Those of the fourth level are the ones to which MyST gives no slug (``myst_heading_anchors: 3``).
         for section in [part for part in self.document.findall(nodes.section) if "slug" not in part]:
             title, *content = section.children

@@ -1,7 +1,7 @@
-"""A Sphinx extension: MathJax, two thirds of what a first visit loads, only where the page itself has a formula.
+"""A Sphinx extension that loads MathJax, two thirds of a first visit's bytes, only on pages with a formula.
 
-Sphinx loads it also where a page below in the table of contents has one, in case a title does. No title of ours may,
-and every page is below the first.
+Sphinx also loads it on a page if a page below it in the table of contents has a formula, because the formula might be
+in a title. Every page is below the first one, so MathJax would be loaded there. Titles of this book have no formulas.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from sphinx.domains.math import MathDomain
 
 
 class OwnFormulas(MathDomain):
-    """Sphinx's domain of mathematics; a page has the formulas that are on it."""
+    """Sphinx's domain of mathematics, where a page has only the formulas that are on it."""
 
     def has_equations(self, docname: str | None = None) -> bool:
-        """Returns whether there is a formula on this page, or, without a page, on any."""
+        """Returns whether there is a formula on this page or, without a page, on any."""
         pages = self.data["has_equations"]
         return any(pages.values()) if docname is None else pages.get(docname, False)
 
 
 def check_titles(app: Sphinx, doctree: nodes.document) -> None:
-    """Hold the promise above."""
+    """Checks that no title has a formula."""
     title = next(doctree.findall(nodes.title), None)
     if title is not None and any(title.findall(nodes.math)):
         raise ValueError(f"{title.astext()!r} has a formula, which pages without MathJax could not show")

@@ -1,6 +1,6 @@
-"""A Sphinx extension: a link to a notebook that a figure carries leads to that notebook's page.
+"""A Sphinx extension that makes a figure's link to a notebook lead to that notebook's page.
 
-MyST does so for the links of a text. What a cell displays as HTML is passed on as it is, and there a link such as
+MyST does this for links in a text. HTML that a cell displays is not changed, so there a link such as
 ``<a href="04-putting-order-in.ipynb">`` would open the file.
 """
 
@@ -15,12 +15,12 @@ TO_NOTEBOOK = re.compile(r'(<a\b[^>]*\bhref="[^":#]+)\.ipynb(?=[#"])')
 
 
 def to_pages(html: str) -> str:
-    """The same HTML, its links to notebooks nearby as links to their pages."""
+    """Returns the same HTML with links to nearby notebooks replaced by links to their pages."""
     return TO_NOTEBOOK.sub(r"\1.html", html)
 
 
 def lead_to_pages(app: Sphinx, doctree: nodes.document) -> None:
-    """Mend the links of a page that has been read."""
+    """Replaces the links of a page that has been read."""
     for raw in doctree.findall(nodes.raw):
         if raw.get("format") == "html":
             raw.children = [nodes.Text(to_pages(raw.astext()))]

@@ -1,7 +1,7 @@
-"""A Sphinx extension: what a page says where the browser runs no JavaScript.
+"""A Sphinx extension that adds a sentence for browsers that run no JavaScript.
 
-A drawing that answers to the hand cannot, and a formula stays TeX. One sentence stands in each drawing's place, and one
-above the text of a page with formulas.
+Without JavaScript, interactive drawings do not work and formulas stay TeX. So one sentence replaces each drawing, and
+another is above the text of a page with formulas.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class scriptless(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names 
 
 
 def add_sentences(app: Sphinx, doctree: nodes.document) -> None:
-    """Add the sentences to a page that has been read."""
+    """Adds the sentences to a page that has been read."""
     for view in list(doctree.findall(nodes.raw)):
         if VIEW in view.astext():
             view.parent.insert(view.parent.index(view), scriptless(words=NO_VIEW))

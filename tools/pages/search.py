@@ -1,7 +1,7 @@
-"""A Sphinx extension: search finds sections and folds, not only pages.
+"""A Sphinx extension that lets search find sections and folds, not only pages.
 
-Sphinx's index knows which page a word is on; our chapters are long. Here every section of a page is indexed as a page
-of its own, by the name ``page#section``; book/site/search.js makes links of these names.
+Sphinx's index knows only which page a word is on, but our chapters are long. This extension indexes every section as a
+page of its own with the name ``page#section``, and book/site/search.js turns these names into links.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SectionIndex(IndexBuilder):
     """Sphinx's index, with an entry for each section."""
 
     def feed(self, docname: str, filename: str, title: str, doctree: nodes.document) -> None:
-        """Index what stands above the first section as the page, and each part without those inside it."""
+        """Indexes the text above the first section as the page, and each section without those inside it."""
         whole = doctree.deepcopy()
         parts: list[Any] = [
             part for part in whole.findall(nodes.Element) if isinstance(part, nodes.section | fold)
@@ -41,7 +41,7 @@ class SectionIndex(IndexBuilder):
             super().feed(f"{docname}#{part['ids'][0]}", filename, escape(words), part)
 
     def prune(self, docnames: Iterable[str]) -> None:
-        """Forget all but these pages and their sections."""
+        """Removes everything except these pages and their sections."""
         pages = set(docnames)
         super().prune([name for name in self._titles if name.partition("#")[0] in pages])
 

@@ -1,8 +1,8 @@
-"""A Sphinx extension: the weights of the book's models beside the pages, for book/site/widget-host.js.
+"""A Sphinx extension that puts the weights of the book's models next to the pages, for book/site/widget-host.js.
 
-A page opened from disk may not fetch a file, but it may add a script. So each model is one, models/NAME.js, which
-holds its safetensors file in base64; and what is known of its neurons is another one, models/NAME-neurons.js. No page
-loads them before a reader wants the model to read something, or another neuron.
+A page opened from disk may not fetch a file, but it may add a script. So each model has a script, models/NAME.js, which
+contains its safetensors file in base64, and another, models/NAME-neurons.js, with the facts about its neurons. A page
+loads them only when the reader gives the model a text or chooses another neuron.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _holding(name: str, file: bytes) -> str:
 
 
 def write(app: Sphinx, exception: Exception | None) -> None:
-    """Write the scripts of each model, when the pages are there."""
+    """Writes the scripts of each model once the pages exist."""
     if exception is not None or app.builder.format != "html":
         return
     folder = Path(app.outdir) / "_static" / "models"

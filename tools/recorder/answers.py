@@ -1,8 +1,8 @@
-"""Questions that look-ups were asked (`glassformer/lookups.py`), in words, and the hashes of their answers.
+"""Turns questions that look-ups were asked (`glassformer/lookups.py`) into words, and hashes their answers.
 
     python answers.py    read questions from stdin, a JSON list; write their answers in the same order
 
-`sitecustomize.py` writes down what was asked, and `tools/freshness.py` asks it again, both in these words.
+`sitecustomize.py` records each question in this form, and `tools/freshness.py` asks it again.
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any
 
 
 class UntoldError(Exception):
-    """Something has no words that say all of it."""
+    """A value cannot be expressed completely in words."""
 
 
 def question(name: str, args: tuple, named: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def question(name: str, args: tuple, named: Mapping[str, Any]) -> str:
 
 
 def ask(question: str) -> str:
-    """Returns the hash of the answer of today, or nothing where there is none."""
+    """Returns the hash of the current answer, or nothing if there is none."""
     place, _, arguments = question.partition("(")
     module, _, name = place.partition(":")
     call = ast.parse(f"_({arguments}", mode="eval").body
@@ -62,10 +62,10 @@ def _outcome(function: Any, args: list, named: dict[str, Any]) -> Any:
 
 
 def answer(told: Any) -> str:
-    """Returns a hash of all that an answer says: plain data, or a function or class by its name, or an error.
+    """Returns a hash of an answer: plain data, or a function or class by its name, or an error.
 
     Raises:
-        UntoldError: the answer is, or holds, something else.
+        UntoldError: the answer is, or contains, something else.
     """
     return hashlib.sha256(_words(told).encode()).hexdigest()[:16]
 

@@ -1,11 +1,14 @@
-"""Which functions and `raise` statements a Python source has, and how a process tells that it reaches them.
+"""Lists a Python source's functions and `raise` statements, and lets a process report that it reaches them.
 
-`sitecustomize.py` puts a mark into the code that it runs, and `tools/freshness.py` looks for the same pieces in the
-source. Both number them here, so that they agree.
+`sitecustomize.py` puts marks into the code that it runs, and `tools/freshness.py` looks for the same pieces in the
+source. Both use this module to number them, so the numbers agree.
 """
 
 import ast
+import re
 from collections.abc import Iterator
+from types import CodeType
+from typing import Any
 
 MARK = "_glassformer_reached"  # among the builtins of a process that is listened to
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -25,7 +28,7 @@ def functions(node: ast.AST, outer: str = "") -> Iterator[tuple[str, Function]]:
 def raises(function: Function) -> list[ast.Raise]:
     """Returns the `raise` statements of a function, each of which counts only if it is reached.
 
-    One that makes a name or that makes its function a generator counts as any other statement does.
+    A `raise` that defines a name, or that makes its function a generator, counts like any other statement.
     """
     found = [node for node in ast.walk(function) if isinstance(node, ast.Raise)]
     told = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
@@ -44,6 +47,19 @@ def marked(source: bytes, file: str) -> ast.Module:
     return tree
 
 
+def words_of(made: Any) -> str:
+    """Returns the words of some code, in its strings too: of a source, a tree or what was compiled."""
+    if isinstance(made, CodeType):
+        inner = [words_of(one) for one in made.co_consts if isinstance(one, CodeType)]
+        constants = [repr(one) for one in made.co_consts if not isinstance(one, CodeType)]
+        made = " ".join([*made.co_names, *constants, *inner])
+    elif isinstance(made, ast.AST):
+        made = ast.unparse(made)
+    elif isinstance(made, bytes):
+        made = made.decode(errors="replace")
+    return " ".join(sorted(set(re.findall(r"\w+", made)))) if isinstance(made, str) else ""
+
+
 class _Marker(ast.NodeTransformer):
     """Puts a mark before each `raise` statement that was chosen."""
 
@@ -55,7 +71,7 @@ class _Marker(ast.NodeTransformer):
 
 
 def _mark(piece: str, place: ast.stmt) -> ast.stmt:
-    """A look-up by name: the second one of the same name is done by C alone, in nanoseconds."""
+    """Makes a mark, a look-up by name: the second look-up of the same name takes C only nanoseconds."""
     look_up = ast.Expr(ast.Subscript(ast.Name(MARK, ast.Load()), ast.Constant(piece), ast.Load()))
     for node in ast.walk(look_up):
         ast.copy_location(node, place)

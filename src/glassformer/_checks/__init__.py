@@ -1,7 +1,7 @@
-"""Checks arguments for both rooms: NumPy and torch arrays alike, without importing either.
+"""Checks arguments for both rooms. Handles NumPy and torch arrays without importing either library.
 
-Every function returns nothing and raises on bad input: `TypeError` for the wrong kind of thing,
-`ValueError` for the wrong value, in a message that names the argument, its value and the rule.
+Every function returns nothing and raises on bad input: `TypeError` for the wrong kind of thing, `ValueError`
+for the wrong value, with a message that names the argument, its value and the rule.
 """
 
 from glassformer._checks.arrays import (
@@ -19,7 +19,6 @@ from glassformer._checks.models import (
     attention,
     attention_shapes,
     has_part,
-    may_attend,
     model_inputs,
     no_faults,
     no_gradient_through_cache,
@@ -68,7 +67,6 @@ __all__ = [
     "indices",
     "instance",
     "integers",
-    "may_attend",
     "model_inputs",
     "no_faults",
     "no_gradient_through_cache",

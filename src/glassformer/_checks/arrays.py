@@ -1,4 +1,4 @@
-"""Checks what arrays hold, and their shapes."""
+"""Checks the types and shapes of arrays."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from glassformer._checks.numbers import Shape
 
 
 def dtype_of(array: Any) -> str:
-    """Returns `"int64"` for NumPy's int64 and for torch's; for what is not an array, the name of its type."""
+    """Returns `"int64"` for NumPy's int64 and for torch's; for anything else, the name of its type."""
     return str(getattr(array, "dtype", type(array).__name__)).removeprefix("torch.")
 
 
-_KINDS: dict[Any, str] = {}  # what was found before: every layer asks, and a model for one token waits for it
+_KINDS: dict[Any, str] = {}  # a cache, because every layer asks, for every token
 
 
 def kind_of(array: Any) -> str:
-    """Returns what an array holds: floating-point numbers ("f"), integers ("i"), booleans ("b") or others ("")."""
+    """Returns what kind of values an array holds: floats ("f"), integers ("i"), booleans ("b") or others ("")."""
     dtype = getattr(array, "dtype", None)
     if dtype not in _KINDS:
         starts = {"float": "f", "bfloat": "f", "int": "i", "uint": "i", "bool": "b"}
@@ -38,7 +38,7 @@ def floats(name: str, array: Any) -> None:
 def indices(name: str, array: Any, size_name: str, size: int, *, among: Any = None) -> None:
     """Checks that `array` holds integers that index a table of `size` rows; negative ones do not count from the end.
 
-    `among`, if given, says for each entry whether it must.
+    `among`, if given, marks the entries to check.
     """
     integers(name, array)
     outside = (array < 0) | (array >= size)
@@ -52,13 +52,13 @@ def indices(name: str, array: Any, size_name: str, size: int, *, among: Any = No
 
 
 def some(name: str, counted: Any, what: str) -> None:
-    """Checks that at least one entry of `name` is counted; `what` says which are."""
+    """Checks that at least one entry of `name` counts; `what` says in words which ones do."""
     if not counted.any():
         raise ValueError(f"{name} has no entry {what}: there is nothing to average")
 
 
 def _unravel(flat: int, shape: Shape) -> Shape:
-    """The index along every axis of the entry that is number `flat` in reading order."""
+    """Converts the flat index of an entry into its index along every axis."""
     index = []
     for size in reversed(shape):
         flat, along = divmod(flat, size)
@@ -89,7 +89,7 @@ def one_axis_or_two(name: str, array: Any) -> None:
 
 
 def places(name: str, array: Any, batch: Shape, length: int) -> None:
-    """Checks that `array` says where each of `length` rows stands: (T,) for all the batch alike, or (B, T)."""
+    """Checks that `array` gives a position for each of `length` rows: (T,) for the whole batch, or (B, T)."""
     integers(name, array)
     if array.ndim == 2 and tuple(array.shape[:-1]) == tuple(batch):
         array = array[0]

@@ -1,4 +1,4 @@
-"""Checks what goes into attention, into a model and into its cache."""
+"""Checks the inputs of attention, of a model and of its cache."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from glassformer._checks.arrays import (
 )
 from glassformer._checks.numbers import Shape, equal, shown, whole
 
-FAULTS = 8  # that a message lists
+FAULTS = 8  # how many a message lists at most
 
 
 def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix: str = "") -> None:
-    """Checks that each direction has buckets for single distances and for ranges, and `max_distance` is in the latter.
+    """Checks that each direction has buckets for single distances and for ranges, with `max_distance` in a range.
 
-    Of an odd number, one is in neither direction. `prefix` goes before both names in a message.
+    If their number is odd, one bucket belongs to neither direction. Messages put `prefix` before both names.
     """
     n_name, max_name = f"{prefix}n_buckets", f"{prefix}max_distance"
     whole(n_name, n_buckets, at_least=4 if bidirectional else 2)
@@ -34,13 +34,13 @@ def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix
 
 
 def has_part(name: str, part: Any) -> None:
-    """The model has that part."""
+    """Checks that the model has that part."""
     if part is None:
         raise ValueError(f"this model has no {name}: its configuration leaves it out")
 
 
 def state_dict(wanted: dict[str, Shape], given: dict[str, Shape]) -> None:
-    """The names and shapes of the weights in a state dict are those of the layer that takes it."""
+    """Checks that a state dict has the names and shapes of the layer that loads it."""
     faults = [f"{name} is missing" for name in wanted if name not in given]
     faults += [f"{shown(name)} is not a weight of this layer" for name in given if name not in wanted]
     faults += [
@@ -59,9 +59,9 @@ def no_faults(what: str, faults: list[str]) -> None:
 
 
 def no_gradient_through_cache(saved: Any, cache: Any) -> None:
-    """Checks that nothing is saved for gradients together with a cache, which is for generating."""
+    """Checks that nothing is saved for the backward pass when a cache is used: a cache is for generating."""
     if saved is not None and cache is not None:
-        raise ValueError("no gradient flows through a cache: saved must be None if there is one")
+        raise ValueError("no gradient flows through a cache: saved must be None when a cache is given")
 
 
 def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
@@ -71,13 +71,13 @@ def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
         raise ValueError(f"the keys have shape {new}, but the cache takes (B, G, T, K) = ({B}, {G}, T, {K})")
     if filled + new[2] > capacity:
         raise ValueError(
-            f"the cache has room for capacity={capacity} positions: it holds {filled} "
-            f"already, and {new[2]} more do not fit"
+            f"the cache has room for capacity={capacity} positions: it already holds {filled}, "
+            f"so {new[2]} more do not fit"
         )
 
 
 def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
-    """Queries (..., T, K) can attend to keys and values (..., S, K), of which there is at least one."""
+    """Checks that queries (..., T, K) can attend to keys and values (..., S, K), and that there is at least one key."""
     if len(q) > 1 and k == v and q[:-2] == k[:-2] and q[-1] == k[-1] and k[-2] > 0:
         return
     shapes = f"q {tuple(q)}, k {tuple(k)}, v {tuple(v)}"
@@ -93,28 +93,23 @@ def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any, score_bias: Any) -> None:
-    """Queries can attend to these keys and values, with that mask and score bias, if there are any."""
+    """Checks that queries can attend to these keys and values, with the mask and score bias if given."""
     for name, array in (("q", q), ("k", k), ("v", v)):
         floats(name, array)
     attention_shapes(q.shape, k.shape, v.shape)
     scores = (*q.shape[:-1], k.shape[-2])
     score_bias_fits(score_bias, scores)
     if mask is not None:
-        may_attend(mask, scores)
+        if kind_of(mask) != "b":
+            raise TypeError(f"mask must be an array of booleans (True = may attend), not {dtype_of(mask)}")
+        broadcasts("mask", mask, scores)
 
 
 def score_bias_fits(array: Any, scores: Shape) -> None:
-    """`array`, if there is one, holds what can be added to the scores, (..., T, S)."""
+    """Checks that `array`, if there is one, can be added to the scores (..., T, S)."""
     if array is not None:
         floats("score_bias", array)
         broadcasts("score_bias", array, scores)
-
-
-def may_attend(array: Any, scores: Shape) -> None:
-    """Checks that `array` is a boolean mask that broadcasts to the scores, (..., T, S)."""
-    if kind_of(array) != "b":
-        raise TypeError(f"mask must be an array of booleans (True = may attend), not {dtype_of(array)}")
-    broadcasts("mask", array, scores)
 
 
 def model_inputs(
@@ -129,13 +124,13 @@ def model_inputs(
     source_mask: Any,
     cache: Any,
 ) -> None:
-    """The inputs are those that the model's family takes, and agree in shape."""
+    """Checks that the inputs suit the model's family and agree in shape."""
     integers("ids", ids)
     axes("ids", ids, "T")
     whole("ids.shape[-1]", ids.shape[-1])
     *B, T = ids.shape
     _fit_the_family(config, source, memory, source_mask, cache)
-    if cache is not None:  # before anything is put there, so that a text too long changes nothing
+    if cache is not None:  # checked first, so that a text that is too long leaves the cache unchanged
         _fit_the_cache(config, ids, cache)
     if position_ids is not None:
         places("position_ids", position_ids, tuple(B), T)
@@ -160,11 +155,11 @@ def model_inputs(
 
 
 def _fit_the_family(config: Any, source: Any, memory: Any, source_mask: Any, cache: Any) -> None:
-    """An encoder–decoder, and no other, has something to read; an encoder needs no cache."""
+    """Checks that an encoder–decoder, and no other family, gets a source, and that an encoder gets no cache."""
     crossing = config.family == "encoder-decoder"
     if crossing and (source is None) == (memory is None):
         raise ValueError(
-            "an encoder-decoder needs either source, the ids to read, or memory, the output of encode"
+            "an encoder-decoder needs either source (the ids to read) or memory (the output of encode)"
         )
     for name, given in (("source", source), ("memory", memory), ("source_mask", source_mask)):
         if given is not None and not crossing:
@@ -174,7 +169,7 @@ def _fit_the_family(config: Any, source: Any, memory: Any, source_mask: Any, cac
 
 
 def _fit_the_cache(config: Any, ids: Any, cache: Any) -> None:
-    """The cache was made for as many texts, and has room for the new ids."""
+    """Checks that the cache was made for as many texts and has room for the new ids."""
     *B, T = ids.shape
     if len(B) != 1 or len(cache.blocks[0].keys) != B[0]:
         raise ValueError(
@@ -186,7 +181,7 @@ def _fit_the_cache(config: Any, ids: Any, cache: Any) -> None:
 
 
 def text_to_read(config: Any, source: Any, mask: Any, mask_name: str) -> None:
-    """Checks that `source` holds ids of the vocabulary, (..., S), and its mask, if there is one, an entry for each."""
+    """Checks that `source` holds ids of the vocabulary, (..., S), and that its mask, if any, has an entry for each."""
     indices("source", source, "vocab_size", config.vocab_size)
     axes("source", source, "S")
     whole("source.shape[-1]", source.shape[-1])

@@ -1,4 +1,4 @@
-"""Numbers, names, and sizes that must agree."""
+"""Checks numbers and names, and that sizes agree."""
 
 import difflib
 import math
@@ -9,14 +9,14 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
-NAME = 100  # characters that a message shows of a name from outside
-MESSAGE = 400  # and of another's message
-LARGEST_WHOLE = 2**63 - 1  # what an index or a size can be
+NAME = 100  # how many characters of a name from outside a message shows
+MESSAGE = 400  # the same for another library's message
+LARGEST_WHOLE = 2**63 - 1  # the largest possible index or size
 LARGEST = sys.float_info.max
 
 
 def shown(text: str, at_most: int = NAME) -> str:
-    """A text from outside as a message can show it: no characters that move a cursor, and not many: both its ends."""
+    """Makes a text from outside safe to show in a message: no control characters, and shortened to its two ends."""
     if len(text) > at_most:
         half = at_most // 2
         text = f"{text[:half]} … {text[-half:]}"
@@ -66,7 +66,7 @@ def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str) -> No
 
 
 def _finite(value: Any) -> bool:
-    """Returns whether a float64 can hold this number; 10**400 does not fit."""
+    """Returns whether a float64 can hold this number; 10**400, for example, is too large."""
     return abs(value) <= LARGEST if type(value) is int else math.isfinite(value)
 
 
@@ -81,13 +81,13 @@ def not_negative(name: str, value: Any) -> None:
 
 
 def rate(name: str, value: Any) -> None:
-    """Checks that `value` is a share that leaves something: at least 0 and below 1."""
+    """Checks that `value` is a fraction: at least 0 and below 1."""
     number(name, value, lambda x: 0 <= x < 1, "at least 0 and below 1")
 
 
 def one_of(name: str, value: Any, choices: Collection[str]) -> None:
     """Checks that `value` is among `choices`."""
-    if value not in tuple(choices):  # in a mapping, what cannot be a key would raise
+    if value not in tuple(choices):  # looking up an unhashable value in a mapping would raise
         raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
 
 
@@ -98,7 +98,7 @@ def instance(name: str, value: Any, kind: type) -> None:
 
 
 def fields(owner: str, given: Iterable[str], known: Collection[str], required: Collection[str] = ()) -> None:
-    """Checks that all names that are `given` are `known` fields of `owner`, and those that are `required` are there."""
+    """Checks that all `given` names are `known` fields of `owner`, and that all `required` ones are there."""
     given = list(given)
     for name in given:
         if name not in known:
@@ -111,6 +111,6 @@ def fields(owner: str, given: Iterable[str], known: Collection[str], required: C
 
 
 def equal(name: str, value: int | Shape, other_name: str, other: int | Shape) -> None:
-    """Two sizes, or shapes, that must agree do."""
+    """Checks that two sizes or shapes agree."""
     if value != other:
         raise ValueError(f"{name}={value} does not match {other_name}={other}")

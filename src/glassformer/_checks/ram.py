@@ -1,37 +1,37 @@
-"""Checks whether what is asked for can fit in memory at all, before anything is allocated."""
+"""Checks whether an array or model can fit in memory at all, before anything is allocated."""
 
 import os
 import sys
 from functools import cache
 from pathlib import Path
 
-# A model with at most this many numbers more than twice those of its files is built, so that what does not fit can be
-# said name by name; a larger one is not.
+# A model is built only if it has at most twice as many numbers as its files, plus this many. Then a message
+# can name each weight that does not fit; larger models are refused before that.
 SLACK = 2**20
 
-UNKNOWN = 64 * 2**30  # bytes, of a machine that does not say
-# What a container may have, where the system keeps it: Linux's control groups, version 2 and 1
+UNKNOWN = 64 * 2**30  # bytes, for a machine that does not report its memory
+# Files with a container's memory limit: Linux control groups, versions 2 and 1
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 @cache
 def ram() -> int:
-    """The memory of this machine in bytes, or as much of it as the container that this runs in may have."""
+    """Returns the memory of this machine in bytes, or the limit of the container that this runs in."""
     limits = [_of_the_machine() or UNKNOWN]
     for path in LIMITS:
         try:
             limits.append(int(path.read_text()))
-        except (OSError, ValueError):  # no such file, or "max"
+        except (OSError, ValueError):  # there is no such file, or it holds "max"
             continue
     return min(limits)
 
 
 def fits(what: str, n_bytes: int, there: int | None = None) -> None:
-    """Checks that `what` needs no more than the memory that is `there`, in bytes: by default that of the machine."""
+    """Checks that `what` needs no more memory than is `there`, in bytes: by default the machine's."""
     there = ram() if there is None else there
     if n_bytes > there:
         raise ValueError(
-            f"{what} needs at least {_amount(n_bytes)} of memory, but there are only {_amount(there)}"
+            f"{what} needs at least {_amount(n_bytes)} of memory, but only {_amount(there)} is available"
         )
 
 
@@ -49,7 +49,7 @@ def _of_the_machine() -> int | None:
 
 
 def _of_windows() -> int | None:
-    """Returns the total from GlobalMemoryStatusEx: 64 bytes that begin with that size; the total is after eight."""
+    """Returns the total from GlobalMemoryStatusEx, whose 64 bytes begin with their own size; the total is at byte 8."""
     import ctypes
 
     status = (ctypes.c_uint64 * 8)(64)

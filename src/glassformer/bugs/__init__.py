@@ -1,17 +1,19 @@
-"""The gallery of classic mistakes. Each is a line or two of the right code, and what people write instead.
+"""The gallery of classic mistakes. Each consists of a line or two of correct code and what people write instead.
 
     with put_in("mask-after-softmax"):
         ...  # here every model, in NumPy and in PyTorch, makes that mistake
 
-What the gallery shows is what runs: `put_in` takes the source of the right function, changes the line, and lets
-the function run the changed code until the block ends. Models need not be made anew, and gradients flow.
+The code that the gallery shows is the code that runs: `put_in` takes the source of the correct function,
+changes the line, and makes the function run the changed code until the block ends. Existing models are
+affected too, and gradients flow.
 
-In PyTorch the gradient is that of the wrong forward. In NumPy `backward` stays as it was, and gives the gradient
-of the right one: so finite differences notice most mistakes there. Changed along with it is only what could not
-run otherwise, and changed alone where the mistake is one of the way back.
+In PyTorch the gradient is that of the wrong forward pass. In NumPy `backward` is unchanged and returns the
+gradient of the correct forward pass, so finite differences catch most mistakes there. The backward pass is
+also changed, but only where the code could not run otherwise. If the mistake is in the backward pass itself,
+nothing else is changed.
 
-The mistakes themselves are in `gallery.toml`, to be read and added to; `gallery` reads it, `pattern` finds a line
-however it is set, and `engine` puts the wrong one in its place.
+The mistakes themselves are in `gallery.toml`, where you can read them and add more. `gallery` reads that
+file, `pattern` finds a line however it is formatted, and `engine` replaces it by the wrong one.
 """
 
 from glassformer.bugs.engine import put_in

@@ -1,4 +1,4 @@
-"""Lets functions run code with a mistake in it, and then the right one again."""
+"""Makes functions run code with a mistake in it, and afterwards the correct code again."""
 
 import inspect
 import linecache
@@ -16,17 +16,17 @@ from glassformer.bugs.pattern import nearest, rewrite
 
 @contextmanager
 def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
-    """Makes the mistake inside the `with` block, and gives the `Bug`.
+    """Activates the mistake inside the `with` block, and returns the `Bug`.
 
-    `rooms` can confine it to "scratch" or to "nn". Mistakes can be combined, one `with` inside another. However
-    the block ends, the right code is back.
+    `rooms` can restrict it to "scratch" or "nn". Mistakes can be combined, one `with` inside another. However
+    the block ends, the correct code is restored.
 
     Used in chapter 14.
 
     Raises:
-        ValueError: there is no such bug or room, or the bug cannot be made in that room.
+        ValueError: there is no such bug or room, or the bug cannot occur in that room.
         TypeError: `name` is not a string.
-        RuntimeError: the line to change is not there, most often because another bug has changed it.
+        RuntimeError: the line to change is missing, usually because another bug has changed it.
     """
     it = bug(name)
     for room in rooms:
@@ -40,7 +40,8 @@ def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
                 function = _plain(pkgutil.resolve_name(f"glassformer.{edit.function}"))
                 code = _changed(function, edit, name)
                 before.append((function, function.__code__))
-                # Only what it runs is exchanged: the function stays the same object for all who imported it.
+                # Only the function's code is replaced; it stays the same object for everything that imported
+                # it.
                 function.__code__ = code
         yield it
     finally:
@@ -49,13 +50,13 @@ def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
 
 
 def _plain(function: Callable | property) -> Callable:
-    """The function that was written, without what decorators made of it."""
+    """Returns the original function without its decorators."""
     written: Any = getattr(function, "fget", function)
     return inspect.unwrap(written)
 
 
 def _changed(function: Callable, edit: Edit, name: str) -> CodeType:
-    """The code of the function with `edit.wrong` where its source says `edit.right`."""
+    """Compiles the function with `edit.wrong` in the place of `edit.right`."""
     right = textwrap.dedent(inspect.getsource(function))
     source = rewrite(right, edit.right, edit.wrong)
     if source is None:
@@ -63,7 +64,7 @@ def _changed(function: Callable, edit: Edit, name: str) -> CodeType:
             f"cannot put {name!r} in: {edit.function} does not contain {edit.right!r}; "
             f"nearest is {nearest(right, edit.right)!r}"
         )
-    # Through linecache, the changed source is what a traceback shows, and what the next edit starts from.
+    # With linecache, tracebacks show the changed source, and the next edit starts from it.
     file = f"<{edit.function} with {name}>"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     defined: dict[str, Callable | property] = {}

@@ -13,9 +13,10 @@ ROOMS = ("scratch", "nn")
 
 @dataclass(frozen=True)
 class Edit:
-    """One change to one function, such as `nn.attention.softmax`: where its source has `right`, `wrong`.
+    """One change to one function, such as `nn.attention.softmax`: replaces `right` in its source by `wrong`.
 
-    `right` is an expression or a statement in the sense of `pattern.rewrite`; where `wrong` is empty, it is left out.
+    `right` is an expression or a statement in the sense of `pattern.rewrite`; if `wrong` is empty, it is
+    removed.
     """
 
     function: str
@@ -24,17 +25,18 @@ class Edit:
 
     @property
     def room(self) -> str | None:
-        """The room that is changed; None for a function that serves both."""
+        """Returns the room that is changed, or None for a function that serves both."""
         first = self.function.split(".")[0]
         return first if first in ROOMS else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bug:
-    """A classic mistake: what a learner would call it, and what it does.
+    """A classic mistake: its name in a learner's words, and its effects.
 
-    The first of the `edits` is the mistake; the others make it wherever else it would have been made. `symptom`
-    says what the loss and the text show, `chapter` which chapter builds what it breaks.
+    The first of the `edits` is the mistake; the others make the same mistake everywhere else it would occur.
+    `symptom` describes what the loss and the text show, and `chapter` is the chapter that builds the broken
+    part.
     """
 
     name: str
@@ -45,21 +47,21 @@ class Bug:
 
     @property
     def what(self) -> tuple[str, str]:
-        """The wrong line, and beside it the right one."""
+        """Returns the wrong line next to the correct one."""
         return self.edits[0].wrong, self.edits[0].right
 
     @property
     def rooms(self) -> tuple[str, ...]:
-        """The rooms in which it can be made: PyTorch's autograd and optimizers make some impossible there."""
+        """Returns the rooms where it can occur; PyTorch's autograd and optimizers rule some mistakes out."""
         changed = {edit.room for edit in self.edits}
         return tuple(room for room in ROOMS if room in changed or None in changed)
 
 
 def read(text: str) -> dict[str, Bug]:
-    """The bugs of a gallery, by name; `gallery.toml` says how one is written.
+    """Returns the bugs of a gallery by name; `gallery.toml` explains the format.
 
     Raises:
-        ValueError: a line of a change is neither one to take out nor one to put in.
+        ValueError: a line of a change is neither removed nor added.
         KeyError: a bug lacks its title, its symptom or its change.
     """
     return {
@@ -77,7 +79,7 @@ def read(text: str) -> dict[str, Bug]:
 
 
 def _edits(function: str, diff: str) -> Iterator[Edit]:
-    """The changes to a function, in both rooms where it begins with "*", which a blank line divides."""
+    """Yields a function's changes, separated by blank lines; a name that begins with "*" stands for both rooms."""
     for change in diff.strip().split("\n\n"):
         lines: dict[str, list[str]] = {"- ": [], "+ ": []}
         for line in change.splitlines():
@@ -92,10 +94,10 @@ def _edits(function: str, diff: str) -> Iterator[Edit]:
 
 
 def bug(name: str) -> Bug:
-    """The bug of that name.
+    """Returns the bug of that name.
 
     Raises:
-        ValueError: there is none; the message says which is meant, and lists all there are.
+        ValueError: there is no such bug; the message suggests a name and lists all.
         TypeError: `name` is not a string.
     """
     checks.instance("name", name, str)

@@ -1,10 +1,10 @@
-"""Finds a line of Python by what it says, not by how it is set, and writes another in its place.
+"""Finds a line of Python by its meaning, not its formatting, and replaces it by another.
 
-A pattern is an expression or a statement. Spaces, line breaks, comments and quotation marks do not matter. `...`
-stands for any expression or, at the end of a call, for all the arguments that are left; in what is written
-instead, the first `...` is what stood at the pattern's first, and so on:
+A pattern is an expression or a statement. Spaces, line breaks, comments and quotation marks do not matter.
+`...` matches any expression or, at the end of a call, all remaining arguments. In the replacement, the first
+`...` is whatever the first one in the pattern matched, and so on:
 
-    rewrite("y = f(x, kept)  # how?", "f(x, ...)", "g(2 * x, ...)")  ->  "y = g(2 * x, kept)  # how?"
+    rewrite("y = f(x, saved)  # how?", "f(x, ...)", "g(2 * x, ...)")  ->  "y = g(2 * x, saved)  # how?"
 """
 
 import ast
@@ -12,17 +12,17 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-Place = tuple[int, int]  # a line, from 1, and a column, in bytes
-Found = dict[Place, list[ast.AST]]  # what stood at each `...` of the pattern, by its place there
+Place = tuple[int, int]  # a line, from 1, and a column in bytes
+Found = dict[Place, list[ast.AST]]  # what each `...` of the pattern matched, by its place there
 
 
 def rewrite(source: str, right: str, wrong: str) -> str | None:
-    """The source with `wrong` wherever it says `right`; None if it does so nowhere.
+    """Returns the source with every `right` replaced by `wrong`, or None if there is none.
 
-    Nothing else is touched, not even a comment. Where `wrong` is empty, a statement is left out.
+    Nothing else is changed, not even a comment. If `wrong` is empty, the statement is removed.
     """
     matches = list(_matches(_parsed(right), ast.parse(source)))
-    # From the last to the first, so that those to come are where the tree has them
+    # From last to first, so that the remaining positions stay valid
     for node, found in sorted(matches, key=lambda match: _start(match[0]), reverse=True):
         stood = [source[_span(source, nodes)] if nodes else "" for _, nodes in sorted(found.items())]
         span = _span(source, [node])
@@ -33,7 +33,7 @@ def rewrite(source: str, right: str, wrong: str) -> str | None:
 
 
 def nearest(source: str, right: str) -> str:
-    """The line of the source that is most like the first of `right`."""
+    """Returns the line of the source that is most similar to the first line of `right`."""
     lines = [
         ast.unparse(node).splitlines()[0]
         for node in ast.walk(ast.parse(source))
@@ -43,7 +43,7 @@ def nearest(source: str, right: str) -> str:
 
 
 def _parsed(code: str) -> ast.AST:
-    """The one expression or statement that the code is."""
+    """Returns the single expression or statement in the code."""
     [statement] = ast.parse(code).body
     return statement.value if isinstance(statement, ast.Expr) else statement
 
@@ -59,7 +59,7 @@ def _matches(pattern: ast.AST, node: ast.AST) -> Iterator[tuple[ast.AST, Found]]
 
 
 def _match(pattern: Any, node: Any, found: Found) -> bool:
-    """Returns whether a node, a list or a value matches the pattern; records in `found` what `...` stands for."""
+    """Returns whether a node, a list or a value matches the pattern; records in `found` what each `...` matched."""
     if _is_open(pattern) and isinstance(node, ast.expr):
         found[_start(pattern)] = [node]
         return True
@@ -75,7 +75,7 @@ def _match(pattern: Any, node: Any, found: Found) -> bool:
         *first, rest = pattern.args
         found[_start(rest)] = [*node.args[len(first) :], *node.keywords]
         return _match(pattern.func, node.func, found) and _match(first, node.args[: len(first)], found)
-    # An `x` that is read and one that is written are the same
+    # An `x` that is read and an `x` that is written are equal
     fields = [field for field in pattern._fields if field not in ("ctx", "kind", "type_comment")]
     return all(_match(getattr(pattern, field), getattr(node, field), found) for field in fields)
 
@@ -89,7 +89,7 @@ def _start(node: Any) -> Place:
 
 
 def _filled(code: str, stood: list[str], indentation: str) -> str:
-    """The code, as deep as what it replaces, with what stood there for each `...`; one that is left over stays."""
+    """Returns the replacement, indented like the original, with each `...` filled in; an extra `...` is kept."""
     written, last = "", 0
     gaps = sorted(filter(_is_open, ast.walk(ast.parse(code))), key=_start)
     for gap, words in zip(gaps, stood, strict=False):
@@ -100,7 +100,7 @@ def _filled(code: str, stood: list[str], indentation: str) -> str:
 
 
 def _span(source: str, nodes: list[Any]) -> slice:
-    """From the beginning of the first node to the end of the last."""
+    """Returns the span from the beginning of the first node to the end of the last."""
     return slice(
         _place(source, nodes[0].lineno, nodes[0].col_offset),
         _place(source, nodes[-1].end_lineno, nodes[-1].end_col_offset),
@@ -108,6 +108,6 @@ def _span(source: str, nodes: list[Any]) -> slice:
 
 
 def _place(source: str, line: int, column: int) -> int:
-    """Returns how many characters come before; a tree counts columns in bytes."""
+    """Returns how many characters come before a column, which a tree counts in bytes."""
     *before, here = source.split("\n")[:line]
     return sum(len(each) + 1 for each in before) + len(here.encode()[:column].decode())

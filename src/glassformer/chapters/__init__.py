@@ -1,6 +1,6 @@
-"""The book's chapters, a folder for each: everything that a chapter brings to the package lies there.
+"""The book's chapters, with one folder for everything that a chapter adds to the package.
 
-chapter.toml has its title, its question and its minutes; quiz.toml its quiz; exercises.toml the words of its
-exercises, and judge.py their checks and classic mistakes. What all chapters share is below: `exercises` runs the
-judges, `widgets` has the kit of the views.
+chapter.toml has its title, question and minutes; quiz.toml has its quiz; exercises.toml has the texts of its
+exercises, and judges/ has one module for each exercise, with its checks and classic mistakes. Code that all chapters
+share is elsewhere: `exercises` runs the judges, and `widgets` has the kit of the views.
 """

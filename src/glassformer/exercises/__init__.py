@@ -1,11 +1,13 @@
-"""Exercises that answer back: `check` your function, get a `hint`, `reveal` the answer, see `progress`.
+"""Exercises with instant feedback: `check` your function, get a `hint`, `reveal` the answer, see your `progress`.
 
-What you wrote and is right you can `keep` in a file of your own; later exercises build on `mine`.
+You can `keep` a function that is right in a file of your own. Later exercises build on it with `mine`.
 """
 
+from . import before
 from .commands import check, exercises, hint, keep, mine, progress, reveal
 from .own_file import within_reach
 
 __all__ = ["check", "exercises", "hint", "keep", "mine", "progress", "reveal"]
 
 within_reach()
+before.install()

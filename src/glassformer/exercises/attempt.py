@@ -1,4 +1,4 @@
-"""Put an exercise's checks to the learner's function, whatever that function does."""
+"""Runs an exercise's checks on the learner's function, whatever that function does."""
 
 import copy
 import inspect
@@ -14,7 +14,7 @@ from .expect import Wrong, gather_remarks, in_numpy
 from .surroundings import as_it_was, functions_now, put_functions, replaced, untouched_randomness
 from .timelimit import OutOfTime, Stop, call_within
 
-# What has no parts, or parts that are such values, and equals its copy
+# Types whose values equal their copies: they have no parts, or only parts of such types
 VALUES = (bool, int, float, complex, str, bytes, np.generic, set, frozenset)
 
 RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupted"
@@ -22,10 +22,10 @@ RIGHT, WRONG, STUB, INTERRUPTED = "right", "wrong", "not attempted", "interrupte
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an attempt: one of the four words above, how many checks passed, what to tell the learner.
+    """The outcome of an attempt: one of the four words above, how many checks passed, and a message for the learner.
 
-    `aside` has sentences that are worth saying beside the verdict, which they do not decide. `under` says what
-    failed, where that is not what the next check asks for.
+    `aside` holds remarks that do not affect the verdict. `under` is the title of a general rule, if the answer broke
+    that rule rather than the next check's own.
     """
 
     status: str
@@ -73,11 +73,11 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
                 stop = "" if differs.endswith(".") else "."
                 outcome = replace(outcome, message=f"{differs}{stop} {named}")
     except OutOfTime as late:
-        # Where there is a verdict it stands; only a name for the mistake was not found in time.
+        # If there is a verdict already, it stands: only the search for a classic mistake ran out of time.
         message = str(failed[0][1]) if failed else too_long(seconds, late.stopped)
         outcome = Outcome(WRONG, len(passed), message)
     except KeyboardInterrupt:
-        return Outcome(INTERRUPTED, len(passed), "you interrupted it; nothing was decided.")
+        return Outcome(INTERRUPTED, len(passed), "you interrupted the check, so there is no verdict.")
     return (
         replace(outcome, aside=altered(before, list(dict.fromkeys([*learner.changed, *changed]))))
         if outcome.status == WRONG
@@ -88,10 +88,10 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
 def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "Learner") -> str:
     """Returns the message for the classic mistake that fails this step in the same way, or an empty string.
 
-    A mistake is put to the very step that the learner failed. One that passes it, since on these arguments
-    it gives what is right, can never be named. Where several fail alike, other steps decide between them; what
-    these leave open, the order of the mistakes does. All zeros are many mistakes' outcome, and no mistake's own:
-    then one is named only if every step agrees.
+    Each mistake runs the same step that the learner failed. A mistake that passes this step is never named, because
+    it happens to be right for these arguments. If several fail alike, other steps decide between them, and if that
+    is not enough, the order of the mistakes does. An answer of all zeros can come from many mistakes, so one is named
+    only if every step agrees.
     """
     failures = [(one, _failure(exercise, step, one.function)) for one in exercise.mistakes]
     alike = [one for one, failure in failures if failure and wrong.like(failure)]
@@ -119,7 +119,7 @@ def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None
 
 
 def _error(error: BaseException) -> Wrong:
-    """An error as a failure. Two that raise the same error, word for word, have failed alike."""
+    """Returns an error as a failure. Two functions that raise the same error, word for word, fail alike."""
     return Wrong(raised(error), what=_last_line(error), got=0)
 
 
@@ -132,21 +132,23 @@ def too_long(seconds: float, stopped: bool) -> str:
     what = (
         "and was stopped. Is there a loop whose condition never becomes false?"
         if stopped
-        else "and could not be stopped, so it runs on. Restart the kernel if that slows it down: what you have "
-        "done is kept."
+        else "and could not be stopped, so it is still running. If it slows down the notebook, restart the kernel: "
+        "your progress is saved."
     )
     return f"your function was still running after {seconds:g} s {what}"
 
 
 def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """Lists what a wrong answer found or left altered in the session, which may be why it is wrong."""
+    """Lists the changes to the session before or during a wrong answer: they may be why it is wrong."""
     said = []
     if before:
-        said.append(
-            f"In this notebook {_listed(before)} {_is(before)} not the library's own any more: restart it."
-        )
+        were = "has been replaced. Restart the kernel to get the original back."
+        if len(before) > 1:
+            were = "have been replaced. Restart the kernel to get the originals back."
+        said.append(f"In this notebook, {_listed(before)} {were}")
     if changed:
-        said.append(f"Your function changed {_listed(changed)}, which {_is(changed)} as before again.")
+        restored = "it has" if len(changed) == 1 else "they have"
+        said.append(f"Your function changed {_listed(changed)}; {restored} been restored.")
     return said
 
 
@@ -154,16 +156,12 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
 
 
-def _is(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
 class NotAttempted(Exception):  # noqa: N818 - the learner has made no error
-    """The function is still the stub that the notebook came with."""
+    """The function is still the stub from the notebook."""
 
 
 class Learner:
-    """The learner's function as the checks call it: fresh copies in, nothing changed in place."""
+    """The learner's function as the checks call it: with fresh copies, which it must not change in place."""
 
     def __init__(self, function: Callable, parts: Sequence[str] = ()) -> None:
         self.function = function
@@ -172,12 +170,12 @@ class Learner:
         self._functions, self.changed = functions_now(), []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function with copies of these. Raises what it raises, and `Wrong` if it changed them."""
+        """Calls the function with copies of the arguments. Raises what it raises, and `Wrong` if it changed them."""
         first, self.called = not self.called, True
         given_args, given_kwargs = copy.deepcopy((args, kwargs))
         try:
             result = _call(self.function, given_args, given_kwargs)
-            self.changed += put_functions(self._functions)  # the checks compute with them, too
+            self.changed += put_functions(self._functions)  # the checks also use these functions
         except NotImplementedError as error:
             if first and _is_stub(error):
                 raise NotAttempted("Your function raises NotImplementedError.") from None
@@ -185,14 +183,14 @@ class Learner:
         if result is None or result is Ellipsis or result is NotImplemented:
             if first:
                 raise NotAttempted(
-                    f"Your function returns {result}. (Already written? Then its `return` is missing.)"
+                    f"Your function returns {result}. (If you have already written it, its `return` is missing.)"
                 )
             raise Wrong(f"your function returned {result} for some inputs: does every path end in `return`?")
         before, after = self._by_name(args, kwargs), self._by_name(given_args, given_kwargs)
         for name, value in before.items():
             if not _same(value, after[name]):
                 said = f"your function changed its argument `{name}` in place. Work on a copy."
-                raise Wrong(said, under="the arguments stay as they were")
+                raise Wrong(said, under="the arguments stay unchanged")
         return in_numpy(result, self.parts)
 
     def _by_name(self, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -203,15 +201,15 @@ class Learner:
 
 
 def _call(function: Callable, args: tuple, kwargs: dict) -> Any:
-    """The learner's frames are those below this one."""
+    """Calls the function; the learner's frames are those below this one."""
     return function(*args, **kwargs)
 
 
 def _same(before: Any, after: Any) -> bool:
-    """Returns whether nothing was written into `after`, a copy of `before`.
+    """Returns whether `after`, a copy of `before`, was left unchanged.
 
-    It compares arrays, numbers and texts, also inside lists, tuples, sets and dictionaries. Other objects are not
-    compared: a copy of one need not equal it.
+    It compares arrays, numbers and strings, also inside lists, tuples, sets and dictionaries. Other objects are not
+    compared, because a copy of one need not equal it.
     """
     if isinstance(before, np.ndarray):
         if not isinstance(after, np.ndarray) or before.dtype != after.dtype or before.shape != after.shape:
@@ -236,7 +234,7 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def raised(error: BaseException) -> str:
-    """Describes the error with its notes, and quotes the learner's line that it came from."""
+    """Describes the error with its notes, and quotes the line of the learner's code that raised it."""
     notes = traceback.TracebackException.from_exception(error).__notes__
     said = [_last_line(error), *[str(note) for note in notes or ()][:3]]
     words = " · ".join(text if len(text) <= 300 else text[:300] + " …" for text in said)
@@ -252,17 +250,17 @@ def raised(error: BaseException) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    """The error's class and words, without its notes."""
+    """Returns the error's class and message, without its notes."""
     told = traceback.TracebackException.from_exception(error)
     told.__notes__ = None
     return list(told.format_exception_only())[-1].strip()
 
 
 def _below(error: BaseException) -> list[traceback.FrameSummary] | None:
-    """The frames from the learner's function on: theirs, and below these NumPy's. None if it was not running.
+    """Returns the frames from the learner's function onwards: theirs, then NumPy's. None if it was not running.
 
-    Their line is the last one in their own file. No call of their function means that a check stumbled over what
-    they returned.
+    The learner's line is the last one in their own file. If their function was not running, a check failed on the
+    value that it had returned.
     """
     frames = traceback.extract_tb(error.__traceback__)
     calls = [
@@ -272,6 +270,6 @@ def _below(error: BaseException) -> list[traceback.FrameSummary] | None:
 
 
 def _is_stub(error: NotImplementedError) -> bool:
-    """Returns whether the function itself raises it, not a library that it calls, nor a notebook without `input`."""
+    """Returns whether the function itself raises it, rather than a library or a notebook without `input`."""
     below = _below(error)
     return type(error) is NotImplementedError and bool(below) and below[-1].filename == below[0].filename

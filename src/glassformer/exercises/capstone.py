@@ -1,6 +1,6 @@
-"""Leads readers to the capstone, which lies in chapter 15's folder: `from glassformer.exercises import capstone`.
+"""Makes `from glassformer.exercises import capstone` work, although the capstone is in chapter 15's folder.
 
-It is found by name when it is asked for: what chapters bring stands above what they share, and no arrow points up.
+It is imported by name at run time, because modules that chapters share must not import from a chapter.
 """
 
 import sys

@@ -1,7 +1,7 @@
-"""Every exercise of the book by name: its words and its checks, from its chapter's folder.
+"""Finds every exercise of the book by name: its prose and its checks, from its chapter's folder.
 
-The words (``exercises.toml``) are light. Whoever asks for one exercise reads the chapters up to its own, and imports
-its own chapter's judge.
+The prose (``exercises.toml``) is quick to read. Looking up one exercise reads the prose of the chapters up to its own
+and imports its judge: the module in its chapter's ``judges`` that is named after it.
 """
 
 import tomllib
@@ -18,7 +18,7 @@ from .exercise import Exercise, Prose
 
 @lookup
 def prose(name: str) -> Prose | None:
-    """Returns what the exercise of that name says and asks, or None: there is no such exercise."""
+    """Returns the prose of the exercise with that name, or None if there is no such exercise."""
     for number in contents.one_by_one():
         if name in of_chapter(number):
             return of_chapter(number)[name]
@@ -27,11 +27,11 @@ def prose(name: str) -> Prose | None:
 
 @lookup
 def of_chapter(number: str) -> dict[str, Prose]:
-    """Returns what each exercise of one chapter says and asks, by name, in the chapter's order; maybe none."""
+    """Returns the prose of each exercise of one chapter, by name, in the chapter's order; there may be none."""
     return _of_chapter(number)
 
 
-@cache  # of look-ups alone
+@cache  # only for look-ups
 def _of_chapter(number: str) -> dict[str, Prose]:
     file = contents.folder(number) / "exercises.toml"
     said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
@@ -43,21 +43,32 @@ def _of_chapter(number: str) -> dict[str, Prose]:
 
 
 def catalogue() -> dict[str, Prose]:
-    """Returns what each exercise of the book says and asks, by name, in order. Reads all chapters' words."""
-    return {name: prose for one in contents.chapters() for name, prose in of_chapter(one.number).items()}
+    """Returns the prose of each exercise of the book, by name, in order. Reads the files of all chapters."""
+    return {name: prose for number in contents.numbers() for name, prose in of_chapter(number).items()}
 
 
 def find(name: str) -> Exercise:
-    """Returns the exercise of that name. Imports the judge of its chapter and no other.
+    """Returns the exercise of that name. Imports its own judge, and the modules that this judge builds on.
 
     Raises:
-        KeyError: there is none.
+        KeyError: there is no exercise of that name.
+        ImportError: the exercise has words but no judge.
     """
-    return _judged(_known(name).chapter)[name]
+    module = f"glassformer.chapters.ch{_known(name).chapter}.judges.{name.rpartition('.')[2]}"
+    try:
+        judge = import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not module.startswith(missing.name):
+            raise  # a judge imports what does not exist
+        raise ImportError(f"exercise {name!r} has a text but no judge: {module} does not exist.") from None
+    for one in vars(judge).values():
+        if isinstance(one, Exercise) and one.name == name:
+            return one
+    raise ImportError(f"exercise {name!r} has a text but no judge: {module} does not define one.")
 
 
 def exercise(name: str, reference: Callable[..., Any], **judging: Any) -> Exercise:
-    """Returns a new exercise with the prose of that name, for the chapters' judges; `judging` as `Exercise` has it.
+    """Returns a new exercise with the prose of that name. Judges call it; `judging` holds the fields of `Exercise`.
 
     Raises:
         KeyError: no exercise of that name has prose.
@@ -70,9 +81,3 @@ def _known(name: str) -> Prose:
     if found is None:
         raise KeyError(name)
     return found
-
-
-@cache
-def _judged(chapter: str) -> dict[str, Exercise]:
-    judge = import_module(f"glassformer.chapters.ch{chapter}.judge")
-    return {one.name: one for one in vars(judge).values() if isinstance(one, Exercise)}

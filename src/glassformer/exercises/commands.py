@@ -14,7 +14,7 @@ from .catalogue import prose as prose_of
 from .exercise import Exercise, Prose
 from .expect import describe
 from .record import Record
-from .source import CannotKeepError
+from .source import CannotSaveError
 from .verdict import Panel, Table
 
 SECONDS = 5.0
@@ -25,21 +25,21 @@ _accepted: dict[str, tuple[Any, float]] = {}  # the last right answer to each ex
 
 
 def exercises() -> list[Exercise]:
-    """Every exercise of the book, in order; imports all chapters' checks."""
+    """Returns every exercise of the book, in order. Imports the checks of all chapters."""
     return [find(name) for name in catalogue()]
 
 
 def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
-    """Check your function for the exercise `name`, show the verdict, and hand back a function that works.
+    """Check your function for the exercise `name`, show the verdict, and return a function that works.
 
-    The checks run in teaching order and stop at the first that fails. Whatever your function does (raise,
-    exit, loop for ever, change its arguments, return nonsense), this returns: your function if it is right,
-    and the book's own if it is not yet, so that the cells below run either way.
+    The checks run in teaching order and stop at the first one that fails. Your function may raise, exit, loop forever,
+    change its arguments or return nonsense: this call still returns. It returns your function if it is right, and
+    otherwise the book's own, so the cells below run either way.
 
     Args:
         name: the exercise, for example ``"positions.sinusoidal"``.
         function: yours, without parentheses: ``check("positions.sinusoidal", sinusoidal)``.
-        seconds: how long all checks together may take.
+        seconds: the time limit for all checks together.
     """
     prose = _prose(name)
     if prose is None:
@@ -66,13 +66,13 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
         show(
             _verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted the check, so there is no verdict."))
         )
-    except Exception as error:  # a fault of ours must not stop the learner's notebook
+    except Exception as error:  # a mistake of ours must not stop the learner's notebook
         show(Panel(f"`{name}`: the checker itself failed ({type(error).__name__}). That is our mistake."))
     return exercise.reference
 
 
 def hint(name: Any) -> None:
-    """Show the next hint for an exercise; there are three, each giving away more."""
+    """Show the next hint for an exercise. There are three, and each gives away more than the one before."""
     prose = _prose(name)
     if prose is None:
         return show(_unknown(name))
@@ -85,7 +85,7 @@ def hint(name: Any) -> None:
 
 
 def reveal(name: Any) -> None:
-    """Show the book's own answer: its source, and one line on why it works. `progress` remembers."""
+    """Show the book's own answer: its source, and one line on why it works. `progress` will list it as revealed."""
     prose = _prose(name)
     if prose is None:
         return show(_unknown(name))
@@ -96,22 +96,22 @@ def reveal(name: Any) -> None:
 
 
 def progress(chapter: Any = None) -> None:
-    """Show what is done, tried, revealed and left, and how many minutes that is.
+    """Show which exercises are done, tried, revealed or left, and about how many minutes the rest will take.
 
     Args:
-        chapter: the number of one chapter, ``progress("05")``; without it, every chapter that has exercises.
+        chapter: the number of one chapter, as in ``progress("05")``; by default, every chapter with exercises.
     """
     if chapter is None:
-        shown = contents.chapters()
+        shown = contents.pages()
     else:
         asked = str.__str__(chapter) if isinstance(chapter, str) else ""
         try:
-            shown = (contents.chapter(asked),)
+            shown = (contents.page(asked),)
         except ValueError:
             shown = ()
         if not any(of_chapter(one.number) for one in shown):
             which = f'"{asked[:60]}"' if asked else describe(chapter)
-            advice = "`progress()` lists them all."
+            advice = "`progress()` lists all exercises."
             return show(Panel(f"There are no exercises for chapter {which}", [("", advice)], mood="bad"))
     marks = _record.load()
     for one in shown:
@@ -131,14 +131,14 @@ def progress(chapter: Any = None) -> None:
 
 
 def keep(function: Any, *, replace: bool = False) -> None:
-    """Write a function that `check` accepted into your own file, ``my_transformer.py`` beside the notebooks.
+    """Save a function that `check` accepted in your own file, ``my_transformer.py``, next to the notebooks.
 
-    Imports, helpers and constants that it uses go with it. Everything else in the file stays as you wrote it. If
-    there is another function of that name, you are shown what would change, and nothing is written.
+    The imports, helpers and constants that it uses are saved with it. Everything else in the file stays as you wrote
+    it. If the file already has a different function of that name, `keep` shows the differences and writes nothing.
 
     Args:
         function: yours, without parentheses: ``keep(sinusoidal)``.
-        replace: write it all the same; the file as it was is kept in ``my_transformer_old``.
+        replace: replace a different function of that name; a copy of the old file goes to ``my_transformer_old``.
     """
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
@@ -146,14 +146,19 @@ def keep(function: Any, *, replace: bool = False) -> None:
     if not any(function is one for one, _ in _accepted.values()):
         books = str(getattr(function, "__module__", "")).startswith("glassformer.")
         why = (
-            "It is the book's own" if books else "`check` has not accepted it since this notebook was started"
+            "This is the book's own function"
+            if books
+            else "`check` has not accepted it since this notebook was started"
         )
         return show(
-            Panel(f"`{name}` was not saved", [("", f"{why}. Keep your own function, once it is right.")])
+            Panel(
+                f"`{name}` was not saved",
+                [("", f"{why}. Save your own function with `keep` once it is right.")],
+            )
         )
     try:
-        return show(_kept(function, own_file.keep(function, replace=replace)))
-    except CannotKeepError as error:
+        return show(_saved(function, own_file.save(function, replace=replace)))
+    except CannotSaveError as error:
         why = str(error)
     except OSError as error:
         why = f"The file could not be written: {error.strerror or type(error).__name__}."
@@ -161,7 +166,7 @@ def keep(function: Any, *, replace: bool = False) -> None:
 
 
 def mine(name: Any) -> Any:
-    """Your own function for the exercise `name`, from ``my_transformer.py``; the book's where you have none."""
+    """Returns your own function for the exercise `name` from ``my_transformer.py``, or the book's if you have none."""
     prose = _prose(name)
     if prose is None:
         return show(_unknown(name))
@@ -172,20 +177,22 @@ def mine(name: Any) -> Any:
 
 
 def _own(exercise: Exercise) -> tuple[Any, str]:
-    """The reader's function for an exercise, or else the book's; and in words which, and why."""
+    """Returns the reader's function for an exercise, or else the book's, and says in words which one it is and why."""
     name, file = exercise.reference.__name__, f"{own_file.MODULE}.py"
     try:
         function = getattr(own_file.load(), name, None)
-    except CannotKeepError as error:
+    except CannotSaveError as error:
         return exercise.reference, f"the book's, because {file} cannot be imported. {error}"
-    imported = (getattr(function, "__module__", None) or "").startswith("glassformer.")  # by what was kept
+    imported = (getattr(function, "__module__", None) or "").startswith(
+        "glassformer."
+    )  # by code that was saved
     if callable(function) and not imported:
         return function, f"yours, from {file}"
     return exercise.reference, f"the book's, until you `keep` yours in {file}"
 
 
 def _foundations(prose: Prose) -> list[tuple[str, str]]:
-    """Lists the reader's own functions that this exercise builds on and that are wrong: the cause may be there."""
+    """Lists the reader's own functions that this exercise builds on and that are wrong: they may be the cause."""
     lines = []
     for name in prose.builds_on:
         exercise = find(name)
@@ -193,56 +200,70 @@ def _foundations(prose: Prose) -> list[tuple[str, str]]:
         if function is not exercise.reference and attempt(exercise, function, SECONDS).status != RIGHT:
             called = exercise.reference.__name__
             lines.append(
-                ("", f'It builds on `{called}` ({whose}), which is not right: `check("{name}", {called})`')
+                (
+                    "",
+                    f'It builds on `{called}` ({whose}), which is not right. Try `check("{name}", {called})`.',
+                )
             )
     return lines
 
 
-def _kept(function: Any, kept: own_file.Kept) -> Panel:
+def _saved(function: Any, saved: own_file.Saved) -> Panel:
     name, file = function.__name__, f"{own_file.MODULE}.py"
-    if kept.status == own_file.DIFFERENT:
-        advice = f"− is in your file, + is in this notebook. To replace yours: `keep({name}, replace=True)`"
+    if saved.status == own_file.DIFFERENT:
+        advice = (
+            "Lines marked − are in your file, lines marked + in this notebook. "
+            f"To replace the one in the file, run `keep({name}, replace=True)`."
+        )
         lines = [("", advice)]
-        return Panel(f"{file} already has a different `{name}`; nothing was written", lines, code=kept.diff)
+        return Panel(f"{file} already has a different `{name}`; nothing was written", lines, code=saved.diff)
     trouble = own_file.trouble()
     wrong = [("✗", trouble)] if trouble else _wrong_in_file(function)
-    if kept.status == own_file.SAME:
+    if saved.status == own_file.SAME:
         return Panel(f"{file} already has this `{name}`", wrong, mood="bad" if wrong else "plain")
-    lines = [("", f"Use it anywhere beside that file: `from {own_file.MODULE} import {name}`"), *wrong]
-    if kept.instead:
-        lines.insert(0, ("", f"It replaces {', '.join(f'`{one}`' for one in kept.instead)}"))
-    if kept.besides:
-        lines.insert(0, ("", "It was saved together with " + ", ".join(f"`{one}`" for one in kept.besides)))
-    if kept.copy is not None:
-        lines.insert(0, ("", f"The file's previous version is in `{kept.copy.parent.name}/{kept.copy.name}`"))
-    said = "was replaced" if kept.status == own_file.REPLACED else "is now"
-    return Panel(f"`{name}` {said} in {file}", lines, code=kept.diff, mood="bad" if wrong else "good")
+    lines = [
+        (
+            "",
+            f"To use it in any notebook or script next to that file: `from {own_file.MODULE} import {name}`",
+        ),
+        *wrong,
+    ]
+    if saved.instead:
+        lines.insert(0, ("", f"It replaces {', '.join(f'`{one}`' for one in saved.instead)}"))
+    if saved.besides:
+        lines.insert(0, ("", "It was saved together with " + ", ".join(f"`{one}`" for one in saved.besides)))
+    if saved.copy is not None:
+        lines.insert(
+            0, ("", f"The file's previous version is in `{saved.copy.parent.name}/{saved.copy.name}`")
+        )
+    said = "was replaced" if saved.status == own_file.REPLACED else "is now"
+    return Panel(f"`{name}` {said} in {file}", lines, code=saved.diff, mood="bad" if wrong else "good")
 
 
 def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
-    """Describes how an accepted function is wrong as the file has it: there, a name may mean something else."""
+    """Describes what is wrong with an accepted function in the file, where a name may mean something else."""
     name = function.__name__
     there: Any = getattr(own_file.load(), name, None)
     for exercise, (accepted, seconds) in _accepted.items():
         outcome = attempt(find(exercise), there, seconds) if accepted is function else None
         if outcome and outcome.status not in (RIGHT, INTERRUPTED):
-            now = f"In the file it is no longer right: {outcome.message}"
+            now = f"In the file, it is no longer right: {outcome.message}"
             why = (
                 "Something that it uses in the file differs from what it used when `check` accepted it. "
-                "Fix that in the file;"
+                "Fix that in the file,"
             )
-            mend = f"or fix it here, run the cell of `{name}` again, `check` it, and `keep({name}, replace=True)`."
+            mend = f"or fix it here: run the cell of `{name}` again, `check` it, and `keep({name}, replace=True)`."
             return [("✗", now), ("", f"{why} {mend}")]
     return []
 
 
 def _prose(name: Any) -> Prose | None:
-    """What the exercise of that name says, if there is one."""
+    """Returns the prose of the exercise with that name, or None."""
     return prose_of(str.__str__(name)) if isinstance(name, str) else None
 
 
 def _state(flags: dict[str, bool]) -> str:
-    """One or two words for an exercise's marks."""
+    """Returns one or two words that describe an exercise's marks."""
     state = "done" if flags.get("done") else "tried" if flags.get("tried") else "left"
     return f"{state}, revealed" if flags.get("revealed") else state
 
@@ -280,7 +301,7 @@ def _unknown(name: Any) -> Panel:
     name = str.__str__(name) if isinstance(name, str) else name
     close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
     listed = ", ".join(f'`"{other}"`' for other in close)
-    advice = f"Did you mean {listed}?" if close else "`progress()` lists them all."
+    advice = f"Did you mean {listed}?" if close else "`progress()` lists all exercises."
     said = describe(name) if not isinstance(name, str) else f'"{name[:60]}"'
     return Panel(f"There is no exercise called {said}", [("", advice)], mood="bad")
 
@@ -288,13 +309,13 @@ def _unknown(name: Any) -> Panel:
 def _not_a_function(exercise: Exercise, value: Any) -> Panel:
     return Panel(
         f"`{exercise.name}`: expected your function, got {describe(value)}",
-        [("", "Pass the function itself, by its name, without parentheses after it.")],
+        [("", "Pass the function itself: its name, without parentheses.")],
         mood="bad",
     )
 
 
 def _limit(seconds: Any) -> float | None:
-    """So many seconds, if that is a number above 0."""
+    """Returns the number of seconds as a float, or None if it is not a number above 0."""
     if not isinstance(seconds, Real) or isinstance(seconds, bool):
         return None
     limit = float(seconds)
@@ -304,25 +325,25 @@ def _limit(seconds: Any) -> float | None:
 def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
     return Panel(
         f"`{exercise.name}`: `seconds` should be a number above 0, got {describe(seconds)}",
-        [("", "It limits how long all checks together may take; leave it out for the usual limit.")],
+        [("", "It limits the time for all checks together; leave it out to get the usual limit.")],
         mood="bad",
     )
 
 
 def record() -> Record:
-    """Returns this kernel's record, with the reader's file, of what is done."""
+    """Returns this kernel's record of progress, which includes the reader's file."""
     return _record
 
 
 def display(panel: Panel | Table) -> None:
-    """Show a panel below the cell. Judging needs no IPython; showing does."""
+    """Show a panel below the cell. Only this needs IPython; judging does not."""
     from IPython import display as notebook
 
     notebook.display(panel)
 
 
 def show(panel: Panel | Table) -> None:
-    """Display it, and whatever there is to say of the record."""
+    """Display a panel, and any notices about the record."""
     display(panel)
     for notice in _record.take_notices():
         display(Panel(notice))

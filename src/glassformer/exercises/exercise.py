@@ -18,14 +18,14 @@ class Prose:
 
     Attributes:
         name: what the learner passes to `check`, for example ``positions.sinusoidal``.
-        chapter: number of the chapter that it belongs to, "04".
+        chapter: the number of its chapter, for example "04".
         title: its heading in the practice notebook.
-        source: where the idea comes from; Markdown, as the practice notebook has it.
+        source: where the idea comes from, in the Markdown of the practice notebook.
         difficulty: 1 (a line or two), 2 (needs the chapter) or 3 (needs paper).
-        minutes: how long a first-time reader takes.
+        minutes: how long a first-time reader needs.
         why: one line that says why the reference works.
-        hints: three, each giving away more than the one before.
-        mistakes: a sentence for each classic mistake, by the mistake's name.
+        hints: three hints, each giving away more than the one before.
+        mistakes: a sentence for each classic mistake, under the mistake's name.
         builds_on: exercises whose functions this one uses; the practice notebook gets them with `mine`.
     """
 
@@ -42,15 +42,15 @@ class Prose:
 
     @property
     def stars(self) -> str:
-        """The difficulty as one, two or three stars."""
+        """Returns the difficulty as one, two or three stars."""
         return "★" * self.difficulty
 
 
 @dataclass(frozen=True)
 class Check:
-    """One mechanism of an exercise: each step calls the learner's function, and raises `Wrong` or says nothing.
+    """One mechanism of an exercise. Each step calls the learner's function and raises `Wrong` if the result is wrong.
 
-    `title` is what must hold, in a few words; the learner reads it beside a ✓ or a ✗.
+    `title` says in a few words what must hold; the learner reads it next to a ✓ or a ✗.
     """
 
     title: str
@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A classic wrong answer: its name, what a learner reads who made it, and a function that makes it."""
+    """A classic mistake: its name, what a learner who made it reads, and a function that makes it."""
 
     name: str
     says: str
@@ -70,20 +70,20 @@ class Mistake:
 class Exercise:
     """One exercise: its prose, and everything that judges an answer.
 
-    A chapter says what is right, mostly a line a check, with `case`, `also`, `refuses` and `shape`, and with
-    `check` where one call and one value are not enough. What is right must not come from the reference. And
-    it says what goes wrong, once, with `mistake`: when an answer fails a check, the mistakes are put to that
-    check too, and the first that fails over the same value is named. List the likelier of two mistakes first.
+    A judge declares what is right with `case`, `also`, `refuses` and `shape`, usually one line per check. If one call
+    and one value are not enough, it uses `check`. Expected values must not come from the reference. The judge declares
+    each classic mistake with `mistake`. When an answer fails a check, the mistakes run the same check, and the first
+    one with the same wrong value is named. So list the likelier of two mistakes first.
 
     Attributes:
-        prose: what it says and asks.
-        reference: the book's answer; `check` hands it over until the learner's own is right.
+        prose: the text of the exercise.
+        reference: the book's answer; `check` returns it until the learner's own is right.
         built_on: functions of the package that the reference calls and `reveal` shows with it.
-        parts: names of what the answer returns, where that is several things.
-        axes: letters of what it returns, "T D"; for each of the parts, where there are several.
-        needs: libraries other than NumPy that the exercise is about: ("torch",).
-        checks: in teaching order.
-        mistakes: in the order in which they are recognised.
+        parts: the names of what the answer returns, if it returns several things.
+        axes: the letters of the answer's axes, as in "T D"; if there are several parts, one string for each.
+        needs: libraries other than NumPy that the exercise is about, as in ("torch",).
+        checks: the checks, in teaching order.
+        mistakes: the classic mistakes, in the order in which they are recognised.
     """
 
     prose: Prose
@@ -97,16 +97,16 @@ class Exercise:
 
     @property
     def name(self) -> str:
-        """The name that the learner passes to `check`."""
+        """Returns the name that the learner passes to `check`."""
         return self.prose.name
 
     @property
     def letters(self) -> str:
-        """Those of the axes of an answer that is one thing."""
+        """Returns the letters of the axes, if the answer is a single array."""
         return self.axes if isinstance(self.axes, str) else ""
 
     def check(self, title: str) -> Callable[[Step], Step]:
-        """Decorate a function that takes the learner's function, to make it this exercise's next check."""
+        """Make the decorated function, which takes the learner's function, the next check of this exercise."""
 
         def add(step: Step) -> Step:
             self.checks.append(Check(title, [step]))
@@ -115,12 +115,12 @@ class Exercise:
         return add
 
     def case(self, title: str, *args: Any, **case: Any) -> None:
-        """The next check: the learner's function of these arguments gives what is wanted.
+        """Add a check: called with these arguments, the learner's function returns the expected value.
 
         Args:
-            title: the check's.
+            title: the title of the check.
             *args: the arguments.
-            **case: keyword arguments, and what `also` takes.
+            **case: keyword arguments for the learner's function, and the options of `also`.
         """
         self.checks.append(Check(title))
         self.also(*args, **case)
@@ -137,17 +137,17 @@ class Exercise:
         axes: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """One more call in the check before: the learner's function of these arguments gives `want`.
+        """Add one more call to the previous check: with these arguments, the learner's function returns `want`.
 
         Args:
             *args: the arguments; each answer gets fresh copies.
-            want: what must come back. Several things, where the exercise has parts and none is chosen.
-            row: compare this row alone.
-            part: compare this part alone.
-            what: names the value, where the call itself does not say it well.
+            want: the expected value; one value per part if the exercise has parts and `part` chooses none.
+            row: compare only this row.
+            part: compare only this part.
+            what: a name for the value, if the call itself does not describe it well.
             being: what the right value is, in words: "cos 2".
             advice: a sentence for an answer whose mistake is not recognised.
-            axes: letters of the value's axes, where they are not the exercise's own.
+            axes: the letters of the value's axes, if they differ from the exercise's own.
             **kwargs: keyword arguments for the learner's function.
         """
         call = what or self._call(args, kwargs)
@@ -171,7 +171,7 @@ class Exercise:
         self.checks[-1].steps.append(step)
 
     def shape(self, title: str, *args: Any, want: tuple[int, ...], **kwargs: Any) -> None:
-        """The next check: what comes back has this shape."""
+        """Add a check: the result has this shape."""
         call = self._call(args, kwargs)
         self.check(title)(
             lambda learner: expect_shape(learner(*args, **kwargs), want, call, axes=self.letters)
@@ -186,14 +186,14 @@ class Exercise:
         advice: str = "",
         **kwargs: Any,
     ) -> None:
-        """The next check: these arguments raise ValueError, whose message has the numbers in `names`; else `advice`."""
+        """Add a check: these arguments raise ValueError, whose message contains `names`; else give `advice`."""
         self.checks.append(Check(title))
         self.also_refuses(*args, what=what, names=names, advice=advice, **kwargs)
 
     def also_refuses(
         self, *args: Any, what: str = "", names: Sequence[int] = (), advice: str = "", **kwargs: Any
     ) -> None:
-        """In the check before: these arguments raise ValueError too."""
+        """Add one more call to the previous check: these arguments raise ValueError, too."""
         call = what or self._call(args, kwargs)
 
         def step(learner: Callable[..., Any]) -> None:
@@ -202,7 +202,7 @@ class Exercise:
         self.checks[-1].steps.append(step)
 
     def mistake(self, name: str, function: Callable[..., Any] | None = None, **letters: str) -> Any:
-        """A classic wrong answer. Its sentence is in the prose; `letters` fill its braces. Also decorates."""
+        """Add a classic mistake. Its sentence is in the prose; `letters` fill its braces. Also a decorator."""
         if function is None:
             return lambda function: self.mistake(name, function, **letters)
         says = self.prose.mistakes[name]
@@ -210,7 +210,7 @@ class Exercise:
         return function
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The call in words: small whole arrays and numbers as they are, other things by their parameter's name."""
+        """Returns the call as text: numbers and small arrays of whole numbers in full, anything else by name."""
         bound = inspect.signature(self.reference).bind(*args, **kwargs)
         names = [name for name, _ in zip(bound.arguments, args, strict=False)]
         said = [_said(name, value) for name, value in zip(names, args, strict=True)]

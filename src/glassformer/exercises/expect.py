@@ -1,7 +1,7 @@
-"""The words of a verdict: compare what the learner returned with what is right, say what differs and where.
+"""Compares what the learner returned with the right value, and describes the first difference in words.
 
-Each function returns quietly or raises `Wrong`, whose message is what the learner reads. Values may arrive as
-NumPy arrays, torch tensors, numbers, or lists of any of these, since readers build in all of them.
+Each function returns normally or raises `Wrong`, whose message the learner reads. Values may be NumPy arrays,
+torch tensors, numbers, or lists of any of these, because readers use all of them.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 # How far a right answer may be from ours, relative to the largest number in it. Formulas that are equal on paper
-# differ by 1e-13 in float64 at the sizes used here, and by 1e-7 where anything in them is float32, whatever the
-# dtype of the result. Both are right; of the second the learner is told. A wrong one is off by 1e-4 and more:
-# that is what a check's arguments are chosen for.
+# differ by 1e-13 in float64 at the sizes used here, and by 1e-7 if any step is in float32, whatever the dtype of
+# the result. Both count as right, but the learner is told about the second. A wrong answer is off by at least 1e-4,
+# because the arguments of each check are chosen that way.
 DOUBLE, SINGLE = 1e-10, 1e-6
 
-SHOW_UP_TO = 8  # numbers printed in full; of a larger array, the first that differs
-DEEPEST = 8  # levels of lists inside lists
+SHOW_UP_TO = 8  # numbers that are printed in full; for a larger array, only the first difference is printed
+DEEPEST = 8  # levels of nested lists
 
 _remarks: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 
@@ -34,15 +34,15 @@ _short.maxstring = _short.maxother = 60
 _short.maxlist = _short.maxtuple = _short.maxdict = 4
 
 
-class Wrong(Exception):  # noqa: N818 - it says what it means: raise Wrong("row 0 should be …")
-    """The learner's answer is wrong in the way that the message says.
+class Wrong(Exception):  # noqa: N818 - it reads as it should: raise Wrong("row 0 should be …")
+    """The learner's answer is wrong, and the message explains how.
 
     Attributes:
         message: what differs, and where.
-        advice: a sentence for whoever's mistake is not recognised.
-        what: names the value that was looked at; empty where there is none.
-        got: that value. A classic mistake that fails over the same value is recognised by it.
-        under: what must hold for every call, where that failed and not what the check at hand asks for.
+        advice: a sentence that is added if no classic mistake is recognised.
+        what: the name of the value that was checked; empty if there is none.
+        got: that value. A classic mistake is recognised if it produces the same wrong value.
+        under: the title of a rule that holds for every call, if the answer broke that rule and not the check's own.
     """
 
     def __init__(
@@ -52,34 +52,34 @@ class Wrong(Exception):  # noqa: N818 - it says what it means: raise Wrong("row 
         self.message, self.advice, self.what, self.got, self.under = message, advice, what, got, under
 
     def like(self, other: "Wrong") -> bool:
-        """Returns whether both failed at the same place, over the same value."""
+        """Returns whether both failures are about the same quantity and the same wrong value."""
         return bool(self.what) and self.what == other.what and _alike(self.got, other.got)
 
 
 def gather_remarks() -> list[str]:
-    """A list in which from now on, in this thread, each remark on values that are right will stand, once."""
+    """Returns a list that collects, once each, all later remarks in this thread about right answers."""
     said: list[str] = []
     _remarks.set(said)
     return said
 
 
 def remark(sentence: str) -> None:
-    """Say this to the learner, whose answer may be right all the same."""
+    """Record a remark for the learner, even if the answer is right."""
     said = _remarks.get()
     if said is not None and sentence not in said:
         said.append(sentence)
 
 
 def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "", axes: str = "") -> None:
-    """`got` equals `want`: same shape, same kind of number, every value as close as arithmetic allows.
+    """Check that `got` equals `want`: same shape, same kind of number, every value as close as arithmetic allows.
 
     Args:
         got: what the learner's function returned.
-        want: an array, number or text that does not come from the learner.
-        what: names the value; it begins the message, as in "row 0".
+        want: an array, number or string that does not come from the learner.
+        what: the name of the value, with which the message begins, as in "row 0".
         being: what the right value is, in words: "cos 2".
-        advice: a sentence that ends the message where the mistake is not recognised.
-        axes: the letters of its axes, as in "T D", so that shapes and places are named by them.
+        advice: a sentence that ends the message if no classic mistake is recognised.
+        axes: the letters of the axes, as in "T D", which the message uses for shapes and indices.
 
     Raises:
         Wrong: they differ; the message says where.
@@ -90,9 +90,9 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     want = np.asarray(want)
     got = as_numbers(got, what, like=want)
     if want.dtype.kind == "b" and not want.ndim and got.ndim:
-        raise Wrong(f"{what} should be one True or False; yours is {describe(got)}.", what=what, got=got)
+        raise Wrong(f"{what} should be a single True or False; yours is {describe(got)}.", what=what, got=got)
     few = got.ndim == want.ndim == 1 and max(got.size, want.size) <= SHOW_UP_TO
-    if got.shape != want.shape and few and not axes:  # two short rows say more than their lengths
+    if got.shape != want.shape and few and not axes:  # two short rows tell more than their lengths
         raise Wrong(f"{what} should be {_pair(want, got)}.", what=what, got=got)
     expect_shape(got, want.shape, what, axes=axes)
     if want.dtype.kind == "b" and got.dtype.kind != "b":
@@ -105,45 +105,47 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     off = _off(got, want)
     if off > (SINGLE if want.dtype.kind == "f" else 0):
         if got.dtype.kind in "iub" and want.dtype.kind == "f" and (want.ndim or want % 1):
-            advice = f"Yours are {got.dtype}, which cuts off the fractions: compute in float64."
+            advice = f"Your numbers are {got.dtype}, which cuts off the fractions. Compute in float64."
         if _rounded_to_single(got, want):
-            advice = "float32 has no room for a whole number this large: return ints, and make them of ints."
+            advice = (
+                "float32 cannot hold a whole number this large exactly. Compute with ints, and return ints."
+            )
         raise Wrong(_difference(got, want, what, being, axes), advice=advice, what=what, got=got)
     if off > DOUBLE:
         remark(
-            "Right to seven digits rather than sixteen: something in it is float32 (or a constant is rounded, "
-            "or a slope nudged)."
+            "Your answer is right to seven digits rather than sixteen: some step uses float32, a rounded constant "
+            "or finite differences."
         )
     if want.dtype.kind in "iu" and got.dtype.kind == "f":
-        right = f"numbers, but {got.dtype}. Add `.astype(int)`."
+        said = f"{what} has the right values, but their dtype is {got.dtype}. Add `.astype(int)`."
         if not want.ndim:
-            right = "number, but a float. Make it an `int(…)`, or divide with `//`."
-        raise Wrong(f"{what}: the right {right}", what=what, got=got)
+            said = f"{what} has the right value, but it is a float. Convert it with `int(…)`, or divide with `//`."
+        raise Wrong(said, what=what, got=got)
 
 
 def _expect_text(got: Any, want: str, what: str, advice: str) -> None:
-    """`got` is this text. NumPy's strings are texts, too."""
+    """Check that `got` is this string. NumPy's strings count, too."""
     if isinstance(got, np.ndarray) and got.dtype.kind == "U" and got.ndim == 0:
         got = got.item()
     if not isinstance(got, str):
         join = ' Join the pieces with "".join(…).' if isinstance(got, tuple | list) else ""
-        raise Wrong(f"{what} should be a text (str); yours is {describe(got)}.{join}", what=what, got=got)
+        raise Wrong(f"{what} should be a string (str); yours is {describe(got)}.{join}", what=what, got=got)
     if got != want:
         said = f"{what} should be {_short.repr(want)}; yours is {_short.repr(str(got))}."
         raise Wrong(said, advice=advice, what=what, got=got)
 
 
 def expect_row(got: Any, row: int, want: Any, what: str, *, axes: str = "", **said: str) -> None:
-    """One row of `got` equals `want`; `said` goes to `expect`."""
+    """Check that one row of `got` equals `want`; `said` is passed on to `expect`."""
     want = np.asarray(want)
     got = as_numbers(got, what)
     if got.ndim != want.ndim + 1 or len(got) <= row:
-        raise Wrong(f"{what} has shape {got.shape}: there is no row {row} of {want.size} numbers in it.")
+        raise Wrong(f"{what} has shape {got.shape}, so it has no row {row} of {want.size} numbers.")
     expect(got[row], want, f"row {row} of {what}", axes=axes.partition(" ")[2], **said)
 
 
 def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "") -> None:
-    """`got` has this shape. `axes` names the axes by letter: "T D"."""
+    """Check that `got` has this shape. `axes` names the axes by letter: "T D"."""
     got = as_numbers(got, what)
     if got.shape == shape:
         return
@@ -157,7 +159,11 @@ def expect_shape(got: Any, shape: tuple[int, ...], what: str, *, axes: str = "")
 
 
 def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
-    """`got` has one entry for each of `parts`: a tuple, a list, or an array of as many rows. As a tuple."""
+    """Returns `got` as a tuple with one entry per part; it may be a tuple, a list, or an array with as many rows.
+
+    Raises:
+        Wrong: it has another number of entries.
+    """
     listed = hasattr(type(got), "__len__") and hasattr(type(got), "__getitem__")
     several = listed and not isinstance(got, str | bytes | Mapping) and getattr(got, "ndim", 1) > 0
     if not several or len(got) != len(parts):
@@ -168,7 +174,7 @@ def expect_parts(got: Any, parts: tuple[str, ...]) -> tuple:
         )
     if (
         isinstance(got, np.ndarray) and got.dtype.kind == "f"
-    ):  # one dtype for all: a whole number had to be a float
+    ):  # an array has one dtype, so a whole number in it became a float
         return tuple(int(one) if one.ndim == 0 and one.is_integer() else one for one in got)
     return tuple(got)
 
@@ -181,7 +187,7 @@ def expect_error(
     names: Sequence[int] = (),
     advice: str = "",
 ) -> None:
-    """`call()`, which `what` describes, raises `kind`, and its message names these numbers; else `advice`."""
+    """Check that `call()`, described by `what`, raises `kind` with these numbers in the message; else give `advice`."""
     try:
         result = call()
     except Wrong:
@@ -190,11 +196,11 @@ def expect_error(
         told = re.findall(r"\d+", str(error)) + re.findall(r"-\d+", str(error))
         if not {str(number) for number in names} <= set(told):
             both = " and ".join(map(str, names))
-            said = f"the message should name {both}, for whoever reads it: {str(error)[:100]!r}"
+            said = f"the error message should mention {both}, to help whoever reads it; yours is {str(error)[:100]!r}"
             raise Wrong(f"{said}{'.' * bool(advice)}", advice=advice) from error
     except Exception as error:
         other = f"{type(error).__name__}: {str(error)[:200]}".removesuffix(": ")
-        look = ". Look before you take." if isinstance(error, LookupError) else ""
+        look = ". Check the index before you use it." if isinstance(error, LookupError) else ""
         raise Wrong(f"{what} should raise {kind.__name__}; yours raised {other}{look}") from error
     else:
         said = f"{what} should raise {kind.__name__}; yours quietly returned {describe(result)}."
@@ -202,7 +208,11 @@ def expect_error(
 
 
 def as_numbers(value: Any, what: str, *, like: np.ndarray | None = None) -> np.ndarray:
-    """`value` as a NumPy array of numbers or truth values, or `Wrong` in words. Copies no array."""
+    """Returns `value` as a NumPy array of numbers or truth values, without copying an array.
+
+    Raises:
+        Wrong: it is not one; the message says what it is instead.
+    """
     array = _array(value, what, DEEPEST)
     if array is None:
         kind = "an array"
@@ -210,20 +220,20 @@ def as_numbers(value: Any, what: str, *, like: np.ndarray | None = None) -> np.n
             kind = "True or False" if like.dtype.kind == "b" else "a single number"
         raise Wrong(f"{what} should be {kind}; yours is {describe(value)}.")
     if array.dtype.kind == "O" and isinstance(value, int):
-        raise Wrong(f"{what} should be smaller: your whole number does not fit into 64 bits.")
+        raise Wrong(f"{what} is too large: your whole number does not fit into 64 bits.")
     if array.dtype.kind not in "biuf":
         advice = {
-            "c": "Complex numbers are a fine way to rotate; take .real (and .imag) before you return.",
-            "O": "An array of Python objects: build it with dtype=np.float64.",
+            "c": "Rotating with complex numbers is fine, but take .real (and .imag) before you return.",
+            "O": "It is an array of Python objects: build it with dtype=np.float64.",
         }.get(array.dtype.kind, "It should hold numbers.")
         raise Wrong(f"{what} has dtype {array.dtype}. {advice}")
     return array
 
 
 def in_numpy(value: Any, parts: Sequence[str] = ()) -> Any:
-    """A learner's result as an array, or where it has parts as a tuple of arrays, so that a check need not ask.
+    """Returns a learner's result as an array or, if the exercise has parts, as a tuple of arrays.
 
-    What is no number stays as it is: whichever check looks at it will say so.
+    A value that is not a number stays as it is: the check that reads it will complain.
     """
     if parts and isinstance(value, tuple | list):
         return tuple(map(in_numpy, value)) if len(value) == len(parts) else value
@@ -234,7 +244,7 @@ def in_numpy(value: Any, parts: Sequence[str] = ()) -> Any:
 
 
 def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
-    """Numbers, however they are wrapped, as an array; None where something in it is no number."""
+    """Returns numbers, however they are wrapped, as an array, or None if anything in it is not a number."""
     if is_tensor(value):
         return _of_tensor(value, what)
     if isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
@@ -255,7 +265,7 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
         if len({row.shape for row in rows}) > 1:
             if isinstance(value, tuple) and len(value) == 2 and rows[0].ndim:
                 raise Wrong(
-                    f"{what} is a pair, of shapes {rows[0].shape} and {rows[1].shape}. Return one of them."
+                    f"{what} is a pair of arrays, of shapes {rows[0].shape} and {rows[1].shape}. Return only one."
                 )
             raise Wrong(f"{what} is a {type(value).__name__} whose rows differ in length.")
         return np.stack(rows)
@@ -266,14 +276,20 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
 
 
 def _of_tensor(value: Any, what: str) -> np.ndarray:
-    """A tensor of any device and layout as an array, or `Wrong` where it has no numbers to show."""
+    """Returns a tensor of any device and layout as an array.
+
+    Raises:
+        Wrong: its numbers cannot be read, or are too coarse to compare.
+    """
     try:
         if value.is_meta:
-            raise Wrong(f"{what} is a tensor on the device meta, which has a shape and no numbers.")
+            raise Wrong(f"{what} is a tensor on the meta device, which stores a shape but no numbers.")
         if value.is_nested:
-            raise Wrong(f"{what} is a nested tensor: make one tensor of it, with a row for each row.")
+            raise Wrong(f"{what} is a nested tensor. Return an ordinary tensor, with one row for each row.")
         if value.is_quantized or (value.dtype.is_floating_point and value.dtype.itemsize < 4):
-            raise Wrong(f"{what} is {value.dtype}: too coarse to compare. Compute in float32 or float64.")
+            raise Wrong(
+                f"{what} is {value.dtype}, which is too coarse to compare. Compute in float32 or float64."
+            )
         return value.detach().cpu().to_dense().resolve_conj().resolve_neg().numpy()
     except Wrong:
         raise
@@ -303,12 +319,12 @@ def describe(value: Any) -> str:
     named = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
     try:
         return f"{named}, {_short.repr(value)}"
-    except Exception:  # a whole number of more digits than Python is willing to print
+    except Exception:  # a whole number with more digits than Python is willing to print
         return f"{named} that cannot be printed"
 
 
 def show(value: Any, digits: int = 4) -> str:
-    """A few numbers as a reader would write them; of many, only how many."""
+    """Returns a few numbers as a reader would write them; if there are many, only their count."""
     array = np.asarray(value)
     if array.ndim == 0:
         return _number(array.item(), digits)
@@ -322,7 +338,7 @@ def show(value: Any, digits: int = 4) -> str:
 
 
 def place(index: tuple[int, ...], axes: str = "") -> str:
-    """An index with its axes named: [t=2, d=5]."""
+    """Returns an index with its axes named: [t=2, d=5]."""
     letters = axes.lower().split()
     if len(letters) != len(index):
         return f"[{', '.join(map(str, index))}]"
@@ -344,7 +360,7 @@ def _difference(got: np.ndarray, want: np.ndarray, what: str, being: str, axes: 
 
 
 def _pair(want: Any, got: Any) -> str:
-    """Both, with as many digits as it takes to tell them apart."""
+    """Returns both values, with enough digits to tell them apart."""
     digits = next((n for n in (4, 8, 12) if show(want, n) != show(got, n)), 17)
     return f"{show(want, digits)}; yours is {show(got, digits)}"
 
@@ -353,16 +369,16 @@ def _expect_real(got: np.ndarray, what: str, axes: str) -> None:
     if got.dtype.kind != "f":
         return
     if got.dtype.itemsize < 4:
-        raise Wrong(f"{what} is {got.dtype}: too coarse to compare. Compute in float32 or float64.")
+        raise Wrong(f"{what} is {got.dtype}, which is too coarse to compare. Compute in float32 or float64.")
     bad = ~np.isfinite(got)
     if bad.any():
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f" at {place(first, axes)}" if first else ""
-        raise Wrong(f"{what} holds {got[first]}{where}: not a finite number.", what=what, got=got)
+        raise Wrong(f"{what} is {got[first]}{where}, which is not a finite number.", what=what, got=got)
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Returns whether two wrong values are the same to the last digit that counts."""
+    """Returns whether two wrong values agree to every digit that matters."""
     if isinstance(one, str) and isinstance(other, str):
         return one == other
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
@@ -373,7 +389,7 @@ def _alike(one: Any, other: Any) -> bool:
         return False
     if one.shape != other.shape:
         return False
-    usable = np.isfinite(one)  # a division by zero is a mistake that can be made in the same way, too
+    usable = np.isfinite(one)  # two answers may also make the same division by zero
     return np.array_equal(usable, np.isfinite(other)) and _equal(one[usable], other[usable])
 
 
@@ -382,14 +398,14 @@ def _equal(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _off(got: np.ndarray, want: np.ndarray) -> float:
-    """Returns the largest difference relative to the largest number in `want`; for whole numbers 1.0 if any differs."""
+    """Returns the largest difference relative to the largest number in `want`; for whole numbers, 1.0 or 0.0."""
     if want.dtype.kind in "iub" and got.dtype.kind in "iub":
         return float((got != want).any())
     return float(_distance(got, want).max(initial=0.0)) / _scale(want)
 
 
 def _rounded_to_single(got: np.ndarray, want: np.ndarray) -> bool:
-    """Returns whether the numbers are right up to the rounding of whole numbers in float32."""
+    """Returns whether the numbers are right except that float32 rounded the whole numbers."""
     if want.dtype.kind not in "iu":
         return False
     with np.errstate(all="ignore"):

@@ -1,14 +1,17 @@
-"""Helpers that judges share: arrays of fixed random numbers, and functions without NumPy's warnings."""
+"""Helpers that judges share: weights by their names, fixed random numbers, functions without NumPy's warnings."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+Weights = Mapping[str, np.ndarray]
+"""A model's weights, by their names."""
+
 
 def numbers(*shape: int, seed: int | tuple[int, ...] = 0) -> np.ndarray:
-    """Returns normally distributed numbers of this shape; the same ones for the same seed each time."""
+    """Returns normally distributed numbers of this shape; the same seed always gives the same numbers."""
     return np.random.default_rng(seed).normal(size=shape)
 
 

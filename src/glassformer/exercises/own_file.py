@@ -1,7 +1,7 @@
-"""The reader's own file: what they wrote and `check` accepted, in a module that is theirs.
+"""Reads and writes the reader's own file: a module of the functions that they wrote and `check` accepted.
 
-``my_transformer.py`` lies beside the notebooks. Its owner edits it as they like, so everything here changes the
-lines that it must and gives back all others byte for byte.
+``my_transformer.py`` is next to the notebooks. Readers may edit it freely, so this code changes only the lines that
+it must and leaves all others identical, byte for byte.
 """
 
 import ast
@@ -22,11 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from glassformer.writing import locked, write_whole
+from glassformer.atomic_files import locked, write_whole
 
 from .source import (
     MODULE,
-    CannotKeepError,
+    CannotSaveError,
     Definition,
     Piece,
     Taken,
@@ -39,7 +39,7 @@ from .source import (
 from .timelimit import OutOfTime, Stop, call_within
 
 ENVIRONMENT = "GLASSFORMER_MINE"
-SECONDS = 5.0  # for which the reader's file may run when it is imported
+SECONDS = 5.0  # time limit for importing the reader's file
 
 NEW = '"""My own Transformer: what I wrote and Glassformer\'s exercises accepted. Mine to edit, import and show."""\n'
 
@@ -47,8 +47,8 @@ ADDED, SAME, DIFFERENT, REPLACED = "added", "same", "different", "replaced"
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The outcome of `keep`: one of the four words above, what was added, replaced and differs, the old copy."""
+class Saved:
+    """The outcome of `save`: one of the four words above, what was added or replaced, the diff, and the old copy."""
 
     status: str
     besides: tuple[str, ...] = ()
@@ -68,43 +68,43 @@ def own_path() -> Path:
 
 
 def within_reach() -> None:
-    """Let ``from my_transformer import …`` work in this kernel, from a practice notebook's folder too."""
+    """Make ``from my_transformer import …`` work in this kernel, even in the folder of the practice notebooks."""
     with contextlib.suppress(OSError):  # a kernel whose folder was deleted
         folder = own_path().parent
         if folder.name == "notebooks" and folder != Path.cwd() and str(folder) not in sys.path:
-            sys.path.append(str(folder))  # last, so that it can hide nothing
+            sys.path.append(str(folder))  # last, so that it hides no other module
 
 
-def keep(function: Callable[..., Any], *, replace: bool) -> Kept:
-    """Write the function into the reader's file, with what it needs.
+def save(function: Callable[..., Any], *, replace: bool) -> Saved:
+    """Write the function into the reader's file, together with what it needs.
 
     Raises:
-        CannotKeepError: it, or the file as it is, does not allow that; nothing was written.
-        OSError: the disk does not.
+        CannotSaveError: the function or the current file makes that impossible; nothing was written.
+        OSError: the file could not be read or written.
     """
     taken, path = take(function), own_path()
     with locked(path):
         data = path.read_bytes() if path.exists() else NEW.encode()
         change = _Change(data, taken)
         if not change.edits:
-            return Kept(SAME)
+            return Saved(SAME)
         if change.diff and not replace:
-            return Kept(DIFFERENT, diff=change.diff)
+            return Saved(DIFFERENT, diff=change.diff)
         result = change.result()
         copy = _copied(path, data) if change.diff else None
         write_whole(path, result)
-        with contextlib.suppress(OSError):  # within one second, Python would take the old one for the new
+        with contextlib.suppress(OSError):  # within the same second, Python would use the old bytecode
             Path(importlib.util.cache_from_source(str(path.resolve()))).unlink()
-    return Kept(
+    return Saved(
         REPLACED if change.diff else ADDED, tuple(change.besides), tuple(change.instead), change.diff, copy
     )
 
 
 def load() -> ModuleType | None:
-    """The reader's file as a module, fresh from the disk; None where there is none.
+    """Returns the reader's file as a module, read anew from disk, or None if there is no file.
 
     Raises:
-        CannotKeepError: it cannot be imported; the message says why.
+        CannotSaveError: it cannot be imported; the message says why.
     """
     path = own_path()
     if not path.exists():
@@ -126,7 +126,7 @@ def load() -> ModuleType | None:
     lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path)]
     line = getattr(error, "lineno", None) or next(reversed(lines), None)
     where = f" (line {line})" if line else ""
-    raise CannotKeepError(f"{type(error).__name__}: {getattr(error, 'msg', error)}{where}")
+    raise CannotSaveError(f"{type(error).__name__}: {getattr(error, 'msg', error)}{where}")
 
 
 def _run(path: Path, outside: ModuleType) -> BaseException | None:
@@ -134,16 +134,16 @@ def _run(path: Path, outside: ModuleType) -> BaseException | None:
         exec(compile(path.read_bytes(), str(path), "exec"), vars(outside))
     except Stop:
         raise
-    except BaseException as error:  # whatever it is, it is the reader's to hear of
+    except BaseException as error:  # whatever it is, the reader should see it
         return error
     return None
 
 
 def trouble() -> str:
-    """Returns what keeps the reader's file from being imported and used, in a sentence; empty if nothing does."""
+    """Returns a sentence on why the reader's file cannot be imported and used; empty if it can."""
     try:
         module = load()
-    except CannotKeepError as error:
+    except CannotSaveError as error:
         return f"{MODULE}.py cannot be imported as it is now. {error}"
     if module is None:
         return ""
@@ -154,7 +154,7 @@ def trouble() -> str:
 
 
 def _copied(path: Path, data: bytes) -> Path:
-    """A copy of the file as it is, under the next free number."""
+    """Copies the current file under the next free number, and returns the copy's path."""
     folder = path.with_name(f"{MODULE}_old")
     numbers = [int(one.stem) for one in folder.glob("*.py") if one.stem.isdecimal()]
     copy = folder / f"{max(numbers, default=0) + 1:03d}.py"
@@ -163,13 +163,13 @@ def _copied(path: Path, data: bytes) -> Path:
 
 
 class _Change:
-    """The changes that the file needs so that it has what was taken.
+    """The changes that add what was taken to the file.
 
     Attributes:
-        edits: (first, last, text): the lines from first up to last give way to the text.
-        diff: of what another definition of the same name gives way to; empty if none does.
-        besides: names of the imports, helpers and constants that come with the function.
-        instead: imports of the book's functions that give way to the reader's own.
+        edits: (first, last, text): the text replaces the lines from first up to last.
+        diff: the difference from an existing definition of the same name that is replaced; empty if there is none.
+        besides: names of the imports, helpers and constants that are added with the function.
+        instead: imports of the book's functions that the reader's own functions replace.
     """
 
     def __init__(self, data: bytes, taken: Taken) -> None:
@@ -179,9 +179,9 @@ class _Change:
             self.body = ast.parse(text).body
         except (SyntaxError, ValueError) as error:
             line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
-            raise CannotKeepError(
+            raise CannotSaveError(
                 f"{MODULE}.py is not valid Python ({getattr(error, 'msg', error)}{line}). Fix it first; "
-                "nothing in it was touched."
+                "the file was not changed."
             ) from error
         self.lines = list(io.StringIO(text, newline=""))  # as Python counts them, ends and all
         self.end = re.findall(r"\r?\n|$", text)[0] or "\n"
@@ -191,7 +191,7 @@ class _Change:
             if symbol.is_assigned() or symbol.is_imported()
         }
         self.edits: list[tuple[int, int, str]] = []
-        self.place: int | None = None  # where the function stands, if it is there already
+        self.place: int | None = None  # the function's first line, if it is already there
         self.besides: list[str] = []
         self.instead: list[str] = []
         self.diff = ""
@@ -199,12 +199,14 @@ class _Change:
         self._in_order(taken)
 
     def result(self) -> bytes:
-        """The file with its edits, in its own encoding."""
+        """Returns the file with its edits, in its own encoding."""
         try:
             return self._text().encode(self.encoding)
         except UnicodeEncodeError as error:
             letter = error.object[error.start]
-            raise CannotKeepError(f"{MODULE}.py is in {self.encoding}, which has no {letter!r}.") from error
+            raise CannotSaveError(
+                f"{MODULE}.py is encoded in {self.encoding}, which has no character {letter!r}."
+            ) from error
 
     def _text(self) -> str:
         lines, at = [], 0
@@ -236,7 +238,7 @@ class _Change:
         self.besides = [str(one) for one in imports] + [one.name for one in new if one is not function]
 
     def _in_order(self, taken: Taken) -> None:
-        """Checks that what a default, a decorator or the like uses comes above it once all is written."""
+        """Checks that names used by defaults, decorators and the like will be defined above them in the file."""
         body = ast.parse(self._text()).body
         future = [f"{one}\n" for one in imports_in(body) if one.module == "__future__"]
         for piece in taken.pieces:
@@ -244,13 +246,13 @@ class _Change:
             for name in sorted(names_used_at_once("".join([*future, piece.code])) & self.bound):
                 where = [i for i, node in enumerate(body) if self._binds(node, name)]
                 if where and where[0] > at and not hasattr(builtins, name):
-                    raise CannotKeepError(
+                    raise CannotSaveError(
                         f"`{piece.name}` uses `{name}` as soon as it is defined, but in {MODULE}.py `{name}` is "
-                        f"defined below it (line {self._line_of(name)}). Move `{name}` up first; nothing was written."
+                        f"defined later (line {self._line_of(name)}). Move `{name}` up first; nothing was written."
                     )
 
     def _there(self, piece: Piece, taken: Taken) -> bool:
-        """Returns whether the file has this piece; if its code is different, plans to replace it."""
+        """Returns whether the file already defines this piece; if the code differs, plans to replace it."""
         wanted = _parsed(piece)
         node = self._definition_of(piece.name)
         if node is None:
@@ -268,15 +270,13 @@ class _Change:
         users = [one for one in others if piece.name in self._uses(one)]
         if users and not is_function:
             user = getattr(users[0], "name", f"line {users[0].lineno}")
-            raise CannotKeepError(
+            raise CannotSaveError(
                 f"{MODULE}.py has another `{piece.name}`, which `{user}` uses. Rename yours."
             )
         if any(
             first < (one.end_lineno or 0) and first_line(one) <= last for one in self.body if one is not node
         ):
-            raise CannotKeepError(
-                f"`{piece.name}` shares line {first + 1} of {MODULE}.py with something else."
-            )
+            raise CannotSaveError(f"`{piece.name}` shares line {first + 1} of {MODULE}.py with other code.")
         above = _plain("".join(self.lines[max(0, first - piece.comment.count("\n")) : first]))
         code = piece.code if above == piece.comment else str(piece)
         here = _plain("".join(self.lines[first:last]))
@@ -286,7 +286,7 @@ class _Change:
         return True
 
     def _instead_of_the_books(self, piece: Piece) -> bool:
-        """Plan to take the book's function out of the file, where an import alone brings it; whether that can be."""
+        """Plan to remove the import of the book's function. Returns False if anything else defines or uses it."""
         nodes = [one for one in self.body if self._binds(one, piece.name)]
         imports = [one for one in nodes if isinstance(one, ast.ImportFrom)]
         users = [one for one in self.body if piece.name in names_used_at_once(ast.unparse(one))]
@@ -304,16 +304,16 @@ class _Change:
         return True
 
     def _definition_of(self, name: str) -> ast.stmt | None:
-        """The last statement at the file's left edge that defines this name, or else sets it."""
+        """Returns the last statement at the top level of the file that defines this name, or else assigns to it."""
         defined = [one for one in self.body if isinstance(one, Definition) and one.name == name]
         assigned = [one for one in self.body if isinstance(one, ast.Assign)]
         targets = [one for one in assigned if [getattr(target, "id", "") for target in one.targets] == [name]]
         return next(reversed(defined or targets), None)
 
-    def _clash(self, name: str) -> CannotKeepError:
-        """`name` is taken, by something of another kind."""
-        return CannotKeepError(
-            f"`{name}` stands for something else in {MODULE}.py (line {self._line_of(name)}). Rename one of the two."
+    def _clash(self, name: str) -> CannotSaveError:
+        """Returns the error for a name that already means something else in the file."""
+        return CannotSaveError(
+            f"`{name}` means something else in {MODULE}.py (line {self._line_of(name)}). Rename one of the two."
         )
 
     def _line_of(self, name: str) -> int:
@@ -328,13 +328,13 @@ class _Change:
         return names_used(_plain("".join(self.lines[first_line(node) - 1 : node.end_lineno])))
 
     def _append(self, text: str) -> None:
-        """Appends the text at the end, two empty lines below what is there."""
+        """Appends the text at the end, after two empty lines."""
         there = _plain(self._text())
         ends = max(1, len(there) - len(there.rstrip("\n"))) if there.strip() else 3
         self.edits.append((len(self.lines), len(self.lines), "\n" * max(0, 3 - ends) + f"{text}\n"))
 
     def _insert_imports(self, said: list[str]) -> None:
-        """Below the imports at the top, or below the docstring, or first of all."""
+        """Inserts imports below the existing imports at the top, or below the docstring, or at the beginning."""
         at, text = 0, "".join(f"{one}\n" for one in said)
         top = []
         for node in self.body:

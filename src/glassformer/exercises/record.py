@@ -1,11 +1,11 @@
-"""Stores the learner's progress in one small file that survives crashes, two kernels at once and bad disks."""
+"""Stores the learner's progress in one small file that survives crashes, simultaneous kernels and bad disks."""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from glassformer.writing import locked, write_whole
+from glassformer.atomic_files import locked, write_whole
 
 ENVIRONMENT = "GLASSFORMER_PROGRESS"
 FLAGS = ("tried", "revealed", "done")
@@ -14,26 +14,26 @@ Marks = dict[str, dict[str, bool]]  # exercise name -> the flags that are set
 
 
 class Record:
-    """The learner's marks. Marks are only ever added, so two kernels' records merge without a quarrel.
+    """The learner's marks. Marks are only ever added, so the records of two kernels merge without conflict.
 
-    Nothing here raises. What the learner should know (a damaged file was set aside, nothing can be saved)
-    waits in `notices` until `take_notices` is called.
+    Nothing here raises. If the learner should know something (a damaged file was renamed, or nothing can be saved),
+    it is stored in `notices` until `take_notices` is called.
     """
 
     def __init__(self) -> None:
-        self.marks: Marks = {}  # what this kernel knows, kept even where the disk does not
+        self.marks: Marks = {}  # what this kernel knows, even if the file cannot be written
         self.notices: list[str] = []
         self._said: set[str] = set()
 
     def mark(self, name: str, flag: str) -> None:
-        """Set one flag of one exercise, and write the file if that is news."""
+        """Set one flag of one exercise, and write the file if the flag is new."""
         known = self.load().get(name, {}).get(flag)
         self.marks.setdefault(name, {})[flag] = True
         if not known:
             self._save()
 
     def load(self) -> Marks:
-        """The marks in the file together with those of this kernel."""
+        """Returns the marks in the file together with those of this kernel."""
         try:
             path = _path()
             with locked(path):
@@ -48,23 +48,23 @@ class Record:
         return notices
 
     def _read(self, path: Path) -> Marks:
-        """Reads the file for a caller who holds its lock; sets a damaged file aside.
+        """Reads the file for a caller that holds its lock, and renames it if it is damaged.
 
         Raises:
-            OSError: it is there and cannot be read.
+            OSError: it exists but cannot be read.
         """
         try:
             data = path.read_bytes()
         except FileNotFoundError:
             return {}
         try:
-            return _valid(json.loads(data))  # of bytes: a byte-order mark says in which encoding
-        except (ValueError, RecursionError):  # no JSON, or no text
+            return _valid(json.loads(data))  # bytes, because a byte-order mark may give the encoding
+        except (ValueError, RecursionError):  # not JSON, or not even text
             self._set_aside(path)
             return {}
 
     def _save(self) -> None:
-        """Write all that is known, one kernel at a time. What cannot be read is not ours to replace."""
+        """Write everything that is known, one kernel at a time. A file that cannot be read is never replaced."""
         try:
             path = _path()
             with locked(path):
@@ -78,7 +78,7 @@ class Record:
         except Exception as error:
             reason = _reason(error)
             return self._say(
-                f"Your progress cannot be saved ({reason}); it is remembered until this kernel ends."
+                f"Your progress cannot be saved ({reason}); it is remembered only until this kernel ends."
             )
 
     def _set_aside(self, path: Path) -> None:
@@ -92,12 +92,14 @@ class Record:
         except OSError as error:
             self._say(f"Your progress file is damaged and cannot be moved ({_reason(error)}).")
         else:
-            self._say(f"Your progress file was damaged. It is kept as {aside.name}; a new one was begun.")
+            self._say(
+                f"Your progress file was damaged. It was renamed to {aside.name}, and a new one was started."
+            )
 
     def _say_unread(self, error: Exception) -> None:
         reason = _reason(error)
         self._say(
-            f"Your progress cannot be read ({reason}); what you do is remembered until this kernel ends."
+            f"Your progress cannot be read ({reason}); what you do now is remembered only until this kernel ends."
         )
 
     def _say(self, notice: str) -> None:
@@ -111,13 +113,13 @@ def _path() -> Path:
     chosen = os.environ.get(ENVIRONMENT)
     if chosen:
         return Path(chosen)
-    import platformdirs  # here: whoever chooses a place, as a page does, needs none
+    import platformdirs  # imported here: a page that chooses a path does not need it
 
     return platformdirs.user_data_path("glassformer", False) / "progress.json"
 
 
 def _valid(data: Any) -> Marks:
-    """The marks in a file's data. Raises ValueError where the file is not one of ours."""
+    """Returns the marks in a file's data. Raises ValueError if the file is not a progress file."""
     marks = data.get("exercises") if isinstance(data, dict) else None
     if not isinstance(marks, dict) or not all(isinstance(flags, dict) for flags in marks.values()):
         raise ValueError("not a progress file")
@@ -135,5 +137,5 @@ def _merged(*records: Marks) -> Marks:
 
 
 def _reason(error: Exception) -> str:
-    """Why, without the path, which may be long and is not news to the learner."""
+    """Returns the reason without the path, which may be long and does not help the learner."""
     return getattr(error, "strerror", None) or type(error).__name__

@@ -1,4 +1,4 @@
-"""A function's source, with all that it needs to stand in a file of its own: imports, helpers, constants."""
+"""Finds a function's source and everything that it needs in a file of its own: imports, helpers and constants."""
 
 import ast
 import builtins
@@ -14,13 +14,13 @@ from typing import Any
 
 from .expect import describe
 
-MODULE = "my_transformer"  # the reader's own file, which can import nothing from itself
+MODULE = "my_transformer"  # the reader's own file, which cannot import from itself
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 LONGEST_CONSTANT = 1000  # characters
 
 
-class CannotKeepError(Exception):
-    """A function cannot be kept; the message is a sentence for the reader."""
+class CannotSaveError(Exception):
+    """A function cannot be saved; the message is a sentence for the reader."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Import:
         return said if self.name in (plain, plain.partition(".")[0]) else f"{said} as {self.name}"
 
     def is_of(self, value: Any) -> bool:
-        """Returns whether this import currently binds that very value."""
+        """Returns whether this import currently binds exactly that value."""
         plain = not self.attribute and str(self) == f"import {self.module}"
         module = sys.modules.get(self.module.partition(".")[0] if plain else self.module)
         found = getattr(module, self.attribute, None) if self.attribute else module
@@ -47,7 +47,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Piece:
-    """A function, class or constant as its author typed it: its name, its lines, and the comment right above."""
+    """A function, class or constant as its author typed it: its name, its lines, and the comment directly above."""
 
     name: str
     code: str
@@ -59,17 +59,17 @@ class Piece:
 
 @dataclass
 class Taken:
-    """The code that a function needs: pieces in an order that works, the function itself last; and imports."""
+    """The code that a function needs: imports, and pieces in a working order that ends with the function itself."""
 
     pieces: list[Piece] = field(default_factory=list)
     imports: list[Import] = field(default_factory=list)
 
 
 def take(function: Callable[..., Any]) -> Taken:
-    """The function with all that it uses of its notebook, and nothing else.
+    """Returns the function with everything that it uses from its notebook, and nothing else.
 
     Raises:
-        CannotKeepError: its source is not to be had, or it uses what no file can hold.
+        CannotSaveError: its source is not available, or it uses something that no file can hold.
     """
     taken = Taken()
     _take(function, taken, set())
@@ -77,7 +77,7 @@ def take(function: Callable[..., Any]) -> Taken:
 
 
 def imports_in(body: list[ast.stmt]) -> Iterator[Import]:
-    """The imports among these statements, and inside their `if` and `try`."""
+    """Yields the imports among these statements, and inside their `if`, `try` and `with`."""
     for node in body:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -92,7 +92,7 @@ def imports_in(body: list[ast.stmt]) -> Iterator[Import]:
 
 
 def names_used(code: str) -> set[str]:
-    """The names that this code looks up outside itself, builtins among them."""
+    """Returns the names that this code looks up outside itself, including builtins."""
     module = symtable.symtable(code, "<names>", "exec")
 
     def walk(table: symtable.SymbolTable) -> Iterator[str]:
@@ -107,7 +107,7 @@ def names_used(code: str) -> set[str]:
 
 
 def names_used_at_once(code: str) -> set[str]:
-    """Those that it looks up as soon as it is run: in defaults and decorators, not in what a function does."""
+    """Returns the names that this code looks up when it is defined: those in defaults and decorators, not in bodies."""
     module = ast.parse(code)
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -118,7 +118,7 @@ def names_used_at_once(code: str) -> set[str]:
 
 
 def first_line(node: ast.stmt) -> int:
-    """The line on which a statement begins: that of its first decorator, if it has any."""
+    """Returns the line on which a statement begins: that of its first decorator, if it has any."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
@@ -132,7 +132,7 @@ def _take(value: Callable[..., Any], taken: Taken, seen: set[str]) -> None:
             continue
         if name not in scope:
             if not hasattr(builtins, name):
-                raise CannotKeepError(f"`{piece.name}` uses `{name}`, which is defined nowhere.")
+                raise CannotSaveError(f"`{piece.name}` uses `{name}`, which is not defined anywhere.")
             continue
         seen.add(name)
         needed = _import(name, scope[name], cells, scope) or _constant(name, scope[name])
@@ -143,32 +143,33 @@ def _take(value: Callable[..., Any], taken: Taken, seen: set[str]) -> None:
         elif getattr(scope[name], "__name__", None) == name and callable(scope[name]):
             _take(scope[name], taken, seen)
         else:
-            raise CannotKeepError(
-                f"`{piece.name}` uses `{name}` of this notebook ({describe(scope[name])}), which cannot be "
-                "saved in a file. Pass it as an argument, or make it inside."
+            raise CannotSaveError(
+                f"`{piece.name}` uses `{name}` from this notebook ({describe(scope[name])}), which cannot be "
+                "saved in a file. Pass it as an argument, or create it inside the function."
             )
     taken.pieces.append(piece)
 
 
 def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str, Any]]:
-    """The piece that defines a function or class, the cell or file that it stands in, and its namespace."""
+    """Returns the piece that defines a function or class, the cell or file that contains it, and its namespace."""
     inner = inspect.unwrap(value)
     name = getattr(inner, "__name__", type(inner).__name__)
     if name == "<lambda>":
-        raise CannotKeepError("A lambda has no name by which to import it. Write it with `def`.")
+        raise CannotSaveError("A lambda has no name, so it cannot be imported. Write it with `def`.")
     if not isinstance(inner, type | FunctionType):
-        raise CannotKeepError(
-            f"What you have is {describe(value)}: only what was written with `def` or `class` can be kept."
+        raise CannotSaveError(
+            f"This is {describe(value)}. Only what was written with `def` or `class` can be saved."
         )
     if "<locals>" in inner.__qualname__:
-        raise CannotKeepError(
-            f"`{inner.__qualname__}` was made inside another function, and a file cannot hold what surrounds "
-            "it. (By a decorator? Then give the decorator's inner function @functools.wraps.)"
+        raise CannotSaveError(
+            f"`{inner.__qualname__}` was defined inside another function, so it cannot be saved on its own. "
+            "(If a decorator made it, add @functools.wraps to the decorator's inner function.)"
         )
     if isinstance(inner, type):
         functions = [one for one in vars(inner).values() if isinstance(one, FunctionType)]
-        scope = getattr(sys.modules.get(inner.__module__), "__dict__", {})
-        elsewhere = [(source, 0) for source in _cells(scope)]  # a class need not have a method that it wrote
+        module = sys.modules.get(inner.__module__)
+        scope = vars(module) if module else {}
+        elsewhere = [(source, 0) for source in _cells(scope)]  # a class may have no methods of its own
     else:
         functions, scope, elsewhere = [inner], inner.__globals__, []
     for source, line in [*map(_around, functions), *elsewhere]:
@@ -176,14 +177,14 @@ def _definition(value: Callable[..., Any]) -> tuple[Piece, ast.Module, dict[str,
         piece = _piece(name, source, cell, line)
         if piece is not None:
             return piece, cell, scope
-    raise CannotKeepError(
-        f"The source of `{name}` is not available. Type it into a cell of its own, at the cell's left edge, without "
+    raise CannotSaveError(
+        f"The source of `{name}` is not available. Type it into a cell of its own, without indentation and without "
         "%%magic above it, and check it again."
     )
 
 
 def _around(function: FunctionType) -> tuple[str, int]:
-    """The cell or file that a function was written in, empty where there is none, and the function's line."""
+    """Returns the text of the cell or file that contains a function, or an empty one, and the function's line."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     return "".join(linecache.getlines(code.co_filename, function.__globals__)), code.co_firstlineno
@@ -210,7 +211,7 @@ def _cells(scope: dict[str, Any]) -> list[str]:
 
 
 def _parsed(source: str) -> ast.Module:
-    """The source as a tree; an empty one where it is not Python."""
+    """Returns the source as a tree, which is empty if the source is not valid Python."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, TypeError):
@@ -218,7 +219,7 @@ def _parsed(source: str) -> ast.Module:
 
 
 def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any]) -> Import | None:
-    """The import that gave the notebook this name: as the reader wrote it, or one that does the same."""
+    """Returns the import that gave the notebook this name: as the reader wrote it, or one that does the same."""
     for cell in cells:
         for one in imports_in(cell.body):
             if one.name == name and one.module != MODULE and one.is_of(value):
@@ -234,7 +235,7 @@ def _import(name: str, value: Any, cells: list[ast.Module], scope: dict[str, Any
 
 
 def _constant(name: str, value: Any) -> Piece | None:
-    """A number, a text or the like, as it is now: it may have been another when the function was accepted."""
+    """Returns a number, string or the like with its current value, which may have changed since `check` accepted it."""
     said = repr(value) if isinstance(value, int | float | complex | str | bytes | tuple | None) else ""
     try:
         same = len(said) <= LONGEST_CONSTANT and ast.literal_eval(said) == value

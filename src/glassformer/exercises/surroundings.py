@@ -1,4 +1,4 @@
-"""The session around a learner's function: whatever the function changes in it is put back, and can be told."""
+"""Protects the session around a learner's function: whatever the function changes is restored and can be reported."""
 
 import contextlib
 import gc
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# The modules whose functions are looked after: those that an answer computes with.
+# The modules whose functions are protected: those that an answer computes with.
 MODULES = (
     "builtins", "math", "cmath", "random", "numpy", "numpy.linalg", "numpy.random", "torch", "torch.nn.functional",
 )  # fmt: skip
@@ -21,10 +21,10 @@ MODULES = (
 
 @contextlib.contextmanager
 def as_it_was() -> Iterator[list[str]]:
-    """Inside, a function may change what it likes; afterwards the session is as before.
+    """Restore the session after the `with` block, whatever the code inside it changes.
 
-    The list then says what had been changed, in a learner's words: "`np.sin`", "the working directory". What is
-    warned of is put back without a word, since to change that is no mistake.
+    Afterwards the list names what was changed, in a learner's words: "`np.sin`", "the working directory". Settings of
+    warnings and of printing are restored without being listed, because changing them is no mistake.
     """
     states = [(state, _seen(state)) for state in STATES]
     functions = functions_now()
@@ -39,7 +39,7 @@ def as_it_was() -> Iterator[list[str]]:
             sys.modules.update(modules)
             for state, was in states:
                 if not _same(was, _seen(state)):
-                    # PyTorch sets variables of its own as it is imported.
+                    # PyTorch sets variables of its own when it is imported.
                     if not (loads and state.name == "`os.environ`"):
                         changed.append(state.name)
                     with contextlib.suppress(Exception):
@@ -47,26 +47,26 @@ def as_it_was() -> Iterator[list[str]]:
 
 
 def functions_now() -> dict[str, dict[str, Any]]:
-    """Returns the current functions of the modules that an answer computes with."""
+    """Returns the current functions of the protected modules."""
     return {name: _functions(sys.modules[name]) for name in MODULES if name in sys.modules}
 
 
 def put_functions(was: dict[str, dict[str, Any]]) -> list[str]:
-    """Puts all of them back as they were, and names those that were not.
+    """Restores all of these functions, and returns the names of those that had changed.
 
-    What PyTorch put there itself, which it does as parts of it are imported, is not named.
+    It leaves out what PyTorch itself replaces when parts of it are imported.
     """
     kept = [(sys.modules[name], functions) for name, functions in was.items() if name in sys.modules]
     return [one for module, functions in kept for one in _put_functions(module, functions)]
 
 
 def replaced() -> list[str]:
-    """The functions of NumPy and math that are no longer what they were when this module was imported."""
+    """Lists the functions of NumPy and math that have been replaced since this module was imported."""
     return [_called(module, name) for module, was in _OWN for name in _changed(module, was)]
 
 
 class _State(NamedTuple):
-    """One thing that a session has once: what a learner calls it, how to see it, how to set it."""
+    """One global setting of a session: what a learner calls it, how to read it and how to set it."""
 
     name: str
     see: Callable[[], Any]
@@ -108,7 +108,7 @@ STATES = (
 
 
 def _functions(outside: ModuleType) -> dict[str, Any]:
-    """Returns the functions that a module offers; not its classes, which PyTorch itself exchanges."""
+    """Returns a module's functions, but not its classes, which PyTorch itself replaces."""
     return {name: value for name, value in vars(outside).items() if name[:1].islower()}
 
 
@@ -127,7 +127,7 @@ def _same(was: Any, now: Any) -> bool:
 
 
 def _put_functions(outside: ModuleType, was: dict[str, Any]) -> list[str]:
-    """Everything in a module that was there before is there again; what is new in it may stay."""
+    """Restores everything that was in a module before; new names may stay. Returns the names that had changed."""
     changed = _changed(outside, was)
     others = [name for name in changed if not _by_torch(name, vars(outside).get(name))]
     vars(outside).update({name: was[name] for name in changed})
@@ -135,7 +135,7 @@ def _put_functions(outside: ModuleType, was: dict[str, Any]) -> list[str]:
 
 
 def _by_torch(name: str, function: Any) -> bool:
-    """Returns whether it is PyTorch's own function of this name, as its compiler wraps some."""
+    """Returns whether this is PyTorch's own function of that name: its compiler wraps some."""
     where = getattr(function, "__module__", None) or ""
     return where.partition(".")[0] == "torch" and getattr(function, "__name__", "") == name
 
@@ -152,7 +152,7 @@ def _called(module: ModuleType, name: str) -> str:
 
 @contextlib.contextmanager
 def untouched_randomness() -> Iterator[None]:
-    """Leave every global random state as it was, so that a learner's `np.random.seed(0)` stays theirs."""
+    """Leave every global random state as it was, so that a learner's `np.random.seed(0)` still holds."""
     python, generator = random.getstate(), np.random.get_bit_generator()
     numpy = generator.state
     torch = sys.modules.get("torch")

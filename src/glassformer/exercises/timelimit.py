@@ -1,4 +1,4 @@
-"""Run a function for so many seconds and no longer, on any system, from the main thread of a notebook."""
+"""Runs a function with a time limit, on any operating system, from the main thread of a notebook."""
 
 import _thread
 import contextlib
@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Calls in a thread use the stack that the thread was given: 0.5 MB on macOS, where a deep recursion would end
-# the process before Python's own limit stops it. This holds that limit, 1000 calls, many times over.
+# A thread has a stack of fixed size. On macOS it is 0.5 MB, so a deep recursion would kill the process before
+# Python's own limit of 1000 calls stops it. This size is many times what that limit needs.
 STACK_BYTES = 64 * 2**20
 
-GRACE = 1.0  # seconds in which a function that is out of time may be stopped
-IMPORTS = 120.0  # seconds that imports may take besides: importing PyTorch for the first time takes many
+GRACE = 1.0  # seconds that we spend on stopping a function that is out of time
+IMPORTS = 120.0  # extra seconds for imports: importing PyTorch for the first time is slow
 
 
-class OutOfTime(Exception):  # noqa: N818 - an event, not a fault of ours
-    """The function did not finish in time. `stopped` says whether it could be ended."""
+class OutOfTime(Exception):  # noqa: N818 - an event, not an error of ours
+    """The function did not finish in time. `stopped` says whether it could be stopped."""
 
     def __init__(self, *, stopped: bool) -> None:
         super().__init__("out of time")
@@ -29,7 +29,7 @@ class OutOfTime(Exception):  # noqa: N818 - an event, not a fault of ours
 
 
 class Stop(SystemExit):
-    """Raised inside the thread to end it; a `SystemExit`, which a thread may die of in silence."""
+    """Raised inside the thread to end it. It is a `SystemExit`, because that ends a thread silently."""
 
 
 def call_within(seconds: float, work: Callable[[], Any]) -> Any:
@@ -39,13 +39,12 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
     was typed into a notebook. So `work` runs in a thread, and when time is up `Stop` is raised inside it.
     `work` must let `Stop` pass, and raise nothing else.
 
-    While a module is being imported, the clock stands still and nothing is raised: a library that was stopped
-    half-way, such as PyTorch, is not imported again by a second try, and may take the kernel down with it.
+    While a module is being imported, the clock is paused and nothing is raised. If the import of a library such as
+    PyTorch is interrupted, a second try does not complete it, and it may crash the kernel.
 
-    Python delivers that exception between two of its own instructions. A call into compiled code that does
-    not come back (one huge matrix product, a long `sleep`) cannot be ended from outside without ending the
-    kernel. Then the thread is left to itself, and ``OutOfTime.stopped`` is False; it does not keep Python
-    from leaving.
+    Python delivers that exception between two of its own instructions. A long call into compiled code (one huge
+    matrix product, a long `sleep`) cannot be stopped without stopping the kernel. In that case the thread keeps
+    running, and ``OutOfTime.stopped`` is False; the thread does not keep Python from exiting.
 
     Raises:
         OutOfTime: `work` was still running when time was up.
@@ -53,7 +52,7 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
     """
     outcome: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-    def body() -> None:  # without a `try`, which `Stop` would have to get out of again
+    def body() -> None:  # without `try`, which would complicate the way out for `Stop`
         outcome.put(work())
 
     try:
@@ -81,10 +80,10 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
 def _start(body: Callable[[], None]) -> int:
     """Start a thread and return its number.
 
-    Not a `threading.Thread`: that runs Python code of its own at the end, where `Stop` might still arrive.
+    It does not use `threading.Thread`, which runs Python code of its own at the end, where `Stop` might still arrive.
     """
     before = threading.stack_size()
-    with contextlib.suppress(ValueError):  # a system that does not let us choose keeps its own size
+    with contextlib.suppress(ValueError):  # a system that does not let us choose uses its own size
         threading.stack_size(STACK_BYTES)
     try:
         return _thread.start_new_thread(body, ())
@@ -93,13 +92,12 @@ def _start(body: Callable[[], None]) -> int:
 
 
 def _stop(thread: int) -> bool:
-    """Raise `Stop` in the thread until it has ended; False if it has not after `GRACE` seconds.
+    """Raise `Stop` in the thread until it has ended. Returns False if it has not ended after `GRACE` seconds.
 
-    Once is not enough: in ``while True: try: … except: pass`` it is swallowed, and the next one too, if it
-    comes when the loop is back inside the `try`. So it is sent again at the very moment it is caught: Python
-    then makes the exception's instance, and this one's ``__init__`` sends the next. That is a call into C,
-    which Python cannot interrupt half-way, and the handler's first loop or call meets the next `Stop`,
-    outside the `try`.
+    Sending `Stop` once is not enough: ``while True: try: … except: pass`` swallows it, and the next one too, if it
+    arrives when the loop is back inside the `try`. So the next one is sent at the moment the previous one is caught:
+    Python then creates the exception's instance, whose ``__init__`` sends another. That is a call into C, which
+    Python cannot interrupt, so the next `Stop` arrives at the handler's first loop or call, outside the `try`.
     """
     again: Any = type("Stop", (Stop,), {})
     again.__init__ = staticmethod(functools.partial(_sender(None), thread, again))
@@ -116,22 +114,22 @@ def _stop(thread: int) -> bool:
 
 
 def _sender(returns: type[ctypes.c_int] | None) -> Callable[[int, type[Stop]], int | None]:
-    """Returns the C function that raises an exception in a thread; it may return the number of threads, 0 or 1."""
+    """Returns the C function that raises an exception in a thread and can return the number of threads, 0 or 1."""
     prototype = ctypes.PYFUNCTYPE(returns, ctypes.c_ulong, ctypes.py_object)
     return prototype(("PyThreadState_SetAsyncExc", ctypes.pythonapi))
 
 
 def _settle() -> None:
-    """Let Python forget an exception that was sent to a thread which did not live to meet it.
+    """Make Python forget an exception that was sent to a thread which ended before receiving it.
 
-    The last one often comes to a thread that is ending. Up to Python 3.12 the interpreter then looks for it
-    for ever: every call is slower, and a function that is traced, as by a debugger, does not even begin. It
-    stops looking when any thread meets one; so one is started to meet its own.
+    The last exception often reaches a thread that is already ending. Up to Python 3.12, the interpreter then keeps
+    looking for it: every call is slower, and a function that is traced, for example by a debugger, does not even
+    start. It stops looking as soon as any thread receives one, so this function starts a thread that does.
     """
 
     def meet() -> None:
         _sender(None)(_thread.get_ident(), Stop)
-        while True:  # until it comes
+        while True:  # until it arrives
             pass
 
     _start(meet)
@@ -140,8 +138,8 @@ def _settle() -> None:
 def _importing(thread: int) -> bool:
     """Returns whether the thread is running a module for the first time; looking one up does not count.
 
-    Asked of what the import system keeps of its locks. The thread's frames would tell it, too, but while it
-    runs they may end under the eyes of who reads them, and Python with them.
+    The answer comes from the import system's locks. The thread's frames would also tell, but a running thread may free
+    them while we read them, and that would crash Python.
     """
     for name, reference in list(importlib._bootstrap._module_locks.items()):  # type: ignore[attr-defined]
         lock = reference()

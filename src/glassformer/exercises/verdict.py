@@ -1,8 +1,8 @@
 """Writes what the learner sees, as text and as HTML.
 
-The HTML takes its colours from the page around it (ink on paper, whatever the theme), so that it reads
-equally well in JupyterLab and in the book, light or dark. The one colour of its own is a bar at the side,
-which repeats what a mark and a word already say.
+The HTML takes its text and background colours from the page around it, so it is readable in JupyterLab and in the
+book, in light and dark themes. Its only colour of its own is a bar at the side, which repeats what a mark and a word
+already say.
 """
 
 import html
@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Okabe–Ito green, vermillion and a grey: each at least 3:1 against white and against the dark themes'
-# backgrounds.
+# Okabe–Ito green, vermillion and a grey. Each has a contrast of at least 3:1 against white and against the
+# backgrounds of the dark themes.
 BAR = {"good": "#009E73", "bad": "#D55E00", "plain": "#808080"}
 
-# A link to a notebook, [words](address): the only one that a sentence may have.
+# A link to a notebook, [words](address): the only kind of link that a sentence may have.
 _LINK = re.compile(r"\[([^\][]+)\]\(([\w./-]+\.ipynb)\)")
 
 _BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
@@ -23,13 +23,13 @@ _CODE = "color: inherit; background: none; border: 0; padding: 0"
 
 @dataclass(frozen=True)
 class Panel:
-    """A headline, lines below it, and perhaps code: shown by a notebook as HTML and elsewhere as text.
+    """A headline, lines below it, and perhaps code. A notebook shows it as HTML; elsewhere it is text.
 
     Attributes:
         headline: one sentence. Backticks mark code, here and in the lines; [words](page.ipynb) is a link.
         lines: (mark, sentence) pairs; the mark is one character, such as ✓, or empty.
         code: source text to show below the lines.
-        mood: which bar: "good", "bad" or "plain".
+        mood: the kind of bar: "good", "bad" or "plain".
     """
 
     headline: str
@@ -59,7 +59,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, column heads and rows of text, then one closing line; as HTML and as aligned text."""
+    """A caption, column heads, rows of text and one closing line, shown as HTML or as aligned text."""
 
     caption: str
     heads: Sequence[str]
@@ -90,7 +90,7 @@ class Table:
 
 
 def _inline(sentence: str) -> str:
-    """HTML of one sentence: escaped, what stands between backticks set as code, links to notebooks as links."""
+    """Returns the HTML of one sentence, with text between backticks as code and links to notebooks as links."""
     pieces = html.escape(sentence).split("`")
     if len(pieces) % 2 == 0:  # a backtick without its partner is only a backtick
         return html.escape(sentence)

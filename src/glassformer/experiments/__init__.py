@@ -1,14 +1,14 @@
-"""Experiments: what the book claims of training, measured at several seeds.
+"""Experiments: the book's claims about training, measured with several seeds.
 
-Each is a file with one `Experiment`: a question, the runs that answer it, and the function that makes one of
-them. The long runs are made once, by `make experiments`, and what they found is kept in the package. Chapters draw
-that, and any reader can make any run again:
+Each file has one `Experiment`: a question, the runs that answer it, and the function that performs a run. The
+long runs are performed once, by `make experiments`, and their results are stored in the package. Chapters
+plot these results, and any reader can repeat any run:
 
     from glassformer.experiments import experiment
     experiment("positions").measure(positions="rope", length=64, seed=0, steps=50)
 
-What they call the validation loss is, unless one says otherwise, over the whole last tenth of the text: what is for
-validation since, and what is for the test.
+Unless a file says otherwise, the validation loss here is that of the whole last tenth of the text, which the
+recipes have since divided into a validation part and a test part.
 """
 
 from importlib import import_module
@@ -46,7 +46,7 @@ __all__ = ["NAMES", "Experiment", "Run", "experiment", "spread", "stored"]
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name, imported when it is first asked for: most need PyTorch.
+    """Returns the experiment of that name, imported on first use because most need PyTorch.
 
     Raises:
         ValueError: there is no experiment of that name.

@@ -1,4 +1,4 @@
-"""Compares activations in feed-forward networks of equal size, no network at all, and starts for W_down."""
+"""Compares activations in feed-forward networks of equal size, no network at all, and initializations of W_down."""
 
 from typing import Any, cast
 
@@ -13,14 +13,14 @@ from glassformer.train import Trainer, TrainingConfig
 
 N_LAYERS = 2
 WIDTHS = {"none": 256, "relu": 256, "gelu": 256, "swiglu": 171}
-"""What bends, and the d_ff that goes with it: three matrices of 171 are as large as two of 256, within 0.2 %."""
+"""The activations, each with its d_ff: three matrices with 171 are as large as two with 256, within 0.2 %."""
 
 KINDS = ("no network", *WIDTHS)
 
 DOWN = (
     "d_ff",
     "d_model",
-)  # what W_down's rows are drawn with: 1/√d_ff keeps the variance, 1/√d_model does not
+)  # scale of W_down's entries: 1/√d_ff keeps the variance, 1/√d_model does not
 STEPS = 400
 RATE = 3e-3
 SEEDS = (0, 1, 2)
@@ -34,16 +34,16 @@ def measure(
     steps: int = STEPS,
     characters: int | None = None,
 ) -> Found:
-    """Train a small decoder with this feed-forward network, without biases in it.
+    """Trains a small decoder with this feed-forward network, without biases in it.
 
-    "none" leaves the bend out: then W_up and W_down are one linear map. "no network" writes nothing at all.
-    `down` says with which root the entries of W_down are drawn. Gives "feed-forward", the parameters of one such
-    network, the "loss" of the whole validation text in the end, and the "course" of the training loss.
+    "none" omits the activation, so that W_up and W_down form one linear map. "no network" writes nothing at
+    all. `down` says which root scales the entries of W_down. Returns "feed-forward", the parameters of one
+    such network; the final "loss" on the whole validation text; and "course", the curve of the training loss.
 
     Derived in chapter 06.
 
     Raises:
-        ValueError: `feedforward` or `down` is not one of those that are planned.
+        ValueError: `feedforward` or `down` is not one of the planned choices.
     """
     checks.one_of("feedforward", feedforward, KINDS)
     checks.one_of("down", down, DOWN)
@@ -68,7 +68,7 @@ def measure(
 
 
 def new_decoder(feedforward: str, down: str, task: NextToken, seed: int) -> nn.Transformer:
-    """A decoder whose feed-forward networks are such, with the weights that it starts from."""
+    """Makes a decoder with such feed-forward networks and its initial weights."""
     kind = "relu" if feedforward in ("none", "no network") else feedforward
     d_ff = WIDTHS[kind]
     changes = {"feedforward": kind, "d_ff": d_ff, "feedforward_bias": False}
@@ -85,14 +85,14 @@ def new_decoder(feedforward: str, down: str, task: NextToken, seed: int) -> nn.T
 
 
 class _Silent(torch.nn.Module):
-    """In place of a feed-forward network: it writes nothing."""
+    """Takes the place of a feed-forward network and writes nothing."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(x)
 
 
 def blocks_of(model: nn.Transformer) -> Any:
-    """The blocks of its decoder."""
+    """Returns the blocks of its decoder."""
     return cast(Any, model.decoder).blocks
 
 

@@ -1,4 +1,4 @@
-"""Ten cheap tests put to every mistake of the gallery: which test catches which."""
+"""Applies ten cheap tests to every mistake in the gallery: which test catches which mistake?"""
 
 import functools
 import math
@@ -22,9 +22,9 @@ from glassformer.text import inputs_and_targets
 from glassformer.train import TrainingConfig
 
 SEEDS = (0, 1, 2)
-NEAR = 1e-4  # logits that differ by less are the same: what float32 leaves of a few blocks
+NEAR = 1e-4  # logits that differ by less count as equal: the rounding of float32 over a few blocks
 
-# All sizes differ, so that no axis can be taken for another: B 2, T 7, S 5, H 3, K 4, D 12, F 20, V 11
+# All sizes differ, so that no axis can be mistaken for another: B 2, T 7, S 5, H 3, K 4, D 12, F 20, V 11
 B, T, S, V = 2, 7, 5, 11
 SIZES: dict[str, Any] = {
     "vocab_size": V, "context_length": 9, "d_model": 12, "n_layers": 2, "n_heads": 3, "d_ff": 20,
@@ -37,31 +37,32 @@ LLAMA = GPT2.replace(
 BERT = GPT2.replace(family="encoder")
 T5 = GPT2.replace(family="encoder-decoder", positions="t5", t5_n_buckets=8, t5_max_distance=9, norm="rmsnorm")
 WARD = {"gpt2": GPT2, "llama": LLAMA, "bert": BERT, "t5": T5}
-"""Small models of each kind. A test is put to all that it suits, for a mistake shows where it can be made.
+"""Small models of each kind. A test is applied to all suitable ones, because a mistake shows only where it can occur.
 
-T5 stands last: the only one of them in which a mistake of the gallery raises an error (the padding of its source, on
-the wrong axis, fits no target). By then the models in which that mistake is silent have been asked.
+T5 comes last, because it is the only one in which a mistake of the gallery raises an error (the padding of
+its source, on the wrong axis, fits no target). By then the models in which that mistake is silent have been
+tested.
 """
 DECODERS = ("gpt2", "llama", "t5")
 
-STEPS, BATCH_SIZE = 150, 4  # of both tests that train
-BY_HEART = 0.1  # a batch that is learned has a smaller loss
-BELOW = 0.1  # by how much the loss of random characters may not fall below ln V
+STEPS, BATCH_SIZE = 150, 4  # for both tests that train
+BY_HEART = 0.1  # below this loss, a batch counts as learned
+BELOW = 0.1  # the loss of random characters must not fall further below ln V than this
 
 
 class Patient(NamedTuple):
-    """A model, and a text for it."""
+    """A model with a text for it."""
 
     model: Transformer
     inputs: Mapping[str, np.ndarray]
 
     def logits(self, **changes: Any) -> Float[np.ndarray, "B T V"]:
-        """Returns the model's logits for its text, or with some of the inputs exchanged."""
+        """Returns the model's logits for its text, or with some of the inputs replaced."""
         return self.model(**dict(self.inputs) | changes)
 
 
 def patient(config: ModelConfig, seed: int) -> Patient:
-    """A model whose matrices are large enough to matter, in float64, and a random text."""
+    """Makes a float64 model whose matrices are large enough to matter, and a random text."""
     rng = np.random.default_rng(seed)
     model = Transformer(config, generator=np.random.default_rng(seed), dtype=np.float64).eval()
     weights = {
@@ -87,11 +88,11 @@ def near(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.abs(a - b).max() < NEAR)
 
 
-# The tests. Each says whether the code passes
+# The tests; each returns whether the code passes
 
 
 def shapes(seed: int) -> bool:
-    """Sizes that all differ give the right shape, the targets of 0 1 2 3 are 1 2 3, and large weights give no NaN."""
+    """If all sizes differ, shapes are right; the targets of 0 1 2 3 are 1 2 3; and large weights give no NaN."""
     if inputs_and_targets(np.arange(4))[1].tolist() != [1, 2, 3]:
         return False
     for config in WARD.values():
@@ -106,7 +107,7 @@ def shapes(seed: int) -> bool:
 
 
 def start(seed: int) -> bool:
-    """An untrained model knows nothing: its loss is ln V, to a tenth. Half of the targets are padding."""
+    """An untrained model knows nothing: its loss is within a tenth of ln V. Half of the targets are padding."""
     rng = np.random.default_rng(seed)
     model = Transformer(GPT2.replace(d_model=96, vocab_size=64, context_length=16), generator=rng).eval()
     ids, targets = inputs_and_targets(rng.integers(0, 64, (16, 17)))
@@ -115,7 +116,7 @@ def start(seed: int) -> bool:
 
 
 def future(seed: int) -> bool:
-    """Change the last character: the logits before it stay."""
+    """Changing the last character leaves the logits before it unchanged."""
     for name in DECODERS:
         it = patient(WARD[name], seed)
         other = it.inputs["ids"].copy()
@@ -126,9 +127,9 @@ def future(seed: int) -> bool:
 
 
 def order(seed: int) -> bool:
-    """One block, the past shuffled: without positions the last row stays, with them it changes.
+    """Shuffling the past of a single block changes the last row with positions, but not without them.
 
-    And where positions are turned, a text that begins elsewhere is the same text.
+    And with rotary positions, shifting all the positions in a text changes nothing.
     """
     for name in DECODERS:
         for positions in (WARD[name].positions, "none"):
@@ -141,14 +142,14 @@ def order(seed: int) -> bool:
 
 
 def again(seed: int) -> bool:
-    """A text gives the same logits twice, and the same beside a longer one, filled up with padding."""
+    """A text gives the same logits twice, and also when it is padded next to a longer text."""
     it = patient(BERT, seed)
     alone = it.model(it.inputs["ids"][1:, : T - 3])
     return near(it.logits(), it.logits()) and near(it.logits()[1:, : T - 3], alone)
 
 
 def cache(seed: int) -> bool:
-    """Character by character with a cache, as all at once."""
+    """Reading character by character with a cache gives the same logits as reading all at once."""
     for name in DECODERS:
         it = patient(WARD[name], seed)
         kept, ids = it.model.new_cache(B, T), it.inputs["ids"]
@@ -159,9 +160,9 @@ def cache(seed: int) -> bool:
 
 
 def gradient(seed: int) -> bool:
-    """The gradient that was written by hand is the slope of the loss along a random direction.
+    """The gradient written by hand equals the slope of the loss along a random direction.
 
-    Taken in the second of two steps, as in training.
+    It is measured in the second of two steps, as in training.
     """
     for config in (GPT2, LLAMA):
         it = patient(config.replace(dropout=0.0), seed)
@@ -195,10 +196,10 @@ class OneBatch(NextToken):
 
 
 def learned(bug: str, seed: int, kind: type[NextToken], steps: int) -> float:
-    """The loss at the end of a training on random characters, which nothing can foresee, in nats.
+    """Returns the final loss, in nats, of training on random characters, which nothing can predict.
 
-    In PyTorch, where the gradient is that of what is computed; a mistake that PyTorch does not let one make is made
-    in NumPy.
+    It trains in PyTorch, where the gradient belongs to the actual computation; mistakes that PyTorch rules
+    out are made in NumPy.
     """
     needs = NEEDS.get(bug, "rope")
     config = ModelConfig(
@@ -215,25 +216,26 @@ def learned(bug: str, seed: int, kind: type[NextToken], steps: int) -> float:
 
 
 def known(seed: int) -> Iterator[np.ndarray]:
-    """The logits of the models of the ward, one after another, by whatever code is in force."""
+    """Yields the logits of all models of the ward, computed with the code that is currently active."""
     return (patient(config, seed).logits() for config in WARD.values())
 
 
 TESTS = ("shapes", "start", "again", "future", "order", "cache", "gradient", "overfit", "noise", "parity")
-"""The tests, in the order in which to run them: from a few forward passes to a training, to a reference.
+"""The tests in the order in which to run them, from a few forward passes to a training run and a reference.
 
-`again` comes before all that compare: where the same text gives other logits, no comparison means anything.
+`again` comes before all comparisons: if the same text gives different logits, no comparison means anything.
 """
 
 WITHOUT_A_REFERENCE = tuple(name for name in TESTS if name not in ("gradient", "parity"))
-"""Those that ask for nothing that you may not have: neither a gradient by hand nor weights with known logits."""
+"""The tests that always apply: they need neither a gradient by hand nor weights with known logits."""
 
 
 def measure(bug: str, seed: int, steps: int = STEPS) -> Found:
-    """Puts all tests to the code with this mistake in.
+    """Applies all tests to the code with this mistake in it.
 
-    Gives "passed", by test: True, False, or None where the mistake raised an error; and the losses "overfit" and
-    "noise" in the end, in nats. The reference of "parity" are the right code's logits for the same weights.
+    Returns "passed" for each test: True, False, or None if the mistake raised an error; and the final losses
+    "overfit" and "noise", in nats. The reference for "parity" is the correct code's logits for the same
+    weights.
 
     Derived in chapter 14.
 
@@ -258,7 +260,7 @@ def measure(bug: str, seed: int, steps: int = STEPS) -> Found:
 
 
 def passes(test: Callable[[int], bool], seed: int) -> bool | None:
-    """Returns whether the code passes; None where it raises an error, which anyone sees who runs the code."""
+    """Returns whether the code passes, or None if it raises an error, which anyone who runs it would see."""
     try:
         with np.errstate(all="ignore"):
             return test(seed)
@@ -267,9 +269,9 @@ def passes(test: Callable[[int], bool], seed: int) -> bool | None:
 
 
 def cover(tests: Mapping[str, Set[str]]) -> list[tuple[str, set[str]]]:
-    """The tests, each time the one that catches most of what is left, and what it catches; of equal ones the first.
+    """Orders the tests greedily: each is the one that catches most of the remaining mistakes (the first, if equal).
 
-    `tests` says of each what it catches, as `caught` does.
+    `tests` maps each test to what it catches, as `caught` returns it.
     """
     chosen, left = [], set().union(*tests.values())
     while left:
@@ -281,7 +283,7 @@ def cover(tests: Mapping[str, Set[str]]) -> list[tuple[str, set[str]]]:
 
 @functools.cache
 def caught() -> dict[str, frozenset[str]]:
-    """Returns, for each test, the mistakes that it caught at every seed in the stored runs. An error is not a catch."""
+    """Returns, for each test, the mistakes that it caught with every seed in the stored runs. Errors do not count."""
     runs = stored(EXPERIMENT.name)
     mistakes = {run.settings["bug"] for run in runs} - {RIGHT}
     return {
@@ -293,7 +295,7 @@ def caught() -> dict[str, frozenset[str]]:
 
 
 def cheapest(bug: str) -> list[str]:
-    """The first test that catches a mistake; with `gradient`, for whoever has none by hand, `parity` too."""
+    """Returns the first test that catches a mistake; if that is `gradient`, also `parity`, which needs none by hand."""
     tests = [test for test in TESTS if bug in caught()[test]]
     return [test for test in tests if test == tests[0] or (tests[0], test) == ("gradient", "parity")]
 

@@ -1,4 +1,4 @@
-"""Depth against width: equally many parameters in one wide block, or in eight narrow ones."""
+"""Depth against width: the same number of parameters in one wide block or in up to eight narrow ones."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from glassformer.text import corpus
 from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
 
-D_HEAD = 16  # heads are alike, and wider models have more of them
+D_HEAD = 16  # heads are equally wide, and wider models have more of them
 
 
 class Shape(NamedTuple):
@@ -22,10 +22,10 @@ class Shape(NamedTuple):
 
 
 SHAPES = {1: Shape(128, 324), 2: Shape(96, 209), 4: Shape(64, 172), 8: Shape(48, 110)}
-"""For each number of blocks a width, chosen so that all have equally many parameters, within 1 %."""
+"""A width for each number of blocks, chosen so that all have the same number of parameters, within 1 %."""
 
 RATE = 0.02  # of the modern recipe
-RATES = (0.01, 0.04)  # so that no depth loses by a rate that suits another
+RATES = (0.01, 0.04)  # several, so that no depth loses because of a rate that suits another
 SEEDS = (0, 1, 2)
 STEPS = 600
 
@@ -37,14 +37,15 @@ def measure(
     steps: int = STEPS,
     changes: Sequence[str] = (),
 ) -> Found:
-    """Train a decoder of so many blocks by the modern recipe; its loss over the whole validation part.
+    """Trains a decoder with so many blocks by the modern recipe and measures its loss over the whole validation part.
 
-    Gives "parameters", in all; "loss", in nats a character, in windows of 64; and the "course" of the training loss.
+    Returns the total "parameters"; the "loss", in nats per character, in windows of 64; and "course", the
+    curve of the training loss.
 
     Derived in chapter 01.
 
     Raises:
-        ValueError: no shape of so many blocks is planned.
+        ValueError: no shape with so many blocks is planned.
     """
     if n_layers not in SHAPES:
         raise ValueError(f"n_layers={n_layers} is not one of {', '.join(map(str, SHAPES))}")
@@ -62,7 +63,7 @@ def measure(
 def recipe_of(
     n_layers: int, seed: int, learning_rate: float = RATE, steps: int = STEPS, changes: Sequence[str] = ()
 ) -> Recipe:
-    """The modern recipe for a model of so many blocks."""
+    """Returns the modern recipe for a model with so many blocks."""
     shape = SHAPES[n_layers]
     run = (
         *WHOLE_TENTH,
@@ -70,7 +71,7 @@ def recipe_of(
         f"model.d_model={shape.d_model}",
         f"model.d_ff={shape.d_ff}",
         f"model.n_heads={shape.d_model // D_HEAD}",
-        "model.attention_scale=0.6",  # 2.4 / √d_head, as there
+        "model.attention_scale=0.6",  # 2.4 / √d_head, as in that recipe
         f"training.learning_rate={learning_rate}",
         f"training.seed={seed}",
         f"training.steps={steps}",

@@ -1,4 +1,4 @@
-"""Defines experiments, their runs and what the runs found."""
+"""Defines experiments, their runs and their results."""
 
 import json
 import math
@@ -13,10 +13,10 @@ import numpy as np
 Settings = Mapping[str, Any]
 Found = dict[str, Any]
 
-DIGITS = 5  # of the numbers that are kept: more than several seeds agree in
-POINTS = 40  # of a curve that is kept
+DIGITS = 5  # digits to store: more than different seeds agree on
+POINTS = 40  # points of a stored curve
 
-# What makes a recipe's model and batches so small that a hundred steps take a second.
+# Changes that make a recipe's model and batches so small that a hundred steps take a second.
 TINY = (
     "model.n_layers=1",
     "model.d_model=48",
@@ -27,18 +27,19 @@ TINY = (
 )
 
 
-# What makes a recipe's loss one over all that is held out. The stored runs are from before the recipes kept a part for
-# the test: what they call the validation loss is over the whole last tenth of the text, and it stays so.
+# Changes that make a recipe's loss cover the whole held-out text. The stored runs are older than the test
+# part of the recipes: their validation loss covers the whole last tenth of the text, and this stays so.
 WHOLE_TENTH = ("data.validation=0.1", "data.test=0.0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """A question, and the runs that answer it.
+    """A question and the runs that answer it.
 
-    `measure(**settings)` makes one run, from nothing but its settings, and gives what it found as JSON knows it:
-    numbers, strings, lists and dictionaries. `runs` are the settings of all runs. `short` are settings that make
-    any of them a matter of seconds; tests make the experiment in that form and look whether it still says the same.
+    `measure(**settings)` performs one run from its settings alone and returns the result as numbers, strings,
+    lists and dictionaries, which JSON can store. `runs` holds the settings of all runs. `short` holds
+    settings that shorten any run to seconds; tests repeat the experiment in this form and check that it still
+    gives the same result.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Experiment:
     short: Settings
 
     def measure_shortly(self, **settings: Any) -> Found:
-        """One run in its short form; PyTorch works on one thread meanwhile, which is fastest for so small matrices."""
+        """Performs one short run, with PyTorch on a single thread, which is fastest for such small matrices."""
         import torch
 
         threads = torch.get_num_threads()
@@ -60,10 +61,11 @@ class Experiment:
 
 
 class Run(NamedTuple):
-    """One run: its settings, what it found, and on what kind of CPU.
+    """One run: its settings, its results, and the kind of CPU.
 
-    Two kinds add up in another order, so the last digits of a loss differ; what takes how long may differ much.
-    `cpu` is what PyTorch's kernels use of it, such as "AVX512 with bfloat16"; None: made before this was kept.
+    Different kinds of CPUs add numbers in a different order, so the last digits of a loss differ, and times
+    can differ a lot. `cpu` names the features that PyTorch's kernels use, such as "AVX512 with bfloat16"; it
+    is None for runs made before this was recorded.
     """
 
     settings: Settings
@@ -71,15 +73,15 @@ class Run(NamedTuple):
     cpu: str | None = None
 
     def has(self, **settings: Any) -> bool:
-        """Returns whether the run was made with these settings, among others; None: without that setting."""
+        """Returns whether these are among the run's settings; None means that the run has no such setting."""
         return all(self.settings.get(name) == value for name, value in settings.items())
 
 
 def stored(name: str, **settings: Any) -> list[Run]:
-    """The runs of an experiment that were kept, in their order; with settings, only those made with them.
+    """Returns the stored runs of an experiment in order; if settings are given, only those made with them.
 
     Raises:
-        ValueError: nothing was kept, or no run has these settings.
+        ValueError: nothing is stored, or no run has these settings.
     """
     file = place(name)
     if not file.is_file():
@@ -92,12 +94,12 @@ def stored(name: str, **settings: Any) -> list[Run]:
 
 
 def place(name: str) -> Any:
-    """The file in which the runs of an experiment are kept."""
+    """Returns the file that stores the runs of an experiment."""
     return resources.files("glassformer") / "assets" / "experiments" / f"{name}.json"
 
 
 class Spread(NamedTuple):
-    """Several seeds' measurements of one thing."""
+    """Measurements of the same thing with several seeds."""
 
     median: float
     lowest: float
@@ -108,10 +110,10 @@ class Spread(NamedTuple):
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """The median, the lowest and the highest of some numbers.
+    """Returns the median, the lowest and the highest of some numbers.
 
     Raises:
-        ValueError: there are none.
+        ValueError: there are no numbers.
     """
     values = list(values)
     if not values:
@@ -120,12 +122,12 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def thinned(values: Sequence[float], points: int = POINTS) -> list[float]:
-    """A curve in at most so many points, each the mean of neighbouring values."""
+    """Reduces a curve to at most so many points, each the mean of neighbouring values."""
     return [float(np.mean(some)) for some in np.array_split(values, min(points, len(values)))]
 
 
 def rounded(found: Any) -> Any:
-    """The same with every number to a few digits, as it is kept. JSON has no NaN and no infinity: they become None."""
+    """Rounds every number to the stored digits. NaN and infinity, which JSON does not have, become None."""
     if isinstance(found, float):
         return float(f"{found:.{DIGITS}g}") if math.isfinite(found) else None
     if isinstance(found, dict):

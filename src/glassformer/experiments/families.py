@@ -1,4 +1,4 @@
-"""Dates by two families: an encoder–decoder, and a decoder that reads the pair as one text."""
+"""Two families translate dates: an encoder–decoder, and a decoder that reads the pair as one text."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -16,12 +16,12 @@ from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
 
 WAYS = ("encoder-decoder", "decoder, asked for the answer", "decoder, asked for all")
-"""The two families, and two losses for a decoder: over the characters of the answer, or of question and answer."""
+"""The two families, with two losses for the decoder: over the characters of the answer, or of question and answer."""
 
 DECODER = {"family": "decoder", "n_layers": 4, "n_decoder_layers": None, "d_ff": 215}
-"""What makes a decoder of the book's encoder–decoder: as many blocks in all, and about as many parameters.
+"""Changes that make the book's encoder–decoder a decoder with as many blocks in all and about as many parameters.
 
-Its blocks have no cross-attention; a wider feed-forward makes up for what that had.
+Its blocks have no cross-attention; a wider feed-forward network makes up for those parameters.
 """
 
 STEPS = (100, 300)
@@ -30,9 +30,9 @@ N_ASKED = 1_000  # held-out days
 
 
 class OneText(Pairs):
-    """Go on after the source with the target, in one text: source, `start_id`, target, `stop_id`.
+    """The task of continuing the source with the target in one text: source, `start_id`, target, `stop_id`.
 
-    With `whole`, every character of that text is a target; without it, only what comes after `start_id`.
+    With `whole`, every character of that text is a target; without it, only those after `start_id`.
     """
 
     family = "decoder"
@@ -46,7 +46,7 @@ class OneText(Pairs):
         )
 
     def _filled_up(self, places: Sequence[int] | Int64[np.ndarray, " B"]) -> Batch:
-        """The texts at these places, all rows as long as the longest: padding comes last, where nobody looks."""
+        """Returns the texts with these indices, padded to the longest at the end, where no position attends to it."""
         texts = [[*self.sources[i], self.start_id, *self.targets[i], self.stop_id] for i in places]
         rows = np.full((len(texts), max(map(len, texts))), self.pad_id, dtype=np.int64)
         targets = np.full((len(texts), rows.shape[1] - 1), NO_TARGET, dtype=np.int64)
@@ -58,15 +58,15 @@ class OneText(Pairs):
 
 
 def measure(way: str, steps: int, seed: int, n_asked: int = N_ASKED) -> Found:
-    """Trains a model to write dates, and asks it for days that it has not seen.
+    """Trains a model to write dates, and tests it on days that it has not seen.
 
-    Gives its parameters; the curve of the training loss; and of `n_asked` held-out days the mean loss of the
-    answer's characters, in nats, and the share of days that greedy writing gets right to the last digit.
+    Returns its parameters; the curve of the training loss; and, for `n_asked` held-out days, the mean loss of
+    the answer's characters, in nats, and the fraction of days that greedy decoding gets completely right.
 
     Derived in chapter 12.
 
     Raises:
-        ValueError: there is no such way.
+        ValueError: there is no such way of training.
     """
     checks.one_of("way", way, WAYS)
     recipe = Recipe.of_the_book("dates", [*WHOLE_TENTH, f"training.seed={seed}", f"training.steps={steps}"])
@@ -90,16 +90,16 @@ def measure(way: str, steps: int, seed: int, n_asked: int = N_ASKED) -> Found:
 
 
 def new_model(config: ModelConfig, seed: int) -> nn.Transformer:
-    """A model of that configuration, with the weights that the package's models start from."""
+    """Makes a model of that configuration with the package's usual initial weights."""
     return nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
 
 
 @torch.no_grad()
 def answers(model: nn.Transformer, task: Pairs) -> Found:
-    """Returns, for the task's held-out pairs, the mean loss of the answer's characters and the share answered right.
+    """Returns the mean loss of the answers' characters on the task's held-out pairs, and the fraction answered right.
 
-    Right is an answer of which every character is the likeliest, given the right ones before it: that is what
-    greedy writing finds, too, since up to its first mistake it has written the right ones.
+    An answer is right if every character is the likeliest one, given the correct ones before it. Greedy
+    decoding gives the same result, because up to its first mistake it has written the correct characters.
     """
     model.eval()
     loss = count = right = 0.0

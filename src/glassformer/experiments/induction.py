@@ -1,4 +1,4 @@
-"""Induction: two blocks learn to find what came next the last time, all at once; one block cannot."""
+"""Induction: two blocks suddenly learn to find what came next the last time; one block cannot."""
 
 from collections.abc import Iterator
 
@@ -16,21 +16,21 @@ from glassformer.train.config import TrainingConfig
 from glassformer.train.recipe import Recipe
 
 STEPS = 600
-EVERY = 20  # steps between two looks inside
+EVERY = 20  # steps between two measurements
 SEEDS = (0, 1, 2)
 
 VOCAB_SIZE = 32
-T = 64  # positions of a text
-PERIODS = (8, 32)  # a text begins anew after so many tokens, drawn for each: counting back does not help
+T = 64  # length of a text
+PERIODS = (8, 32)  # periods, one drawn for each text, so that counting back does not help
 TEST_PERIOD = 24
-N_TESTS = 32  # texts that are looked at
+N_TESTS = 32  # texts to measure on
 
 
 class Repeats:
-    """Texts of random tokens that begin anew, again and again, each after a number of tokens of its own.
+    """Texts of random tokens that repeat again and again, each with its own period.
 
-    Nothing is to be known of the language but that: what came after this token before will come again. A task for
-    the `Trainer`, as those of `glassformer.tasks`.
+    There is only one thing to learn: what followed this token before will follow again. It is a task for
+    `Trainer`, like those of `glassformer.tasks`.
     """
 
     family, length, vocab_size, batch_size = "decoder", T, VOCAB_SIZE, 16
@@ -39,11 +39,11 @@ class Repeats:
         self.seed = seed
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """The inputs and targets (B, T) of a step; `world` processes would each draw all of it, so there is one."""
+        """Returns the inputs and targets (B, T) of a step, for one process only: each would draw the whole batch."""
         return self._drawn(step)
 
     def validation(self) -> Iterator[Batch]:
-        """One batch that no step has."""
+        """Yields one batch that no step uses."""
         yield self._drawn(2**31)
 
     def _drawn(self, number: int) -> Batch:
@@ -56,11 +56,11 @@ class Repeats:
 
 
 def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) -> Found:
-    """Train a small decoder on `Repeats`, and look at it along the way.
+    """Trains a small decoder on `Repeats`, and measures it along the way.
 
-    Gives the curves "step", "first" and "again" (the loss on random texts, and on their repetition), and for each
-    block its best head's scores, "previous" and "induction". Then, of the trained model, the scores of all heads,
-    and "again without" each of its parts, which writes its mean instead.
+    Returns the curves "step", "first" and "again" (the loss on random texts and on their repetition), and for
+    each block the scores of its best heads, "previous" and "induction". For the trained model, it also
+    returns the scores of all heads, and "again without": that loss when each part writes its mean instead.
 
     Derived in chapter 03.
     """
@@ -94,7 +94,7 @@ def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) ->
 
 
 def new_model(n_layers: int, seed: int) -> nn.Transformer:
-    """A decoder with two heads in each block, of 60,000 parameters at two blocks."""
+    """Returns a decoder with two heads per block; with two blocks it has 60,000 parameters."""
     config = ModelConfig(
         vocab_size=VOCAB_SIZE,
         context_length=T,
@@ -115,19 +115,19 @@ def new_model(n_layers: int, seed: int) -> nn.Transformer:
 
 
 def training(steps: int, seed: int) -> TrainingConfig:
-    """The modern recipe's way of training, with its rates held to the end."""
+    """Returns the training settings of the modern recipe, with rates that stay constant to the end."""
     changes = {"decay": "none", "evaluate_every": 0, "device": "cpu"}
     modern = Recipe.of_the_book("modern").training
     return modern.replace(steps=steps, batch_size=Repeats.batch_size, seed=seed, **changes)
 
 
 def best_of_each_block(scores: np.ndarray) -> list[float]:
-    """The highest score in each block."""
+    """Returns the highest score in each block."""
     return scores.max(axis=1).tolist()
 
 
 def again_without(model: scratch.Transformer, text: np.ndarray) -> dict[str, float]:
-    """The loss on repetitions without "nothing", each head and each feed-forward."""
+    """Returns the loss on repetitions without "nothing", each head and each feed-forward network."""
     twice = one_after_another(text, text)
     losses = {"nothing": inside.repetition(model, text).again}
     for i in range(model.config.n_layers):

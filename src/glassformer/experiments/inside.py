@@ -1,4 +1,4 @@
-"""Inside the book's model of Shakespeare: what each block adds, what is lost without it, what its neurons keep."""
+"""Looks inside the book's Shakespeare model: what each block adds, what is lost without it, what neurons store."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -18,30 +18,30 @@ from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, inputs_an
 
 PARTS = ("lens", "attribution", "ablations", "mean ablations", "memories", "random memories", "induction")
 
-N_TARGETS = 32_768  # about so many characters of the validation text, from all of it
+N_TARGETS = 32_768  # about so many characters, spread over the validation text
 AT_A_TIME = 4096  # of these
-N_READ = 1_000_000  # characters of the training text that the neurons are shown
-N_TRIED = 40  # memories of each block, those that agree best, that are taken out one by one
-N_SHOWN = 4  # of these, those that are missed most are kept in full
-N_CONTEXTS, CONTEXT = 8, 16  # so many contexts of each, so many characters of a context
-DRAWS = (0, 1, 2)  # of random directions
-N_LISTENED = 250_000  # characters of the training text that the neurons' random doubles are shown
-N_REPEATS, PERIOD = 64, 32  # texts that are repeated, and their length
+N_READ = 1_000_000  # characters of the training text that the neurons read
+N_TRIED = 40  # memories per block, those with the best agreement, that are removed one at a time
+N_SHOWN = 4  # how many of these, the ones missed most, are stored in full
+N_CONTEXTS, CONTEXT = 8, 16  # contexts per memory, and characters per context
+DRAWS = (0, 1, 2)  # draws of random directions
+N_LISTENED = 250_000  # characters of the training text that the neurons' random doubles read
+N_REPEATS, PERIOD = 64, 32  # number and length of the texts that are repeated
 
 
 def measure(
     part: str, draw: int = 0, n_targets: int = N_TARGETS, n_read: int = N_READ, n_tried: int = N_TRIED
 ) -> Found:
-    """One part of the tour through the model, in nats a character where it is a loss.
+    """Measures one aspect of the model; losses are in nats per character.
 
-    "lens": the loss after the embeddings and after each block, and how often the likeliest character is already
-    the final one. "attribution": what each part adds, in the mean, to the next character's logit, against that of
-    the likeliest other. "ablations" and "mean ablations": the loss without each sublayer and head, which write
-    nothing or their mean instead. "memories": how well the neurons' contexts and tokens belong together in each
-    block, and of those that do best, the ones that are missed most: the loss right after their contexts, with the
-    neuron and without it. "random memories": the same belonging together where the directions that a neuron listens
-    to, or the one that it writes, are drawn at random (the `draw`th time). "induction": what heads attend to in
-    texts that are repeated, and the losses there.
+    "lens": the loss after the embeddings and after each block, and how often the likeliest character is
+    already the final one. "attribution": what each part adds, on average, to the next character's logit
+    relative to that of the likeliest other character. "ablations" and "mean ablations": the loss when each
+    sublayer or head writes nothing, or its mean. "memories": how well the neurons' contexts and promoted
+    tokens match in each block, and, among the best matches, the neurons that are missed most: the loss right
+    after their contexts with and without the neuron. "random memories": the same match when the directions
+    that a neuron reads, or the one that it writes, are drawn at random (draw number `draw`). "induction":
+    what heads attend to in repeated texts, and the losses there.
 
     Derived in chapters 03, 05, 06 and 07.
 
@@ -72,7 +72,7 @@ def measure(
 
 
 def sample(ids: Int64[np.ndarray, " N"], T: int, n_targets: int) -> Iterator[Batch]:
-    """Windows of T from all of the text, with the same gap between any two, in batches."""
+    """Yields equally spaced windows of T from the whole text, in batches."""
     n_windows = max(1, n_targets // T)
     starts = np.linspace(0, len(ids) - T - 1, n_windows).astype(int)
     for some in np.array_split(starts, -(-n_windows * T // AT_A_TIME)):
@@ -81,7 +81,7 @@ def sample(ids: Int64[np.ndarray, " N"], T: int, n_targets: int) -> Iterator[Bat
 
 
 def lens(model: Transformer, batches: list[Batch]) -> Found:
-    """After the embeddings and after each block: the loss, and the agreement with the final prediction."""
+    """Returns the loss and the agreement with the final prediction, after the embeddings and after each block."""
     losses, agreements = [], []
     for inputs, targets in batches:
         views = inside.logit_lens(model, inputs["ids"])  # (L + 1, B, T, V)
@@ -92,7 +92,7 @@ def lens(model: Transformer, batches: list[Batch]) -> Found:
     return {
         "loss": np.mean(losses, axis=0).tolist(),
         "agreement": np.mean(agreements, axis=0).tolist(),
-        # The same in a short run: a fingerprint of the model
+        # Also computed in a short run, as a fingerprint of the model
         "first window": [float(cross_entropy(logits, targets)) for logits in inside.logit_lens(model, ids)],
     }
 
@@ -103,7 +103,7 @@ def attribution(model: Transformer, batches: list[Batch]) -> Found:
     for inputs, targets in batches:
         logits = model(**inputs)
         np.put_along_axis(logits, targets[..., None], -np.inf, axis=-1)
-        other = logits.argmax(axis=-1)  # the likeliest but for the one that came
+        other = logits.argmax(axis=-1)  # the likeliest except the actual one
         for name, share in inside.logit_attribution(model, inputs["ids"], targets, against=other).items():
             total[name] = total.get(name, 0) + float(share.mean()) / len(batches)
     return total
@@ -122,7 +122,7 @@ def memories(
         own = [memory for memory in found if memory.block == i]
         tried = [described(model, tokenizer, ids, memory) for memory in own[:n_tried]]
         tried.sort(key=lambda memory: memory["loss"] - memory["loss without"])
-        # The same contexts with some other memory's tokens: what any neuron's would agree with them
+        # The same contexts with another memory's tokens: the agreement for arbitrary neurons
         half = len(own) // 2
         strangers = zip(own, own[half:] + own[:half], strict=True)
         others = [np.isin(ids[one.places + 1], other.promoted).mean() for one, other in strangers]
@@ -138,13 +138,14 @@ def memories(
 
 
 def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int) -> Found:
-    """Returns, for each block, what neurons with random directions reach by the procedure of `inside.memories`.
+    """Returns, for each block, how well neurons with random directions score by the procedure of `inside.memories`.
 
-    Each neuron has two doubles that listen in random directions, as long as its own: "anywhere", every direction
-    alike, and "matched", drawn with the variances and covariances of the block's own columns. What is
-    random to write is drawn in these two ways, too. Of each: "agreement", the share of the contexts that one of
-    the promoted characters did follow, and "chance", that of all places. And how much alike the contexts are:
-    "same end" and "same next" are the shares of the commonest last, and of the commonest following character.
+    Each neuron gets two doubles that read random directions of the same length as its own: "anywhere", with
+    all directions equally likely, and "matched", drawn with the variances and covariances of the block's own
+    columns. Random directions for writing are drawn in the same two ways. The results for each: "agreement",
+    the fraction of the contexts that are followed by one of the promoted characters, and "chance", the same
+    for all positions. "same end" and "same next" show how similar the contexts are: the fractions with the
+    most common last character and the most common next character.
     """
     rng = np.random.default_rng(draw)
     F, V = model.config.d_ff, model.config.vocab_size
@@ -168,7 +169,7 @@ def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int)
     for i in range(model.config.n_layers):
         own = sorted((m for m in found if m.block == i), key=lambda m: (-m.sign, m.neuron))
         n_signs = len({m.sign for m in own})
-        # Row r of each: the neuron itself, or one of its doubles, both signs below each other
+        # Row r of each: the neuron itself or one of its doubles, with both signs one after the other
         places = np.stack([m.places for m in own]).reshape(n_signs, 3, F, -1).swapaxes(0, 1)
         places = dict(zip(("own", *DIRECTIONS), places.reshape(3, n_signs * F, -1), strict=True))
         W_down = decoder_of(model).blocks[i].feedforward.W_down.weight
@@ -193,13 +194,13 @@ def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int)
 
 
 def anywhere(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Float[np.ndarray, "D F"]:
-    """Draws as many random directions, each as long as one of the columns."""
+    """Draws as many random directions as there are columns, with the columns' lengths."""
     drawn = rng.normal(size=columns.shape)
     return as_long_as(columns, drawn)
 
 
 def matched(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Float[np.ndarray, "D F"]:
-    """Random mixtures of the columns: they vary in the directions in which the columns do."""
+    """Draws random mixtures of the columns, which vary in the same directions as the columns."""
     F = columns.shape[1]
     return as_long_as(columns, columns @ rng.normal(size=(F, F)))
 
@@ -207,7 +208,7 @@ def matched(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Floa
 def as_long_as(
     columns: Float[np.ndarray, "D F"], drawn: Float[np.ndarray, "D F"]
 ) -> Float[np.ndarray, "D F"]:
-    """The drawn columns at the lengths of the others."""
+    """Scales the drawn columns to the lengths of the others."""
     lengths = np.linalg.norm(columns, axis=0) / np.linalg.norm(drawn, axis=0)
     return (drawn * lengths).astype(columns.dtype)
 
@@ -216,7 +217,7 @@ DIRECTIONS: dict[str, Callable] = {"anywhere": anywhere, "matched": matched}
 
 
 def with_listeners(model: Transformer, rng: np.random.Generator) -> Transformer:
-    """The same model, in which every neuron has doubles that listen in random directions, and write nothing."""
+    """Returns the same model with doubles of every neuron that read random directions and write nothing."""
     wide = deepcopy(model)
     wide.config = model.config.replace(d_ff=(1 + len(DIRECTIONS)) * model.config.d_ff)
     for block in decoder_of(wide).blocks:
@@ -235,7 +236,7 @@ def with_listeners(model: Transformer, rng: np.random.Generator) -> Transformer:
 
 
 def read_out(model: Transformer, block: int, rows: Float[np.ndarray, "F D"]) -> Float[np.ndarray, "F V"]:
-    """`inside.promoted_logits`, as if these were the rows of the block's W_down."""
+    """Computes `inside.promoted_logits` as if these were the rows of the block's W_down."""
     W_down = decoder_of(model).blocks[block].feedforward.W_down
     own = W_down.weight
     try:
@@ -251,7 +252,7 @@ def described(
     ids: Int64[np.ndarray, " N"],
     memory: Memory,
 ) -> Found:
-    """A memory in characters, and the loss right after its contexts, with the neuron and without it."""
+    """Returns a memory in characters, and the loss right after its contexts with and without the neuron."""
     places = memory.places[:N_CONTEXTS]
     texts = [tokenizer.decode(ids[max(0, place + 1 - CONTEXT) : place + 1]) for place in places]
     intact = loss_after(model, ids, places)
@@ -270,15 +271,15 @@ def described(
 
 
 def loss_after(model: Transformer, ids: Int64[np.ndarray, " N"], places: Int64[np.ndarray, " _"]) -> float:
-    """The mean loss of what comes after these places, each read with as much before it as the model can read."""
+    """Returns the mean loss of the characters after these positions, each read with as much context as possible."""
     T = model.config.context_length
-    # One by one, since at the very beginning of the text there is less to read
+    # One at a time, because at the very beginning of the text there is less to read
     last = np.stack([model(ids[max(0, place + 1 - T) : place + 1])[-1] for place in places])  # (places, V)
     return float(cross_entropy(last, ids[places + 1]))
 
 
 def induction(model: Transformer, validation: Int64[np.ndarray, " N"]) -> Found:
-    """The scores of all heads, and the losses, on random characters that are repeated and on lines of the play."""
+    """Returns the scores of all heads and the losses, on repeated random characters and on lines of the play."""
     V = model.config.vocab_size
     starts = np.linspace(0, len(validation) - PERIOD, N_REPEATS).astype(int)
     texts = {
@@ -297,7 +298,7 @@ def induction(model: Transformer, validation: Int64[np.ndarray, " N"]) -> Found:
 
 
 def even_attention() -> dict[str, float]:
-    """The two scores of a head that attends to all that it sees alike."""
+    """Returns the two scores of a head that attends equally to everything it sees."""
     visible = np.arange(1, 2 * PERIOD + 1)
     return {
         "previous": float((1 / visible[1:PERIOD]).mean()),

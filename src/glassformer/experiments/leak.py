@@ -1,4 +1,4 @@
-"""Order without positions: how much of it a causal mask lets in, by the number of blocks."""
+"""Order without positions: how much order a causal mask lets in, by the number of blocks."""
 
 import numpy as np
 import torch
@@ -12,18 +12,18 @@ from glassformer.experiments.positions import METHODS, SEEDS, STEPS, new_model, 
 from glassformer.text import corpus, windows
 from glassformer.train import Trainer, validation_loss
 
-LENGTH = 24  # of a window
-N_WINDOWS = 2000  # whose last character is asked for
+LENGTH = 24  # length of a window
+N_WINDOWS = 2000  # windows whose last character is predicted
 
 
 def measure(
     n_layers: int, positions: str, seed: int, steps: int = STEPS, changes: tuple[str, ...] = ()
 ) -> Found:
-    """Train a decoder of so many blocks, and measure what the order of the past is worth to it.
+    """Trains a decoder with so many blocks, and measures how much it gains from the order of the past.
 
-    Gives "loss", of the validation text; "worth", by how much the loss of a window's last character rises when the
-    characters before the last one that the model reads are shuffled, both in nats; and with learned positions
-    "cosines" (T, T), of every row of the table with every other.
+    Returns the "loss" on the validation text and "worth", both in nats: "worth" is how much the loss of a
+    window's last character rises when all inputs but the last are shuffled. With learned positions it also
+    returns "cosines" (T, T), between all rows of the table.
 
     Derived in chapter 04.
 

@@ -1,6 +1,7 @@
-"""Pre-norm or post-norm, 2 to 64 blocks deep: how long the gradient is in each block, before any training.
+"""Pre-norm or post-norm, 2 to 64 blocks deep: the length of the gradient in each block before any training.
 
-And in queries and keys apart: theirs goes with the difference between positions, which is measured too.
+Queries and keys are measured separately: their gradient vanishes with the difference between positions, which
+is measured too.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,9 @@ from glassformer.train import TrainingConfig, initialize
 DEPTHS = (2, 4, 8, 16, 32, 64)
 SEEDS = (0, 1, 2)
 INITS = ("ours", "gpt2", "xavier")
-"""What the weights start from: the package's own, which keep the size of what passes through a matrix; GPT-2's, small
-and, deep, smaller; and "xavier", those of Xiong et al. 2020, with the head and activation that they had."""
+"""The initial weights: the package's own, which keep the size of whatever passes through a matrix; GPT-2's, which
+are small, and smaller in deep models; and "xavier", those of Xiong et al. 2020, with the head and activation used
+there."""
 
 AS_IN_2017 = {
     "feedforward": "relu",
@@ -29,12 +31,12 @@ AS_IN_2017 = {
 
 
 def measure(placement: str, init: str, seed: int, depths: Sequence[int] = DEPTHS) -> Found:
-    """One model of each depth, and the gradient of its loss on a batch of Shakespeare.
+    """Measures one model of each depth: the gradient of its loss on a batch of Shakespeare.
 
-    Gives, under each depth, for every block from the first: `gradient`, its length over all matrices of the block;
-    `queries_keys`, over W_q and W_k alone; `W_down`, over that one alone, which is what Xiong et al. 2020 show;
-    `stream`, the root mean square of what leaves the block; and `differ`, how much that differs between positions.
-    In float64, for what vanishes is smaller than float32's rounding.
+    Returns, for each depth and every block: `gradient`, its length over all matrices of the block;
+    `queries_keys`, over W_q and W_k only; `W_down`, over that matrix only, as shown by Xiong et al. 2020;
+    `stream`, the root mean square of the block's output; and `differ`, how much that output differs between
+    positions. It computes in float64, because vanishing gradients are below the rounding of float32.
 
     Source: Xiong et al. 2020, "On Layer Normalization in the Transformer Architecture", section 3; Noci et al. 2022,
     "Signal Propagation in Transformers", on queries and keys. Derived in chapter 05.
@@ -79,7 +81,7 @@ def by_block(model: nn.Transformer) -> dict[str, list[float]]:
 
 
 def untrained(placement: str, n_layers: int, init: str, task: NextToken, seed: int) -> nn.Transformer:
-    """A model with the weights that `init` says."""
+    """Makes a model with the initial weights that `init` names."""
     if init != "xavier":
         model = new_model(placement, n_layers, task, seed)
         initialize(model, TrainingConfig(steps=1, batch_size=task.batch_size, init=init, seed=seed))
@@ -96,17 +98,17 @@ def untrained(placement: str, n_layers: int, init: str, task: NextToken, seed: i
 
 
 def length(gradients: list[torch.Tensor]) -> float:
-    """The length of one vector that holds all of them."""
+    """Returns the length of the vector that holds all of these numbers."""
     return torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt().item()
 
 
 def rms(x: torch.Tensor) -> float:
-    """The root mean square of its numbers."""
+    """Returns the root mean square of its numbers."""
     return x.detach().square().mean().sqrt().item()
 
 
 def differ(x: torch.Tensor) -> float:
-    """1 minus the mean cosine between the vectors of different positions, of x (B, T, D)."""
+    """Returns 1 minus the mean cosine between the vectors of different positions of x (B, T, D)."""
     x = torch.nn.functional.normalize(x.detach(), dim=-1)
     n = x.shape[-2]
     cosines = (x @ x.mT).sum(dim=(-1, -2)) - n  # not with itself

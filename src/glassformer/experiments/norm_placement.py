@@ -1,4 +1,4 @@
-"""Pre-norm or post-norm, shallow and deep: which of them train without a warm-up."""
+"""Pre-norm or post-norm, shallow and deep: which of these models train without a warm-up?"""
 
 from contextlib import suppress
 
@@ -18,11 +18,11 @@ WARMUP = 60
 
 PLACEMENTS = ("pre", "post")
 DEPTHS = (2, 4, 8)
-# Several, so that the answer is not that of a rate which suits only one of the two
+# Several, so that the answer does not depend on a rate that suits only one of the two
 RATES = (1e-3, 3e-3, 1e-2)
-DEEPEST = 24  # at low rates alone: already at 4 blocks the others suit post-norm less
-LOWER = 3e-4  # for deep models, which may want less
-LONGER = 3  # times as many steps, to see whether a model that is stuck comes loose
+DEEPEST = 24  # only low rates: even at 4 blocks, the others suit post-norm less
+LOWER = 3e-4  # for deep models, which may need less
+LONGER = 3  # times as many steps, to see whether a stuck model recovers
 SEEDS = (0, 1, 2)
 
 
@@ -36,12 +36,12 @@ def measure(
     steps: int = STEPS,
     characters: int | None = None,
 ) -> Found:
-    """Trains one model with AdamW, `warmup` steps up and the rest down to 0.
+    """Trains one model with AdamW; the rate rises for `warmup` steps and then falls to 0.
 
-    Gives the curves of the loss and of the gradient's length, and the loss over the whole validation part in the
-    end; a run whose loss is no number any more stops there, and has none. `unigram` is the loss there of knowing
-    nothing but how often each character occurs: the plateau on which a model is stuck that learned no more.
-    `zero_init` lets every sublayer add nothing at first. `characters` shortens the text.
+    Returns the curves of the loss and of the gradient's length, and the final loss over the whole validation
+    part; a run whose loss becomes NaN stops there and has no final loss. `unigram` is the validation loss
+    from character frequencies alone, the plateau of a model that has learned nothing else. `zero_init` makes
+    every sublayer add nothing at first. `characters` shortens the text.
 
     Derived in chapter 05.
     """
@@ -57,7 +57,7 @@ def measure(
         device="cpu",
     )
     trainer = Trainer(new_model(placement, n_layers, task, seed), task, config, progress=False)
-    with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
+    with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
         trainer.run()
     records = trainer.log.records
     return {
@@ -70,14 +70,14 @@ def measure(
 
 
 def text_task(seed: int, characters: int | None = None) -> NextToken:
-    """Say which character of Shakespeare's is next; with `characters`, of so many from the beginning."""
+    """Returns the task of predicting Shakespeare's next character, on the first `characters` of the text if given."""
     text = corpus()
     ids = np.asarray(CharTokenizer.from_text(text).encode(text[:characters]))
     return NextToken(ids, LENGTH, BATCH_SIZE, seed)
 
 
 def new_model(placement: str, n_layers: int, task: NextToken, seed: int, **changes: object) -> nn.Transformer:
-    """A GPT of that depth, with the weights that the package's models start from."""
+    """Makes a GPT of that depth with the package's usual initial weights."""
     config = ModelConfig(
         vocab_size=65,
         context_length=task.length,
@@ -90,13 +90,13 @@ def new_model(placement: str, n_layers: int, task: NextToken, seed: int, **chang
 
 
 def unigram_loss(task: NextToken) -> float:
-    """The validation loss of saying each character as often as it occurs in the training part."""
+    """Returns the validation loss of predicting each character with its frequency in the training part."""
     seen = np.bincount(task.ids, minlength=task.vocab_size) + 1  # plus 1: nothing is impossible
     return float(-np.log(seen / seen.sum())[task.held_out[1:]].mean())
 
 
 def settings(placement: str, n_layers: int, warmup: int, rate: float, **others: object) -> dict:
-    """The settings of a run under their names."""
+    """Returns the settings of a run by name."""
     return {"placement": placement, "n_layers": n_layers, "warmup": warmup, "learning_rate": rate} | others
 
 
@@ -120,7 +120,7 @@ EXPERIMENT = Experiment(
             for warmup in (0, WARMUP)
             for placement in PLACEMENTS
         ),
-        # What could help a deep post-norm model: sublayers that add nothing at first; and more time
+        # What might help a deep post-norm model: sublayers that add nothing at first, and more time
         *(
             settings("post", DEPTHS[-1], warmup, RATES[0], seed=seed, zero_init=True)
             for seed in SEEDS

@@ -25,15 +25,15 @@ SEEDS = (0, 1, 2)
 
 
 def measure(characters: int, seed: int, steps: int = STEPS, changes: Sequence[str] = ()) -> Found:
-    """Train a small model of the modern recipe on the beginning of the corpus; its loss on the corpus's end.
+    """Trains a small model by the modern recipe on the beginning of the corpus; measures its loss on the corpus's end.
 
-    Gives the curve of the training loss, the validation losses and their steps, the lowest of them, and how often
-    each character was read ("epochs").
+    Returns the curve of the training loss, the validation losses with their steps, the lowest of them, and
+    how often each character was read ("epochs").
 
     Derived in chapter 15.
 
     Raises:
-        ValueError: there are not so many characters, or a change breaks a rule.
+        ValueError: there are not that many characters, or a change breaks a rule.
     """
     checks.whole("characters", characters)
     if characters > len(corpus()) - HELD_OUT:

@@ -1,4 +1,4 @@
-"""The mistakes of the gallery, trained with and generated with: what the loss shows, and what the text does."""
+"""Trains and generates with every mistake of the gallery: what do the loss and the text show?"""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
 from glassformer.train import Trainer, TrainingConfig, initialize, train_in_numpy, validation_loss
 
-PROMPT, NEW = 8, 120  # characters that each text begins with, and that the model adds
+PROMPT, NEW = 8, 120  # characters of each prompt, and characters that the model adds
 LENGTH, BATCH_SIZE, STEPS = PROMPT + NEW, 6, 250
 N_TEXTS = 32
 TEMPERATURE = 0.8
@@ -29,7 +29,7 @@ SEEDS = (0, 1)
 ROPE: dict[str, Any] = {
     "positions": "rope",
     "n_kv_heads": 2,
-}  # shared heads too, for the mistake that needs them
+}  # also shared heads, for the mistake that needs them
 MUON: dict[str, Any] = {
     "optimizer": "muon",
     "learning_rate": 0.02,
@@ -47,43 +47,44 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "dropout": (ROPE | {"dropout": 0.1}, MUON),
     "in NumPy": (ROPE, ADAMW),
 }
-"""The models, each with what it changes of `ModelConfig` and of `TrainingConfig`."""
+"""The models, each with its changes to `ModelConfig` and `TrainingConfig`."""
 
-DRAWN = "drawn"  # the one model whose sublayers do not begin by adding nothing: all its weights are drawn
+DRAWN = "drawn"  # the only model without zero_init: all its weights are drawn at random
 
-# PyTorch does not let one make these.
+# Mistakes that PyTorch rules out.
 IN_NUMPY_ALONE = [name for name, bug in BUGS.items() if bug.rooms == ("scratch",)]
 NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
-    "positions-late": "learned",  # a method that adds positions to the token vectors
+    "positions-late": "learned",  # an encoding that adds positions to the token vectors
     "t5-sign": "t5",
     "dropout-in-evaluation": "dropout",
-    "residual-dropped": DRAWN,  # without a residual, nothing comes of nothing
+    "residual-dropped": DRAWN,  # without a residual, a zero output would stay zero
 }
-"""Which model a mistake needs; the others are made in the first."""
+"""The model that a mistake needs; all others use the first model."""
 
 NOT_APPLICABLE = {
     "padding-on-queries": "windows of one text are all equally long: there is no padding to hide",
     "padding-attended": "windows of one text are all equally long: there is no padding to see",
     "loss-over-padding": "windows of one text are all equally long: every target counts",
 }
-"""The mistakes that cannot be made here, and why."""
+"""The mistakes that cannot occur here, and why."""
 
 CANDIDATES = {name: NEEDS.get(name, "rope") for name in BUGS if name not in NOT_APPLICABLE}
-"""The mistakes that are made here, each with its model."""
+"""The mistakes that are trained here, each with its model."""
 
-ALSO = (("residual-dropped", "rope"),)  # where it learns nothing at all
+ALSO = (("residual-dropped", "rope"),)  # with this model it learns nothing at all
 
-RIGHT = "none"  # instead of a bug: the model as it should be
+RIGHT = "none"  # the correct model, without a bug
 
 
 def measure(
     bug: str, model: str, seed: int, steps: int = STEPS, characters: int | None = None, n_texts: int = N_TEXTS
 ) -> Found:
-    """Trains a model with the mistake in, lets it write with the mistake in, and judges the text.
+    """Trains a model with the mistake, lets it write with the mistake, and judges the text.
 
-    Gives the curve of the training loss; the validation loss as the wrong code reports it, and as the right code
-    finds it for the same weights; and of the texts what `judged` does, with the first two of them. A run whose loss
-    is no number any more stops there, and gives nothing but its curve. `characters` shortens the text to learn from.
+    Returns the curve of the training loss; the validation loss as reported by the wrong code, and as measured
+    by the correct code for the same weights; and the results of `judged` for the texts, with the first two
+    texts. A run whose loss becomes NaN stops there and returns only its curve. `characters` shortens the
+    training text.
 
     Derived in chapter 14.
 
@@ -100,7 +101,7 @@ def measure(
     config = TrainingConfig(
         steps=steps, batch_size=BATCH_SIZE, warmup=20, seed=seed, evaluate_every=0, device="cpu", **training
     )
-    with torch.random.fork_rng([]):  # dropout that is on in evaluation draws from these
+    with torch.random.fork_rng([]):  # for dropout that is active in evaluation
         torch.manual_seed(seed)
         with nullcontext() if bug == RIGHT else put_in(bug):
             found = (trained_in_numpy if model == "in NumPy" else trained)(it, task, config)
@@ -117,14 +118,15 @@ def measure(
     return found
 
 
-# What can be seen without looking into the code
+# Symptoms that show without looking into the code
 
 
 def looks(found: Found, right: Found) -> str:
-    """Classifies how training with the mistake looked next to the right model of the same seed, by what each reports.
+    """Classifies the reported validation loss of a run with the mistake, relative to the correct model of that seed.
 
-    "too good" and "worse" are a validation loss that is off by more than a tenth, the first by more than a half: no
-    two seeds of the right model differ by as much. Else "as ever"; and "broken off" if the loss was no number.
+    "too good" means a validation loss that is lower by more than a half, "worse" one that is higher by more
+    than a tenth: no two seeds of the correct model differ by as much. Otherwise it is "as ever", or "broken
+    off" if the loss became NaN.
     """
     if found["reported"] is None:
         return "broken off"
@@ -133,9 +135,9 @@ def looks(found: Found, right: Found) -> str:
 
 
 def writes_badly(found: Found, right: Found) -> bool:
-    """Returns whether its text surprises the judge by 0.7 nats a character more than the right model's text does.
+    """Returns whether its text surprises the judge by 0.7 nats per character more than the correct model's text.
 
-    Two seeds of the right model differ by up to 0.58.
+    Two seeds of the correct model differ by up to 0.58.
     """
     return found["surprise"] > right["surprise"] + 0.7
 
@@ -144,7 +146,7 @@ def writes_badly(found: Found, right: Found) -> bool:
 
 
 def new_model(changes: dict, vocab_size: int, seed: int, *, zero_init: bool = True) -> nn.Transformer:
-    """A small GPT with those changes, whose sublayers add nothing at first if `zero_init`: so it learns sooner."""
+    """Makes a small GPT with those changes; with `zero_init` its sublayers add nothing at first: it learns sooner."""
     config = ModelConfig(
         vocab_size=vocab_size, context_length=LENGTH, d_model=64, n_layers=2, n_heads=4, **changes
     )
@@ -154,9 +156,9 @@ def new_model(changes: dict, vocab_size: int, seed: int, *, zero_init: bool = Tr
 
 
 def trained(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> Found:
-    """Trains the model in PyTorch and returns what training reports."""
+    """Trains the model in PyTorch and returns the records of training."""
     trainer = Trainer(model, task, config, progress=False)
-    with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
+    with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
         trainer.run()
     records = trainer.log.records
     return curves(
@@ -167,9 +169,9 @@ def trained(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> F
 
 
 def trained_in_numpy(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> Found:
-    """The same by the loop in NumPy, from the same weights, which are then put back into the PyTorch model.
+    """Trains the same model with the NumPy loop, from the same weights, and copies the result into the PyTorch model.
 
-    The gradients are those that the optimizer gets: where they are clipped, none is longer than 1.
+    The gradients are those that the optimizer gets; after clipping, none is longer than 1.
     """
     twin = in_numpy(model)
     losses, lengths = [], []
@@ -181,7 +183,7 @@ def trained_in_numpy(model: nn.Transformer, task: NextToken, config: TrainingCon
 
 
 def curves(losses: Sequence[float], lengths: Sequence[float], reported: float | None) -> Found:
-    """Thins a run to what is stored: each `gradient` is the longest one among the steps that a mean loss covers."""
+    """Reduces a run to the stored points: each `gradient` is the longest among the steps that a mean loss covers."""
     loss = thinned(losses)
     return {
         "steps": len(losses),
@@ -197,7 +199,7 @@ def curves(losses: Sequence[float], lengths: Sequence[float], reported: float | 
 def beginnings(
     ids: Int64[np.ndarray, " T"], tokenizer: CharTokenizer, n_texts: int, length: int = PROMPT
 ) -> list[Int64[np.ndarray, " _"]]:
-    """The first characters of paragraphs all over a text, where a speaker's name stands."""
+    """Returns the first characters of paragraphs from all over a text, where the speakers' names are."""
     text = tokenizer.decode(ids)
     starts = [found.end() for found in re.finditer("\n\n", text) if found.end() + LENGTH <= len(text)]
     chosen = np.linspace(0, len(starts) - 1, n_texts).astype(int)
@@ -205,12 +207,12 @@ def beginnings(
 
 
 class Judge:
-    """Knows a text, and says of others how much they are like it.
+    """Knows one text, and measures how similar others are to it.
 
-    It knows which words occur, and which character followed how often after each run of up to five: a model by
-    counting, which has nothing in common with a Transformer. Where a run was seen seldom or never, it goes by the
-    shorter one: p(c | run) = (count(run + c) + d · p(c | run less its first)) / (count(run) + d), where d is how many
-    different characters followed the run.
+    It knows which words occur, and how often each character followed every run of up to five characters: a
+    counting model that has nothing in common with a Transformer. For rare or unseen runs it falls back on the
+    shorter run: p(c | run) = (count(run + c) + d · p(c | run without its first character)) / (count(run) +
+    d), where d is how many different characters followed the run.
 
     Source: Witten and Bell 1991, "The Zero-Frequency Problem", method C; in this form Chen and Goodman 1999.
     """
@@ -224,7 +226,7 @@ class Judge:
         self.base = len(self.code) + 1  # a run is a number in this base
         codes = self._codes(text)
         self.runs = [np.unique(self._runs(codes, n), return_counts=True) for n in range(1, self.ORDER + 2)]
-        # Of each run, how often something followed it, and how many different things did
+        # For each run, how often anything followed it, and how many different characters did
         self.followed = []
         for longer, counts in self.runs[1:]:
             run, first = np.unique(longer // self.base, return_index=True)
@@ -233,11 +235,12 @@ class Judge:
             )
 
     def judged(self, texts: Sequence[str]) -> Found:
-        """Judges what follows after the first `PROMPT` characters of each text.
+        """Judges each text after its first `PROMPT` characters.
 
-        `known_words` is the share of the words that occur in the text the judge knows, `different_words` how many
-        of them are different ones (a text that repeats itself has few), and `surprise` the mean −ln p of a character.
-        A word that the end of a text may have cut is left out; without any words the shares are 0.
+        `known_words` is the fraction of words that occur in the judge's text, `different_words` is the
+        fraction of distinct words (a repetitive text has few), and `surprise` is the mean −ln p of a
+        character. A word that may be cut off by the end of a text is left out; without any words the
+        fractions are 0.
         """
         words = [
             word.group().lower()
@@ -253,7 +256,7 @@ class Judge:
         }
 
     def surprise(self, text: str) -> Float[np.ndarray, " T"]:
-        """−ln p of each character of a text, given those before it."""
+        """Returns −ln p of each character of a text, given those before it."""
         codes = self._codes(text)
         total = self.runs[0][1].sum()
         p = (self._looked_up(codes, *self.runs[0])) / (total + 1) + 1 / len(self.code) / (total + 1)
@@ -263,7 +266,7 @@ class Judge:
             followed, different = (
                 self._looked_up(run, self.followed[n - 1][0], of) for of in self.followed[n - 1][1:]
             )
-            # A run that nothing ever followed says nothing: p stays.
+            # A run that nothing ever followed gives no information: p stays the same.
             longer = (count + different * p[n:]) / np.maximum(followed + different, 1)
             p[n:] = np.where(followed > 0, longer, p[n:])
         return -np.log(p)
@@ -272,7 +275,7 @@ class Judge:
         return np.array([self.code.get(character, 0) for character in text], dtype=np.int64)
 
     def _runs(self, codes: Int64[np.ndarray, " T"], n: int) -> Int64[np.ndarray, " _"]:
-        """Every run of n characters as one number."""
+        """Encodes every run of n characters as one number."""
         windows = np.lib.stride_tricks.sliding_window_view(codes, n)
         return windows @ (self.base ** np.arange(n - 1, -1, -1))
 
@@ -280,7 +283,7 @@ class Judge:
     def _looked_up(
         wanted: Int64[np.ndarray, " T"], known: Int64[np.ndarray, " N"], values: Int64[np.ndarray, " N"]
     ) -> Int64[np.ndarray, " T"]:
-        """The value of each, 0 for what is not known. `known` is in order."""
+        """Returns the value of each run, 0 for unknown ones. `known` is sorted."""
         place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         return np.where(known[place] == wanted, values[place], 0)
 

@@ -17,32 +17,30 @@ from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
 
 T = 64  # the length that models are trained at
-REACH = 4 * T  # the length that they are read at
-BIN = 8  # neighbouring positions whose losses are kept as one mean
-CHARACTERS = 12 * T  # in one step, whatever the length of its windows
+REACH = 4 * T  # the length that they are tested at
+BIN = 8  # neighbouring positions whose losses are averaged
+CHARACTERS = 12 * T  # characters per step, for any window length
 
 METHODS = ("none", "sinusoidal", "learned", "rope", "alibi", "t5")
 SEEDS = (0, 1, 2)
 STEPS = 600
-MORE_STEPS = (30, 300)  # of further training at REACH
+MORE_STEPS = (30, 300)  # steps of further training at REACH
 
-# All of the modern recipe but its size.
+# The modern recipe except for its size.
 CHANGES = (
     "model.d_model=64",
     "model.n_layers=3",
     "model.d_ff=172",
     "model.attention_scale=0.6",  # 2.4 / √d_head, as there
 )
-T5_OWN = (
-    128  # the distance of T5's own models; by default it is T / 2 here, so that training meets all buckets
-)
+T5_OWN = 128  # that of T5's own models; here the default is T / 2, so that training covers all buckets
 
 CONTESTANTS = (
     *({"positions": name, "length": T} for name in METHODS),
     {"positions": "t5", "length": T, "t5_max_distance": T5_OWN},
     {"positions": "rope", "length": REACH},
 )
-"""Who plays: each method, T5 also with its own last bucket, and a yardstick trained at the length it is read at."""
+"""The contestants: each encoding, T5 also with its original last bucket, and a yardstick trained at the test length."""
 
 RATES = ("learning_rate", "embedding_rate", "head_rate", "norm_rate")
 
@@ -58,12 +56,12 @@ def measure(
     changes: Sequence[str] = (),
     t5_max_distance: int | None = None,
 ) -> Found:
-    """Train on windows of `length`, then measure the loss at each position of windows of 4T. `progress` shows a bar.
+    """Trains on windows of `length`, then measures the loss at each position of windows of 4T. `progress` shows a bar.
 
-    Gives lists of losses, in nats a character, one for each bin of positions. Most methods have one list, "as
-    trained". A RoPE model of length T is also read in two other ways with the very same weights, see `ways_to_reach`;
-    and in all three ways again after some further training at 4T. `every` takes only every so many of the windows.
-    T5's last bucket begins near `t5_max_distance`, by default near half of T.
+    Returns lists of losses, in nats per character, with one entry per bin of positions. Most encodings have
+    one list, "as trained". A RoPE model of length T is also tested in two other ways with the same weights
+    (see `ways_to_reach`), and in all three ways again after some further training at 4T. With `every`, only
+    one in so many windows is used. T5's last bucket begins near `t5_max_distance`, by default near half of T.
 
     Derived in chapter 04.
 
@@ -74,7 +72,8 @@ def measure(
     checks.divisible("the characters of a step", CHARACTERS, "length", length)
     recipe = recipe_of(positions, length, seed, steps, changes, t5_max_distance)
     _, task, config = recipe.made_for(corpus())
-    # Room for 4T from the start. A learned table has rows for all of it, and those beyond `length` never train.
+    # Room for 4T from the start. A learned table has rows for all positions, but those beyond `length` are
+    # never trained.
     model = new_model(config.replace(context_length=REACH), seed)
     Trainer(model, task, recipe.training, progress=progress).run()
 
@@ -93,10 +92,11 @@ def measure(
 
 
 def ways_to_reach(model: nn.Transformer) -> dict[str, nn.Transformer]:
-    """A RoPE model trained at T, and what can be done to its angles so that 4T is no news to it.
+    """Returns a RoPE model trained at T, and versions whose angles are adapted to 4T.
 
-    "interpolated" turns every hand at a quarter of its speed, and so also those that tell neighbours apart. "larger
-    base" leaves the fastest hand alone and slows the slowest to a quarter, the others by something in between.
+    "interpolated" rotates every pair at a quarter of its speed, including those that distinguish neighbours.
+    "larger base" keeps the fastest pair and slows the slowest to a quarter, and the others by something in
+    between.
 
     Source: interpolation: Chen et al. 2023, section 2.3; the base: Peng et al. 2024, "YaRN", section 3.1.
     """
@@ -104,7 +104,8 @@ def ways_to_reach(model: nn.Transformer) -> dict[str, nn.Transformer]:
     return {
         "as trained": model,
         "interpolated": copy_with(model, rope_interpolation=factor),
-        # The slowest hand turns by base^(−(K − 2)/K) a position: so the base must grow by this for a quarter of that.
+        # The slowest pair rotates by base^(−(K − 2)/K) per position; for a quarter of that, the base must
+        # grow by this.
         "larger base": copy_with(model, rope_base=model.config.rope_base * factor ** (K / (K - 2))),
     }
 
@@ -117,7 +118,7 @@ def recipe_of(
     changes: Sequence[str] = (),
     t5_max_distance: int | None = None,
 ) -> Recipe:
-    """The modern recipe, small, with another way to put order in. A step has equally many characters at any length."""
+    """Returns a small modern recipe with another position encoding. A step has as many characters at any length."""
     run = (
         *WHOLE_TENTH,
         f"model.t5_max_distance={t5_max_distance or T // 2}",
@@ -132,9 +133,9 @@ def recipe_of(
 
 
 def new_model(config: ModelConfig, seed: int) -> nn.Transformer:
-    """A model whose token vectors are as large as the waves that sinusoids add to them: neither drowns the other.
+    """Makes a model whose token vectors are as large as the sinusoids added to them, so neither drowns the other.
 
-    What is added is added before the embeddings' norm, for sinusoids and the learned table alike.
+    Sinusoids and the learned table are both added before the norm of the embeddings.
     """
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
@@ -143,14 +144,14 @@ def new_model(config: ModelConfig, seed: int) -> nn.Transformer:
 
 
 def copy_with(model: nn.Transformer, **changes: object) -> nn.Transformer:
-    """The same weights in a model whose configuration is another."""
+    """Copies the weights into a model with another configuration."""
     copy = nn.Transformer(model.config.replace(**changes), generator=None)
     copy.load_state_dict(model.state_dict())
     return copy
 
 
 def trained_on(model: nn.Transformer, recipe: Recipe) -> nn.Transformer:
-    """A copy of the model, trained further as the recipe says: from the weights it has, at a quarter of the rates."""
+    """Returns a copy of the model, trained further by the recipe from its current weights, at a quarter of the rate."""
     copy, training = copy_with(model), recipe.training
     _, task, _ = recipe.made_for(corpus())
     slower = {name: getattr(training, name) / 4 for name in RATES}
@@ -160,10 +161,11 @@ def trained_on(model: nn.Transformer, recipe: Recipe) -> nn.Transformer:
 
 @torch.no_grad()
 def loss_by_position(model: nn.Transformer, task: NextToken, every: int = 1) -> Float[np.ndarray, " _"]:
-    """The mean loss at each position of windows of 4T of the validation text, in nats a character.
+    """Returns the mean loss at each position of windows of 4T of the validation text, in nats per character.
 
-    The windows begin T apart, so that but for the two ends of the text each character is asked for four times:
-    with up to T characters before it, with T to 2T, 2T to 3T, 3T to 4T. The quarters compare like with like.
+    The windows begin T apart, so except at the two ends of the text each character is predicted four times:
+    with up to T characters before it, with T to 2T, 2T to 3T, and 3T to 4T. The quarters are therefore
+    comparable.
     """
     model.eval()
     starts = np.arange(0, len(task.held_out) - REACH, T)[::every]
@@ -180,7 +182,7 @@ def loss_by_position(model: nn.Transformer, task: NextToken, every: int = 1) -> 
 
 
 def binned(losses: Float[np.ndarray, " _"]) -> list[float]:
-    """The mean of each bin of neighbouring positions."""
+    """Returns the mean of each bin of neighbouring positions."""
     return losses.reshape(-1, BIN).mean(axis=1).tolist()
 
 

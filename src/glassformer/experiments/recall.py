@@ -1,4 +1,4 @@
-"""Recall: a mark stands early in a text, and much later the model is asked which one it was."""
+"""Recall: a mark appears early in a text, and much later the model must say which one it was."""
 
 from collections.abc import Iterator
 
@@ -24,17 +24,17 @@ from glassformer.text import corpus, inputs_and_targets
 from glassformer.train import Trainer
 
 STEPS = 600
-MARKS = 10  # tokens that no text has; one of them is in every window
-FIRST_PLACES = T // 2  # the mark is in one of so many places at the window's beginning
-ASKED = 1 / 16  # of the places after it
-BIN = 16  # neighbouring distances whose answers are counted together
+MARKS = 10  # tokens that no text contains; every window gets one of them
+FIRST_PLACES = T // 2  # the mark is at one of this many positions at the window's start
+ASKED = 1 / 16  # fraction of the later positions that ask for it
+BIN = 16  # neighbouring distances that are counted together
 
 
 class Recall(NextToken):
-    """`NextToken`, where each window has a mark near its beginning, and after it questions which one it was.
+    """`NextToken` with a mark near the beginning of each window and, after it, questions about which mark it was.
 
-    The ids of the marks come after the text's, and the question is the last id. A mark or a question stands in a
-    character's stead; it is no target itself, since nothing foretells it.
+    The ids of the marks follow those of the text, and the question is the last id. A mark or question
+    replaces a character; it is not a target, because nothing predicts it.
     """
 
     def __init__(self, ids: Integer[np.ndarray, " N"], length: int, batch_size: int, seed: int) -> None:
@@ -44,20 +44,20 @@ class Recall(NextToken):
         self.vocab_size = self.question + 1
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """The inputs and targets (B, T) of a step."""
+        """Returns the inputs and targets (B, T) of a step."""
         rows = self._share(step, rank, world)
         inputs, targets, _ = self.planted(self._windows(step), (self.seed, step))
         return {"ids": inputs[rows]}, targets[rows]
 
     def validation(self) -> Iterator[Batch]:
-        """One window, for the `Trainer`; what counts is what `recalled` finds."""
+        """Yields one window, for the `Trainer`; the result that counts is that of `recalled`."""
         inputs, targets, _ = self.planted(self.held_out[None, : self.length + 1], (self.seed,))
         yield {"ids": inputs}, targets
 
     def planted(
         self, windows: Integer[np.ndarray, "B _"], seed: tuple[int, ...]
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
-        """Inputs and targets of windows with marks and questions, and how far back each question's mark is, else 0."""
+        """Returns inputs, targets, and the distance of each question to its mark (0 elsewhere)."""
         generator = np.random.default_rng(seed)
         inputs, targets = (part.astype(np.int64) for part in inputs_and_targets(windows))
         B, n = inputs.shape
@@ -78,12 +78,12 @@ def measure(
     every: int = 1,
     changes: tuple[str, ...] = (),
 ) -> Found:
-    """Train on windows of `length` with marks and questions, then ask in windows of 4T.
+    """Trains on windows of `length` with marks and questions, then asks in windows of 4T.
 
-    Gives lists of the share of right answers by how far back the mark is, one entry for each bin of distances: 1 to
-    16, 17 to 32, … The mark named is the likeliest of the ten, so that a guess is right one time in ten. Most methods
-    have one list, "as trained"; the others are the same weights, read in other `ways`. `every` takes only every so
-    many of the windows.
+    Returns lists with the fraction of right answers by distance to the mark, one entry per bin of distances:
+    1 to 16, 17 to 32, … The answer is the likeliest of the ten marks, so a guess is right one time in ten.
+    Most encodings have one list, "as trained"; the other lists use the same weights in other `ways`. With
+    `every`, only one in so many windows is used.
 
     Derived in chapter 04.
 
@@ -99,10 +99,11 @@ def measure(
 
 
 def ways(model: nn.Transformer, length: int) -> dict[str, nn.Transformer]:
-    """A model as trained, and where its method is suspected of losing marks, the same weights with that taken away.
+    """Returns a model as trained and, if its encoding may lose marks, the same weights without the suspected cause.
 
-    RoPE meets angles that are new to it: so its hands are slowed, see `ways_to_reach`. ALiBi subtracts more than it
-    ever did: so at distances beyond training it subtracts what it did at the longest, "penalty capped".
+    RoPE meets angles that are new to it, so its rotations are slowed (see `ways_to_reach`). ALiBi subtracts
+    more than in training, so with "penalty capped" it subtracts no more at longer distances than at the
+    longest one in training.
     """
     if length == T and model.config.positions == "rope":
         return ways_to_reach(model)
@@ -114,12 +115,12 @@ def ways(model: nn.Transformer, length: int) -> dict[str, nn.Transformer]:
 
 
 class CappedAlibi(nn.AlibiPositions):
-    """ALiBi whose penalty grows no more beyond a distance of T − 1."""
+    """ALiBi whose penalty does not grow beyond a distance of T − 1."""
 
     def score_bias(
         self, query_positions: Int64[Tensor, "..."], key_positions: Int64[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
-        """As in ALiBi, or what it is at the longest distance in training."""
+        """Returns ALiBi's bias, limited to its value at the longest distance in training."""
         bias = super().score_bias(query_positions, key_positions)
         furthest = super().score_bias(
             query_positions.new_tensor([0]), query_positions.new_tensor([T - 1])
@@ -129,7 +130,7 @@ class CappedAlibi(nn.AlibiPositions):
 
 @torch.no_grad()
 def recalled(model: nn.Transformer, task: Recall, every: int = 1) -> list[float]:
-    """The share of right answers in windows of 4T of the validation text, by distance."""
+    """Returns the fraction of right answers in windows of 4T of the validation text, by distance."""
     model.eval()
     starts = np.arange(0, len(task.held_out) - REACH, T)[::every]
     right, asked = np.zeros(REACH // BIN), np.zeros(REACH // BIN)

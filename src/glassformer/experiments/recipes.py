@@ -36,7 +36,7 @@ LADDER: dict[str, tuple[str, ...]] = {
     ),
     "Muon": ("training.optimizer=muon", "training.learning_rate=0.02"),
 }
-"""Each step of the ladder: its name, and what it changes of the step before. The last is the recipe "modern"."""
+"""The steps of the ladder, each with its changes to the step before. The last is the recipe "modern"."""
 
 FIRST, RATE, *_, LAST = LADDER
 
@@ -49,11 +49,11 @@ FIRST_WEIGHTS: dict[str, tuple[str, ...]] = {
 PARTS = ("ladder", "first weights", "fewer characters", "the same time")
 STEPS = 2000
 SEEDS = (0, 1, 2)
-FEWER = (200, 300, 400, 500)  # steps in which the modern recipe may reach what the old one does in STEPS
+FEWER = (200, 300, 400, 500)  # steps in which the modern recipe may reach the old one's result after STEPS
 
 
 def rung(name: str, changes: Sequence[str] = ()) -> Recipe:
-    """The recipe at that step of the ladder, with further changes.
+    """Returns the recipe at that step of the ladder, with further changes.
 
     Raises:
         ValueError: the ladder has no such step.
@@ -71,11 +71,11 @@ def measure(
     steps: int = STEPS,
     changes: Sequence[str] = (),
 ) -> Found:
-    """One training run on Shakespeare, and its loss over the whole validation part in windows of its own length.
+    """Performs one training run on Shakespeare; its loss is over the whole validation part in windows of its length.
 
-    The parts: "ladder", a step of the ladder; "first weights", a step with further changes; "fewer characters", the
-    last step in fewer steps of training; "the same time", the last step for as long as the first takes for `steps`,
-    both timed in this process.
+    The parts: "ladder", a step of the ladder; "first weights", a step with further changes; "fewer
+    characters", the last step of the ladder with fewer training steps; "the same time", the last step of the
+    ladder, trained for as long as the first takes for `steps`, with both timed in this process.
 
     Derived in chapter 10.
 
@@ -107,7 +107,7 @@ def trainer_of(recipe: Recipe) -> Trainer:
 
 
 def time_of_a_step(recipe: str, changes: Sequence[str], rounds: int = 5) -> float:
-    """Measures a recipe's step in steps of the first recipe: medians of the times of short runs that take turns."""
+    """Measures the time of a recipe's step relative to the first recipe: medians over short, alternating runs."""
     seconds: dict[str, list[float]] = {FIRST: [], recipe: []}
     for _ in range(rounds):
         for name, measured in seconds.items():

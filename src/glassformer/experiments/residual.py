@@ -1,4 +1,4 @@
-"""Blocks that replace the stream instead of adding to it: what two and eight of them learn."""
+"""Blocks that replace the stream instead of adding to it: what do two and eight of them learn?"""
 
 from contextlib import nullcontext
 
@@ -9,7 +9,7 @@ from glassformer.experiments.norm_placement import new_model, text_task, unigram
 from glassformer.train import Trainer, TrainingConfig
 
 DEPTHS = (2, 8)
-RATES = (1e-3, 3e-3)  # two, so that the answer is not that of one rate which suits only one of the two
+RATES = (1e-3, 3e-3)  # two, so that the answer does not depend on a rate that suits only one of them
 WARMUP, STEPS = 60, 200
 SEEDS = (0, 1, 2)
 
@@ -22,15 +22,15 @@ def measure(
     steps: int = STEPS,
     characters: int | None = None,
 ) -> Found:
-    """Train a small pre-norm decoder whose sublayers add to the stream, or replace it.
+    """Trains a small pre-norm decoder whose sublayers add to the stream or replace it.
 
-    Gives the curve of the training loss, the loss of the whole validation text in the end, and `unigram`, the loss
-    there of knowing nothing but how often each character occurs.
+    Returns the curve of the training loss, the final loss on the whole validation text, and `unigram`, the
+    validation loss from character frequencies alone.
 
     Derived in chapter 07.
 
     Raises:
-        TypeError: `adds` is neither True nor False.
+        TypeError: `adds` is not a boolean.
     """
     checks.flag("adds", adds)
     task = text_task(seed, characters)

@@ -1,4 +1,4 @@
-"""Measures how the book's model writes under each strategy: entropy, words that exist, repeats."""
+"""Measures how the book's model writes with each strategy: entropy, existing words, repeats."""
 
 import re
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from glassformer.generate import beam_search, distribution, generate
 from glassformer.scratch import Transformer
 from glassformer.text import corpus, split
 
-N_TEXTS, N_PIECES, PIECE = 10, 6, 64  # 10 texts of 6 · 64 = 384 characters a run
-N_GRAM = 10  # characters: a repeat is a run of so many that stood in the same text before
+N_TEXTS, N_PIECES, PIECE = 10, 6, 64  # 10 texts of 6 · 64 = 384 characters per run
+N_GRAM = 10  # a repeat is a run of this many characters that occurred earlier in the same text
 SEEDS = (0, 1, 2)
 
 STRATEGIES: dict[str, Callable[[float], dict[str, Any]]] = {
@@ -29,7 +29,7 @@ STRATEGIES: dict[str, Callable[[float], dict[str, Any]]] = {
 }
 WRITERS = ("text", "greedy", "beam", *STRATEGIES)
 SETTINGS: dict[str, tuple[float | int | None, ...]] = {
-    "text": (None,),  # what Shakespeare wrote: the held-out text that follows each prompt
+    "text": (None,),  # Shakespeare's own text: the held-out continuation of each prompt
     "greedy": (None,),
     "beam": (2, 4, 8),
     "temperature": (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5),
@@ -52,18 +52,19 @@ def measure(
     n_pieces: int = N_PIECES,
     piece: int = PIECE,
 ) -> Found:
-    """Measures what one writer writes after held-out prompts; the seed chooses the prompts and seeds the draws.
+    """Measures a writer's texts after held-out prompts; the seed determines the prompts and the draws.
 
-    "texts": each goes on by `n_pieces` pieces of `piece` characters, and before each the model reads the last
-    `piece` again, so that it reads and writes within its context. Beam search searches one piece at a time. Found
-    are means over the characters, in nats: the "entropy" of the distributions that were drawn from, the "model
-    entropy" of those before the strategy, the "log p" of what was written as the model sees it. Then, as shares:
-    the "words" that occur in the training text, and the "repeats", the runs of 10 characters that stood in the
-    same text before. "first" is the log-probability of each text's first piece, and "sample" the first text.
+    "texts": each text is continued by `n_pieces` pieces of `piece` characters. Before each piece the model
+    reads the last `piece` again, so that it stays within its context. Beam search searches one piece at a
+    time. The results are means over the characters, in nats: the "entropy" of the distributions that were
+    drawn from, the "model entropy" before the strategy, and the "log p" that the model gives to what was
+    written. Then, as fractions: the "words" that occur in the training text, and the "repeats", runs of 10
+    characters that occurred earlier in the same text. "first" is the log-probability of each text's first
+    piece, and "sample" is the first text.
 
-    "lines": prompts end with a line, and the writer ends with its own. Found are the "lengths" of these lines,
-    with the newline, and their "log p"s. Beam search divides a text's log-probability by its length to the power
-    `length_penalty`.
+    "lines": prompts end with a complete line, and the writer adds one line. The results are the "lengths" of
+    these lines, with the newline, and their "log p"s. Beam search divides a text's log-probability by its
+    length to the power `length_penalty`.
 
     Derived in chapter 11.
 
@@ -111,7 +112,7 @@ def measure(
 
 
 def strategy_of(writer: str, setting: Any) -> dict[str, Any]:
-    """The options of `distribution`; for what is not drawn at all, none."""
+    """Returns the options for `distribution`; none for writers that do not sample."""
     if writer == "greedy":
         return {"temperature": 0}
     return STRATEGIES[writer](setting) if writer in STRATEGIES else {}
@@ -126,7 +127,7 @@ def written(
     length_penalty: float | None = None,
     **options: Any,
 ) -> list[Int64[np.ndarray, " _"]]:
-    """Each prompt and what the writer puts behind it."""
+    """Returns each prompt with the writer's continuation."""
     if writer == "beam":
         del options["generator"]  # it draws nothing
         if length_penalty is not None:
@@ -145,7 +146,7 @@ def lines(
     length_penalty: float | None,
     options: dict[str, Any],
 ) -> Found:
-    """The next line after each of these places: how long it is, and how likely."""
+    """Returns the length and log-probability of the next line after each of these positions."""
     [newline] = options["stop_ids"]
     prompts = [held_out[end - piece : end] for end in ends]
     if writer == "text":
@@ -163,13 +164,13 @@ def lines(
 
 
 def entropy(p: Float[np.ndarray, "*B V"]) -> Float[np.ndarray, "*B"]:
-    """−Σ p ln p, in nats, of every distribution."""
+    """Returns −Σ p ln p of every distribution, in nats."""
     return -(p * np.log(np.where(p > 0, p, 1))).sum(axis=-1)
 
 
 @cache
 def words_of(text: str) -> frozenset[str]:
-    """The different words of a text, in small letters; an apostrophe within one belongs to it."""
+    """Returns the distinct words of a text in lower case; an apostrophe inside a word belongs to it."""
     return frozenset(re.findall(r"[a-z]+(?:'[a-z]+)*", text.lower()))
 
 

@@ -1,4 +1,4 @@
-"""Scores with and without the division by √d_head: what narrow and wide heads learn."""
+"""Scores with and without the division by √d_head: what do narrow and wide heads learn?"""
 
 import math
 
@@ -15,12 +15,12 @@ from glassformer.trace import trace
 from glassformer.train import Trainer, TrainingConfig
 
 N_HEADS, N_LAYERS = 2, 2
-D_HEADS = (4, 16, 64, 256)  # the model stays as wide as it is: only what a head compares with grows
+D_HEADS = (4, 16, 64, 256)  # the model keeps its width; only the vectors that a head compares grow
 STEPS = 500
-RATES = (1e-3, 3e-3)  # two, so that the answer is not that of one rate which suits only one of the two
+RATES = (1e-3, 3e-3)  # two, so that the answer does not depend on a rate that suits only one of them
 SEEDS = (0, 1, 2)
 
-N_WINDOWS = 64  # of held-out text, whose weights are looked at
+N_WINDOWS = 64  # of held-out text, for measuring attention weights
 
 
 def measure(
@@ -31,16 +31,16 @@ def measure(
     steps: int = STEPS,
     characters: int | None = None,
 ) -> Found:
-    """Train a small decoder whose scores are divided by √d_head, or not, and see how sharp its weights are.
+    """Trains a small decoder whose scores are divided by √d_head, or not, and measures how sharp its weights are.
 
-    Gives the curve of the training loss; the loss of the whole validation text in the end; and before and after
-    training the "share" that the strongest key has, the mean over the queries of the last half of each window, and
-    the "slope" of softmax there, 1 − Σ weights²: 0 where one key has everything.
+    Returns the curve of the training loss; the final loss on the whole validation text; and, before and after
+    training, the "share" of the strongest key, averaged over the queries in the last half of each window, and
+    the "slope" of softmax there, 1 − Σ weights², which is 0 if one key has all the weight.
 
     Derived in chapter 03.
 
     Raises:
-        TypeError: `scaled` is neither True nor False.
+        TypeError: `scaled` is not a boolean.
     """
     checks.flag("scaled", scaled)
     task = text_task(seed, characters)

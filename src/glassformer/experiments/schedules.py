@@ -1,4 +1,4 @@
-"""Warm-up and decay: what the course of the learning rate is worth, by its peak."""
+"""Warm-up and decay: how much the learning rate's schedule matters, by peak rate."""
 
 from contextlib import suppress
 
@@ -14,7 +14,7 @@ WARMUPS = (0, 30)
 DECAYS = ("none", "linear", "cosine")  # down to 0
 SEEDS = (0, 1, 2)
 
-CURVE = 30  # points of the curve that is kept, of 10 steps each
+CURVE = 30  # points of the stored curve, of 10 steps each
 
 
 def measure(
@@ -25,16 +25,16 @@ def measure(
     steps: int = STEPS,
     characters: int | None = None,
 ) -> Found:
-    """Trains a small decoder with AdamW while its learning rate takes this course: up to the peak, then down to 0.
+    """Trains a small decoder with AdamW and this schedule: the learning rate rises to the peak, then falls to 0.
 
-    Gives the curve of the training loss, each point the mean of neighbouring steps, and the loss over the whole
-    validation part in the end; a run whose loss is no number any more stops there, and has none. `characters`
+    Returns the curve of the training loss, each point the mean of neighbouring steps, and the final loss over
+    the whole validation part; a run whose loss becomes NaN stops there and has no final loss. `characters`
     shortens the text.
 
     Derived in chapter 10.
 
     Raises:
-        ValueError: there is no such decay, or a number is out of its range.
+        ValueError: there is no such decay, or a number is out of range.
     """
     task = text_task(seed, characters)
     config = TrainingConfig(
@@ -49,7 +49,7 @@ def measure(
     )
     model = new_model("pre", N_LAYERS, task, seed, d_model=D_MODEL, n_heads=N_HEADS)
     trainer = Trainer(model, task, config, progress=False)
-    with suppress(FloatingPointError):  # the loss or the gradient is no number: the log ends before that step
+    with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
         trainer.run()
     records = trainer.log.records
     return {

@@ -1,4 +1,4 @@
-"""Post-norm that is stuck and pre-norm that learns, both trained: where is the gradient, and do positions differ?"""
+"""A stuck post-norm model and a learning pre-norm model: where is the gradient, and do positions differ?"""
 
 import torch
 
@@ -18,7 +18,7 @@ from glassformer.experiments.norm_placement import (
 from glassformer.train import Trainer, TrainingConfig
 
 N_LAYERS = 8
-FRESH = 10_000  # a batch that no run has come to
+FRESH = 10_000  # a batch that no run has reached
 
 
 def measure(
@@ -29,12 +29,12 @@ def measure(
     steps: int = STEPS,
     characters: int | None = None,
 ) -> Found:
-    """Train a model as `norm_placement` does, without a warm-up, and look at its gradient on a fresh batch.
+    """Trains a model as `norm_placement` does, without a warm-up, and measures its gradient on a fresh batch.
 
-    Gives "validation_loss"; and "before" and "after" training: the gradient's length in each block, over which of
-    its matrices (as `norm_gradients` does); "whole", over all parameters of the model, and "outside", over those
-    outside the blocks, which are embeddings and head; "differ", how much the last stream differs between positions,
-    and "logits", the standard deviation of a logit over positions.
+    Returns "validation_loss" and, "before" and "after" training: the gradient's length in each block, by
+    groups of matrices (as in `norm_gradients`); "whole", its length over all parameters, and "outside", its
+    length over those outside the blocks, which are the embeddings and the head; "differ", how much the last
+    stream differs between positions; and "logits", the standard deviation of a logit over positions.
 
     Derived in chapter 05.
     """
@@ -61,7 +61,7 @@ def measure(
 
 
 def of_a_batch(model: nn.Transformer, ids: torch.Tensor, targets: torch.Tensor) -> Found:
-    """The gradient of the loss on a batch, and how much positions differ; the model is left as it was."""
+    """Measures the gradient of the loss on a batch and how much positions differ; leaves the model unchanged."""
     streams = []
     hook = model.decoder.blocks[-1].register_forward_hook(lambda block, inputs, x: streams.append(x))
     model.zero_grad()

@@ -1,4 +1,4 @@
-"""Characters or byte pairs: the same small model reads one or the other, at equal work, and is judged byte by byte."""
+"""Characters or byte pairs: the same small model reads either, with equal work, and is compared per byte."""
 
 import math
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ from glassformer.train import Trainer
 from glassformer.train.config import TrainingConfig
 from glassformer.train.recipe import Recipe
 
-T = 64  # tokens in a window, of either kind
-BATCH = 12  # windows in a step
-HELD_OUT = 0.1  # the share of the text, its end, that neither tokenizer nor model learns from
+T = 64  # tokens in a window, for both kinds
+BATCH = 12  # windows per step
+HELD_OUT = 0.1  # fraction of the text, at its end, that neither tokenizer nor model learns from
 
-SIZES = (None, 512, 1024, 2048, 4096)  # of the vocabulary; None: characters
-READ_ALIKE = (1024,)  # also made with equally much text
+SIZES = (None, 512, 1024, 2048, 4096)  # sizes of the vocabulary; None: characters
+READ_ALIKE = (1024,)  # also trained on an equal amount of text
 EQUAL = ("work", "text")
 SEEDS = (0, 1, 2)
-STEPS = 500  # with characters; with byte pairs as many as the same work, or the same text, allows
+STEPS = 500  # with characters; with byte pairs, as many as the same work or the same text allows
 
-# All of the modern recipe but its size.
+# The modern recipe except for its size.
 CHANGES = (
     "model.d_model=64",
     "model.n_layers=3",
@@ -47,11 +47,11 @@ def measure(
     changes: Sequence[str] = (),
     progress: bool = False,
 ) -> Found:
-    """Train on one kind of tokens, then measure bits per byte of the held-out text. `progress` shows a bar.
+    """Trains on one kind of tokens, then measures bits per byte of the held-out text. `progress` shows a bar.
 
-    `vocab_size` is that of byte pairs, None stands for characters. `steps` are those that characters get. Byte pairs
-    get as many as make the work `equal`, counted by `work_of_a_token`; or as many as read equally much text. `every`
-    takes only every so many of the held-out windows.
+    `vocab_size` is that of byte pairs; None stands for characters. `steps` is the number of steps for
+    characters. Byte pairs get as many as make the work `equal`, counted by `work_of_a_token`, or as many as
+    read the same amount of text. With `every`, only one in so many held-out windows is used.
 
     Derived in chapter 02.
 
@@ -74,7 +74,7 @@ def measure(
     steps = round(steps * share)
     _, training = recipe_of(steps, seed, changes)
 
-    # The last window of what is read ends where the held-out text begins, whatever a token is.
+    # The last training window ends where the held-out text begins, for any kind of token.
     together = np.concatenate([ids, held_out_ids])
     task = NextToken(together, T, BATCH, seed, validation=(len(held_out_ids) - 0.5) / len(together))
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
@@ -86,7 +86,7 @@ def measure(
         "vocab_size": config.vocab_size,
         "characters_per_token": len(read) / len(ids),
         "steps": steps,
-        "text_read": steps * BATCH * T / len(ids),  # in times the whole of it
+        "text_read": steps * BATCH * T / len(ids),  # in multiples of the whole text
         "work": steps * BATCH * T * work_of_a_token(config),
         "parameters": parts.total,
         "parameters_of_tables": parts["token embedding"] + parts["head"],
@@ -96,14 +96,14 @@ def measure(
 
 
 def tokenizer_of(text: str, vocab_size: int | None) -> CharTokenizer | BytePairTokenizer:
-    """The characters of a text, or that many byte pairs."""
+    """Makes a tokenizer with the characters of a text, or with that many byte pairs."""
     if vocab_size is None:
         return CharTokenizer.from_text(text)
     return BytePairTokenizer.from_text(text, vocab_size)
 
 
 def recipe_of(steps: int, seed: int, changes: Sequence[str] = ()) -> tuple[ModelConfig, TrainingConfig]:
-    """The modern recipe, small: a configuration that still lacks its true vocabulary, and how it is trained."""
+    """Returns the small modern recipe: a configuration, still without its true vocabulary, and training settings."""
     run = (
         f"training.batch_size={BATCH}",
         f"training.seed={seed}",
@@ -116,11 +116,11 @@ def recipe_of(steps: int, seed: int, changes: Sequence[str] = ()) -> tuple[Model
 
 
 def work_of_a_token(config: ModelConfig) -> int:
-    """Multiplications and additions that training spends on one token of a full window.
+    """Returns the multiplications and additions that training spends on one token of a full window.
 
-    Forward, each weight of a matrix is one multiplication and one addition; so is each number of a query that meets
-    a key, and of a value that is mixed. The way back takes twice as much. Looking up a row takes none, and what
-    softmax and the optimizer do is left out.
+    In the forward pass, each weight of a matrix takes one multiplication and one addition, and so does each
+    number of a query for every key, and of every value that is averaged. The backward pass takes twice as
+    much. Looking up a row takes none; softmax and the optimizer are left out.
 
     Source: Kaplan et al. 2020, "Scaling Laws for Neural Language Models", section 2.1.
     """
@@ -131,7 +131,7 @@ def work_of_a_token(config: ModelConfig) -> int:
 
 
 def bits_per_byte(nats: Float[np.ndarray, " _"], text: str) -> float:
-    """The surprise of all of these tokens, in bits, shared out among the bytes of the text that they spell."""
+    """Returns the total surprise of these tokens, in bits, per byte of the text that they spell."""
     return float(nats.sum()) / math.log(2) / len(text.encode())
 
 
@@ -139,9 +139,10 @@ def bits_per_byte(nats: Float[np.ndarray, " _"], text: str) -> float:
 def losses(
     model: nn.Transformer, ids: Integer[np.ndarray, " N"], every: int = 1
 ) -> tuple[Float[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
-    """The surprise at each token, in nats, and the tokens: each is asked for once, after half a window at least.
+    """Returns the tokens' surprise, in nats, and the tokens; each is predicted once, after at least half a window.
 
-    Windows begin half a window apart, and of each the second half counts. What is left at the end is not asked for.
+    Windows begin half a window apart, and only the second half of each counts. The remainder at the end is
+    not used.
     """
     model.eval()
     starts = np.arange(0, len(ids) - T, T // 2)[::every]

@@ -1,4 +1,4 @@
-"""One matrix at both ends, or two: what tying the head to the embedding buys, at equal parameters."""
+"""One matrix at both ends, or two: what is gained by tying the head to the embedding, at equal parameter counts?"""
 
 from functools import cache
 from typing import Any
@@ -16,18 +16,18 @@ from glassformer.text import BytePairTokenizer, CharTokenizer, corpus
 from glassformer.train import Trainer, TrainingConfig
 
 D_MODEL, N_LAYERS, N_HEADS = 32, 2, 2
-SIZES = (None, 1024)  # of the vocabulary; None: characters
+SIZES = (None, 1024)  # sizes of the vocabulary; None: characters
 STEPS = (
     50,
     100,
     200,
-)  # of three trainings, each with a schedule of its own; characters get the longest alone
-RATE = 3e-3  # of three that were tried at twice the width: the best for a tied model, and next to it for an untied one
+)  # steps of three runs, each with its own schedule; characters get only the longest
+RATE = 3e-3  # of three tried at twice the width: the best for a tied model, next to it for an untied one
 SEEDS = (0, 1, 2)
-EVERY = 4  # of the held-out windows, so many are left out but one
+EVERY = 4  # one in this many held-out windows is used
 
-# What becomes of GPT-2's shape where the head has a matrix of its own. The last of each has as many parameters as
-# "tied", to one in a thousand: what the second matrix takes is saved elsewhere.
+# Changes to GPT-2's shape if the head has its own matrix. The last of each list has as many parameters as
+# "tied", within one in a thousand: the second matrix is paid for elsewhere.
 ARMS: dict[int | None, dict[str, dict[str, Any]]] = {
     None: {
         "tied": {},
@@ -43,14 +43,14 @@ ARMS: dict[int | None, dict[str, dict[str, Any]]] = {
 
 
 def config_of(vocab_size: int, arm: dict[str, Any]) -> ModelConfig:
-    """GPT-2's choices, small; `arm` changes some."""
+    """Returns a small model with GPT-2's choices, some of which `arm` changes."""
     sizes: dict[str, Any] = {"d_model": D_MODEL, "n_layers": N_LAYERS, "n_heads": N_HEADS}
     return ModelConfig(vocab_size=vocab_size, context_length=T, **sizes | arm)
 
 
 @cache
 def encoded(vocab_size: int | None) -> tuple[CharTokenizer | BytePairTokenizer, np.ndarray, np.ndarray]:
-    """A tokenizer of the text that is read, and the ids of that and of what is held out."""
+    """Returns a tokenizer trained on the training text, and the ids of the training text and of the held-out text."""
     text = corpus()
     n_read = int(len(text) * (1 - HELD_OUT))
     tokenizer = tokenizer_of(text[:n_read], vocab_size)
@@ -64,16 +64,16 @@ def measure(
     seed: int,
     every: int = EVERY,
 ) -> Found:
-    """Train a small GPT whose head is tied to the embedding or not, then measure bits per byte of held-out text.
+    """Trains a small GPT whose head is tied to the embedding or not, then measures bits per byte of held-out text.
 
-    `vocab_size` is that of byte pairs, None stands for characters; `arm` is a name in `ARMS`. Both kinds begin with
-    the same small weights, learn at one rate for all of them, and read the same tokens in the same order. `every`
-    takes only every so many of the held-out windows.
+    `vocab_size` is that of byte pairs, None stands for characters; `arm` is a name in `ARMS`. Both kinds
+    start with the same small weights, use one learning rate for all of them, and read the same tokens in the
+    same order. With `every`, only one in so many held-out windows is used.
 
     Derived in chapter 08.
 
     Raises:
-        ValueError: `vocab_size` or `arm` is not one of those that are compared.
+        ValueError: `vocab_size` or `arm` is not one of the compared choices.
     """
     if vocab_size not in SIZES:
         raise ValueError(f"vocab_size={vocab_size!r} is not one of those that are compared: {SIZES}")

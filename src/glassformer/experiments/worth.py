@@ -1,4 +1,4 @@
-"""Measures what the parts of a trained model are worth, alone and together, in the book's model and smaller ones."""
+"""Measures how much the parts of a trained model matter, alone and together, in the book's model and smaller ones."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, combinations
@@ -17,11 +17,11 @@ from glassformer.scratch import Transformer
 from glassformer.text import corpus, split
 
 MODELS = ("the book's", "small")
-N_LAYERS, STEPS = 4, 600  # of a small model: as many blocks and heads as the book's, and half as wide
+N_LAYERS, STEPS = 4, 600  # of a small model, with as many blocks and heads as the book's, but half as wide
 SEEDS = (0, 1, 2)
 
-N_TARGETS = 4096  # about so many characters of the validation text, from all of it
-N_REFERENCE = 4096  # of the training text, over which a mean is taken
+N_TARGETS = 4096  # about so many characters, spread over the validation text
+N_REFERENCE = 4096  # of the training text, for the averages
 
 Ids = Integer[np.ndarray, " _"]
 
@@ -29,12 +29,13 @@ Ids = Integer[np.ndarray, " _"]
 def measure(
     model: str, seed: int = 0, steps: int = STEPS, n_targets: int = N_TARGETS, changes: Sequence[str] = ()
 ) -> Found:
-    """Measures how much the loss rises, in nats a character, when one or several parts of a model write nothing.
+    """Measures how much the loss rises, in nats per character, when one or several parts of a model write nothing.
 
-    The models: "the book's", or "small", which learns by the modern recipe for `steps` steps. Gives the loss of the
-    whole model, "nothing"; the rises without each sublayer and head "alone", without "sublayers" in pairs, without
-    pairs of "heads" of one block, and without all parts of a "kind"; "mean" has the rises where sublayers write
-    their mean instead; and "fewer" the losses when 0, 1, 2, … heads are out, first those that are missed least alone.
+    The model is "the book's" or "small", which is trained by the modern recipe for `steps` steps. Returns the
+    loss of the whole model, "nothing"; the rises without each sublayer or head "alone", without pairs of
+    "sublayers", without pairs of "heads" of one block, and without all parts of a "kind"; "mean", the rises
+    when sublayers write their mean instead; and "fewer", the losses when 0, 1, 2, … heads are removed,
+    starting with those whose removal alone matters least.
 
     Derived in chapter 07.
 
@@ -73,13 +74,13 @@ def measure(
 
 
 def the_books() -> tuple[Transformer, Ids, Ids]:
-    """The model that the chapters look into, and the ids that it learned from and those for validation."""
+    """Returns the model that the chapters look into, the ids it was trained on, and those for validation."""
     model, tokenizer = shipped.load()
     return model, *split(tokenizer.encode(corpus()))
 
 
 def trained(seed: int, steps: int, changes: Sequence[str] = ()) -> tuple[Transformer, Ids, Ids]:
-    """A model that learned by the modern recipe for so many steps, and the ids for training and for validation."""
+    """Returns a model trained by the modern recipe for so many steps, and the ids for training and for validation."""
     trainer = trainer_of(recipe_of(N_LAYERS, seed, steps=steps, changes=changes))
     trainer.run()
     return in_numpy(trainer.model.eval()), trainer.task.ids, trainer.task.held_out

@@ -1,4 +1,4 @@
-"""The book's figures, and its source shown as a figure: each says its message in words too."""
+"""The book's figures, and its source code shown as a figure. Each states its message in words as well."""
 
 from glassformer.figures.attention_map import attention_map
 from glassformer.figures.loss_curve import LossCurve, smoothed

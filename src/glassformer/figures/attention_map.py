@@ -25,10 +25,10 @@ def attention_map(
         weights: attention weights (T, S).
         labels: the tokens, one for each key; the last T of them are the queries.
         title: what distinguishes this map from its neighbours.
-        highest: the weight that gets the brightest colour; the same for maps that are compared.
+        highest: the weight that gets the brightest colour; use the same for maps that are compared.
 
     Returns:
-        The image, for a colour bar shared among maps.
+        The image, for a colour bar that several maps share.
     """
     n_queries, n_keys = weights.shape
     if len(labels) != n_keys:

@@ -1,4 +1,4 @@
-"""The loss while a model trains."""
+"""Draws the loss while a model trains."""
 
 import math
 import time
@@ -14,13 +14,14 @@ from glassformer.figures.style import INK, ROLES, as_html, drawing
 
 
 class LossCurve:
-    """A figure of the loss that grows while a model trains, to be called with the record of every step.
+    """A figure of the loss that grows while a model trains. Call it with the record of every step.
 
         with figures.LossCurve("What it learns in a minute", {"ln V": math.log(65)}) as curve:
             Trainer(model, task, config, callback=curve, progress=False).run()
 
-    A record has "step" and "loss", and "validation_loss" where that was measured, as `Trainer` gives it; any loop can
-    make one. The figure is drawn again `every` so many seconds, and once more at the end, also after Ctrl-C.
+    A record has "step" and "loss", and "validation_loss" if that was measured, as those of `Trainer` do; any
+    loop can make one. The figure is redrawn after `every` seconds, and once more at the end, also after
+    Ctrl-C.
 
     Derived in chapter 10.
 
@@ -30,7 +31,7 @@ class LossCurve:
         every: seconds from one drawing to the next.
 
     Raises:
-        ValueError: `title` is empty, or `every` not above 0.
+        ValueError: `title` is empty, or `every` is not above 0.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class LossCurve:
             self._draw()
 
     def __call__(self, record: Mapping[str, Any]) -> None:
-        """Takes up the record of a step, and draws if it is time."""
+        """Adds the record of a step, and redraws the figure if it is due."""
         self.steps.append(record["step"])
         self.losses.append(record["loss"])
         if "validation_loss" in record:
@@ -89,9 +90,9 @@ class LossCurve:
 
 
 def smoothed(losses: Sequence[float], stays: float = 0.9) -> Float[np.ndarray, " N"]:
-    """Each loss as a mean of it and those before, which count less by a factor of `stays` a step.
+    """Returns a running mean: each loss averaged with those before it, whose weight is multiplied by `stays` per step.
 
-    Divided by the sum of the weights, so that the first ones are means too.
+    The sum is divided by the sum of the weights, so that the first entries are means too.
     """
     mean, found = 0.0, []
     for i, loss in enumerate(losses, start=1):

@@ -1,4 +1,4 @@
-"""The whole machine, drawn small: what the chapters have built is filled in, every part leads to its chapter."""
+"""Draws the whole machine in miniature: the parts built so far are filled in, and every part links to its chapter."""
 
 import html
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from IPython.display import HTML
 
 from glassformer.contents import Page, page
-from glassformer.figures.style import ROLES, framed
+from glassformer.figures.style import framed, variable
 
 WIDTH, HEIGHT = 360, 480
 _ROW = 34  # the height of a box
@@ -14,14 +14,12 @@ _ROW = 34  # the height of a box
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the machine: which chapter builds it, its colour, and where it stands in the drawing."""
+    """One part of the machine: the chapter that builds it, its colour, and its place in the drawing."""
 
     name: str
-    chapter: str  # the number of the one that builds it
+    chapter: str  # the number of the chapter that builds it
     role: str  # of roles.json
-    boxes: tuple[
-        tuple[int, int, int, int], ...
-    ]  # left, top, width, height; a part may stand in several places
+    boxes: tuple[tuple[int, int, int, int], ...]  # left, top, width, height; a part can have several boxes
 
 
 PARTS = (
@@ -38,11 +36,11 @@ PARTS = (
     Part("training", "10", "key", ((246, 388, 88, _ROW),)),
     Part("generating", "11", "prediction", ((24, 440, 128, _ROW),)),
 )
-"""All parts, in the order in which the chapters build them. What is said of a part is said here and nowhere else."""
+"""All parts, in the order in which the chapters build them. The text about a part is written only here."""
 
-# What runs between the boxes: the points of a line; one that arrives somewhere ends in an arrowhead.
+# The lines between the boxes, as points; a line that leads into a box ends in an arrowhead.
 _FLOW = (
-    ((178, 27), (141, 27)),  # a text comes in
+    ((178, 27), (141, 27)),  # the text enters
     ((78, 44), (78, 59)),
     ((204, 79), (155, 79)),  # positions that are added to the input …
     ((269, 96), (269, 131)),  # … or act inside attention
@@ -59,7 +57,7 @@ _FLOW = (
 )
 _STREAM = (((78, 96), (78, 177)), ((78, 199), (78, 257)), ((78, 279), (78, 336)))
 _RETURNS = (
-    ((24, 457), (7, 457), (7, 27), (21, 27)),  # what is written is read
+    ((24, 457), (7, 457), (7, 27), (21, 27)),  # the generated text is read again
     ((334, 405), (353, 405), (353, 295), (347, 295)),  # training changes the blocks
 )
 _PLUS = ((78, 188), (78, 268))
@@ -67,13 +65,13 @@ _FRAME = (18, 112, 326, 206)  # of the block
 
 
 def machine_so_far(number: str) -> HTML:
-    """Draw the whole machine, what is built by the end of a chapter filled in; each part links to its chapter.
+    """Draw the whole machine with the parts built by the end of a chapter filled in; each part links to its chapter.
 
-    The links lead to notebooks, and on the site to its pages (tools/pages/links.py). A chapter that is not written
-    yet gets none.
+    The links lead to notebooks, or on the site to its pages (tools/pages/links.py). A chapter that is not
+    written yet has no link.
 
     Args:
-        number: the chapter that ends, such as "04".
+        number: the chapter that has just ended, such as "04".
 
     Raises:
         ValueError: there is no such chapter.
@@ -136,7 +134,7 @@ def _frame(now: Page) -> str:
     left, top, width, height = _FRAME
     return (
         f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="10" '
-        f'class="{_state(block.chapter, now)}" style="{_colour(block)}"/>'
+        f'class="{_state(block.chapter, now)}"{_colour(block, now)}/>'
     )
 
 
@@ -150,19 +148,20 @@ def _boxes(part: Part, now: Page) -> str:
         half = (height if upright else width) / 2
         drawn.append(
             f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="{min(8, height // 2)}" '
-            f'class="box {state}" style="{_colour(part)}"/>'
+            f'class="box {state}"{_colour(part, now)}/>'
             f'<g {middle} class="{state}"><text x="{9 - half}" y="5" class="name">{part.name}</text>'
             f'<text x="{half - 8}" y="5" class="number">{part.chapter}</text></g>'
         )
     return "".join(drawn)
 
 
-def _colour(part: Part) -> str:
-    return f"--part: var(--gf-{part.role}, {ROLES[part.role]})"
+def _colour(part: Part, now: Page) -> str:
+    """Returns the colour of a part that is filled in; the others are drawn without one."""
+    return f' style="--part: {variable(part.role)}"' if part.chapter <= now.number else ""
 
 
 def _links(part: Part) -> str:
-    """One for each box, laid over it: a link in SVG is one that JupyterLab does not open."""
+    """Makes a link for each box, laid over it, because JupyterLab does not open links inside an SVG."""
     to = page(part.chapter)
     label = html.escape(f"{part.name}: chapter {to.number}, {to.title}")
     return "".join(

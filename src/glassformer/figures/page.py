@@ -1,4 +1,4 @@
-"""The one page, line by line: what each does, which chapter derives it, and the shape of what it makes."""
+"""Explains the one-page GPT line by line: what each line does, which chapter derives it, and the shapes it computes."""
 
 import hashlib
 import html
@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from IPython.display import HTML
 
-from glassformer import onepage, shipped
-from glassformer.contents import chapter
+from glassformer import contents, onepage, shipped
 from glassformer.figures.machine import PARTS
-from glassformer.figures.style import ROLES, framed
+from glassformer.figures.style import framed, variable
 
 LINE = "A horse! a horse! my kingdom for a horse!"
-_ROLE = {part.chapter: part.role for part in reversed(PARTS)}  # of the first part that a chapter builds
+_ROLE = {part.chapter: part.role for part in reversed(PARTS)}  # the first part that a chapter builds
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -35,7 +34,7 @@ class Told:
     last: int
     chapter: str
     says: str
-    makes: tuple[tuple[str, str], ...] = ()  # names, "return" for what is given back, and axes
+    makes: tuple[tuple[str, str], ...] = ()  # names with axes; "return" for the result
 
 
 def told() -> tuple[Told, ...]:
@@ -53,31 +52,32 @@ def told() -> tuple[Told, ...]:
 
 
 def said_of() -> str:
-    """The digest of the code of which that is said."""
+    """Returns the digest of the code that these explanations describe."""
     return _file()["digest"]
 
 
 def digest() -> str:
-    """The digest of the page's code as it is: of its lines without their ends."""
+    """Returns the digest of the page's current code, computed from its lines without line ends."""
     return hashlib.sha256("\n".join(line.rstrip() for line in source()).encode()).hexdigest()[:16]
 
 
 def source() -> list[str]:
-    """The lines of the page."""
+    """Returns the lines of the page."""
     return Path(onepage.__file__).read_text(encoding="utf-8").splitlines()
 
 
 def one_page(text: str = LINE) -> HTML:
-    """Show `onepage.py`; pointing at a line, or going to it with the Tab key, says what it does.
+    """Show `onepage.py`; pointing at a line, or moving to it with the Tab key, shows what it does.
 
-    With it come the chapter that derives it, as a link, and the shapes of the arrays that it makes when the page reads
-    `text` and writes two characters. The links lead to notebooks, and on the site to its pages; a chapter that
-    is not written yet gets none.
+    The explanation includes a link to the chapter that derives the line, and the shapes of its arrays when
+    the page reads `text` and writes two characters. The links lead to notebooks, or on the site to its pages;
+    a chapter that is not written yet has no link.
 
     Derived in chapter 08.
 
     Raises:
-        ValueError: `text` is empty, longer than the model can read, or has a character that it does not know.
+        ValueError: `text` is empty, too long for the model, or contains a character that the model does not
+        know.
     """
     shapes = shapes_of(text)
     lines = _highlighted()
@@ -91,10 +91,10 @@ def one_page(text: str = LINE) -> HTML:
 
 
 def shapes_of(text: str = LINE) -> dict[int, Shapes]:
-    """After each line, when it is first run: the shapes of the arrays that its function knows, and of what it returns.
+    """Returns, for the first run of each line, the shapes of its function's arrays after it, and of the result.
 
     Raises:
-        ValueError: as `one_page`.
+        ValueError: as for `one_page`.
     """
     page = onepage.GPT(shipped.PLACE / "shakespeare")
     room = page.config["context_length"]
@@ -103,7 +103,7 @@ def shapes_of(text: str = LINE) -> dict[int, Shapes]:
     if strange := sorted(set(text) - set(page.alphabet)):
         raise ValueError(f"text has {strange[0]!r}, which the model does not know")
     seen: dict[int, Shapes] = {}
-    before: dict[FrameType, int] = {}  # the line that each frame is running
+    before: dict[FrameType, int] = {}  # the current line of each frame
 
     def look(frame: FrameType, event: str, value: Any) -> Any:
         if frame.f_code.co_filename != onepage.__file__ or frame.f_code.co_name.startswith("<"):
@@ -145,7 +145,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 
 def _highlighted() -> list[str]:
-    """The lines as HTML: words of the language, texts and comments, names where they are defined."""
+    """Returns the lines as HTML with highlighting for keywords, strings, comments, and names where they are defined."""
     lines = source()
     marks: list[list[tuple[int, int, str]]] = [[] for _ in lines]
     text = "\n".join(lines) + "\n"
@@ -181,7 +181,7 @@ def _plain(lines: list[str]) -> str:
 
 
 def _group(part: Told, lines: list[str], shapes: dict[int, Shapes]) -> str:
-    page = chapter(part.chapter)
+    page = contents.page(part.chapter)
     where = f"Chapter {page.number}, {page.title}"
     made = "; ".join(_spelled(name, axes, _found(part, name, shapes)) for name, axes in part.makes)
     span = f"Line {part.first}" if part.first == part.last else f"Lines {part.first} to {part.last}"
@@ -191,24 +191,23 @@ def _group(part: Told, lines: list[str], shapes: dict[int, Shapes]) -> str:
         if page.written
         else f'<span class="chip" role="note" tabindex="0" aria-label="{label}">{page.number}</span>'
     )
-    role = _ROLE.get(part.chapter, "residual")
     note = (
         f'<div class="note" aria-hidden="true"><strong>{html.escape(where)}</strong> {html.escape(part.says)}'
         + (f'<div class="code">{html.escape(made)}</div>' if made else "")
         + "</div>"
     )
-    colour = f"--part: var(--gf-{role}, {ROLES[role]})"
+    colour = f"--part: {variable(_ROLE.get(part.chapter, 'residual'))}"
     return f'<div class="lines" tabindex="-1" style="{colour}">{chip}{_plain(lines)}{note}</div>'
 
 
 def _found(part: Told, name: str, shapes: dict[int, Shapes]) -> tuple[int, ...]:
-    """The shape of what these lines make, after the last of them that knows it."""
+    """Returns the shape of an array that these lines make, after the last line that knows it."""
     if name == "return":
         return shapes[part.last]["return"]
     known = [shapes[line][name] for line in range(part.first, part.last + 1) if name in shapes.get(line, {})]
     if known:
         return known[-1]
-    # What a function is given: as the first line of its body finds it
+    # Arguments, as the first line of the function's body finds them
     return next(found[name] for line, found in sorted(shapes.items()) if line > part.last)
 
 

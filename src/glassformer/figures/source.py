@@ -1,4 +1,4 @@
-"""The package's own source, shortened to what a reader of a chapter needs of it."""
+"""Shows the package's own source, shortened to what a reader of a chapter needs."""
 
 import ast
 import inspect
@@ -10,21 +10,22 @@ from typing import Any, NamedTuple
 from IPython.display import Markdown, display
 
 WIDTH = 82
-"""How many characters of code fit the column of the page."""
+"""How many characters of code fit into the page's column."""
 
 CHECKS, GRADIENTS, HOOKS = "checks of arguments", "gradients (chapter 09)", "hooks for looking inside"
 _HOOKS = {"see", "enter", "enter_sublayer"}  # of glassformer.trace
-_SAVED = "saved"  # the argument that leads gradients back: glassformer.scratch.layer
+_SAVED = "saved"  # the argument that serves the backward pass: glassformer.scratch.layer
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bool = False) -> None:
-    """Show the package's own source of functions or classes, highlighted as code in notebook and page.
+    """Show the source of functions or classes of this package, highlighted as code in notebooks and pages.
 
-    Of each docstring only the summary is shown; `help` has the rest. What a first reading can do without is left
-    out, and a last line says so: the checks of arguments, unless `checks`; all that leads gradients back, unless
-    `backward`; and what shows a trace the arrays. What is shown is still a program that computes the same.
+    Only the summary of each docstring is shown; `help` shows the rest. Code that a first reading does not
+    need is left out, and a last line says so: the checks of arguments, unless `checks`; everything for the
+    backward pass, unless `backward`; and the hooks that show arrays to a trace. The code that is shown is
+    still a program that computes the same.
     """
     shown: list[str] = []
     left_out: set[str] = set()
@@ -39,7 +40,7 @@ def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bo
 
 
 class _Cut(NamedTuple):
-    """A piece of the text that goes, and what stands there instead."""
+    """A piece of the text to cut, and its replacement."""
 
     start: int
     end: int
@@ -47,7 +48,7 @@ class _Cut(NamedTuple):
 
 
 class _Source:
-    """The source of one object, and what is cut out of it."""
+    """The source of one object, and the cuts in it."""
 
     def __init__(self, source: str, *, backward: bool, checks: bool) -> None:
         self.text = textwrap.dedent(source.replace("\r\n", "\n")).rstrip()
@@ -65,12 +66,12 @@ class _Source:
             self._visit(ast.parse(self.text), in_try=False, has_saved=False)
             text, end = "", 0
             for cut in sorted(self.cuts):
-                if cut.start >= end:  # else it lies within what is cut already
+                if cut.start >= end:  # otherwise it is inside an earlier cut
                     text += self.text[end : cut.start] + cut.instead
                     end = cut.end
             text = (text + self.text[end:]).rstrip()
             ast.parse(text)
-        except SyntaxError:  # a lambda, most often: its source is a piece of a line
+        except SyntaxError:  # usually a lambda, whose source is part of a line
             self.left_out.clear()
             return self.text
         return _joined(_without_gaps(text))
@@ -82,7 +83,7 @@ class _Source:
             takes_it = _SAVED in {parameter.arg for parameter in _parameters(node)}
             if takes_it and not self.backward:
                 self._cut_parameter(node)
-            has_saved = has_saved or takes_it  # a function within sees it, too
+            has_saved = has_saved or takes_it  # inner functions see it too
         if isinstance(node, ast.Call) and has_saved and not self.backward:
             self._cut_argument(node)
         for name, value in ast.iter_fields(node):
@@ -94,7 +95,7 @@ class _Source:
                     self._visit(child, in_try=in_try, has_saved=has_saved)
 
     def _cut_docstring(self, node: Function | ast.ClassDef) -> None:
-        """All but its summary, which gets as many lines as it needs."""
+        """Cuts a docstring down to its summary, which gets as many lines as it needs."""
         docstring = ast.get_docstring(node)
         if not docstring:
             return
@@ -116,7 +117,7 @@ class _Source:
         self.cuts.append(_Cut(start, end, f"\n{indent}".join(lines)))
 
     def _cut_statements(self, body: Sequence[ast.stmt], *, in_try: bool, has_saved: bool) -> None:
-        """The statements of a body that are left out, with the comments right above them."""
+        """Finds the statements of a body to leave out, with the comments right above them."""
         kinds = [self._left_out(statement, in_try=in_try, has_saved=has_saved) for statement in body]
         for statement, kind in zip(body, kinds, strict=True):
             if kind is None or self._shares_its_line(statement):
@@ -133,13 +134,13 @@ class _Source:
             self.cuts.append(_Cut(self.starts[first], self.starts[last], instead))
 
     def _left_out(self, statement: ast.stmt, *, in_try: bool, has_saved: bool) -> str | None:
-        """Why a statement is not shown; None if it is."""
+        """Returns why a statement is left out, or None if it is shown."""
         check = None if self.checks else CHECKS
         match statement:
             case ast.FunctionDef(name=name) if name.endswith("backward"):
                 return None if self.backward else GRADIENTS
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="checks")), args=args)):
-                # Whoever is shown no `saved` cannot be shown what is checked of it
+                # If `saved` is not shown, checks of it cannot be shown either
                 of_saved = has_saved and not self.backward and any(_is_saved(argument) for argument in args)
                 return GRADIENTS if of_saved else check
             case ast.Expr(value=ast.Call(func=ast.Name(id="save_for_backward"))):
@@ -154,7 +155,7 @@ class _Source:
         return None
 
     def _cut_parameter(self, node: Function) -> None:
-        """The parameter `saved`, and a star that would stand alone without it."""
+        """Cuts the parameter `saved`, and a star that would otherwise be left alone."""
         places = [self._place_of(parameter, default) for parameter, default in _with_defaults(node)]
         names = [parameter.arg for parameter in _parameters(node)]
         i = names.index(_SAVED)
@@ -173,7 +174,7 @@ class _Source:
             self._cut_gradients(start, min(after, default=end))
 
     def _cut_argument(self, node: ast.Call) -> None:
-        """`saved` among the arguments, by place or by name."""
+        """Cuts `saved` from the arguments of a call, positional or by keyword."""
         places = sorted(self._span(item) for item in [*node.args, *node.keywords])
         for item in [*node.args, *node.keywords]:
             if _is_saved(item.value if isinstance(item, ast.keyword) else item):
@@ -210,7 +211,7 @@ def _is_saved(value: ast.expr) -> bool:
 
 
 def _with_defaults(node: Function) -> Iterator[tuple[ast.arg, ast.expr | None]]:
-    """Every parameter but *args and **kwargs, and what it is by default."""
+    """Yields every parameter but *args and **kwargs, with its default."""
     a = node.args
     positional = [*a.posonlyargs, *a.args]
     missing: list[ast.expr | None] = [None] * (len(positional) - len(a.defaults))
@@ -223,12 +224,12 @@ def _parameters(node: Function) -> list[ast.arg]:
 
 
 def _without_gaps(source: str) -> str:
-    """One empty line where cuts have left several."""
+    """Replaces several empty lines in a row, left by cuts, by one."""
     return _if_the_same(re.sub(r"\n{3,}", "\n\n", source), source)
 
 
 def _joined(source: str) -> str:
-    """Joins what is spread over three lines and, shortened, fits on one."""
+    """Joins a call over three lines that fits on one line after shortening."""
 
     def join(found: re.Match) -> str:
         line = "".join(found.groups())
@@ -239,7 +240,7 @@ def _joined(source: str) -> str:
 
 
 def _if_the_same(changed: str, source: str) -> str:
-    """`changed`, if Python reads the same program in it; else the source as it was."""
+    """Returns `changed` if Python parses the same program from it, otherwise the original source."""
     try:
         same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
     except SyntaxError:

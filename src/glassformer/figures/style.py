@@ -1,14 +1,14 @@
-"""One style, one colour a role, and a display that follows the reader's theme.
+"""One style for all figures: one colour per role, and a display that follows the reader's theme.
 
-A figure is shown as inline SVG whose ink is `currentColor` and whose roles are variables of the page, so that the
-same stored output reads well in JupyterLab and in the built page, light or dark, at any size, and carries its
-alternative text with it.
+A figure is shown as inline SVG with `currentColor` for text and lines and the page's variables for roles. So
+the same stored output is readable in JupyterLab and on the site, in light and dark themes and at any size,
+and it includes its alternative text.
 """
 
 import html
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,17 +19,41 @@ from matplotlib.figure import Figure
 
 from glassformer import roles
 
-ROLES = {role: shades["light"] for role, shades in roles.SHADES.items()}
-"""One colour for each role, to draw with; in a dark page it becomes the role's other shade."""
+
+class _Light(Mapping[str, str]):
+    """The colours on a light page. Each is looked up when it is used, so a figure depends only on its own colours."""
+
+    def __getitem__(self, role: str) -> str:
+        return roles.shades(role)["light"]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(roles.names())
+
+    def __len__(self) -> int:
+        return len(roles.names())
+
+
+ROLES: Mapping[str, str] = _Light()
+"""The drawing colour of each role; on a dark page it becomes the role's other shade."""
 
 WEIGHTS = "cividis"
-"""Colour map of weights and probabilities, drawn from 0 to 1 unless the axis says otherwise."""
+"""The colour map for weights and probabilities, drawn from 0 to 1 unless the axis says otherwise."""
 
 SIGNED = LinearSegmentedColormap.from_list("blue-white-orange", ["#0072B2", "#F7F7F7", "#D55E00"])
-"""Colour map of signed values, always drawn on a range symmetric about zero."""
+"""The colour map for signed values, always drawn on a range symmetric about zero."""
 
-# Drawn with this colour, replaced by `currentColor` on display. No colour map above contains it.
+# Drawn in this colour, which becomes `currentColor` on display. No colour map above contains it.
 INK = "#010203"
+
+# Matplotlib's cycle of default colours. On display, each one is replaced by the colour of its role.
+_IN_TURN = {
+    "#0102f0": "query",
+    "#0102f1": "key",
+    "#0102f2": "value",
+    "#0102f3": "position",
+    "#0102f4": "feedforward",
+    "#0102f5": "norm",
+}
 
 _STYLE = {
     "font.size": 12,
@@ -50,12 +74,8 @@ _STYLE = {
     "axes.labelcolor": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "axes.prop_cycle": plt.cycler(
-        color=[ROLES[role] for role in ("query", "key", "value", "position", "feedforward", "norm")]
-    ),
+    "axes.prop_cycle": plt.cycler(color=list(_IN_TURN)),
 }
-
-_STYLESHEET = "<style>" + re.sub(r"\s+", " ", roles.variables(".gf-figure")).strip() + "</style>"
 
 
 @contextmanager
@@ -63,17 +83,17 @@ def figure(title: str, alt: str, rows: int = 1, columns: int = 1, **options: Any
     """Draw a figure in the book's style and show it when the block ends.
 
     Args:
-        title: the figure's one message, set as its caption.
-        alt: what someone who cannot see the figure should know; states the message and the evidence.
+        title: the figure's one message, used as its caption.
+        alt: a description for readers who cannot see the figure, with the message and the evidence.
         rows: number of rows of axes.
         columns: number of columns of axes.
         **options: passed to `matplotlib.pyplot.subplots`.
 
     Yields:
-        The axes, one `Axes` or an array of them as `plt.subplots` gives.
+        The axes: one `Axes` or an array of them, as from `plt.subplots`.
 
     Raises:
-        ValueError: `title` or `alt` is empty; a figure without words is one that some readers do not have.
+        ValueError: `title` or `alt` is empty; without words, the figure would not exist for some readers.
     """
     for name, text in {"title": title, "alt": alt}.items():
         if not text.strip():
@@ -85,7 +105,7 @@ def figure(title: str, alt: str, rows: int = 1, columns: int = 1, **options: Any
 
 @contextmanager
 def drawing(rows: int = 1, columns: int = 1, **options: Any) -> Iterator[tuple[Figure, Any]]:
-    """A drawing in the book's style, and its axes; closed afterwards."""
+    """Makes a drawing in the book's style with its axes, and closes it afterwards."""
     with plt.rc_context(_STYLE):
         drawn, axes = plt.subplots(rows, columns, **options)
         try:
@@ -95,7 +115,7 @@ def drawing(rows: int = 1, columns: int = 1, **options: Any) -> Iterator[tuple[F
 
 
 def as_html(drawn: Figure, title: str, alt: str) -> str:
-    """Return the drawing as a `<figure>`: SVG in the page's ink, title as caption, alt text as label."""
+    """Return the drawing as a `<figure>`: SVG in the page's text colour, title as caption, alt text as label."""
     buffer = io.StringIO()
     drawn.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
@@ -107,14 +127,30 @@ def as_html(drawn: Figure, title: str, alt: str) -> str:
         svg,
         count=1,
     )
-    for role, colour in ROLES.items():
-        svg = svg.replace(colour, f"var(--gf-{role}, {colour})")
-    # Text keeps the page's font instead of naming one that the reader may not have.
+    svg = _with_roles(svg)
+    # Text uses the page's font instead of naming one that the reader may not have.
     svg = re.sub(r"font-family: [^;\"]*sans-serif", "font-family: system-ui, sans-serif", svg)
     return framed(svg, title)
 
 
+def _with_roles(svg: str) -> str:
+    """Replaces each role's colour in a drawing by the role's variable, which follows the theme."""
+    for place, role in _IN_TURN.items():
+        if place in svg:
+            svg = svg.replace(place, ROLES[role])
+    colour = re.compile(r"#[0-9a-f]{6}\b")
+    role_of = roles.drawn_in(tuple(sorted(set(colour.findall(svg)))))
+    return colour.sub(lambda at: variable(role_of[at[0]]) if at[0] in role_of else at[0], svg)
+
+
+def variable(role: str) -> str:
+    """Returns the colour of a role as CSS: its variable, with its colour on a light page as the fallback."""
+    return f"var(--gf-{role}, {ROLES[role]})"
+
+
 def framed(drawing: str, title: str) -> str:
-    """A drawing in HTML as a `<figure>` that knows the roles' colours, with its title as caption."""
+    """Wraps a drawing in HTML in a `<figure>` that defines the colours of its roles, with its title as caption."""
+    variables = re.sub(r"\s+", " ", roles.variables(".gf-figure", roles.named_in(drawing))).strip()
+    stylesheet = f"<style>{variables}</style>" if variables else ""
     caption = f'<figcaption style="font-weight: 600; margin-bottom: .5em">{html.escape(title)}</figcaption>'
-    return f'<figure class="gf-figure" style="margin: 1em 0">{_STYLESHEET}{caption}{drawing}</figure>'
+    return f'<figure class="gf-figure" style="margin: 1em 0">{stylesheet}{caption}{drawing}</figure>'

@@ -1,8 +1,8 @@
-"""Generating text, with a model of either room: which id comes next, and on to whole texts.
+"""Generates text with a model of either room, from the next id to whole texts.
 
-`strategies` turn logits into the distribution that the next id is drawn from, the `loop` reads, draws and
+`strategies` turns logits into the distribution that the next id is drawn from, `loop` reads, draws and
 appends, and `beams` follows several texts at once. Models are either room's `Transformer`, in evaluation
-(`model.eval()`). Strategies and draws are NumPy in both rooms, so that the same seed gives the same text.
+(`model.eval()`). Strategies and draws use NumPy for both rooms, so the same seed gives the same text.
 """
 
 from glassformer.generate.beams import beam_search

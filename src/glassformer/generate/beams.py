@@ -1,4 +1,4 @@
-"""Beam search: several texts at once, and the best that ended. The axes: B batch, V vocabulary."""
+"""Beam search: follows several texts at once and returns the best that ended. The axes: B batch, V vocabulary."""
 
 import math
 from collections.abc import Iterable
@@ -36,30 +36,31 @@ def beam_search(
     start_id: int = 0,
     pad_id: int = 0,
 ) -> list[tuple[Int64[np.ndarray, " _"], float]]:
-    """Looks for likely texts, not likely ids: at every step the `n_beams` likeliest texts go on.
+    """Searches for likely texts instead of likely ids: at every step the `n_beams` likeliest texts are continued.
 
-    A text's log-probability is the sum of those of its new ids. A text ends with a stop id, or when it has
-    `n_new` ids, and is then worth its log-probability / (number of new ids)^`length_penalty`. Log-probabilities
-    are negative, so a penalty above 0 helps long texts, and one below 0 short ones.
+    A text's log-probability is the sum over its new ids. A text ends with a stop id or when it has `n_new`
+    new ids; its score is then log-probability / (number of new ids)^`length_penalty`. Log-probabilities are
+    negative, so a penalty above 0 favours long texts, and one below 0 favours short ones.
 
-    The search is over when `n_beams` texts have ended and `early_stopping` is True; or, where it is False, when
-    no growing text would beat the worst of them if it ended now. `"never"` asks instead whether it could
-    beat it at any later length, which takes longest and misses least.
+    If `early_stopping` is True, the search is over as soon as `n_beams` texts have ended. If it is False, the
+    search continues until no growing text would beat the worst of them if it ended now. `"never"` also
+    continues while a growing text could still beat it at a later length, which takes longest and misses
+    least.
 
-    Prompts, `source`, `cache` and the other arguments are those of `generate`. A trace sees each step's
+    Prompts, `source`, `cache` and the other arguments are those of `generate`. A trace records each step's
     `candidates`, best first: (beam, id, log-probability).
 
     Source: Graves 2012, "Sequence Transduction with Recurrent Neural Networks", section 2.4; Wu et al. 2016,
-    "Google's Neural Machine Translation System", section 7, for dividing by length. Every rule as in
-    transformers. Derived in chapter 11.
+    "Google's Neural Machine Translation System", section 7, for dividing by length. All rules are those of
+    the library transformers. Derived in chapter 11.
 
     Returns:
-        The `n_return` best (text, worth) of the first prompt, best first, then those of the second, and so
-        on; fewer where there are not so many different texts.
+        The `n_return` best (text, score) pairs of the first prompt, best first, then those of the second, and
+        so on; fewer if there are not that many different texts.
 
     Raises:
-        ValueError: as `generate`; or `n_beams` is below 1, `n_return` not within 1..n_beams,
-            `length_penalty` not finite, `early_stopping` none of the three.
+        ValueError: as for `generate`; or `n_beams` is below 1, `n_return` is not within 1..n_beams,
+            `length_penalty` is not finite, or `early_stopping` is none of the three.
         TypeError: an argument is of the wrong kind.
     """
     prompts, sources = prompts_and_sources(model, prompt_ids, source, start_id)
@@ -98,7 +99,7 @@ def beam_search(
 
 @dataclass(frozen=True)
 class _Text:
-    """New ids and their score: the log-probability while the text grows, its worth once it has ended."""
+    """New ids and their score: the log-probability while the text grows, adjusted for length once it has ended."""
 
     ids: tuple[int, ...]
     score: float
@@ -106,7 +107,7 @@ class _Text:
 
 @dataclass
 class _Search:
-    """The beam search of one prompt: the texts that grow, always `n_beams`, and the best that have ended."""
+    """The beam search for one prompt: the `n_beams` texts that are growing, and the best that have ended."""
 
     n_beams: int
     n_new: int
@@ -119,11 +120,12 @@ class _Search:
     is_over: bool = False
 
     def __post_init__(self) -> None:
-        # All beams start from the same prompt. Only one may count at first, or all would find the same.
+        # All beams start from the same prompt. Only one counts at first; otherwise all would find the same
+        # texts.
         self.growing = [_Text((), 0.0)] + [_Text((), -np.inf)] * (self.n_beams - 1)
 
     def step(self, log_p: Float[np.ndarray, "beams V"]) -> list[tuple[int, int]]:
-        """Lets every text grow by one id. Gives, for each beam, the beam that it goes on from and the id."""
+        """Extends every text by one id. Returns, for each beam, the beam that it continues and the new id."""
         stay = [(beam, self.pad_id) for beam in range(self.n_beams)]
         if self.is_over:
             return stay
@@ -133,22 +135,22 @@ class _Search:
         for rank, (beam, token, score) in enumerate(candidates):
             text = _Text((*self.growing[beam].ids, token), score)
             if token in self.stop_ids or len(text.ids) == self.n_new:
-                if rank < self.n_beams:  # the others are only there to replace texts that end
+                if rank < self.n_beams:  # the others only replace texts that end
                     self.ended.append(_Text(text.ids, self._worth(score, len(text.ids))))
             elif len(grown) < self.n_beams:
                 grown.append(text)
                 moves.append((beam, token))
         self.ended = sorted(self.ended, key=lambda text: -text.score)[: self.n_beams]
         self.is_over = not grown or self._nothing_to_gain(grown[0])
-        # A vocabulary of a few ids may not have n_beams continuations: beams without one are dead.
+        # A very small vocabulary may not offer n_beams continuations; beams without one are dead.
         n_dead = self.n_beams - len(grown)
         self.growing = grown + [_Text((), -np.inf)] * n_dead
         return moves + stay[len(moves) :]
 
     def _candidates(self, log_p: Float[np.ndarray, "beams V"]) -> list[tuple[int, int, float]]:
-        """The likeliest continuations (beam, id, score), best first: so many that n_beams go on for sure."""
+        """Returns the likeliest continuations (beam, id, score), best first: enough for n_beams of them to go on."""
         scores = (np.array([text.score for text in self.growing])[:, None] + log_p).reshape(-1)
-        # Each beam has at most one continuation for each stop id.
+        # Each beam has at most one continuation per stop id.
         n = min(self.n_beams * max(2, 1 + len(self.stop_ids)), len(scores))
         best = np.argpartition(-scores, n - 1)[:n]
         best = best[np.argsort(-scores[best], kind="stable")]
@@ -156,12 +158,13 @@ class _Search:
         return [(i // V, i % V, scores[i].item()) for i in best.tolist() if scores[i] > -np.inf]
 
     def _nothing_to_gain(self, best: _Text) -> bool:
-        """Returns whether enough texts have ended, and the best that still grows would not beat the worst of them."""
+        """Returns whether enough texts have ended and the best growing text would not beat the worst of them."""
         if len(self.ended) < self.n_beams:
             return False
         if self.early_stopping is True:
             return True
-        # The length at which it would be worth most: where length helps, and we ask for the best case, the last.
+        # The length at which its score would be highest: the maximal one if length helps and the best case
+        # counts.
         best_case = self.early_stopping == "never" and self.length_penalty > 0
         length = self.n_new if best_case else len(best.ids)
         return self._worth(best.score, length) <= self.ended[-1].score
@@ -171,6 +174,6 @@ class _Search:
 
 
 def _log_softmax(x: Float[np.ndarray, "*B V"]) -> Float[np.ndarray, "*B V"]:
-    """log(softmax(x)) without a detour through numbers that round to 0."""
+    """Returns log(softmax(x)), computed without probabilities that could round to 0."""
     shifted = x - x.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))

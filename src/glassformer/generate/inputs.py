@@ -9,13 +9,13 @@ from glassformer import _checks as checks
 from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Integer
 
-Ids = Any  # one text: a list, array or tensor of ids. Or several: a list of such texts, of any lengths
+Ids = Any  # one text (a list, array or tensor of ids) or several (a list of texts of any lengths)
 
 
 def prompts_and_sources(
     model: AnyTransformer, prompt_ids: Ids | None, source: Ids | None, start_id: int
 ) -> tuple[list[Integer[np.ndarray, " _"]], list[Integer[np.ndarray, " _"]] | None]:
-    """Prompts and, for an encoder–decoder, as many sources, as lists of arrays; the model can generate."""
+    """Checks the model and returns prompts and, for an encoder–decoder, as many sources, as lists of arrays."""
     config = model.config
     if config.family == "encoder":
         raise ValueError("family='encoder' cannot generate: every position sees what comes after it")
@@ -39,7 +39,7 @@ def prompts_and_sources(
 
 
 def rows_of(name: str, ids: Ids, vocab_size: int) -> list[Integer[np.ndarray, " _"]]:
-    """Returns one text or several as a list of arrays; none is empty, and every id is in the vocabulary."""
+    """Returns one text or several as a list of arrays. Checks that none is empty and every id is in the vocabulary."""
     if not hasattr(ids, "__len__"):
         raise TypeError(f"{name} must be the ids of a text, or a list of texts, not {type(ids).__name__}")
     if len(ids) == 0:
@@ -59,7 +59,7 @@ def rows_of(name: str, ids: Ids, vocab_size: int) -> list[Integer[np.ndarray, " 
 
 
 def stop_ids_of(stop_ids: Iterable[int], vocab_size: int) -> list[int]:
-    """The stop ids as a list; every one is in the vocabulary."""
+    """Returns the stop ids as a list. Checks that each is in the vocabulary."""
     if not isinstance(stop_ids, Iterable):
         raise TypeError(f"stop_ids={stop_ids!r} must be a list of ids")
     stop_ids = list(stop_ids)
@@ -76,10 +76,10 @@ def check_id(name: str, value: Any, vocab_size: int) -> None:
 
 
 def check_generator(generator: Any, temperature: float | int) -> None:
-    """Checks that random numbers are there where they are needed, from NumPy in both rooms."""
+    """Checks that there is a generator if random numbers are needed; both rooms use NumPy's."""
     if generator is None and temperature != 0:
         raise ValueError(
-            f"generator=None: drawing at temperature={temperature} needs one, such as "
+            f"generator=None: sampling at temperature={temperature} needs one, such as "
             "np.random.default_rng(0); temperature=0 needs none"
         )
     if generator is not None and not isinstance(generator, np.random.Generator):
@@ -87,7 +87,7 @@ def check_generator(generator: Any, temperature: float | int) -> None:
 
 
 def check_context(prompts: list[np.ndarray], n_new: int, context_length: int, remedy: str = "") -> None:
-    """The longest prompt and what is to follow it fit the context; `remedy` ends the message if not."""
+    """Checks that the longest prompt and its continuation fit the context; `remedy` ends the message if not."""
     longest = max(map(len, prompts))
     if longest + n_new > context_length:
         raise ValueError(
@@ -97,9 +97,9 @@ def check_context(prompts: list[np.ndarray], n_new: int, context_length: int, re
 
 
 def check_finite(logits: Float[np.ndarray, "*B V"]) -> None:
-    """Checks that every row's largest logit is a finite number. One NaN makes it NaN; single ids may be at −inf."""
+    """Checks that every row's largest logit is finite. One NaN makes it NaN; single ids may have −inf."""
     largest = logits.max(axis=-1)
     if not np.isfinite(largest).all():
         raise ValueError(
-            f"logits cannot be used: the largest of each row, or NaN if the row has one, is {largest}"
+            f"logits cannot be used: the largest in each row (NaN for a row that contains a NaN) is {largest}"
         )

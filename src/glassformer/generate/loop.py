@@ -1,4 +1,4 @@
-"""The loop: read, draw, append, and again. The axes: B batch, T positions."""
+"""The generation loop: read, draw, append, repeat. The axes: B batch, T positions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -24,34 +24,34 @@ from glassformer.shapes import Float, Int64
 def generate(
     model: AnyTransformer, prompt_ids: Ids | None, n_new: int, **options: Any
 ) -> list[Int64[np.ndarray, " _"]]:
-    """Continues one text or several by up to `n_new` ids: a list with each text, prompt included.
+    """Continues one text or several by up to `n_new` ids; returns a list of the texts, prompts included.
 
-    `options` are `stream`'s, and with them any of `distribution`: `temperature`, `top_k`, `top_p`, `min_p`,
-    `repetition_penalty`, `no_repeat_ngram`. `temperature=0` is greedy: the likeliest id, and of several equally
-    likely the first. Anything else draws with `generator`, one number for each text and step, so that the
-    same seed gives the same text in either room, with or without cache.
+    `options` are those of `stream` and of `distribution`: `temperature`, `top_k`, `top_p`, `min_p`,
+    `repetition_penalty`, `no_repeat_ngram`. `temperature=0` is greedy: it takes the likeliest id, or the
+    first of several equally likely ones. Any other temperature samples with `generator`, one number for each
+    text and step, so the same seed gives the same text in either room, with or without a cache.
 
-    Prompts may differ in length: a row gets the logits that it would get alone. A text ends with the first id
-    of `stop_ids`, which it keeps, while the others go on.
+    Prompts may differ in length: each row gets the logits it would get alone. A text ends with the first of
+    the `stop_ids`, which is kept, while the other texts go on.
 
-    `cache` keeps keys and values, so that every id is read once. Without it, all is read again for every
-    new id: the same text, at a cost that grows with its length.
+    `cache` keeps keys and values, so that every id is read only once. Without it, the whole text is read
+    again for every new id: the result is the same, but each id costs more as the text grows.
 
-    `past_context` says what happens where a text outgrows the model's context. `"refuse"` raises at the start.
-    `"slide"` shows the model the last `context_length` ids, at positions from 0. A cache is of no use
-    then, because what it keeps was computed at other positions, from ids since dropped; so from there on
-    the whole window is read again at every step.
+    `past_context` says what happens when a text outgrows the model's context. `"refuse"` raises an error at
+    the start. `"slide"` shows the model the last `context_length` ids, at positions from 0. The cache cannot
+    be used then, because its entries were computed at other positions, from ids that have been dropped since.
+    So from there on the whole window is read again at every step.
 
-    For an encoder–decoder, `source` is what the encoder reads, one text for each prompt, and `prompt_ids`
-    what the decoder starts from: None means `start_id` alone (0 is T5's). `pad_id` fills up shorter texts; it is
-    masked, so that any id will do.
+    For an encoder–decoder, `source` is what the encoder reads, one text for each prompt, and `prompt_ids` is
+    what the decoder starts from: None means `start_id` alone (T5 uses 0). `pad_id` pads shorter texts; it is
+    masked, so any id will do.
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: an option or id is out of its range; a prompt is empty; prompt and `n_new` exceed the
-            context and `past_context` is `"refuse"`; there is no `generator` to draw with; the model cannot
-            generate (an encoder, one without head, or one in training with dropout); its logits are NaN.
+        ValueError: an option or id is out of range; a prompt is empty; prompt and `n_new` exceed the context
+            and `past_context` is `"refuse"`; there is no `generator` to sample with; the model cannot
+            generate (it is an encoder, has no head, or is in training with dropout); its logits are NaN.
         TypeError: an argument is of the wrong kind, or there is no option of that name.
     """
     writing = stream(model, prompt_ids, n_new, **options)
@@ -73,11 +73,11 @@ def stream(
     start_id: int = 0,
     pad_id: int = 0,
     **strategy: Any,
-) -> "Writing":
-    """The new ids (B,), one for each text, as soon as they are drawn: `generate`, step by step.
+) -> "Generation":
+    """Yields the new ids (B,), one for each text, as soon as they are drawn: `generate`, step by step.
 
-    A text that has ended gives `pad_id` from there on. The arguments and errors are those of `generate`, and
-    the errors come at the call, before the model has worked (but for NaN, which cannot be foreseen).
+    A text that has ended yields `pad_id` from then on. Arguments and errors are those of `generate`. Errors
+    are raised at the call, before the model runs (except for NaN, which cannot be foreseen).
 
     Derived in chapter 11.
     """
@@ -90,7 +90,7 @@ def stream(
         )
     stop_ids = stop_ids_of(stop_ids, model.config.vocab_size)
     check_id("pad_id", pad_id, model.config.vocab_size)
-    # A dry run: `distribution` itself refuses what is wrong with the strategy.
+    # A dry run, so that `distribution` itself reports errors in its options.
     distribution(np.zeros((1, model.config.vocab_size)), past=[prompts[0][:0]], **strategy)
     temperature = strategy.get("temperature", 1.0)
     check_generator(generator, temperature)
@@ -98,13 +98,13 @@ def stream(
         generator = None  # greedy draws nothing
 
     reader = Reader(model, prompts, n_new, sources=sources, cache=cache, pad_id=pad_id)
-    return Writing(reader, n_new, generator, stop_ids, pad_id, strategy)
+    return Generation(reader, n_new, generator, stop_ids, pad_id, strategy)
 
 
-class Writing(Iterator):
-    """The loop itself: read, draw, append, until every text has ended or has `n_new` ids more.
+class Generation(Iterator):
+    """The loop itself: read, draw, append, until every text has ended or has `n_new` more ids.
 
-    To iterate gives the new ids (B,) of each step; `texts`, at any time, what is written so far.
+    Iterating yields the new ids (B,) of each step; `texts` returns everything written so far at any time.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Writing(Iterator):
         self.generator, self.strategy = generator, strategy
         self.stop_ids, self.pad_id = stop_ids, pad_id
         self.running = np.ones(reader.batch_size, dtype=bool)
-        self.lengths = reader.length - reader.begins  # of the texts, without what fills them up
+        self.lengths = reader.length - reader.begins  # of the texts, without padding
 
     def __next__(self) -> Int64[np.ndarray, " B"]:
         if self.left == 0 or not self.running.any():
@@ -133,16 +133,16 @@ class Writing(Iterator):
         return new
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
-        """Returns every text so far, prompt included, as far as the stop id that ended it."""
+        """Returns every text so far, prompt included, up to the stop id that ended it."""
         texts = zip(self.reader.texts(), self.lengths, strict=True)
         return [text[:length].copy() for text, length in texts]
 
     def _drawn(self, logits: Float[np.ndarray, "B V"]) -> Int64[np.ndarray, " B"]:
-        """The next id of every text; of those that have ended, `pad_id`."""
-        if self.strategy == {"temperature": 0}:  # plain greedy needs no probabilities
+        """Returns the next id of every text, or `pad_id` for texts that have ended."""
+        if self.strategy == {"temperature": 0}:  # greedy without options needs no probabilities
             check_finite(logits)
             return np.where(self.running, logits.argmax(axis=-1), self.pad_id)
-        # Texts that have ended use up their numbers too, so that the others' do not depend on it.
+        # Texts that have ended also use up their random numbers, so the other texts do not depend on them.
         uniform = np.zeros(len(logits)) if self.generator is None else self.generator.random(len(logits))
         running = self.running
         past = [text for text, runs in zip(self.reader.texts(), running, strict=True) if runs]

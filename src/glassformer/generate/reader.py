@@ -1,4 +1,4 @@
-"""The reader: texts, the model that reads them, and what it says comes next, in either room.
+"""The reader: holds the texts and the model, from either room, that reads them and predicts the next id.
 
 The axes: B batch, T positions, V vocabulary, D d_model.
 """
@@ -12,14 +12,14 @@ import numpy as np
 from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Int64, Integer
 
-CHUNK = 128  # how many positions of a prompt are read at a time: their activations are all that needs memory
+CHUNK = 128  # positions of a prompt that are read at a time; only their activations take memory
 
 
 class Reader:
-    """The texts so far, and the model that reads them: what comes next, for every row?
+    """The texts so far and the model that reads them; returns the next logits of every row.
 
     Texts of different lengths are aligned at their ends, so that the next id has the same column in every
-    row: the shorter ones have padding on the left, which `mask` hides, and positions that start at 0 behind it.
+    row. Shorter texts have padding on the left, which `mask` hides, and their positions start at 0 after it.
     """
 
     def __init__(
@@ -34,15 +34,15 @@ class Reader:
         copies: int = 1,
     ) -> None:
         self.model = model
-        # A model of torch cannot be here before torch is: readers of the NumPy room need no torch.
+        # If torch has not been imported, this is no torch model: the NumPy room works without torch.
         torch = sys.modules.get("torch")
         self.torch = torch if torch is not None and isinstance(model, torch.nn.Module) else None
         self.device = next(iter(dict(model.named_parameters()).values())).device if self.torch else None
 
-        rows = np.repeat(np.arange(len(prompts)), copies)  # beam search reads `copies` texts for each prompt
+        rows = np.repeat(np.arange(len(prompts)), copies)  # beam search reads `copies` texts per prompt
         lengths = np.array([len(prompts[row]) for row in rows])
         self.batch_size, self.length = len(rows), int(lengths.max())
-        self.begins = self.length - lengths  # the column in which each text begins
+        self.begins = self.length - lengths  # the column where each text begins
         self.ids = np.full((len(rows), self.length + n_new), pad_id, dtype=np.int64)
         for row, begin, prompt in zip(self.ids, self.begins, rows, strict=True):
             row[begin : self.length] = prompts[prompt]
@@ -53,7 +53,7 @@ class Reader:
             ids = np.full((len(sources), lengths.max()), pad_id, dtype=np.int64)
             for row, source in zip(ids, sources, strict=True):
                 row[: len(source)] = source
-            mask = np.arange(lengths.max()) < lengths[:, None]  # no gaps at the start: padding on the right
+            mask = np.arange(lengths.max()) < lengths[:, None]  # no gaps at the start: pad on the right
             with self._no_gradients():
                 memory = model.encode(self._to_model(ids), mask=self._to_model(mask))[rows]
             self.encoded = {"memory": memory, "source_mask": self._to_model(mask[rows])}
@@ -61,7 +61,7 @@ class Reader:
         context_length = model.config.context_length
         self.cache = None
         if cache and self.length <= context_length:
-            read = self.length + n_new - 1  # nothing follows the last new id, so nobody reads it
+            read = self.length + n_new - 1  # nothing follows the last new id, so it is never read
             self.cache = model.new_cache(len(rows), min(read, context_length))
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
@@ -74,18 +74,18 @@ class Reader:
         self.length += 1
 
     def reorder(self, rows: Int64[np.ndarray, " B"]) -> None:
-        """Makes row i continue from the text that row `rows[i]` has now; both are copies of the same prompt."""
+        """Makes row i continue the current text of row `rows[i]`; both are copies of the same prompt."""
         self.ids = self.ids[rows]
         if self.cache is not None:
             with self._no_gradients():
                 self.cache.reorder(self._to_model(rows))
 
     def next_logits(self) -> Float[np.ndarray, "B V"]:
-        """The logits of every row's next id."""
+        """Returns the logits of every row's next id."""
         with self._no_gradients():
             first = max(0, self.length - self.model.config.context_length)
             if first > 0:
-                self.cache = None  # the window slides: what was kept no longer fits, see `generate`
+                self.cache = None  # the window slides, so the cache is no longer valid: see `generate`
             if self.cache is None:
                 hidden = self._read(first, first, self.length)
             else:
@@ -94,10 +94,10 @@ class Reader:
                     self._read(0, begin, begin + CHUNK)
                     begin += CHUNK
                 hidden = self._read(0, begin, self.length)
-            return self._to_numpy(self.model.head(hidden[:, -1:]))[:, 0]  # only the last says what comes next
+            return self._to_numpy(self.model.head(hidden[:, -1:]))[:, 0]  # only the last predicts the next id
 
     def _read(self, first: int, begin: int, end: int) -> Any:
-        """The hidden states of columns begin..end-1, which see the columns from `first` on."""
+        """Returns the hidden states of columns begin..end-1, which see the columns from `first` on."""
         padding = {}
         begins = np.maximum(self.begins, first)[:, None]
         if begins.max() > first:
@@ -107,7 +107,7 @@ class Reader:
         ids = self._to_model(self.ids[:, begin:end])
         return self.model.hidden(ids, cache=self.cache, **padding, **self.encoded)
 
-    # The two rooms: everything here is NumPy, and the model may want tensors.
+    # The two rooms: everything here is NumPy, but the model may need tensors.
 
     def _no_gradients(self) -> Any:
         return nullcontext() if self.torch is None else self.torch.inference_mode()

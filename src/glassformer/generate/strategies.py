@@ -1,6 +1,6 @@
-"""Strategies: from logits to the distribution that the next id is drawn from, and the draw.
+"""Strategies that turn logits into the distribution of the next id, and draw from it.
 
-Logits (B, V) in, logits (B, V) out, with −inf for what is excluded. The axes: B batch, V vocabulary.
+Each maps logits (B, V) to logits (B, V), with −inf for excluded ids. The axes: B batch, V vocabulary.
 """
 
 import math
@@ -17,10 +17,10 @@ from glassformer.shapes import Float, Int64, Integer
 def apply_temperature(
     logits: Float[np.ndarray, "*B V"], temperature: float | int
 ) -> Float[np.ndarray, "*B V"]:
-    """Divides the logits: below 1 the likely gets likelier, above 1 the unlikely does.
+    """Divides the logits: a temperature below 1 makes likely ids likelier, one above 1 makes unlikely ids likelier.
 
-    At `temperature` = 0, the limit, only the largest logit stays; of several equal ones, the first. The largest
-    logit becomes 0. That changes no probability, and keeps a tiny temperature from overflowing.
+    At `temperature` = 0, the limit, only the largest logit is kept (the first, if several are equal). The
+    largest logit is shifted to 0, which changes no probability and keeps a tiny temperature from overflowing.
 
     Source: Ackley et al. 1985, "A Learning Algorithm for Boltzmann Machines". Derived in chapter 11.
 
@@ -37,7 +37,7 @@ def apply_temperature(
 
 
 def keep_top_k(logits: Float[np.ndarray, "*B V"], top_k: int) -> Float[np.ndarray, "*B V"]:
-    """Keeps the `top_k` largest logits, and any that equal the smallest of these.
+    """Keeps the `top_k` largest logits, and any that are equal to the smallest of these.
 
     Source: Fan et al. 2018, "Hierarchical Neural Story Generation", section 5.1. Derived in chapter 11.
 
@@ -52,21 +52,21 @@ def keep_top_k(logits: Float[np.ndarray, "*B V"], top_k: int) -> Float[np.ndarra
 
 
 def keep_top_p(logits: Float[np.ndarray, "*B V"], top_p: float | int) -> Float[np.ndarray, "*B V"]:
-    """Keeps the nucleus: the fewest ids, from the likeliest down, that have the probability `top_p` together.
+    """Keeps the nucleus: the fewest ids, from the likeliest down, with a total probability of at least `top_p`.
 
     Source: Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1. Derived in
     chapter 11.
 
     Raises:
-        ValueError: `top_p` is not above 0 and at most 1.
+        ValueError: `top_p` is not in (0, 1].
     """
     checks.number("top_p", top_p, lambda p: 0 < p <= 1, "above 0 and at most 1")
-    if top_p == 1:  # a running sum may pass 1 by a rounding error before it reaches the last id
+    if top_p == 1:  # rounding may push a running sum past 1 before the last id
         return logits
-    likeliest_first = np.argsort(-logits, axis=-1, kind="stable")  # stable: of equals, the first id first
+    likeliest_first = np.argsort(-logits, axis=-1, kind="stable")  # stable: equal ids keep their order
     so_far = np.cumsum(np.take_along_axis(softmax(logits), likeliest_first, axis=-1), axis=-1)
     excluded = np.zeros(logits.shape, dtype=bool)
-    # An id is left out if those likelier than it have top_p already.
+    # An id is left out if the likelier ones already have top_p.
     np.put_along_axis(excluded, likeliest_first[..., 1:], so_far[..., :-1] >= top_p, axis=-1)
     return np.where(excluded, -np.inf, logits)
 
@@ -91,14 +91,14 @@ def penalize_repetition(
 ) -> Float[np.ndarray, "B V"]:
     """Makes the ids that occur in `past`, one text for each row, less likely (for a `penalty` above 1).
 
-    A positive logit is divided by the penalty and a negative one multiplied: either way it goes down.
+    A positive logit is divided by the penalty and a negative one is multiplied by it; both become smaller.
 
     Source: Keskar et al. 2019, "CTRL", section 4.1; the negative logits as in transformers. Derived in
     chapter 11.
 
     Raises:
-        ValueError: `penalty` is not between 1e-100 and 1e100, beyond which logits overflow, or there is not one
-            text for each row.
+        ValueError: `penalty` is not between 1e-100 and 1e100 (beyond that, logits overflow), or there is not
+            one text for each row.
     """
     checks.number("repetition_penalty", penalty, lambda p: 1e-100 <= p <= 1e100, "between 1e-100 and 1e100")
     checks.equal("len(past)", len(past), "len(logits)", len(logits))
@@ -111,7 +111,7 @@ def penalize_repetition(
 def forbid_repeated_ngrams(
     logits: Float[np.ndarray, "B V"], past: Sequence[Integer[np.ndarray, " _"]], n: int
 ) -> Float[np.ndarray, "B V"]:
-    """Excludes every id that would end a run of `n` ids that is in `past`, one text for each row, already.
+    """Excludes every id that would complete a run of `n` ids that already occurs in `past`, one text for each row.
 
     Source: Paulus et al. 2017, "A Deep Reinforced Model for Abstractive Summarization", section 2.5. Derived in
     chapter 11.
@@ -141,18 +141,18 @@ def distribution(
     no_repeat_ngram: int | None = None,
     past: Sequence[Integer[np.ndarray, " _"]] | None = None,
 ) -> Float[np.ndarray, "*B V"]:
-    """The probabilities (..., V) that the next id is drawn from, float64.
+    """Returns the probabilities (..., V) of the next id, in float64.
 
     The strategies apply in this order: `repetition_penalty` and `no_repeat_ngram`, which need the `past`, one
-    text for each row of logits (B, V); then `temperature`, `top_k`, `top_p` and `min_p`. Each sees only what
-    those before it left. What is left is made to sum to 1 again. With `temperature` = 0 one id has all the
-    probability: greedy.
+    text for each row of logits (B, V); then `temperature`, `top_k`, `top_p` and `min_p`. Each acts on what
+    the ones before it left, and the result is normalized to sum to 1 again. With `temperature` = 0 one id has
+    all the probability (greedy decoding).
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: an option is out of its range; a row's largest logit is not finite (NaN, most often);
-            nothing is left to draw; `past` is missing where it is needed.
+        ValueError: an option is out of range; a row's largest logit is not finite (usually NaN); no id is
+            left; `past` is missing although it is needed.
         TypeError: logits are not floating-point, or an option is not a number.
     """
     checks.floats("logits", logits)
@@ -183,14 +183,15 @@ def distribution(
 def draw(
     probabilities: Float[np.ndarray, "B V"], uniform: Float[np.ndarray, " B"]
 ) -> Int64[np.ndarray, " B"]:
-    """One id for each row, each as often as its probability says; `uniform` are random numbers in [0, 1).
+    """Draws one id for each row according to its probabilities; `uniform` holds random numbers in [0, 1).
 
-    The probabilities are laid end to end on a line, and the id is drawn on whose stretch the number falls.
+    The probabilities are laid end to end on a line; the number falls on the stretch of the id that is drawn.
 
     Derived in chapter 11.
     """
     ends = np.cumsum(probabilities, axis=-1)
-    # side="right": the first end *above* the number. So an id of probability 0 is never drawn, not even for 0.
+    # side="right" finds the first end *above* the number, so an id of probability 0 is never drawn, not even
+    # for 0.
     return np.array(
         [np.searchsorted(row, u * row[-1], side="right") for row, u in zip(ends, uniform, strict=True)],
         dtype=np.int64,

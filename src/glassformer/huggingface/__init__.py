@@ -1,8 +1,9 @@
-"""Weights that others trained: Hugging Face's folders, in and out, for GPT-2, BERT, T5 and the LLaMA family.
+"""Loads and saves Hugging Face folders with published weights, for GPT-2, BERT, T5 and the LLaMA family.
 
-`folders` are loaded and saved. `configs` are translated field by field, `weights` name by name, from one table for
-each family. `files` are read one tensor at a time. A model is a `Transformer` of either room, "scratch" or
-"nn"; for the first, nothing here needs torch. The axes: V vocabulary, D d_model.
+`folders` loads and saves folders. `configs` translates configurations field by field and `weights` translates
+weights name by name, with one table per family. `files` reads one tensor at a time. A model is a
+`Transformer` of either room, "scratch" or "nn"; the first does not need torch. The axes: V vocabulary, D
+d_model.
 """
 
 from glassformer.huggingface.configs import config_from_hf, config_to_hf

@@ -1,4 +1,4 @@
-"""Configs, field by field: what a config.json says in our words, and the other way."""
+"""Translates configurations field by field, from a config.json to a `ModelConfig` and back."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.huggingface.files import CONFIG, Weights
 from glassformer.huggingface.weights import check_sizes, has_own_head
 
-# Their words for ours; where they have several, the usual one first
+# Their names for our activations; if there are several, the usual one comes first
 ACTIVATION_WORDS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -26,7 +26,7 @@ GATES = {
     "gelu_new": "geglu_tanh",
     "gelu_pytorch_tanh": "geglu_tanh",
 }
-# T5 writes both kinds in one field, and its "gated-gelu" means the tanh.
+# T5 has both kinds in one field, and its "gated-gelu" uses the tanh.
 T5_ACTIVATION_WORDS = (
     ACTIVATION_WORDS
     | {f"gated-{name}": gated for name, gated in GATES.items()}
@@ -34,17 +34,17 @@ T5_ACTIVATION_WORDS = (
 )
 
 NEEDED = "needed"
-"""Where a field's default would stand: the file must have it."""
+"""Takes the place of a default: the file must have this field."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """Describes in a table how a family writes its config.json; the rest is in its two functions.
+    """Describes how a family writes its config.json, as far as tables can express it; two functions do the rest.
 
-    `fields` has for each of ours theirs, and what is meant where the file is silent; `always` what the family
-    cannot choose; `must_be` the values of theirs that change what is computed, the only ones that these models
-    have, and why. `activation` is their field, its default, and their words for ours. `said` has the rest of what a
-    message calls by their names.
+    `fields` maps each of our fields to theirs and its default when the file omits it. `always` holds what the
+    family cannot choose. `must_be` lists those of their fields that change the computation, with the only
+    values that these models support, and why. `activation` is their field, its default, and their names for
+    ours. `said` has any other names of theirs that messages use.
     """
 
     fields: Mapping[str, tuple[str, Any]]
@@ -96,7 +96,7 @@ BERT = Format(
 T5 = Format(
     fields={
         "vocab_size": ("vocab_size", NEEDED),
-        "context_length": ("n_positions", 512),  # what it was trained on: it has no longest input
+        "context_length": ("n_positions", 512),  # the length it was trained on: there is no longest input
         "d_model": ("d_model", NEEDED),
         "n_layers": ("num_layers", NEEDED),
         "n_decoder_layers": ("num_decoder_layers", None),
@@ -145,7 +145,7 @@ FORMATS = {
     "qwen3": LLAMA,
 }
 
-# The names of architectures: those with a head first, the usual one first of all, that without one last
+# The names of architectures: first those with a head, starting with the usual one, then the one without
 ARCHITECTURES = {
     "gpt2": ("GPT2LMHeadModel", "GPT2Model"),
     "bert": ("BertModel", "BertForMaskedLM", "BertForPreTraining"),
@@ -155,26 +155,28 @@ ARCHITECTURES = {
         for kind, name in {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}.items()
     },
 }
-WINDOW = 4096  # of a Mistral whose file is silent; "sliding_window": null is none
+WINDOW = 4096  # default for a Mistral; "sliding_window": null means none
 
 
 def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Returns the model configuration that a config.json, as a dictionary, describes.
+    """Returns the model configuration that a config.json describes; the argument is its dictionary.
 
-    Not everything is in it: whether a BERT has a pooler or a head, and whether a head that the file ties has
-    weights of its own after all, the weights decide where they are given, `state` by Hugging Face's names.
+    The file does not say everything. If the weights are given, as `state` by Hugging Face's names, they
+    decide whether a BERT has a pooler or a head, and whether a head that the file calls tied has its own
+    weights after all.
 
-    Dropout is one rate here. Attention's own, which the book's models lack, is left out, and matters in
-    training only.
+    Dropout has a single rate here. Dropout inside attention, which the book's models lack, is left out; it
+    matters only in training.
 
     Raises:
-        ValueError: a field is missing, or says something that these models do not do; the message names it.
+        ValueError: a field is missing or asks for something that these models do not support; the message
+        names it.
     """
     return with_own_head(described(given, state), state)
 
 
 def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Returns what `config_from_hf` makes of a config.json, except for a head that it says is tied."""
+    """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied."""
     kind: Any = given.get("model_type")
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
@@ -184,27 +186,27 @@ def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) 
         for f in fields(ModelConfig):
             value = settings.get(f.name)
             if f.type is float and type(value) is int and abs(value) < checks.LARGEST:
-                settings[f.name] = float(value)  # JSON may have 10000 for 10000.0
+                settings[f.name] = float(value)  # JSON may contain 10000 for 10000.0
         config = ModelConfig(**settings)
-        if isinstance(state, Weights):  # whose shapes are known before any is read
+        if isinstance(state, Weights):  # their shapes are known before any is read
             check_sizes(config, state.shapes)
-    except (ValueError, TypeError) as error:  # of a file, it is the value that is wrong
+    except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
         raise ValueError(_in_their_words(str(error), FORMATS[kind])) from None
     return config
 
 
 def with_own_head(config: ModelConfig, state: Mapping[str, Any] | None) -> ModelConfig:
-    """The config, or if the weights have a head of their own, one that says so."""
+    """Returns the config, changed to an untied head if the weights have their own."""
     if config.head == "tied" and state is not None and has_own_head(config, state):
         config = config.replace(head="untied")
     return config
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:
-    """A config.json, as a dictionary, that `config_from_hf` and transformers understand.
+    """Returns a config.json, as a dictionary, that `config_from_hf` and the library transformers understand.
 
     Raises:
-        ValueError: no family has such a model; the message names the fields in the way.
+        ValueError: no family has such a model; the message names the fields that prevent it.
         TypeError: `config` is not a ModelConfig.
     """
     checks.instance("config", config, ModelConfig)
@@ -215,7 +217,8 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
             given = _to_t5(config)
         case _:
             given = _to_llama(config) if config.positions == "rope" else _to_gpt2(config)
-    # Whether nothing was lost, the way back tells. LLaMAs have no dropout, and a pooler is told by its weights.
+    # Translate back to see whether anything was lost. LLaMAs have no dropout, and a pooler shows in its
+    # weights.
     back = config_from_hf(given)
     lost = [
         f"{f.name}={getattr(config, f.name)!r} (it has {getattr(back, f.name)!r})"
@@ -228,7 +231,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
 
 
 def _in_their_words(message: str, form: Format) -> str:
-    """A message about our fields, with the names that the file has for them."""
+    """Replaces our field names in a message by the file's names for them."""
     for ours, theirs in [*((ours, theirs) for ours, (theirs, _) in form.fields.items()), *form.said.items()]:
         message = re.sub(rf"\b{ours}=", f"{theirs}=", message)
     return message
@@ -319,8 +322,8 @@ def _to_bert(config: ModelConfig) -> dict[str, Any]:
 def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     checks.whole("d_model", given["d_model"])
     head = _head(given, tied=True)
-    # The first T5s tie their head and scale what enters it; version 1.1 does neither. Older files say the one,
-    # newer ones the other.
+    # The first T5 models tie their head and scale its input; version 1.1 does neither. Older files state the
+    # former, newer ones the latter.
     scaled = _flag(given, "scale_decoder_outputs", _flag(given, "tie_word_embeddings", True))
     return {
         "head": head,
@@ -348,14 +351,14 @@ def _to_t5(config: ModelConfig) -> dict[str, Any]:
         "tie_word_embeddings": config.head != "untied",
         "scale_decoder_outputs": config.head_scale != 1.0,
         "dropout_rate": config.dropout,
-        "pad_token_id": 0,  # T5's decoder starts from its padding
+        "pad_token_id": 0,  # T5's decoder starts with the padding id
         "decoder_start_token_id": 0,
         "eos_token_id": None,
     }
 
 
 def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
-    """LLaMA, Mistral, Qwen2 and Qwen3: one layout, a few choices apart."""
+    """LLaMA, Mistral, Qwen2 and Qwen3: one layout with a few different choices."""
     kind = given["model_type"]
     _check_window(given)
     all_biased = kind in ("llama", "qwen3") and _flag(given, "attention_bias", False)
@@ -390,7 +393,7 @@ def _to_llama(config: ModelConfig) -> dict[str, Any]:
         "head_dim": config.d_head,
         "intermediate_size": config.d_ff,
         "rope_parameters": rope,
-        "rope_theta": config.rope_base,  # where transformers 4 looks for the two
+        "rope_theta": config.rope_base,  # where transformers 4 looks for both
         "rope_scaling": None if config.rope_interpolation == 1 else rope,
         "rms_norm_eps": config.norm_eps,
         "attention_bias": config.attention_bias == "all",
@@ -414,9 +417,9 @@ READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
 
 
 def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
-    """The base of the rotary positions, and what they are divided by."""
-    # Since transformers 5 all is in rope_parameters; before, rope_scaling had what is not standard. Of both it is the
-    # older that counts, alone.
+    """Returns the base of the rotary positions and the factor that divides them."""
+    # Since transformers 5, everything is in rope_parameters; before, rope_scaling had the settings that are
+    # not standard. If a file has both, only the older one counts.
     where = "rope_scaling" if given.get("rope_scaling") else "rope_parameters"
     rope = given.get(where) or {}
     if not isinstance(rope, dict) or any(isinstance(entry, dict) for entry in rope.values()):
@@ -436,7 +439,7 @@ def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
 
 
 def _check_window(given: Mapping[str, Any]) -> None:
-    """Checks that every position sees all before it: no window slides that is shorter than the context."""
+    """Checks that every position sees all earlier ones: no sliding window is shorter than the context."""
     context_length = given["max_position_embeddings"]
     checks.whole("max_position_embeddings", context_length)
     slides = given["model_type"] == "mistral" or _flag(given, "use_sliding_window", False)
@@ -448,41 +451,43 @@ def _check_window(given: Mapping[str, Any]) -> None:
         raise _unsupported(
             given,
             "sliding_window",
-            f"every position sees all positions before it. With max_position_embeddings={window} instead of "
-            f"{context_length} in {CONFIG} the model is right, for texts up to that length",
+            f"every position sees all positions before it. Setting max_position_embeddings to {window} instead of "
+            f"{context_length} in {CONFIG} makes the model correct for texts up to that length",
         )
 
 
 def _head(given: Mapping[str, Any], *, tied: bool) -> str:
-    """Returns "none", "tied" or "untied", by the architecture's name; uses `tied` where the file is silent."""
+    """Returns "none", "tied" or "untied" by the architecture's name; uses `tied` if the file does not say."""
     if _architecture(given) == ARCHITECTURES[given["model_type"]][-1]:
         return "none"
     return "tied" if _flag(given, "tie_word_embeddings", tied) else "untied"
 
 
 def _architecture(given: Mapping[str, Any]) -> str:
-    """The one that the file names; the usual one where it names none."""
+    """Returns the architecture that the file names, or the usual one if it names none."""
     known = ARCHITECTURES[given["model_type"]]
     names = given.get("architectures") or [known[0]]
     if not isinstance(names, list) or names[0] not in known:
-        raise _unsupported(given, "architectures", f"for this model_type it can be {', '.join(known)}")
+        raise _unsupported(
+            given, "architectures", f"for this model_type it must be one of {', '.join(known)}"
+        )
     return names[0]
 
 
 def _word(ours: Mapping[str, str], feedforward: str) -> str:
-    """Returns their word for that feed-forward; if there is none, any: reading it back shows the difference."""
+    """Returns their name for that feed-forward network; if none, any, because translating back shows the loss."""
     return next((theirs for theirs in ours if ours[theirs] == feedforward), next(iter(ours)))
 
 
 def needed(given: Mapping[str, Any], name: str) -> Any:
-    """The value of a field that must be there."""
+    """Returns the value of a required field."""
     if given.get(name) is None:
         raise ValueError(f"{name} is missing")
     return given[name]
 
 
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
-    """A field that is true or false."""
+    """Returns a field that must be true or false."""
     value = given.get(name, default)
     checks.flag(name, value)
     return value

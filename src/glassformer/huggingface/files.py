@@ -1,4 +1,4 @@
-"""The files of a folder: which there are, and their tensors, read one at a time."""
+"""Finds the files of a folder and reads their tensors one at a time."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from glassformer import _checks as checks
-from glassformer.documents import BYTES, decoded, json_object, read_json
+from glassformer.untrusted_files import BYTES, decoded, json_object, read_json
 
 Shape = tuple[int, ...]
 
@@ -15,34 +15,34 @@ CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
     "config.json",
     "generation_config.json",
     "model.safetensors",
-    "model.safetensors.index.json",  # which shard has which tensor, where one file would be too large
+    "model.safetensors.index.json",  # which shard has which tensor, if one file would be too large
     "tokenizer.json",
 )
 
-# The types of numbers in a file, as NumPy reads them. It has no bfloat16: see below.
+# The number types in a file, as NumPy reads them. NumPy has no bfloat16: see below.
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 LARGEST = 1e19
-"""No weight is larger: its square would be more than float32 can hold, and what a model computes not a number."""
+"""The largest weight that is accepted; the square of a larger one would overflow float32 and lead to NaN."""
 
 
 class Weights(Mapping):
-    """The tensors of a folder's safetensors files by name, each read from the file when it is asked for.
+    """The tensors of a folder's safetensors files by name, each read from the file on demand.
 
-    A tensor with a number that is infinite, larger than `LARGEST` or none at all is refused when it is read.
+    A tensor with a number that is infinite, NaN or larger than `LARGEST` is refused when it is read.
 
-    Source: the format, https://huggingface.co/docs/safetensors: 8 bytes with the length of a header in JSON, the
-    header, which says where each tensor is, and the tensors.
+    Source: the format, https://huggingface.co/docs/safetensors: 8 bytes with the length of the header, a JSON
+    header with the place of each tensor, then the tensors.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._places: dict[str, tuple[Path, str, int]] = {}  # file, type of numbers, where they begin
+        self._places: dict[str, tuple[Path, str, int]] = {}  # file, number type, offset
         self.shapes: dict[str, Shape] = {}
-        self._usable: set[str] = set()  # what was looked through
+        self._usable: set[str] = set()  # files that were searched
         for path in _weight_files(folder):
             try:
                 with safe_open(path, framework="np"):
-                    pass  # the library checks the file: all that the header promises is there
+                    pass  # the library checks that the file has everything its header lists
             except (SafetensorError, OSError) as error:
                 raise ValueError(
                     f"{path} is not a complete safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
@@ -70,7 +70,7 @@ class Weights(Mapping):
     def __len__(self) -> int:
         return len(self._places)
 
-    def __contains__(self, name: object) -> bool:  # Mapping's own would read the tensor
+    def __contains__(self, name: object) -> bool:  # that of Mapping would read the tensor
         return name in self._places
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -79,9 +79,10 @@ class Weights(Mapping):
             raise ValueError(
                 f"{path}: {checks.shown(name)} has numbers of type {dtype}; the known types are {', '.join(NUMBERS)}"
             )
-        if 0 in self.shapes[name]:  # no byte of the file
+        if 0 in self.shapes[name]:  # it has no bytes in the file
             return np.zeros(self.shapes[name], np.float32)
-        # The file itself as an array: what is not looked at is not read. "c": nothing is ever written to it.
+        # Maps the file as an array, so that unused parts are never read. "c": changes are never written to
+        # it.
         raw = np.memmap(path, NUMBERS[dtype], mode="c", offset=begins, shape=self.shapes[name])
         values = np.asarray(raw)
         if dtype == "BF16":  # the upper half of a float32
@@ -93,24 +94,26 @@ class Weights(Mapping):
 
 
 def _check_numbers(name: str, values: np.ndarray) -> None:
-    """Checks that all are finite, and none is larger than `LARGEST`: of NaN, neither the least nor the largest is."""
+    """Checks that all numbers are finite and at most `LARGEST`. With a NaN, minimum and maximum are NaN too."""
     if float(values.min()) > -LARGEST and float(values.max()) < LARGEST:
         return
     wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)
     place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
     raise ValueError(
-        f"{name} has {values[wrong]:g}{place}: a weight must be finite, and smaller than {LARGEST:g}"
+        f"{name} contains {values[wrong]:g}{place}: every weight must be finite and smaller than {LARGEST:g}"
     )
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The folder's one safetensors file, or all its shards."""
+    """Returns the folder's single safetensors file, or all its shards."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
         names = read_json(folder / INDEX).get("weight_map")
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-            raise ValueError(f"{folder / INDEX} lacks weight_map, which names the file of every weight")
+            raise ValueError(
+                f"{folder / INDEX} lacks weight_map, which names the file that holds each weight"
+            )
         for name in sorted(set(names.values())):
             if Path(name).name != name or not name.endswith(".safetensors"):
                 raise ValueError(

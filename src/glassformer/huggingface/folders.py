@@ -1,4 +1,4 @@
-"""Folders of the Hugging Face kind, and names on its hub: load a model, save it, find its tokenizer."""
+"""Handles Hugging Face folders and names on its hub: loads and saves models, and finds tokenizers."""
 
 import json
 import os
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.documents import read_json, text_in
+from glassformer.atomic_files import replacing
 from glassformer.huggingface.configs import config_to_hf, described, needed, with_own_head
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
 from glassformer.huggingface.weights import state_to_hf, translated
 from glassformer.rooms import AnyTransformer
 from glassformer.text import library_tokenizer
-from glassformer.writing import replacing
+from glassformer.untrusted_files import read_json, text_in
 
-TOKENIZER_BYTES = 128 * 1024**2  # the largest on the hub are a quarter of it
+TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
 PARAGRAPH = 1000  # characters
 
@@ -27,21 +27,22 @@ DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float
 
 
 def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str = "float32") -> Any:
-    """The model of a folder, or of a name on the Hugging Face hub, as a `Transformer` in evaluation.
+    """Loads the model of a folder, or of a name on the Hugging Face hub, as a `Transformer` in evaluation.
 
     A folder has config.json and model.safetensors, or model.safetensors.index.json and the shards that it
-    lists. A name, such as "openai-community/gpt2", is fetched first, which needs the package huggingface_hub.
-    `room` is "scratch" or "nn"; `dtype` is "float32" or "float64", or in "nn" also "float16" or "bfloat16".
+    lists. A name, such as "openai-community/gpt2", is downloaded first, which needs the package
+    huggingface_hub. `room` is "scratch" or "nn"; `dtype` is "float32" or "float64", or in "nn" also "float16"
+    or "bfloat16".
 
-    Weights are read one at a time, straight into the model, so that they are in memory once. Pickles such as
+    Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
     pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
 
     Derived in chapter 13.
 
     Raises:
-        ValueError: an argument, a setting in config.json, a file or a weight's name or shape is not as it must
-            be. The message names it.
-        OSError: there is no such folder or file (FileNotFoundError), or the hub did not give it.
+        ValueError: an argument, a setting in config.json, a file, or the name or shape of a weight is wrong.
+            The message names it.
+        OSError: there is no such folder or file (FileNotFoundError), or the download failed.
         ImportError: a name was given, and huggingface_hub is not installed.
     """
     checks.one_of("room", room, DTYPES)
@@ -64,7 +65,7 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
         from glassformer.nn import Transformer
 
         model = Transformer(config, generator=None, dtype=getattr(torch, dtype))
-        # A tensor that shares memory with its parameter, and knows nothing of gradients
+        # A tensor that shares its parameter's memory but has no gradient
         parameters = {name: weight.detach() for name, weight in model.named_parameters()}
         to_room = torch.from_numpy
 
@@ -76,16 +77,17 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
 
 
 def save(model: AnyTransformer, folder: str | os.PathLike) -> None:
-    """Writes config.json and model.safetensors, which `load` and transformers open.
+    """Writes config.json and model.safetensors, which `load` and the library transformers can open.
 
-    Both are written beside their places first and moved there when they are whole, so that a program that is
-    interrupted leaves the old files or the new ones, never half of one. Saving takes the memory of the model
-    once more where matrices lie the other way round in the file.
+    Both are first written under other names and renamed when they are complete, so an interrupted program
+    leaves the old files or the new ones, never half a file. Saving takes as much memory again as the model if
+    matrices are transposed in the file.
 
-    What a tokenizer needs, such as the ids that begin and end a text, is no part of a model, and not written.
+    Information for the tokenizer, such as the ids that begin and end a text, is not part of the model and is
+    not written.
 
     Raises:
-        ValueError: no family has a model with this config; the message names what is in the way.
+        ValueError: no family has a model with this config; the message names the reason.
         OSError: the folder cannot be made or written to.
     """
     config = model.config
@@ -108,30 +110,32 @@ def save(model: AnyTransformer, folder: str | os.PathLike) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / CONFIG) as new_config, replacing(folder / WEIGHTS) as new_weights:
         new_config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        save_file(state, new_weights, metadata={"format": "pt"})  # "pt" says how the matrices lie
+        save_file(state, new_weights, metadata={"format": "pt"})  # "pt" gives the orientation of matrices
 
 
 def tokenizer(path_or_name: str | os.PathLike) -> Any:
-    """The `tokenizers.Tokenizer` of a folder or of a name on the hub: `.encode(text).ids`, `.decode(ids)`.
+    """Returns the `tokenizers.Tokenizer` of a folder or of a name on the hub: `.encode(text).ids`, `.decode(ids)`.
 
     Raises:
-        OSError: there is no such folder, it has no tokenizer.json (FileNotFoundError), or the hub did not give it.
+        OSError: there is no such folder, it has no tokenizer.json (FileNotFoundError), or the download
+        failed.
         ValueError: tokenizer.json is too large, or the library tokenizers cannot read it.
-        ImportError: the package tokenizers is not installed, or huggingface_hub where a name was given.
+        ImportError: the package tokenizers is not installed; or a name was given, and huggingface_hub is not
+        installed.
     """
     path = _folder(path_or_name) / TOKENIZER
     return library_tokenizer(text_in(path, TOKENIZER_BYTES), str(path))
 
 
 def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
-    """The ids that end a text, for `generate`: none, one or several, as the folder or the name on the hub says.
+    """Returns the ids that end a text (none, one or several) from a folder or a name on the hub, for `generate`.
 
-    Where there is a generation_config.json, it alone says so, as in transformers. Ids outside the vocabulary, which
-    no text can have, are left out.
+    If there is a generation_config.json, only that file counts, as in transformers. Ids outside the
+    vocabulary, which no text can contain, are left out.
 
     Raises:
-        OSError: there is no such folder or no config.json (FileNotFoundError), or the hub did not give it.
-        ValueError: a file is not JSON, or `eos_token_id` is no id and no list of ids.
+        OSError: there is no such folder or no config.json (FileNotFoundError), or the download failed.
+        ValueError: a file is not JSON, or `eos_token_id` is neither an id nor a list of ids.
     """
     path, given, vocab_size = _of_generation(_folder(path_or_name))
     with _said_of(path):
@@ -139,14 +143,15 @@ def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
 
 
 def start_id(path_or_name: str | os.PathLike) -> int:
-    """The id from which the decoder of an encoder–decoder begins, for `generate`, as the folder or the name says.
+    """Returns the id with which an encoder–decoder's decoder starts, from a folder or a name, for `generate`.
 
-    It is `decoder_start_token_id`, or else `bos_token_id`, of generation_config.json where there is one, and of
-    config.json where there is none, as in transformers.
+    It is `decoder_start_token_id`, or otherwise `bos_token_id`, from generation_config.json if that file
+    exists and from config.json if not, as in transformers.
 
     Raises:
-        OSError: there is no such folder or no config.json (FileNotFoundError), or the hub did not give it.
-        ValueError: a file is not JSON; neither field is there; or it is not one id of the vocabulary.
+        OSError: there is no such folder or no config.json (FileNotFoundError), or the download failed.
+        ValueError: a file is not JSON; neither field exists; or its value is not a single id of the
+        vocabulary.
     """
     path, given, vocab_size = _of_generation(_folder(path_or_name))
     with _said_of(path):
@@ -161,7 +166,7 @@ def start_id(path_or_name: str | os.PathLike) -> int:
 
 
 def _of_generation(folder: Path) -> tuple[Path, dict[str, Any], int]:
-    """The file that says which ids begin and end a text, what it says, and V."""
+    """Returns the file that lists the ids that begin and end a text, its contents, and V."""
     config = folder / CONFIG
     given = read_json(config)
     with _said_of(config):
@@ -172,7 +177,7 @@ def _of_generation(folder: Path) -> tuple[Path, dict[str, Any], int]:
 
 
 def _ids(given: dict[str, Any], field: str) -> list[int]:
-    """None, one or several ids."""
+    """Returns a list of no, one or several ids."""
     ids = given.get(field)
     ids = [] if ids is None else ids if isinstance(ids, list) else [ids]
     if not all(type(i) is int for i in ids):
@@ -182,7 +187,7 @@ def _ids(given: dict[str, Any], field: str) -> list[int]:
 
 @contextmanager
 def _said_of(path: Path) -> Iterator[None]:
-    """Makes errors name that file or folder, in a message that is not longer than a paragraph."""
+    """Makes errors name that file or folder, in a message no longer than a paragraph."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -192,7 +197,7 @@ def _said_of(path: Path) -> Iterator[None]:
 
 
 def _folder(path_or_name: str | os.PathLike) -> Path:
-    """The folder of that path; or else the one to which the hub's files of that name are fetched."""
+    """Returns the folder of that path, or the one to which the hub's files of that name are downloaded."""
     path = Path(path_or_name)
     if path.is_dir():
         return path
@@ -205,7 +210,7 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         raise ImportError(
             f"path_or_name={name!r} is not a folder here; to fetch it from the hub, pip install huggingface_hub"
         ) from None
-    try:  # no pickles, and no safetensors of other programs, which are in folders below
+    try:  # no pickles, and no safetensors of other programs, which are in subfolders
         wanted = [CONFIG, GENERATION, INDEX, "model*.safetensors", TOKENIZER]
         return Path(snapshot_download(name, allow_patterns=wanted))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Weights, name by name: one table for each family says where a weight of ours is in theirs."""
+"""Translates weights name by name, with one table per family that maps our weights to theirs."""
 
 import math
 import re
@@ -16,33 +16,33 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a weight of ours in their files, and how it is stored there."""
+    """The place of one of our weights in their files, and how it is stored there."""
 
     name: str
-    transposed: bool = False  # torch's Linear keeps its matrix (out, in), ours (in, out)
-    third: int | None = None  # GPT-2 keeps W_q, W_k and W_v side by side in one matrix
+    transposed: bool = False  # torch's Linear stores its matrix as (out, in), ours as (in, out)
+    third: int | None = None  # GPT-2 stores W_q, W_k and W_v side by side in one matrix
 
     def take(self, theirs: Any) -> Any:
-        """Our weight out of theirs: a view, no copy."""
+        """Returns our weight as a view of theirs, without a copy."""
         if self.third is not None:
             width = theirs.shape[-1] // 3
             theirs = theirs[..., self.third * width : (self.third + 1) * width]
         return theirs.T if self.transposed else theirs
 
     def shape(self, ours: Shape) -> Shape:
-        """The shape of theirs, given that of ours."""
+        """Returns the shape of theirs, given that of ours."""
         if self.third is not None:
             ours = (*ours[:-1], 3 * ours[-1])
         return ours[::-1] if self.transposed else ours
 
 
 def linear(name: str) -> Place:
-    """A matrix that lies the other way round, as torch's Linear keeps it."""
+    """A matrix that is stored transposed, as in torch's Linear."""
     return Place(name, transposed=True)
 
 
 def third(number: int, name: str) -> Place:
-    """The first, second or third part of a matrix that holds three."""
+    """The first, second or third part of a matrix that combines three."""
     return Place(name, third=number)
 
 
@@ -50,14 +50,14 @@ def third(number: int, name: str) -> Place:
 class Layout:
     """The names that a family gives its weights."""
 
-    names: dict[str, Place | str]  # by our name, # for the number of a block; all but `weight` or `bias`
-    prefix: str = ""  # begins the names of all but the head's; models without a head leave it out
-    # Weights that may be there twice, and whose they are
+    names: dict[str, Place | str]  # by our name, with # for a block's number and without `weight` or `bias`
+    prefix: str = ""  # prefix of all names but the head's; models without a head omit it
+    # Weights that may occur twice, and the weight they belong to
     copies: dict[str, str] = field(default_factory=dict)
-    ignored: str = r"(?!)"  # a regular expression for what is in files but no weight of these models
+    ignored: str = r"(?!)"  # a regular expression for entries of files that are no weights of these models
 
 
-# Older GPT-2 files have the causal mask among the weights.
+# Older GPT-2 files contain the causal mask among the weights.
 GPT2 = Layout(
     names={
         "token_embedding": "transformer.wte",
@@ -106,7 +106,7 @@ BERT = Layout(
     ignored=r"embeddings\.position_ids$|^cls\.seq_relationship\.",
 )
 
-# The first T5 files have a table of positions in cross-attention, which was never used.
+# The first T5 files contain a table of positions in cross-attention that was never used.
 T5 = Layout(
     names={
         "token_embedding": "shared",
@@ -145,7 +145,7 @@ T5 = Layout(
     ignored=r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
 )
 
-# Version 1.1 has a gate: wi_0 goes through the activation, wi_1 is multiplied with the result.
+# Version 1.1 has a gate: wi_0 goes through the activation, and wi_1 multiplies the result.
 T5_GATED = Layout(
     names=T5.names
     | {
@@ -158,7 +158,8 @@ T5_GATED = Layout(
     ignored=T5.ignored,
 )
 
-# LLaMA, Mistral, Qwen2 and Qwen3. Older files have the frequencies of the rotary positions among the weights.
+# LLaMA, Mistral, Qwen2 and Qwen3. Older files contain the frequencies of the rotary positions among the
+# weights.
 LLAMA = Layout(
     names={
         "token_embedding": "model.embed_tokens",
@@ -182,24 +183,25 @@ LLAMA = Layout(
 )
 
 
-# Where a size can be seen: in a weight of ours, whose stack # is, along an axis
+# Where each size shows: in which of our weights (# is the block of a stack) and along which axis
 SEEN = {
     "vocab_size": ("token_embedding.weight", 0),
     "d_model": ("token_embedding.weight", 1),
-    "context_length": ("#.positions.weight", 0),  # where positions are learned
-    "t5_n_buckets": ("#.positions.weight", 0),  # where they are T5's
+    "context_length": ("#.positions.weight", 0),  # if positions are learned
+    "t5_n_buckets": ("#.positions.weight", 0),  # if they are T5's
     "n_segments": ("segment_embedding.weight", 0),
     "d_ff": ("#.blocks.0.feedforward.W_up.weight", 1),
 }
 
 
 def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
-    """The model is not larger by far than the weights of these shapes, by Hugging Face's names, that are for it.
+    """Checks that the model is not much larger than its weights, given by their shapes under Hugging Face's names.
 
-    So it can be built, and what little does not fit be said name by name.
+    Then it can be built, and the few mismatches can be reported by name.
 
     Raises:
-        ValueError: it is. The message names a size of the model and a weight of another, or that is missing.
+        ValueError: it is much larger. The message names a size of the model and a weight that is missing or
+        has another size.
     """
     layout = _layout(config)
     wanted, given = config.parameter_count().total, sum(math.prod(shape) for shape in shapes.values())
@@ -229,13 +231,13 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
 
 
 def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Weights by Hugging Face's names, arrays or tensors, as a state dict of ours: views, nothing is copied.
+    """Turns weights under Hugging Face's names, arrays or tensors, into our state dict; they are views, not copies.
 
-    A prefix such as "transformer." may be there or not. Tied weights may be there twice, if they are equal.
+    A prefix such as "transformer." is optional. Tied weights can occur twice if they are equal.
 
     Raises:
-        ValueError: weights are missing, unknown, of the wrong shape, or tied and yet different. The message
-            names all of them.
+        ValueError: weights are missing, unknown, of the wrong shape, or tied but different. The message names
+            all of them.
         TypeError: `config` is not a ModelConfig.
     """
     checks.instance("config", config, ModelConfig)
@@ -245,12 +247,13 @@ def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, An
 
 
 def state_to_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state dict of ours, arrays or tensors, by Hugging Face's names: views, but for GPT-2's c_attn.
+    """Turns our state dict, arrays or tensors, into one with Hugging Face's names: views, but for GPT-2's c_attn.
 
-    Tied weights are there once, as in files.
+    Tied weights occur once, as in files.
 
     Raises:
-        ValueError: a weight of the model is missing or of another shape, or a name is not one of its.
+        ValueError: one of the model's weights is missing or has a different shape, or `state` names a weight that
+            the model does not have.
         TypeError: `config` is not a ModelConfig.
     """
     checks.instance("config", config, ModelConfig)
@@ -274,7 +277,7 @@ def _layout(config: ModelConfig) -> Layout:
 
 
 def _place(layout: Layout, ours: str) -> Place:
-    """Returns where our weight is in their files: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
+    """Returns the place of our weight in their files: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
     path, leaf = ours.rsplit(".", 1)
     number = re.search(r"\.blocks\.(\d+)\.", path)
     row = path if number is None else path.replace(number[0], ".blocks.#.", 1)
@@ -284,14 +287,14 @@ def _place(layout: Layout, ours: str) -> Place:
     if isinstance(place, str):
         place = Place(place)
     name = place.name if number is None else place.name.replace("#", number[1])
-    # Only matrices lie on their side; a bias has but one axis.
+    # Only matrices are transposed; a bias has a single axis.
     return Place(f"{name}.{leaf}", place.transposed and leaf == "weight", place.third)
 
 
 def _our_shapes(config: ModelConfig) -> dict[str, Shape]:
     from glassformer.scratch import Transformer
 
-    # Zeros that nobody reads or writes take no memory.
+    # Zeros that are never read or written take no memory.
     weights = Transformer(config, generator=None).named_parameters()
     return {name: weight.shape for name, weight in weights.items()}
 
@@ -299,7 +302,7 @@ def _our_shapes(config: ModelConfig) -> dict[str, Shape]:
 def translated(
     config: ModelConfig, wanted: Mapping[str, Shape], state: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> Iterator[tuple[str, Any]]:
-    """Our names, of shapes `wanted`, with the values out of `state`, whose shapes are given: one at a time."""
+    """Yields our names, with shapes `wanted`, and their values from `state`, whose shapes are given, one at a time."""
     layout = _layout(config)
     places = {ours: _place(layout, ours) for ours in wanted}
     expected = {place.name: place.shape(wanted[ours]) for ours, place in places.items()}
@@ -315,7 +318,7 @@ def translated(
         keys.setdefault(name, key)
     for copy, source in copies.items():
         if copy in keys and source not in keys:
-            keys[source] = keys[copy]  # under the other of its names
+            keys[source] = keys[copy]  # under its other name
         elif copy in keys and not _equal(state, keys[copy], keys[source]):
             faults.append(f"{keys[copy]} differs from {keys[source]}, to which it is tied")
     faults += [f"{name} is missing" for name in expected if name not in keys]
@@ -325,12 +328,12 @@ def translated(
         if name in keys and shapes[keys[name]] != shape
     ]
     checks.no_faults("the weights do not fit the config", faults)
-    # A generator of its own, so that what does not fit is said at the call.
+    # A separate generator, so that mismatches are reported at the call.
     return ((ours, place.take(state[keys[place.name]])) for ours, place in places.items())
 
 
 def _full_name(layout: Layout, key: str) -> str:
-    """A name as the tables have it: with prefix, and for BERT's oldest files in today's words."""
+    """Returns a name as in the tables: with the prefix and, for BERT's oldest files, with today's terms."""
     key = re.sub(r"(LayerNorm)\.gamma$", r"\1.weight", key)
     key = re.sub(r"(LayerNorm)\.beta$", r"\1.bias", key)
     is_head = key.startswith(("lm_head.", "cls."))
@@ -338,7 +341,7 @@ def _full_name(layout: Layout, key: str) -> str:
 
 
 def has_own_head(config: ModelConfig, state: Mapping[str, Any]) -> bool:
-    """Returns whether there are weights for a head, and other ones than the embedding's, as transformers decides."""
+    """Returns whether there are weights for a head that differ from the embedding's, decided as in transformers."""
     layout = _layout(config)
     if "unembedding" not in layout.names or "lm_head.weight" not in state:
         return False
@@ -353,7 +356,7 @@ def _equal(state: Mapping[str, Any], one: str, other: str) -> bool:
 
 
 def _side_by_side(by_third: Mapping[int | None, Any]) -> Any:
-    """One weight, or three in their order along the last axis."""
+    """Returns one weight, or three joined in order along the last axis."""
     if None in by_third:
         return by_third[None]
     parts = [by_third[i] for i in range(3)]

@@ -1,13 +1,14 @@
-"""Looking inside a trained decoder: what its blocks would say, what each part adds, what is lost without it.
+"""Looks inside a trained decoder: what its blocks would predict, what each part adds, what is lost without it.
 
-Everything here reads a NumPy model through its trace and its weights, and leaves it as it was. Ids in, numbers out:
+Everything here reads a NumPy model through its trace and its weights, and leaves it unchanged. Ids go in,
+numbers come out:
 
     with ablated(model, 0, "attention"):
         mean_loss(model, batches)
 
-`lens` asks every block for its prediction, `attribution` splits a logit into what was written by whom, `ablation`
-removes parts, `neurons` reads the feed-forward as a memory, `induction` looks for heads that copy, `work` counts what
-a pass costs, and `cost` what a run forward and back takes, part by part.
+`lens` reads a prediction after every block, `attribution` splits a logit into the contributions of the parts,
+`ablation` removes parts, `neurons` reads the feed-forward network as a memory, `induction` looks for heads
+that copy, `work` counts the cost of a pass, and `cost` measures a forward and backward pass part by part.
 """
 
 from glassformer.inside.ablation import ablated, ablations, mean_loss, without

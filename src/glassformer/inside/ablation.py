@@ -1,7 +1,8 @@
-"""Ablations: take a part out, and see what the model can no longer do.
+"""Ablations: remove a part and see what the model can no longer do.
 
-Every sublayer ends in a matrix, W_o or W_down, and each of its rows carries what one dimension of a head, or one
-neuron, has to say. Without the row, that is not said. So no layer has to be changed: only its last matrix, for a while.
+Every sublayer ends in a matrix, W_o or W_down, and each row of it writes the output of one dimension of a
+head, or of one neuron. Without the row, that output is missing. So no layer has to be changed, only its last
+matrix, temporarily.
 """
 
 import re
@@ -30,28 +31,29 @@ def ablated(
     *,
     mean_over: Integer[np.ndarray, "*B T"] | None = None,
 ) -> Iterator[Transformer]:
-    """The model without a sublayer, or without `which` of its heads or neurons, inside the `with` block.
+    """Removes a sublayer, or `which` of its heads or neurons, inside the `with` block.
 
-    What is removed writes nothing, or with `mean_over` the mean of what it writes over these ids, at every position
-    the same: what it has learned of the text as a whole stays, and only what it says of this place is gone.
-    `sublayer` is "attention" or "feed-forward". The model gets its weights back, whatever happens inside.
+    A removed part writes nothing. With `mean_over`, it writes the average of its output over these ids, the
+    same at every position: what it contributes on average stays, and only what depends on the position is
+    lost. `sublayer` is "attention" or "feed-forward". The model gets its weights back, whatever happens
+    inside.
 
     Derived in chapter 07.
 
     Raises:
-        ValueError: there is no such block, sublayer, head or neuron; the model is no decoder.
+        ValueError: there is no such block, sublayer, head or neuron; or the model is not a decoder.
         TypeError: the model is not a NumPy Transformer, or a number is not whole.
     """
     linear, removed = _removed(model, block, sublayer, which)
     weight, bias = linear.weight, linear.bias
-    said = np.zeros(linear.n_out, weight.dtype) if bias is None else bias  # at every position the same
+    bias_left = np.zeros(linear.n_out, weight.dtype) if bias is None else bias  # the same at every position
     if mean_over is not None:
         entered = entering(look(model, mean_over), block, sublayer).reshape(-1, linear.n_in)
-        said = said + (entered.mean(axis=0) * removed) @ weight
+        bias_left = bias_left + (entered.mean(axis=0) * removed) @ weight
     elif which is None:
-        said = np.zeros_like(said)  # the bias is the whole sublayer's, and goes with it
+        bias_left = np.zeros_like(bias_left)  # the bias belongs to the whole sublayer and goes with it
     try:
-        linear.weight, linear.bias = weight * ~removed[:, None], said
+        linear.weight, linear.bias = weight * ~removed[:, None], bias_left
         yield model
     finally:
         linear.weight, linear.bias = weight, bias
@@ -64,15 +66,15 @@ def without(
     *,
     mean_over: Integer[np.ndarray, "*B T"] | None = None,
 ) -> Iterator[Transformer]:
-    """The model without several parts at once, named as `ablations` names them, inside the `with` block.
+    """Removes several parts at once inside the `with` block, named as in `ablations`.
 
-    "block 0: attention" is a sublayer, "block 1: head 3" a head. With `mean_over` they go one after another: each
-    writes the mean of what it writes in the model that those before it have left.
+    "block 0: attention" is a sublayer, "block 1: head 3" a head. With `mean_over` they are removed one after
+    another: each writes its average in the model from which the earlier ones have been removed.
 
     Derived in chapter 07.
 
     Raises:
-        ValueError: there is no such part; the model is no decoder.
+        ValueError: there is no such part, or the model is not a decoder.
         TypeError: the model is not a NumPy Transformer.
     """
     with ExitStack() as out:
@@ -92,12 +94,12 @@ def ablations(
     *,
     mean_over: Integer[np.ndarray, "*B T"] | None = None,
 ) -> dict[str, float]:
-    """The loss without "nothing", without each sublayer, "block 0: attention" …, and each head, "block 0: head 0" ….
+    """Returns the loss without "nothing", each sublayer ("block 0: attention" …) and each head ("block 0: head 0" …).
 
     Derived in chapter 07.
 
     Raises:
-        ValueError: the model is no decoder, or in training with dropout; no target counts.
+        ValueError: the model is not a decoder or is in training with dropout; or no target counts.
         TypeError: the model is not a NumPy Transformer.
     """
     check_model(model)
@@ -114,10 +116,10 @@ def ablations(
 
 
 def mean_loss(model: Transformer, batches: Iterable[Batch]) -> float:
-    """The mean loss, in nats, over every target of `batches`, such as `task.validation()`.
+    """Returns the mean loss, in nats, over every target of `batches`, such as `task.validation()`.
 
     Raises:
-        ValueError: the model is no decoder, or in training with dropout; no target counts.
+        ValueError: the model is not a decoder or is in training with dropout; or no target counts.
         TypeError: the model is not a NumPy Transformer.
     """
     check_model(model)
@@ -133,7 +135,7 @@ def mean_loss(model: Transformer, batches: Iterable[Batch]) -> float:
 def _removed(
     model: Transformer, block: int, sublayer: str, which: Sequence[int] | None
 ) -> tuple[Linear, Bool[np.ndarray, " n_in"]]:
-    """The last matrix of a sublayer, and which of its rows go."""
+    """Returns the last matrix of a sublayer and which of its rows to remove."""
     check_model(model)
     checks.one_of("sublayer", sublayer, SUBLAYERS)
     blocks = decoder_of(model).blocks

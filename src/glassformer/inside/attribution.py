@@ -1,4 +1,4 @@
-"""Direct logit attribution: a logit is a sum, and every part of the model wrote one of its terms.
+"""Direct logit attribution: a logit is a sum, and every part of the model contributes one term.
 
 The axes: B batch, T positions, D d_model, H heads, K d_head, V vocabulary.
 """
@@ -20,27 +20,27 @@ from glassformer.shapes import Float, Integer
 def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Float[np.ndarray, "*B T D"]]:
     """Returns what each part adds to the stream (..., T, D): "embedding", "block 0: head 0", "block 0: feed-forward" ….
 
-    A head writes through its own K rows of W_o; a bias of W_o is no head's, and has an entry of its own. The sum
-    of all is the stream before the final norm.
+    A head writes through its own K rows of W_o; a bias of W_o belongs to no head and has its own entry. The
+    sum of all entries is the stream before the final norm.
 
     Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Derived in chapter 05.
 
     Raises:
-        ValueError: the model is no pre-norm decoder with a linear head, or it is in training with dropout.
+        ValueError: the model is not a pre-norm decoder with a linear head, or it is in training with dropout.
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
     check_stream_is_a_sum(model)
     seen = look(model, ids)
     written = {"embedding": seen.arrays("stream", "")[0]}
-    fed = seen.arrays("write", "feed-forward")
+    feedforward_writes = seen.arrays("write", "feed-forward")
     for i, block in enumerate(decoder_of(model).blocks):
         H, W_o = block.attention.n_heads, block.attention.W_o
         heads = split_heads(entering(seen, i, "attention"), H)  # (..., H, T, K)
         each = heads @ W_o.weight.reshape(H, -1, W_o.n_out)  # (..., H, T, D)
         written |= {f"block {i}: head {h}": each[..., h, :, :] for h in range(H)}
         if W_o.bias is not None:
-            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, fed[i].shape)
-        written[f"block {i}: feed-forward"] = fed[i]
+            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, feedforward_writes[i].shape)
+        written[f"block {i}: feed-forward"] = feedforward_writes[i]
     return written
 
 
@@ -53,15 +53,15 @@ def logit_attribution(
 ) -> dict[str, Float[np.ndarray, "*B T"]]:
     """Returns how much each part adds to the logit of `tokens` at every position: the parts of `writes`, and "biases".
 
-    The sum of all is the logit. `tokens` is one id, or one for each position; with `against`, the logit is the
-    difference between the two tokens', which is what their odds depend on. The final norm is held at the scale
-    that it has here, so that it is linear; "biases" are its own and the head's.
+    The sum of all contributions is the logit. `tokens` is one id, or one for each position. With `against`,
+    the difference between the two tokens' logits is used, which determines their odds. The final norm is held
+    at its actual scale, so that it is linear; "biases" are those of the norm and the head.
 
     Source: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits". Derived in chapter 05.
 
     Raises:
-        ValueError: the model is no pre-norm decoder with a linear head, or it is in training with dropout; an
-            id is outside the vocabulary, or `tokens` has another shape than `ids`.
+        ValueError: the model is not a pre-norm decoder with a linear head, or it is in training with dropout;
+            an id is outside the vocabulary, or `tokens` has another shape than `ids`.
         TypeError: the model is not a NumPy Transformer, or an id is not an integer.
     """
     chosen = _chosen("tokens", tokens, ids, model)
@@ -75,21 +75,21 @@ def logit_attribution(
     stream = reduce(add, written.values())
     norm = final_norm_of(model)
     scaled = frozen(norm, stream)
-    silence = np.zeros_like(stream)
-    unsaid = model.head(silence)  # what the head says of itself: its bias
-    shares = {part: of_chosen(model.head(scaled(write)) - unsaid) for part, write in written.items()}
-    shares["biases"] = of_chosen(model.head(silence + getattr(norm, "bias", 0)))
+    zeros = np.zeros_like(stream)
+    head_bias = model.head(zeros)  # the head's own contribution: its bias
+    shares = {part: of_chosen(model.head(scaled(write)) - head_bias) for part, write in written.items()}
+    shares["biases"] = of_chosen(model.head(zeros + getattr(norm, "bias", 0)))
     return shares
 
 
 def frozen(norm: LayerNorm | RMSNorm, x: Float[np.ndarray, "*B D"]) -> Callable:
-    """The norm as a linear map: without its bias, and with the scale it has for x, whatever it is given.
+    """The norm as a linear map: without its bias, and with the scale it has for x, whatever its input.
 
-    It takes parts that sum to x to parts that sum to norm(x) less the bias.
+    It maps parts that sum to x to parts that sum to norm(x) minus the bias.
     """
     straight = linear_part(norm)
     normed, along = norm(x) - getattr(norm, "bias", 0), straight(x)
-    # One is the other times a number for each row. A projection reads it off, whichever norm it is.
+    # Each row of one is a multiple of the other's. A projection finds the factor for any kind of norm.
     length = np.maximum(np.vecdot(along, along), np.finfo(x.dtype).tiny)
     scale = np.vecdot(normed, along) / length
     return lambda part: straight(part) * scale[..., None]
@@ -104,7 +104,7 @@ def linear_part(norm: LayerNorm | RMSNorm) -> Callable:
 def _chosen(
     name: str, tokens: int | np.integer | np.ndarray, ids: Integer[np.ndarray, "*B T"], model: Transformer
 ) -> Integer[np.ndarray, "*B T 1"]:
-    """One id for every position, with an axis to pick logits by."""
+    """Returns one id for every position, with an extra axis for picking logits."""
     tokens = np.asarray(tokens)
     checks.instance("model", model, Transformer)
     checks.indices(name, tokens, "vocab_size", model.config.vocab_size)

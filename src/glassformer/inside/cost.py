@@ -1,7 +1,7 @@
-"""Measures a forward and backward pass: multiply-adds, other operations, and what is saved, part by part.
+"""Measures a forward and backward pass part by part: multiply-adds, other operations, and saved arrays.
 
-Read off a run, not computed from formulas: an array counts what NumPy does with it, and every layer says when it is at
-work.
+The numbers come from a run, not from formulas: an array counts what NumPy does with it, and every layer
+reports when it is active.
 """
 
 import copy
@@ -22,7 +22,7 @@ PARTS = (
     "attention: maps",
     "attention: scores and mix",
     "feed-forward: maps",
-    "feed-forward: bend",
+    "feed-forward: activation",
     "head",
 )
 _OF_KIND = {
@@ -30,26 +30,26 @@ _OF_KIND = {
     "LayerNorm": "norms",
     "RMSNorm": "norms",
     "MultiHeadAttention": "attention: scores and mix",
-    "FeedForward": "feed-forward: bend",
+    "FeedForward": "feed-forward: activation",
     "Unembedding": "head",
 }
 
 
 @dataclass
 class Cost:
-    """The cost of one part. A multiply-add of a product counts as one, and so does a number made by anything else."""
+    """The cost of one part. A multiply-add of a product counts as one, and so does a number computed otherwise."""
 
-    products: Counter[str] = field(default_factory=Counter)  # by the way: "forward", "back"
+    products: Counter[str] = field(default_factory=Counter)  # by direction: "forward", "back"
     other: Counter[str] = field(default_factory=Counter)
-    saved: int = 0  # bytes for the backward pass; what several parts keep counts for the first
+    saved: int = 0  # bytes saved for the backward pass; arrays saved by several parts count for the first
 
 
 def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
-    """Returns what a decoder takes for one text, forward and back, by part of `PARTS`. Leaves the model as it was.
+    """Returns a decoder's cost for one text, forward and back, by part of `PARTS`. Leaves the model unchanged.
 
     Derived in chapter 09.
     """
-    model, ids = copy.deepcopy(model), np.array(ids)  # a view would keep more than is read
+    model, ids = copy.deepcopy(model), np.array(ids)  # a view would keep more memory than is read
     meter = _Meter()
     for path, layer in list(model.layers()):
         for name, value in list(vars(layer).items()):
@@ -58,7 +58,7 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
         part = _part_of(path, layer)
         if part:
             _watch(layer, part, meter)
-    saved = _Keeping(meter)
+    saved = _Saving(meter)
     logits = model(ids[:-1], saved=saved)
     grad = cross_entropy_backward(np.asarray(logits), ids[1:])
     model.backward(_counting(grad, meter), saved)
@@ -66,7 +66,7 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
 
 
 class _Meter:
-    """Records which part is at work, and what each has done."""
+    """Records which part is active and what each part has done."""
 
     def __init__(self) -> None:
         self.by_part = {part: Cost() for part in (*PARTS, "elsewhere")}
@@ -78,7 +78,7 @@ class _Meter:
 
 
 class _Counting(np.ndarray):
-    """An array that tells a meter what is done with it."""
+    """An array that reports the operations on it to a meter."""
 
     meter: _Meter | None = None
 
@@ -97,27 +97,27 @@ class _Counting(np.ndarray):
             meter.count("products", inputs[0].shape[-1] * np.size(y))
         elif method == "__call__":
             meter.count("other", np.size(y))
-        else:  # a sum reads what it adds up, and so does add.at
+        else:  # sums and add.at read all their inputs
             meter.count("other", np.size(inputs[-1 if method == "at" else 0]))
         if out is not None:
             return out[0]
         return _counting(y, meter) if isinstance(y, np.ndarray) else y
 
 
-class _Keeping(list):
-    """A list of what is saved for the backward pass, which tells the meter for which part."""
+class _Saving(list):
+    """A list of arrays saved for the backward pass that reports to the meter which part saved them."""
 
     def __init__(self, meter: _Meter) -> None:
         super().__init__()
-        self.meter, self.met = meter, []
+        self.meter, self.counted = meter, []
 
-    def append(self, held: tuple) -> None:
-        super().append(held)
-        for x in held:
+    def append(self, arrays: tuple) -> None:
+        super().append(arrays)
+        for x in arrays:
             while isinstance(getattr(x, "base", None), np.ndarray):
-                x = x.base  # a view takes no memory of its own
-            if isinstance(x, np.ndarray) and not any(x is other for other in self.met):
-                self.met.append(x)
+                x = x.base  # a view takes no extra memory
+            if isinstance(x, np.ndarray) and not any(x is other for other in self.counted):
+                self.counted.append(x)
                 self.meter.by_part[self.meter.at_work[-1][0]].saved += x.nbytes
 
 
@@ -139,7 +139,7 @@ def _part_of(path: str, layer: Layer) -> str | None:
 
 
 def _watch(layer: Layer, part: str, meter: _Meter) -> None:
-    """Lets a layer say that it is at work, on either way."""
+    """Lets a layer report that it is active, in either direction."""
 
     def at_work(run: Callable[..., Any], way: str) -> Callable[..., Any]:
         def watched(*inputs: Any, **options: Any) -> Any:

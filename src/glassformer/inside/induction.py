@@ -1,10 +1,10 @@
-"""Induction: heads that find what came after the same token before, and expect it again.
+"""Induction heads find what followed an earlier occurrence of the same token and predict it again.
 
-It takes two heads, one in a later block than the other. The first tells every position which token came before
-it; the second then looks for the position whose predecessor is the token that it has: what stands there came next
-the last time. A text that is repeated shows both.
+This takes two heads, the second in a later block than the first. The first head gives every position
+information about the token before it. The second looks for the position whose predecessor is the current
+token; the token there is what came next the last time. A repeated text shows both heads at work.
 
-The axes: B batch, N positions of a text, T = 2N of that text twice, L blocks, H heads.
+The axes: B batch, N positions of a text, T = 2N positions of the text repeated, L blocks, H heads.
 """
 
 from typing import NamedTuple
@@ -19,20 +19,21 @@ from glassformer.shapes import Float, Integer
 
 
 class Repetition(NamedTuple):
-    """The mean loss, in nats, over the same tokens three times, each time after something else."""
+    """The mean loss, in nats, over the same tokens in three contexts."""
 
-    first: float  # the text for the first time: only it stands before them
-    again: float  # for the second time
-    after_another: float  # after another text of that length: what a longer past alone is worth
+    first: float  # the first time, with only the same text before them
+    again: float  # the second time
+    after_another: float  # after another text of that length: the effect of a longer past alone
 
 
 def previous_token_scores(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "L H"]:
-    """The mean attention that every head pays to the position just before; the first position has none.
+    """Returns every head's mean attention to the previous position; the first position has none.
 
     Source: Olsson et al. 2022, "In-context Learning and Induction Heads". Derived in chapter 03.
 
     Raises:
-        ValueError: the text has fewer than two tokens; the model is no decoder, or in training with dropout.
+        ValueError: the text has fewer than two tokens; or the model is not a decoder or is in training with
+        dropout.
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
     checks.integers("ids", ids)
@@ -42,17 +43,17 @@ def previous_token_scores(model: Transformer, ids: Integer[np.ndarray, "*B T"]) 
 
 
 def induction_scores(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Float[np.ndarray, "L H"]:
-    """Returns how much attention every head pays, when texts are repeated, to what came after the same token before.
+    """Returns, on repeated texts, every head's attention to what followed the same token the first time.
 
-    The prefix-matching score: of a token's second occurrence, N positions after its first, the attention to the
-    position after that first one, in the mean over all. Take random tokens for a score that no knowledge of a
-    language helps.
+    This is the prefix-matching score. A token's second occurrence is N positions after its first; the score
+    is its attention to the position right after the first occurrence, averaged over all tokens. Use random
+    tokens for a score that does not benefit from knowledge of a language.
 
     Source: Olsson et al. 2022, "In-context Learning and Induction Heads". Derived in chapter 03.
 
     Raises:
-        ValueError: a text has fewer than two tokens, or twice as many are too long; the model is no decoder, or in
-            training with dropout.
+        ValueError: a text has fewer than two tokens or is too long when doubled; or the model is not a
+            decoder or is in training with dropout.
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
     N = _check_text(text)
@@ -60,12 +61,13 @@ def induction_scores(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Fl
 
 
 def repetition(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Repetition:
-    """The loss on texts, on their repetition, and on them after each other, from their second token on.
+    """Returns the loss on texts, on their repetition, and on each after another text, from the second token on.
 
     Source: Olsson et al. 2022, "In-context Learning and Induction Heads". Derived in chapter 03.
 
     Raises:
-        ValueError: there are fewer than two texts, one has fewer than two tokens, or twice as many are too long.
+        ValueError: there are fewer than two texts, or one has fewer than two tokens or is too long when
+        doubled.
         TypeError: the model is not a NumPy Transformer, or the ids are not integers.
     """
     N = _check_text(text)
@@ -84,16 +86,20 @@ def repetition(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Repetiti
 def _attention_to(
     model: Transformer, ids: Integer[np.ndarray, "*B T"], queries: np.ndarray, offset: int
 ) -> Float[np.ndarray, "L H"]:
-    """The mean attention from the positions `queries` to those `offset` further on."""
+    """Returns the mean attention from the positions `queries` to those `offset` further on."""
     weights = look(model, ids).arrays("weights", "attention")  # L of them, (..., H, T, S)
-    paid = np.stack([w[..., queries, queries + offset] for w in weights])  # (L, ..., H, queries)
-    return np.moveaxis(paid, -2, 1).reshape(*paid.shape[:1], paid.shape[-2], -1).mean(axis=-1)
+    attention_paid = np.stack([w[..., queries, queries + offset] for w in weights])  # (L, ..., H, queries)
+    return (
+        np.moveaxis(attention_paid, -2, 1)
+        .reshape(*attention_paid.shape[:1], attention_paid.shape[-2], -1)
+        .mean(axis=-1)
+    )
 
 
 def one_after_another(
     one: Integer[np.ndarray, "B N"], other: Integer[np.ndarray, "B N"]
 ) -> Integer[np.ndarray, "B T"]:
-    """Every text of the second batch behind one of the first."""
+    """Appends every text of the second batch to one of the first."""
     return np.concatenate([one, other], axis=-1)
 
 

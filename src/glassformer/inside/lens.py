@@ -1,4 +1,4 @@
-"""The logit lens: what would the model say if it stopped here?
+"""The logit lens: what would the model predict if it stopped here?
 
 The axes: B batch, T positions, L blocks, V vocabulary.
 """
@@ -13,16 +13,16 @@ from glassformer.shapes import Float, Integer
 def logit_lens(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "_ *B T V"]:
     """Maps ids (..., T) to logits (L + 1, ..., T, V): those of the embeddings alone, then those after each block.
 
-    Final norm and head read the stream early. The last are the model's own logits.
+    The final norm and the head read the stream early. The last entry is the model's own logits.
 
     Source: nostalgebraist 2020, "interpreting GPT: the logit lens". Derived in chapter 05.
 
     Raises:
-        ValueError: the model is no decoder or has no head, or it is in training with dropout.
+        ValueError: the model is not a decoder or has no head, or it is in training with dropout.
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
     seen = look(model, ids)
-    # Each part shows its stream once for every sublayer: a dictionary keeps the last.
+    # Each part reports its stream once per sublayer; the dictionary keeps the last one.
     streams = {part: array for part, _, name, array in seen if name == "stream"}
-    norm = decoder_of(model).norm  # None with post-norm, where every stream is normed already
+    norm = decoder_of(model).norm  # None with post-norm, where every stream is already normalized
     return np.stack([model.head(x if norm is None else norm(x)) for x in streams.values()])

@@ -1,4 +1,4 @@
-"""Helpers that the instruments share: which models they take, and what they take from a trace."""
+"""Helpers that the instruments share: they check the model and read a trace."""
 
 from typing import cast
 
@@ -14,10 +14,10 @@ from glassformer.trace import Trace, trace
 
 
 def look(model: Transformer, ids: Integer[ndarray, "*B T"]) -> Trace:
-    """Returns what a model computes on its way from `ids` to its final states.
+    """Returns the trace of a model from `ids` to its final states.
 
     Raises:
-        ValueError: the model is no decoder, has no head, or is in training with dropout.
+        ValueError: the model is not a decoder, has no head, or is in training with dropout.
         TypeError: it is not a NumPy Transformer.
     """
     check_model(model)
@@ -27,7 +27,7 @@ def look(model: Transformer, ids: Integer[ndarray, "*B T"]) -> Trace:
 
 
 def check_model(model: Transformer) -> None:
-    """Checks that it is a decoder of this room, has a head, and drops nothing of what is to be looked at."""
+    """Checks that the model is a NumPy decoder, has a head, and does not drop anything that is to be inspected."""
     checks.instance("model", model, Transformer)
     checks.one_of("model.config.family", model.config.family, ("decoder",))
     checks.has_part("head", model.unembedding)
@@ -37,17 +37,17 @@ def check_model(model: Transformer) -> None:
 
 
 def decoder_of(model: Transformer) -> Stack:
-    """The blocks of a model that `check_model` has let through, and what is before and behind them."""
+    """Returns the decoder's stack of a model that `check_model` has accepted."""
     return cast(Stack, model.decoder)
 
 
 def final_norm_of(model: Transformer) -> LayerNorm | RMSNorm:
-    """The norm at the end of a model that `check_stream_is_a_sum` has let through: with pre-norm there is one."""
+    """Returns the final norm of a model that `check_stream_is_a_sum` has accepted; pre-norm models have one."""
     return cast(LayerNorm | RMSNorm, decoder_of(model).norm)
 
 
 def check_stream_is_a_sum(model: Transformer) -> None:
-    """Checks that all writes add up and a linear head reads the sum: not so with post-norm, or with BERT's head."""
+    """Checks that all writes add up and a linear head reads the sum; this fails with post-norm or BERT's head."""
     check_model(model)
     checks.one_of("model.config.norm_placement", model.config.norm_placement, ("pre",))
     if model.config.head_transform:
@@ -57,7 +57,7 @@ def check_stream_is_a_sum(model: Transformer) -> None:
 
 
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:
-    """Returns what enters the last matrix of a sublayer: the heads' outputs side by side, or the neurons."""
+    """Returns the input of a sublayer's last matrix: the heads' outputs side by side, or the neurons."""
     if sublayer == "feed-forward":
         return seen.arrays("neurons", sublayer)[block]
     weights, v = seen.arrays("weights", sublayer)[block], seen.arrays("v", sublayer)[block]

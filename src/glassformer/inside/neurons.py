@@ -1,4 +1,4 @@
-"""The feed-forward network as a memory: each neuron is a key that a context excites, and a value that it then writes.
+"""The feed-forward network as a memory: contexts match a neuron's key, and the neuron then writes its value.
 
 The axes: T positions, D d_model, F d_ff, V vocabulary.
 """
@@ -13,33 +13,34 @@ from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering,
 from glassformer.scratch import Transformer
 from glassformer.shapes import Float, Integer
 
-AT_A_TIME = 2048  # tokens, about: so many neurons' values are looked at together
+AT_A_TIME = 2048  # about how many tokens' neuron values are examined at a time
 
 
 class Memory(NamedTuple):
-    """One neuron in one direction: the contexts that excite it most, and the tokens that it then makes likelier.
+    """One neuron in one direction: the contexts that activate it most, and the tokens that it then makes likelier.
 
-    A gated neuron can be excited both ways, and writes its row of W_down with that sign: it is two memories.
+    A gated neuron can be positive or negative and writes its row of W_down with that sign, so it is two
+    memories.
     """
 
     block: int
     neuron: int
     sign: int  # 1 or −1
-    excitement: np.ndarray  # its values in the contexts, the strongest first
-    places: np.ndarray  # where the contexts end: they are the ids up to and including ids[place]
-    promoted: np.ndarray  # the ids that the value promotes most, the strongest first
-    agreement: float  # the share of the contexts that one of these ids did follow
-    chance: float  # the share of all places that one of them follows
+    excitement: np.ndarray  # its values in the contexts, strongest first
+    places: np.ndarray  # where the contexts end: each is the ids up to and including ids[place]
+    promoted: np.ndarray  # the ids that the value promotes most, strongest first
+    agreement: float  # fraction of these contexts that are followed by one of these ids
+    chance: float  # fraction of all positions that are followed by one of them
 
 
 def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
-    """Returns what a unit of each neuron adds to every logit, up to the final norm's scale: W_down, read by the head.
+    """Returns what one unit of each neuron adds to every logit: W_down read by the head, up to the final norm's scale.
 
     Source: Geva et al. 2022, "Transformer Feed-Forward Layers Build Predictions by Promoting Concepts in the
     Vocabulary Space", section 3. Derived in chapter 06.
 
     Raises:
-        ValueError: there is no such block; the model is no pre-norm decoder with a linear head.
+        ValueError: there is no such block, or the model is not a pre-norm decoder with a linear head.
         TypeError: it is not a NumPy Transformer.
     """
     check_stream_is_a_sum(model)
@@ -47,23 +48,23 @@ def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
     checks.indices("block", np.asarray(block), "n_layers", len(blocks))
     rows = blocks[block].feedforward.W_down.weight
     read = linear_part(final_norm_of(model))(rows)
-    return model.head(read) - model.head(np.zeros_like(read))  # less the head's bias
+    return model.head(read) - model.head(np.zeros_like(read))  # minus the head's bias
 
 
 def memories(
     model: Transformer, ids: Integer[np.ndarray, " N"], *, n_contexts: int = 20, n_promoted: int = 5
 ) -> list[Memory]:
-    """Every memory of a model, as the text `ids` shows them: those first whose contexts and tokens belong together.
+    """Returns every memory of a model as found in the text `ids`, with the best matches of contexts and tokens first.
 
-    They are ordered by `agreement` − `chance`: how much more often than elsewhere the text goes on after the
-    contexts as the value says. The text is read in windows of the model's context length.
+    They are ordered by `agreement` − `chance`: how much more often the promoted tokens follow these contexts
+    than they follow elsewhere. The text is read in windows of the model's context length.
 
     Source: Geva et al. 2021, "Transformer Feed-Forward Layers Are Key-Value Memories", sections 3 and 4, where the
     measure is the same for one context and one token. Derived in chapter 06.
 
     Raises:
-        ValueError: the model is no pre-norm decoder with a linear head, or a number is below 1; the text is
-            shorter than one window and one id more, or has fewer places than `n_contexts`.
+        ValueError: the model is not a pre-norm decoder with a linear head; a number is below 1; or the text
+            is shorter than one window plus one id, or has fewer positions than `n_contexts`.
         TypeError: the model is not a NumPy Transformer, or the ids are not integers.
     """
     check_stream_is_a_sum(model)
@@ -92,10 +93,10 @@ def memories(
 def _strongest(
     model: Transformer, windows: Integer[np.ndarray, "_ T"], n: int
 ) -> dict[tuple[int, int], tuple[Float[np.ndarray, "F n"], Integer[np.ndarray, "F n"]]]:
-    """Returns, for each block and sign, the n most extreme values of every neuron that way, and their places."""
+    """Returns, for each block and sign, the n most extreme values of every neuron and their positions."""
     T, F = windows.shape[1], model.config.d_ff
     signs = (1, -1) if model.config.gated else (1,)
-    # What was strongest so far, times the sign: at first nothing
+    # The strongest values so far, times the sign; nothing at first
     kept = {
         (i, sign): (np.full((F, n), -np.inf), np.zeros((F, n), np.int64))
         for i in range(model.config.n_layers)

@@ -1,8 +1,8 @@
-"""Computes a decoder's work and memory: multiply–adds by formula and counted, and the bytes of a cache.
+"""Computes a decoder's work and memory: multiply–adds, by formula and by counting, and the bytes of a cache.
 
-What is counted are the matrix products, where all but a few per cent of the work is: a product of (n, m) with (m, k) is
-n·m·k multiplications and as many additions. Norms, softmax, rotations and activations are left out.
-The axes: T positions that are read, S positions that are looked at.
+Only matrix products are counted, which make up all but a few per cent of the work: a product of (n, m) with
+(m, k) takes n·m·k multiplications and as many additions. Norms, softmax, rotations and activations are left
+out. The axes: T positions that are read, S positions that they attend to.
 """
 
 from collections.abc import Iterator
@@ -18,15 +18,16 @@ from glassformer.scratch import Transformer
 
 
 def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits: int = 1) -> int:
-    """Returns the multiply–adds of a pass that reads `n_read` positions after `n_past` whose keys and values are kept.
+    """Returns the multiply–adds of a pass that reads `n_read` positions after `n_past` cached ones.
 
-    Every score is computed, those that the mask then hides, too. `n_logits` of the positions go on to the head: to
-    write, one is enough, and `generate` asks for one; `model(ids)` asks for all.
+    Every score counts, including those that the mask then hides. `n_logits` of the positions go through the
+    head: one is enough to generate text, and `generate` computes one; `model(ids)` computes all.
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: the configuration is no decoder's or has no head, or a number is below 0 or too large.
+        ValueError: the configuration is not that of a decoder or has no head, or a number is below 0 or too
+        large.
     """
     _check_decoder(config)
     checks.whole("n_read", n_read)
@@ -47,14 +48,15 @@ def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits
 
 
 def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bool) -> int:
-    """The multiply–adds of writing `n_new` ids after a prompt: of `n_new` passes, since nobody reads the last id.
+    """Returns the multiply–adds of writing `n_new` ids after a prompt: `n_new` passes, as the last id is never read.
 
-    With a cache the first pass reads the prompt, and every other one id. Without, every pass reads all that is there.
+    With a cache, the first pass reads the prompt and every other pass one id. Without, every pass reads the
+    whole text.
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: as `multiply_adds`.
+        ValueError: as for `multiply_adds`.
     """
     checks.whole("n_prompt", n_prompt)
     checks.whole("n_new", n_new)
@@ -66,12 +68,12 @@ def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bo
 
 
 def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int = 4) -> int:
-    """The bytes of the keys and values of `n_positions` of one text, in all blocks; 4 bytes are a float32.
+    """Returns the bytes of the keys and values of `n_positions` of one text, in all blocks; a float32 has 4 bytes.
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: the configuration is no decoder's or has no head, or a number is below 1.
+        ValueError: the configuration is not that of a decoder or has no head, or a number is below 1.
     """
     _check_decoder(config)
     checks.whole("n_positions", n_positions)
@@ -81,22 +83,23 @@ def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int 
 
 @dataclass
 class Count:
-    """The multiply–adds that `counting` has counted so far."""
+    """The number of multiply–adds that `counting` has counted so far."""
 
     multiply_adds: int = 0
 
 
 @contextmanager
 def counting(model: Transformer) -> Iterator[Count]:
-    """Counts every matrix product of a NumPy model as it is computed, by the shapes of what is multiplied.
+    """Counts every matrix product of a NumPy model as it is computed, from the shapes of the factors.
 
-    `with counting(model) as count: model(ids)` leaves the number in `count.multiply_adds`. No formula is used: for as
-    long as it is open, the model's weights are arrays that say when they, or what was made of them, are multiplied.
+    `with counting(model) as count: model(ids)` leaves the number in `count.multiply_adds`. No formula is
+    used: inside the `with` block, the model's weights are arrays that report every product of themselves or
+    of anything computed from them.
 
     Derived in chapter 11.
 
     Raises:
-        TypeError: `model` is no NumPy Transformer.
+        TypeError: `model` is not a NumPy Transformer.
     """
     checks.instance("model", model, Transformer)
     count = Count()
@@ -104,30 +107,30 @@ def counting(model: Transformer) -> Iterator[Count]:
     class Counted(_Counted):
         tally = count
 
-    kept = [
+    arrays = [
         (layer, name, array)
         for _, layer in model.layers()
         for name, array in vars(layer).items()
         if isinstance(array, np.ndarray)
     ]
-    for layer, name, array in kept:
+    for layer, name, array in arrays:
         setattr(layer, name, array.view(Counted))
     try:
         yield count
     finally:
-        for layer, name, array in kept:
+        for layer, name, array in arrays:
             setattr(layer, name, array)
 
 
 class _Counted(np.ndarray):
-    """An array that adds to its `tally` when it is multiplied as a matrix. What is computed from it does so, too."""
+    """An array that adds to its `tally` when it is multiplied as a matrix. Arrays computed from it do the same."""
 
     tally: Count
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
     ) -> Any:
-        """The ufunc as it is for plain arrays, its result an array that counts on."""
+        """Applies the ufunc to plain arrays; its result is again an array that counts."""
         plain = [_plain(array) for array in inputs]
         if out:
             options["out"] = tuple(map(_plain, out))

@@ -1,4 +1,4 @@
-"""The Transformer in PyTorch, one concept a file. `glassformer.scratch` is its NumPy twin, name for name."""
+"""The Transformer in PyTorch, one concept per file. `glassformer.scratch` is its NumPy twin, with the same names."""
 
 from glassformer.nn.attention import (
     MultiHeadAttention,

@@ -1,7 +1,7 @@
-"""Attention: every position asks, every visible position answers, and the answers are averaged.
+"""Attention: each position compares its query with the keys it may see, and averages their values.
 
-The axes, here and everywhere: B batch, T positions asking (queries), S positions
-answering (keys), D d_model, H heads, G heads of keys and values, K d_head.
+The axes, here and everywhere: B batch, T query positions, S key positions, D
+d_model, H heads, G key/value heads, K d_head.
 """
 
 import math
@@ -22,11 +22,11 @@ from glassformer.trace import enter_sublayer, see, trace, tracing
 
 
 def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
-    """Positive numbers that sum to 1 along `axis`, in proportion to exp(x).
+    """Returns positive numbers that sum to 1 along `axis`, in proportion to exp(x).
 
     The largest entry is subtracted first, which changes nothing in the result and
-    keeps exp from overflowing. A row that is −inf throughout, a query that may
-    see no key, gives zeros. A row with a NaN or +inf is all NaN.
+    keeps exp from overflowing. A row of nothing but −inf (a query that may see no
+    key) gives zeros. A row with a NaN or +inf becomes all NaN.
 
     Derived in chapter 03.
 
@@ -36,19 +36,19 @@ def softmax(x: Float[Tensor, "*B"], axis: int = -1) -> Float[Tensor, "*B"]:
     """
     checks.floats("x", x)
     checks.whole(f"x.shape[{axis}]", x.shape[axis])
-    # From a row of −inf the lowest finite number is taken, and it stays −inf
+    # In a row of −inf, subtract the lowest finite number, so the row stays −inf
     largest = x.amax(dim=axis, keepdim=True).clamp(min=torch.finfo(x.dtype).min)
     weights = torch.exp(x - largest)
-    # The largest entry gave exp(0) = 1: only a row of nothing sums to less, to 0
+    # The largest entry gives exp(0) = 1, so only a row of −inf sums to less: to 0
     return weights / weights.sum(dim=axis, keepdim=True).clamp(min=1)
 
 
 def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"]:
     """Returns True where a query may look: at its own position and at those before it.
 
-    The queries are the *last* `n_queries` of the `n_keys` positions, so that with
-    fewer queries than keys (a text being continued) each still sees all of its
-    past. `n_keys` defaults to `n_queries`.
+    The queries are the *last* `n_queries` of the `n_keys` positions, so if there
+    are fewer queries than keys, because a text is being continued, each query
+    still sees its whole past. `n_keys` defaults to `n_queries`.
 
     Derived in chapter 03.
 
@@ -68,14 +68,16 @@ def scaled_dot_product_attention(
     v: Float[Tensor, "*B S K"],
     *,
     mask: Bool[Tensor, "..."] | None = None,
+    causal: bool = False,
     score_bias: Float[Tensor, "..."] | None = None,
     scale: float | None = None,
 ) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
-    """softmax(q·kᵀ·scale + score_bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
+    """Returns softmax(q·kᵀ·scale + score_bias)·v and the attention weights; `scale` defaults to 1/√K.
 
     `mask` is boolean, True = may attend. `mask` and `score_bias` are (T, S) or
-    anything else that broadcasts to the scores (..., T, S). A query that may see
-    no key gets zeros.
+    anything else that broadcasts to the scores (..., T, S). With `causal`, a query
+    sees what both `mask` and the causal mask allow. A query that may see no key
+    gets zeros.
 
     A mask does not stop NaNs. A NaN in a query stays in that query's row, and
     one in a key reaches only the queries that see that key; but a NaN in a value
@@ -98,6 +100,9 @@ def scaled_dot_product_attention(
     scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if score_bias is not None:
         scores = scores + score_bias.to(scores.dtype)
+    if causal and q.shape[-2] > 1:  # a single query is the last, and sees all
+        past = causal_mask(*scores.shape[-2:]).to(scores.device)
+        scores = torch.where(past, scores, -torch.inf)
     if mask is not None:
         scores = torch.where(mask, scores, -torch.inf)
     weights = softmax(scores)
@@ -111,11 +116,15 @@ def _attend_in_one_piece(
     v: Float[Tensor, "*B S K"],
     *,
     mask: Bool[Tensor, "..."] | None,
+    causal: bool,
     score_bias: Float[Tensor, "..."] | None,
     scale: float | None,
 ) -> tuple[Float[Tensor, "*B T K"], None]:
-    """The same by torch's own kernel, which never keeps the weights: there are none to give."""
+    """Computes the same with torch's own kernel, which never stores the weights, so it cannot return them."""
     checks.attention(q, k, v, mask, score_bias)
+    if causal and q.shape[-2] > 1:
+        past = causal_mask(q.shape[-2], k.shape[-2]).to(q.device)
+        mask = past if mask is None else mask & past
     if score_bias is not None:
         bias = score_bias.to(q.dtype)
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
@@ -128,7 +137,7 @@ def _attend_in_one_piece(
 def split_heads(
     x: Float[Tensor, "*B T D"], n_heads: int
 ) -> Float[Tensor, "*B H T K"]:
-    """(..., T, D) -> (..., H, T, K): each position's D numbers cut into H runs of K, one for each head.
+    """(..., T, D) -> (..., H, T, K): cuts each position's D numbers into H runs of K, one for each head.
 
     Derived in chapter 03.
 
@@ -157,7 +166,7 @@ def merge_heads(x: Float[Tensor, "*B H T K"]) -> Float[Tensor, "*B T D"]:
 def repeat_heads(
     x: Float[Tensor, "*B G T K"], times: int
 ) -> Float[Tensor, "*B H T K"]:
-    """(..., G, T, K) -> (..., H, T, K): each head of keys or values, `times` times, for the queries it serves.
+    """(..., G, T, K) -> (..., H, T, K): repeats each key/value head for the `times` query heads that share it.
 
     Grouped-query attention has H = G · times query heads; query head h uses
     key/value head h // times.
@@ -176,18 +185,18 @@ def repeat_heads(
 class MultiHeadAttention(nn.Module):
     """Attention with H heads, each attending in its own d_head dimensions.
 
-    The queries come from x, the keys and values from x too or, in
-    cross-attention, from `memory`. `W_q` leads from D to H·K, `W_k` and `W_v`
-    from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H, H/G
-    query heads share each head of keys and values (grouped-query; with G = 1,
-    multi-query). `bias` says which of the four have biases: "none", "qkv" or
-    "all". With `qk_norm`, each query and key is brought to a standard size by an
-    RMSNorm over d_head, so that no score can grow large. `dropout` is the share
-    of the output that is dropped in training.
+    The queries come from x; the keys and values also come from x or, in
+    cross-attention, from `memory`. `W_q` maps D to H·K, `W_k` and `W_v` map D to
+    G·K, and `W_o` maps H·K back to D. If G = n_kv_heads is below H, every H/G
+    query heads share one key/value head (grouped-query attention; with G = 1,
+    multi-query attention). `bias` says which of the four matrices have biases:
+    "none", "qkv" or "all". With `qk_norm`, an RMSNorm over d_head brings each
+    query and key to a standard size, so that no score can grow large. `dropout`
+    is the fraction of the output that is dropped in training.
 
     `position_encoding`, one of the classes in `positions.py`, rotates queries and
-    keys or biases the scores here. One that adds to the input is the caller's:
-    `attention(encoding.embed(x))`.
+    keys or biases the scores here. If it adds to the input instead, the caller
+    applies it: `attention(encoding.embed(x))`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
@@ -270,17 +279,18 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `position_ids` says where each row of x sits: (T,) or (B, T), 0..T-1 by
-        default. `mask`, True = may attend, broadcasts to (..., H, T, S); with
-        `causal`, a query sees what both masks allow, and "before" goes by row,
-        whatever `position_ids` says. `score_bias`, which broadcasts alike, is
-        added to the scores: for a table that many layers share. With a `cache`, x is
-        what is new; its keys and values are added to those of the past. A NaN anywhere in
-        row t of x makes every row NaN, those before t too.
+        `position_ids` gives the position of each row of x: (T,) or (B, T), 0..T-1
+        by default. `mask`, True = may attend, broadcasts to (..., H, T, S). With
+        `causal`, a query sees what both masks allow, and "earlier" refers to the
+        order of the rows, whatever `position_ids` says. `score_bias`, which
+        broadcasts in the same way, is added to the scores; several layers can
+        share one such table. With a `cache`, x holds only the new positions, and
+        their keys and values are appended to the cached ones. A NaN anywhere in
+        row t of x makes every row NaN, including those before t.
 
         Raises:
-            ValueError: a shape does not fit, or a position is one that
-                the position encoding cannot place.
+            ValueError: a shape does not fit, or the position encoding does not
+                cover a position.
             TypeError: x is not floating-point, `position_ids` not integer or
                 `mask` not boolean.
         """
@@ -289,7 +299,7 @@ class MultiHeadAttention(nn.Module):
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         enter_sublayer("attention" if memory is None else "cross-attention")
 
-        # Project, and place
+        # Project, and apply the positions
         q = self._heads(x, self.W_q, self.norm_q)  # (..., H, T, K)
         if memory is None:
             k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
@@ -310,13 +320,14 @@ class MultiHeadAttention(nn.Module):
 
         # Score, mask, and mix
         checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
-        mask = self._visible(mask, q, k)
         options = {
             "mask": mask,
+            "causal": self.causal,
             "score_bias": plus(score_bias, own_score_bias),
             "scale": self.scale,
         }
-        # In one piece; but by hand for who looks inside, for the weights
+        # In one kernel; but step by step if a trace is open, because it needs the
+        # weights
         attend = (
             scaled_dot_product_attention if tracing() else _attend_in_one_piece
         )
@@ -330,9 +341,9 @@ class MultiHeadAttention(nn.Module):
     def attention_weights(
         self, x: Float[Tensor, "*B T D"], **inputs: Any
     ) -> Float[Tensor, "*B H T S"]:
-        """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys.
+        """Maps x (..., T, D) to the attention weights (..., H, T, S); each row is a distribution over keys.
 
-        Takes what `forward` takes.
+        Takes the same arguments as `forward`.
         """
         with trace() as seen:
             self(x, **inputs)
@@ -344,26 +355,11 @@ class MultiHeadAttention(nn.Module):
         W: Linear,
         norm: RMSNorm | None,
     ) -> Float[Tensor, "*B H T K"]:
-        """Takes x through W, cut into heads and, where there is a norm, brought to size."""
+        """Maps x through W, splits the result into heads and applies the norm, if there is one."""
         heads = split_heads(W(x), W.n_out // self.d_head)
         return heads if norm is None else norm(heads)
 
-    def _visible(
-        self,
-        mask: Bool[Tensor, "..."] | None,
-        q: Float[Tensor, "*B H T K"],
-        k: Float[Tensor, "*B H S K"],
-    ) -> Bool[Tensor, "..."] | None:
-        """Returns what the caller's mask and, with `causal`, the order of the text both allow."""
-        T, S = q.shape[-2], k.shape[-2]
-        if mask is not None:
-            checks.may_attend(mask, (*q.shape[:-1], S))
-        if not self.causal or T == 1:  # a single query is the last, and sees all
-            return mask
-        past = causal_mask(T, S).to(q.device)
-        return past if mask is None else mask & past
-
-    # What serves caches, cross-attention and positions of one's own
+    # For caches, cross-attention and positions given by the caller
 
     def _default_positions(
         self,
@@ -371,7 +367,7 @@ class MultiHeadAttention(nn.Module):
         position_ids: Integer[Tensor, "..."] | None,
         cache: KeyValueCache | None,
     ) -> Integer[Tensor, "..."]:
-        """Returns the position of each row of x: by default 0..T-1, or after what is cached."""
+        """Returns the position of each row of x: by default 0..T-1, or those after the cached ones."""
         *B, T, _ = x.shape
         if position_ids is None:
             past = 0 if cache is None else cache.length
@@ -384,7 +380,7 @@ class MultiHeadAttention(nn.Module):
         memory: Float[Tensor, "*B S D"],
         cache: KeyValueCache | None,
     ) -> tuple[Float[Tensor, "*B G S K"], Float[Tensor, "*B G S K"]]:
-        """The keys and values of what an encoder said; cached, since that never changes."""
+        """Returns the keys and values of an encoder's output; it never changes, so they are cached."""
         if cache is not None and cache.length:
             return cache.keys, cache.values
         k = self._heads(memory, self.W_k, self.norm_k)
@@ -398,8 +394,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "..."] | None:
         """Returns what the position encoding adds to the scores, or None.
 
-        The cached keys are then taken to stand at 0, 1, 2 …, and x right after
-        them.
+        The cached keys are assumed to be at positions 0, 1, 2 …, and x right
+        after them.
         """
         key_positions = position_ids
         if cache is not None and self.position_encoding.acts_on == "scores":
@@ -408,6 +404,6 @@ class MultiHeadAttention(nn.Module):
             if not torch.equal(position_ids, key_positions[n_cached:]):
                 raise ValueError(
                     f"position_ids={position_ids.tolist()} do not follow "
-                    f"{n_cached} cached ones: for others, give score_bias"
+                    f"{n_cached} cached positions: to use others, pass score_bias"
                 )
         return self.position_encoding.score_bias(position_ids, key_positions)

@@ -1,4 +1,4 @@
-"""The Transformer block: attention, then feed-forward, each added to the stream that runs through.
+"""The Transformer block: attention, then a feed-forward network, each added to the residual stream.
 
 The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 """
@@ -19,16 +19,16 @@ NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNor
 
 
 def norm_of(config: ModelConfig, dtype: torch.dtype) -> LayerNorm | RMSNorm:
-    """The norm that a configuration names, for vectors of its width."""
+    """Returns the norm that a configuration names, for vectors of its width."""
     return NORMS[config.norm](config.d_model, eps=config.norm_eps, dtype=dtype)
 
 
 class Block(nn.Module):
-    """Two sublayers, or three: self-attention, cross-attention if `crossing`, feed-forward.
+    """Two sublayers, self-attention and feed-forward, with cross-attention between them if `crossing`.
 
-    Each reads the stream and adds to it. Pre-norm: x + sublayer(norm(x)), so that
-    the stream itself is never touched. Post-norm, as in 2017: norm(x +
-    sublayer(x)).
+    Each sublayer reads the stream and adds to it. Pre-norm computes x +
+    sublayer(norm(x)), so the stream itself is never normalized. Post-norm, as in
+    2017, computes norm(x + sublayer(x)).
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
     pre-norm: Radford et al. 2019, "Language Models are Unsupervised Multitask
@@ -101,8 +101,8 @@ class Block(nn.Module):
     ) -> Float[Tensor, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `position_ids`, `mask`, `score_bias` and `cache` are the inputs of
-        self-attention, those that begin with `memory` of cross-attention.
+        `position_ids`, `mask`, `score_bias` and `cache` go to self-attention;
+        arguments that begin with `memory` go to cross-attention.
         """
 
         def attend(x: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B T D"]:

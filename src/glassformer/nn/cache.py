@@ -1,7 +1,8 @@
-"""The key–value cache: what past positions answered with, kept, so that each is computed once.
+"""The key–value cache: keeps the keys and values of past positions, so that each is computed only once.
 
 Under a causal mask a position never sees what comes after it, so its keys and
-values stay as they are while the text grows, and a new token needs only its own.
+values stay the same while the text grows, and only those of the new token have to
+be computed.
 """
 
 import torch
@@ -13,13 +14,13 @@ from glassformer import _checks as checks
 
 
 class KeyValueCache:
-    """The keys and values of one attention layer, in arrays made once: (B, G, capacity, K) each.
+    """The keys and values of one attention layer, in arrays allocated once: (B, G, capacity, K) each.
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: a size is below 1, what is appended has another shape, or
-            there is no room for it.
+        ValueError: a size is below 1, or the appended arrays have another shape
+            or do not fit.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class KeyValueCache:
     def append(
         self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
     ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
-        """Adds the keys and values of T new positions, and gives those of all S so far (views, not copies)."""
+        """Adds the keys and values of T new positions and returns those of all S so far (views, not copies)."""
         checks.room_in_cache(k.shape, self.keys.shape, self.length)
         new = slice(self.length, self.length + k.shape[-2])
         self.keys[:, :, new], self.values[:, :, new] = k, v
@@ -55,7 +56,7 @@ class KeyValueCache:
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
     def reorder(self, rows: Integer[Tensor, " B"]) -> None:
-        """Makes row i of the batch what row rows[i] was, as when a beam search drops one text for another."""
+        """Replaces row i of the batch by the former row rows[i], as when a beam search drops one text for another."""
         filled = slice(0, self.length)
         self.keys[:, :, filled] = self.keys[rows, :, filled]
         self.values[:, :, filled] = self.values[rows, :, filled]
@@ -67,11 +68,11 @@ class KeyValueCache:
 
 
 class ModelCache:
-    """A `KeyValueCache` for every block of a decoder, and the places of the positions in it.
+    """A `KeyValueCache` for every block of a decoder, and the positions it holds.
 
-    A decoder that looks at an encoder's output has a second one for each block,
-    with the keys and values of that output: made when it is first seen, and never
-    changed.
+    If the decoder attends to an encoder's output, each block has a second cache
+    for the keys and values of that output. It is filled when the output is first
+    read, and never changes.
 
     Derived in chapter 11.
     """
@@ -81,7 +82,7 @@ class ModelCache:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets everything; the arrays for the decoder's own positions stay."""
+        """Forgets everything, but keeps the arrays allocated for the decoder's own positions."""
         for block in self.blocks:
             block.length = 0
         self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
@@ -99,7 +100,7 @@ class ModelCache:
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes it all takes: 2 · n_layers · B · G · capacity · K numbers, and the memory's."""
+        """Returns its size in bytes: 2 · n_layers · B · G · capacity · K numbers, plus the encoder's output."""
         return sum(
             cache.nbytes
             for cache in (*self.blocks, *self.memory)
@@ -116,7 +117,7 @@ class ModelCache:
     ) -> Integer[Tensor, "..."]:
         """Adds the positions of T new tokens, (T,) or (B, T), and returns those of all S so far."""
         if self.position_ids is not None:
-            # (T,) is for every row
+            # Positions (T,) apply to every row
             rows = torch.broadcast_shapes(
                 self.position_ids.shape[:-1], position_ids.shape[:-1]
             )
@@ -131,7 +132,7 @@ class ModelCache:
     def of_block(
         self, block: int, memory_length: int | None
     ) -> dict[str, KeyValueCache]:
-        """Returns what that block remembers: its `cache` and, of an encoder's output, `memory_cache`."""
+        """Returns the caches of one block: `cache` and, for an encoder's output, `memory_cache`."""
         found = {"cache": self.blocks[block]}
         if memory_length is not None:
             found["memory_cache"] = self._of_memory(block, memory_length)
@@ -151,11 +152,11 @@ class ModelCache:
         return cache
 
     def reorder(self, rows: ArrayLike) -> None:
-        """Makes row i of the batch what row rows[i] was, in every block.
+        """Replaces row i of the batch by the former row rows[i], in every block.
 
         Raises:
-            ValueError: an entry of `rows` is not a row, or there are more or
-                fewer than the batch has.
+            ValueError: an entry of `rows` is not a row of the batch, or `rows`
+                does not have one entry per row.
             TypeError: `rows` is not integers.
         """
         rows = torch.as_tensor(rows, device=self.blocks[0].keys.device)

@@ -1,4 +1,4 @@
-"""Token ids become vectors: a table with one row for each entry of the vocabulary."""
+"""Turns token ids into vectors, with a table that has one row for each entry of the vocabulary."""
 
 import torch
 from jaxtyping import Float, Integer
@@ -11,7 +11,8 @@ from glassformer.nn.linear import normal
 class TokenEmbedding(nn.Module):
     """Looks up one learned vector for each token id.
 
-    `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
+    `weight` (V, D) is initialized from a normal distribution with standard
+    deviation 0.02, as in GPT.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative
     Pre-Training". Derived in chapter 02, its gradient in 09.
@@ -38,8 +39,8 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Integer[Tensor, "*B T"]) -> Float[Tensor, "*B T D"]:
         """Maps ids (..., T) to vectors (..., T, D)."""
-        # A check of values cuts a compiled program in two
+        # Checking values would split a compiled program in two
         if not torch.compiler.is_compiling():
             checks.indices("ids", ids, "vocab_size", self.vocab_size)
-        # Long, because torch would read uint8 indices as a mask
+        # Convert to long, because torch treats uint8 indices as a mask
         return self.weight[ids.long()]

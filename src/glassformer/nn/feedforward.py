@@ -1,4 +1,4 @@
-"""The feed-forward network: every position by itself, widened, bent, and brought back.
+"""The feed-forward network: widens each position's vector, applies a nonlinearity, and maps it back.
 
 The axes: T positions, D d_model, F d_ff.
 """
@@ -20,12 +20,12 @@ from glassformer.trace import enter_sublayer, see
 
 
 def relu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """max(x, 0): what is negative is cut off. Derived in chapter 06."""
+    """Returns max(x, 0): negative numbers become 0. Derived in chapter 06."""
     return torch.relu(x)
 
 
 def gelu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Exact: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the chance that a normal number is below x.
+    """Exact GELU: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the probability that a normal number is below x.
 
     Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in
     chapter 06.
@@ -34,9 +34,10 @@ def gelu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 
 
 def gelu_tanh(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """GELU with Φ replaced by a tanh that is near it: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
+    """GELU with Φ approximated by a tanh: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
 
-    What GPT-2 computes. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a sigmoid.
+    GPT-2 uses this version. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a
+    sigmoid.
 
     Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
     Derived in chapter 06.
@@ -45,7 +46,7 @@ def gelu_tanh(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 
 
 def silu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Swish: x · σ(x), where σ is the `sigmoid`.
+    """Returns x · σ(x), also called Swish, where σ is the `sigmoid`.
 
     Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in
     chapter 06.
@@ -54,11 +55,12 @@ def silu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 
 
 def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
+    """Returns 1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
     return torch.sigmoid(x)
 
 
-# The activation that a configuration names; `has_gate` says which have a gate
+# The activation for each name in a configuration; `has_gate` says which have a
+# gate
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -71,10 +73,10 @@ ACTIVATIONS = {
 
 @lookup
 def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
-    """Returns what a feed-forward of that name puts between its linear maps.
+    """Returns the activation that a feed-forward network of that name applies between its linear maps.
 
     Raises:
-        ValueError: no feed-forward has that name.
+        ValueError: no feed-forward network has that name.
     """
     checks.one_of("activation", feedforward, ACTIVATIONS)
     return ACTIVATIONS[feedforward]
@@ -83,10 +85,10 @@ def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
 class FeedForward(nn.Module):
     """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
 
-    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back.
+    `W_up` and `W_gate` map d_model to the wider d_ff, and `W_down` maps back.
     `activation` is "relu", "gelu" or "gelu_tanh", or a gated one: "swiglu",
-    "geglu" or "geglu_tanh". `dropout` is the share of the output that is dropped
-    in training.
+    "geglu" or "geglu_tanh". `dropout` is the fraction of the output that is
+    dropped in training.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:
     Shazeer 2020, "GLU Variants
@@ -94,7 +96,7 @@ class FeedForward(nn.Module):
 
     Raises:
         ValueError: a size is below 1, `activation` is none of these, or the last
-            axis of x not `d_model`.
+            axis of x is not `d_model`.
         TypeError: x is not floating-point.
     """
 

@@ -1,4 +1,4 @@
-"""The way out: from the last state of the stream to a number for every entry of the vocabulary."""
+"""The output head: maps the final state of the stream to one logit for every entry of the vocabulary."""
 
 import torch
 from jaxtyping import Float
@@ -15,10 +15,11 @@ from glassformer.nn.linear import Linear, normal
 class Unembedding(nn.Module):
     """The head of a language model: logits, one for each entry of the vocabulary.
 
-    Untied, it has a `weight` (D, V) of its own; tied, it uses the embedding's,
-    transposed, so that reading a token and predicting it are one vector. BERT's
-    head has a `transform` first, a linear map, an activation and a norm; a `bias`
-    (V) may follow, and `head_scale` multiplies what comes in.
+    If untied, it has its own `weight` (D, V). If tied, it uses the embedding's
+    weight, transposed, so that the same vector serves to read a token and to
+    predict it. BERT's head first applies a `transform`: a linear map, an
+    activation and a norm. There can be a `bias` (V), and `head_scale` multiplies
+    the input.
 
     Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
     Language Models"; the transform: Devlin et al. 2019, "BERT", and its code.
@@ -61,7 +62,7 @@ class Unembedding(nn.Module):
     ) -> Float[Tensor, "*B V"]:
         """Maps x (..., D) to logits (..., V).
 
-        `embedding` lends its weight where the two are tied.
+        If the two are tied, the weight is that of `embedding`.
         """
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
@@ -74,7 +75,7 @@ class Unembedding(nn.Module):
 
 
 class Pooler(nn.Module):
-    """BERT's summary of a text: the final state of its first position, through a linear map and tanh.
+    """BERT's summary of a text: a linear map and tanh of the final state of its first position.
 
     Source: Devlin et al. 2019, "BERT", section 3, and its code. Derived in
     chapter 12.

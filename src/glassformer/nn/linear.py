@@ -11,11 +11,12 @@ Shape = tuple[int, ...]
 
 
 class Linear(nn.Module):
-    """x @ weight + bias, for each row of x by itself.
+    """Computes x @ weight + bias, for each row of x separately.
 
-    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the
-    variance of what passes through; `bias` (n_out), if there is one, starts at 0.
-    (torch's own Linear keeps its weight the other way round, (n_out, n_in).)
+    `weight` (n_in, n_out) is initialized from a normal distribution with variance
+    1/n_in, so the output has about the same variance as the input; `bias`
+    (n_out), if there is one, starts at 0. (torch's own Linear stores the
+    transposed weight, (n_out, n_in).)
 
     Derived in chapter 06, its gradient in 09.
 
@@ -46,7 +47,7 @@ class Linear(nn.Module):
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
-        # Torch transposes what it is given
+        # Torch expects the transposed weight
         return functional.linear(x, self.weight.T, self.bias)
 
 
@@ -56,10 +57,10 @@ def normal(
     shape: Shape,
     dtype: torch.dtype,
 ) -> nn.Parameter:
-    """A weight to start from: normal around 0 with that standard deviation.
+    """Draws an initial weight from a normal distribution with mean 0 and that standard deviation.
 
-    Zeros where `generator` is None: weights that are about to be loaded need no
-    drawing.
+    Returns zeros if `generator` is None, because weights that are about to be
+    loaded need not be drawn.
     """
     if generator is None:
         return nn.Parameter(torch.zeros(shape, dtype=dtype))
@@ -68,7 +69,7 @@ def normal(
 
 
 def plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """The sum of both, where either may be missing."""
+    """Adds two arrays, either of which may be None."""
     if a is None or b is None:
         return b if a is None else a
     return a + b

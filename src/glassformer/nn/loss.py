@@ -1,4 +1,4 @@
-"""The loss: how surprised the model was by what came next."""
+"""The loss: how surprised the model is by the token that comes next."""
 
 from jaxtyping import Float, Integer
 from torch import Tensor
@@ -13,17 +13,17 @@ def cross_entropy(
     *,
     ignore_index: int = -100,
 ) -> Float[Tensor, ""]:
-    """The mean of −ln p(target), in nats, where p = softmax(logits).
+    """Returns the mean of −ln p(target), in nats, where p = softmax(logits).
 
-    −ln p is log Σ exp(logits) − logits[target]. The largest logit is subtracted
-    first, which changes nothing and keeps exp from overflowing. Targets equal to
-    `ignore_index`, padding most often, do not count.
+    −ln p equals log Σ exp(logits) − logits[target]. The largest logit is
+    subtracted first, which does not change the result and keeps exp from
+    overflowing. Targets equal to `ignore_index`, usually padding, do not count.
 
     Derived in chapter 09.
 
     Raises:
-        ValueError: the shapes do not fit, a target is outside 0..V-1, or all are
-            ignored.
+        ValueError: the shapes do not fit, a target is outside 0..V-1, or all
+            targets are ignored.
         TypeError: the logits are not floating-point or the targets not integers.
     """
     _counted(logits, targets, ignore_index)

@@ -1,6 +1,6 @@
-"""The whole machine: embeddings, stacks of blocks, a head; three families from the same parts.
+"""The whole machine: embeddings, stacks of blocks and a head. Three families use the same parts.
 
-The axes: B batch, T positions, S positions that are looked at, D d_model, V
+The axes: B batch, T positions, S positions of the source, D d_model, V
 vocabulary.
 """
 
@@ -21,10 +21,10 @@ from glassformer.trace import enter, see
 
 
 class Stack(nn.Module):
-    """Blocks one after another, with positions before the first and, if they are pre-norm, a norm at the end.
+    """A sequence of blocks, with positions added before the first and, for pre-norm blocks, a norm after the last.
 
-    An encoder's stack is not causal; a decoder's is, and with `crossing` each of
-    its blocks also looks at an encoder's output.
+    An encoder's stack is not causal; a decoder's is. With `crossing`, each block
+    also attends to an encoder's output.
 
     Derived in chapter 08, its gradient in 09.
     """
@@ -63,14 +63,14 @@ class Stack(nn.Module):
         *,
         memory: Float[Tensor, "*B S D"] | None = None,
         position_ids: Integer[Tensor, "..."] | None = None,
-        mask: Bool[Tensor, "..."] | None = None,
-        memory_mask: Bool[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "*B _"] | None = None,
+        memory_mask: Bool[Tensor, "*B S"] | None = None,
         cache: ModelCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
-        The masks say which positions are real, (B, S); the causal mask is the
-        stack's own affair.
+        The masks (B, S) mark the real positions; the stack applies its causal
+        mask by itself.
         """
         if position_ids is None:
             position_ids = torch.arange(x.shape[-2], device=x.device)
@@ -82,7 +82,7 @@ class Stack(nn.Module):
         key_positions = (
             position_ids if cache is None else cache.place(position_ids)
         )
-        # one for all blocks
+        # one score bias for all blocks
         score_bias = self.positions.score_bias(position_ids, key_positions)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
@@ -119,17 +119,17 @@ class Stack(nn.Module):
 def _for_all_queries(
     mask: Bool[Tensor, "*B S"] | None,
 ) -> Bool[Tensor, "..."] | None:
-    """(B, S) -> (B, 1, 1, S): which keys are real is the same for every head and query."""
+    """(B, S) -> (B, 1, 1, S): the same keys are real for every head and query."""
     return None if mask is None else mask[..., None, None, :]
 
 
 class Transformer(nn.Module):
-    """A Transformer as its configuration describes it.
+    """A Transformer, built as its configuration describes.
 
-    A decoder continues a text: every position sees what came before. An encoder
-    reads one: every position sees all. An encoder–decoder does both: the decoder
-    continues its own text and looks at what the encoder made of another, the
-    source. All use the same blocks and one token embedding.
+    A decoder continues a text: every position sees the ones before it. An encoder
+    reads a text: every position sees all the others. An encoder–decoder does
+    both: its decoder continues one text and attends to the encoder's output for
+    another, the source. All use the same blocks and one token embedding.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et
     al. 2018; encoder: Devlin et al. 2019. Derived in chapter 08, the families in
@@ -150,7 +150,7 @@ class Transformer(nn.Module):
         checks.instance("config", config, ModelConfig)
         self.config = config
         init_kwargs = {"generator": generator, "dtype": dtype}
-        two, D = config.family == "encoder-decoder", config.d_model
+        crossing, D = config.family == "encoder-decoder", config.d_model
         self.token_embedding = TokenEmbedding(config.vocab_size, D, **init_kwargs)
         self.segment_embedding = self.encoder = self.decoder = None
         self.unembedding = self.pooler = None
@@ -165,14 +165,14 @@ class Transformer(nn.Module):
         if config.family != "encoder":
             n_layers = config.n_decoder_layers or config.n_layers
             self.decoder = Stack(
-                config, n_layers, causal=True, crossing=two, **init_kwargs
+                config, n_layers, causal=True, crossing=crossing, **init_kwargs
             )
         if config.head != "none":
             self.unembedding = Unembedding(config, **init_kwargs)
         if config.head == "tied":
-            # Lies in memory as (D, V), and is still (V, D): for each new token
-            # the head reads the whole table, and so nearly twice as fast, while
-            # the embedding looks up a single row.
+            # Stored in memory as (D, V), although its shape stays (V, D). For
+            # each new token the head reads the whole table, which is nearly twice
+            # as fast this way, while the embedding looks up a single row.
             table = self.token_embedding.weight
             table.data = table.data.T.contiguous().T
         if config.pooler:
@@ -185,8 +185,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "*B T V"]:
         """Maps ids (..., T) to logits (..., T, V).
 
-        A model without a head gives its final states (..., T, D). `inputs` are
-        those of `hidden`, which has the rules.
+        A model without a head returns its final states (..., T, D). `inputs` are
+        those of `hidden`; see there for the rules.
         """
         hidden = self.hidden(ids, **inputs)
         if self.unembedding is None:
@@ -209,12 +209,12 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "*B T D"]:
         """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits.
 
-        `mask` (..., S) is True at real tokens and False at padding, with a cache
-        for all that is cached and new. `position_ids` is (T,) or (B, T), by
-        default 0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
-        read as `source`, or as `memory` what `encode` made of them, with
-        `source_mask` for their padding. With a `cache`, ids are the new ones
-        only.
+        `mask` (..., S) is True at real tokens and False at padding; with a cache
+        it covers all cached and new positions. `position_ids` is (T,) or (B, T),
+        by default 0..T-1 or, with a cache, the positions that follow. An
+        encoder–decoder takes either `source`, the ids to read, or `memory`, the
+        output of `encode` for them, with `source_mask` for their padding. With a
+        `cache`, `ids` holds only the new ids.
 
         Raises:
             ValueError: an input does not fit the family, the sizes or the cache.
@@ -233,7 +233,7 @@ class Transformer(nn.Module):
         )
         if self.decoder is None:
             return self._encode(
-                ids, segments, mask=mask, position_ids=position_ids
+                ids, segments=segments, mask=mask, position_ids=position_ids
             )
         if source is not None:
             memory = self._encode(source, mask=source_mask)
@@ -280,7 +280,7 @@ class Transformer(nn.Module):
         return self._encode(source, mask=mask)
 
     def new_cache(self, batch_size: int, length: int) -> ModelCache:
-        """An empty cache for `batch_size` texts of up to `length` positions.
+        """Returns an empty cache for `batch_size` texts of up to `length` positions.
 
         Raises:
             ValueError: the model has no decoder, or a size is below 1.
@@ -304,17 +304,21 @@ class Transformer(nn.Module):
     def _encode(
         self,
         ids: Integer[Tensor, "*B S"],
+        *,
         segments: Integer[Tensor, "*B S"] | None = None,
-        **inputs: Any,
+        mask: Bool[Tensor, "*B S"] | None = None,
+        position_ids: Integer[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B S D"]:
-        return self.encoder(self._embed(ids, segments), **inputs)
+        return self.encoder(
+            self._embed(ids, segments), position_ids=position_ids, mask=mask
+        )
 
     def _embed(
         self,
         ids: Integer[Tensor, "*B T"],
         segments: Integer[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Token vectors, and for BERT, of which of two texts each is (by default the first)."""
+        """Returns the token vectors; for BERT, adds the embedding of the segment (by default the first of two)."""
         x = self.token_embedding(ids)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale

@@ -1,4 +1,4 @@
-"""Normalization: every position's vector brought to a standard size, whatever size it came in."""
+"""Normalization: brings every position's vector to a standard size, whatever its size was."""
 
 import torch
 from jaxtyping import Float
@@ -9,18 +9,18 @@ from glassformer import _checks as checks
 
 
 class LayerNorm(nn.Module):
-    """Each vector moved to mean 0 and scaled to variance 1, then a learned gain and shift.
+    """Shifts each vector to mean 0, scales it to variance 1, then applies a learned gain and shift.
 
     (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ²
-    divides by D, not by D − 1. `weight` (D) starts at 1, `bias` (D) at 0: one for
-    each feature.
+    divides by D, not by D − 1. `weight` (D) starts at 1 and `bias` (D) at 0; each
+    has one entry per feature.
 
     Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter
     05, its gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
-            x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` is not positive, or the last axis
+            of x is not `d_model`.
         TypeError: x is not floating-point.
     """
 
@@ -48,10 +48,10 @@ class LayerNorm(nn.Module):
 
 
 class SigmaNorm(LayerNorm):
-    """LayerNorm as some write it, with ε beside the root: (x − μ) / (σ + ε) · weight + bias.
+    """A variant of LayerNorm that adds ε outside the root: (x − μ) / (σ + ε) · weight + bias.
 
-    Nearly the same for a lively vector; for one of nearly equal features it is
-    not.
+    The two are almost equal unless the features of a vector are nearly the same;
+    then they differ.
 
     Derived in chapter 05.
     """
@@ -61,14 +61,15 @@ class SigmaNorm(LayerNorm):
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         centred = x - x.mean(dim=-1, keepdim=True)
-        # A root has no slope at 0: where all is equal, the smallest number
+        # A root has no slope at 0: if all features are equal, use the smallest
+        # number
         variance = (centred * centred).mean(dim=-1, keepdim=True)
         sigma = torch.sqrt(variance.clamp(min=torch.finfo(x.dtype).tiny))
         return centred / (sigma + self.eps) * self.weight + self.bias
 
 
 class RMSNorm(nn.Module):
-    """Each vector scaled to a mean square of 1, then a learned gain; nothing is moved.
+    """Scales each vector to a mean square of 1, then applies a learned gain; there is no shift.
 
     x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1.
 
@@ -76,8 +77,8 @@ class RMSNorm(nn.Module):
     equation 4. Derived in chapter 05, its gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
-            x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` is not positive, or the last axis
+            of x is not `d_model`.
         TypeError: x is not floating-point.
     """
 

@@ -1,7 +1,7 @@
-"""The Transformer in NumPy, one concept a file. `glassformer.nn` is its PyTorch twin, name for name.
+"""The Transformer in NumPy, one concept per file. `glassformer.nn` is its PyTorch twin, with the same names.
 
-What only this room has, because PyTorch brings its own: `Layer` (there,
-nn.Module), every backward (autograd), `Dropout`, `AdamW`, `Muon` and
+These exist only here, because PyTorch has its own: `Layer` (in PyTorch,
+nn.Module), every backward pass (autograd), `Dropout`, `AdamW`, `Muon` and
 `clip_gradients`.
 """
 

@@ -1,7 +1,7 @@
-"""Attention: every position asks, every visible position answers, and the answers are averaged.
+"""Attention: each position compares its query with the keys it may see, and averages their values.
 
-The axes, here and everywhere: B batch, T positions asking (queries), S positions
-answering (keys), D d_model, H heads, G heads of keys and values, K d_head.
+The axes, here and everywhere: B batch, T query positions, S key positions, D
+d_model, H heads, G key/value heads, K d_head.
 """
 
 import math
@@ -31,11 +31,11 @@ from glassformer.trace import enter_sublayer, see, trace
 def softmax(
     x: Float[np.ndarray, "*B"], axis: int = -1
 ) -> Float[np.ndarray, "*B"]:
-    """Positive numbers that sum to 1 along `axis`, in proportion to exp(x).
+    """Returns positive numbers that sum to 1 along `axis`, in proportion to exp(x).
 
     The largest entry is subtracted first, which changes nothing in the result and
-    keeps exp from overflowing. A row that is −inf throughout, a query that may
-    see no key, gives zeros. A row with a NaN or +inf is all NaN.
+    keeps exp from overflowing. A row of nothing but −inf (a query that may see no
+    key) gives zeros. A row with a NaN or +inf becomes all NaN.
 
     Derived in chapter 03.
 
@@ -45,11 +45,11 @@ def softmax(
     """
     checks.floats("x", x)
     checks.whole(f"x.shape[{axis}]", x.shape[axis])
-    # From a row of −inf the lowest finite number is taken, and it stays −inf
+    # In a row of −inf, subtract the lowest finite number, so the row stays −inf
     largest = np.maximum(x.max(axis=axis, keepdims=True), np.finfo(x.dtype).min)
     weights = x - largest
     np.exp(weights, out=weights)
-    # The largest entry gave exp(0) = 1: only a row of nothing sums to less, to 0
+    # The largest entry gives exp(0) = 1, so only a row of −inf sums to less: to 0
     weights /= np.maximum(weights.sum(axis=axis, keepdims=True), 1)
     return weights
 
@@ -59,8 +59,8 @@ def softmax_backward(
 ) -> Float[np.ndarray, "*B"]:
     """Maps the gradient of softmax's output, `weights`, to that of its input, along the last axis.
 
-    weights · (grad − Σ grad·weights): what all entries gain alike changes
-    nothing, since they sum to 1.
+    weights · (grad − Σ grad·weights): a gradient common to all entries has no
+    effect, because the weights always sum to 1.
 
     Derived in chapter 09.
     """
@@ -72,9 +72,9 @@ def causal_mask(
 ) -> Bool[np.ndarray, "T S"]:
     """Returns True where a query may look: at its own position and at those before it.
 
-    The queries are the *last* `n_queries` of the `n_keys` positions, so that with
-    fewer queries than keys (a text being continued) each still sees all of its
-    past. `n_keys` defaults to `n_queries`.
+    The queries are the *last* `n_queries` of the `n_keys` positions, so if there
+    are fewer queries than keys, because a text is being continued, each query
+    still sees its whole past. `n_keys` defaults to `n_queries`.
 
     Derived in chapter 03.
 
@@ -93,14 +93,16 @@ def scaled_dot_product_attention(
     v: Float[np.ndarray, "*B S K"],
     *,
     mask: Bool[np.ndarray, "..."] | None = None,
+    causal: bool = False,
     score_bias: Float[np.ndarray, "..."] | None = None,
     scale: float | None = None,
 ) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
-    """softmax(q·kᵀ·scale + score_bias)·v, and the weights that average the values; `scale` is 1/√K unless given.
+    """Returns softmax(q·kᵀ·scale + score_bias)·v and the attention weights; `scale` defaults to 1/√K.
 
     `mask` is boolean, True = may attend. `mask` and `score_bias` are (T, S) or
-    anything else that broadcasts to the scores (..., T, S). A query that may see
-    no key gets zeros.
+    anything else that broadcasts to the scores (..., T, S). With `causal`, a query
+    sees what both `mask` and the causal mask allow. A query that may see no key
+    gets zeros.
 
     A mask does not stop NaNs. A NaN in a query stays in that query's row, and
     one in a key reaches only the queries that see that key; but a NaN in a value
@@ -123,6 +125,8 @@ def scaled_dot_product_attention(
     scores *= 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if score_bias is not None:
         scores += score_bias.astype(scores.dtype)
+    if causal and q.shape[-2] > 1:  # a single query is the last, and sees all
+        np.copyto(scores, -np.inf, where=~causal_mask(*scores.shape[-2:]))
     if mask is not None:
         np.copyto(scores, -np.inf, where=~mask)
     weights = softmax(scores)
@@ -139,10 +143,10 @@ def scaled_dot_product_attention_backward(
     *,
     scale: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Maps the gradient of the output to those of q, k, v and of the scores, which is also the bias's.
+    """Maps the gradient of the output to those of q, k, v and the scores; the last is also that of the bias.
 
-    A masked pair has a weight of 0, and so no gradient: the mask needs no
-    mention.
+    A masked pair has weight 0 and therefore no gradient, so the mask is not
+    needed here.
 
     Derived in chapter 09.
     """
@@ -159,7 +163,7 @@ def scaled_dot_product_attention_backward(
 def split_heads(
     x: Float[np.ndarray, "*B T D"], n_heads: int
 ) -> Float[np.ndarray, "*B H T K"]:
-    """(..., T, D) -> (..., H, T, K): each position's D numbers cut into H runs of K, one for each head.
+    """(..., T, D) -> (..., H, T, K): cuts each position's D numbers into H runs of K, one for each head.
 
     Derived in chapter 03.
 
@@ -188,7 +192,7 @@ def merge_heads(x: Float[np.ndarray, "*B H T K"]) -> Float[np.ndarray, "*B T D"]
 def repeat_heads(
     x: Float[np.ndarray, "*B G T K"], times: int
 ) -> Float[np.ndarray, "*B H T K"]:
-    """(..., G, T, K) -> (..., H, T, K): each head of keys or values, `times` times, for the queries it serves.
+    """(..., G, T, K) -> (..., H, T, K): repeats each key/value head for the `times` query heads that share it.
 
     Grouped-query attention has H = G · times query heads; query head h uses
     key/value head h // times.
@@ -207,7 +211,7 @@ def repeat_heads(
 def repeat_heads_backward(
     grad: Float[np.ndarray, "*B H T K"], times: int
 ) -> Float[np.ndarray, "*B G T K"]:
-    """Maps the gradient of the repeated heads to that of each: the sum of all its uses.
+    """Maps the gradient of the repeated heads to that of the original ones: each gets the sum over its copies.
 
     Derived in chapter 09.
     """
@@ -220,18 +224,18 @@ def repeat_heads_backward(
 class MultiHeadAttention(Layer):
     """Attention with H heads, each attending in its own d_head dimensions.
 
-    The queries come from x, the keys and values from x too or, in
-    cross-attention, from `memory`. `W_q` leads from D to H·K, `W_k` and `W_v`
-    from D to G·K, and `W_o` from H·K back to D. With G = n_kv_heads below H, H/G
-    query heads share each head of keys and values (grouped-query; with G = 1,
-    multi-query). `bias` says which of the four have biases: "none", "qkv" or
-    "all". With `qk_norm`, each query and key is brought to a standard size by an
-    RMSNorm over d_head, so that no score can grow large. `dropout` is the share
-    of the output that is dropped in training.
+    The queries come from x; the keys and values also come from x or, in
+    cross-attention, from `memory`. `W_q` maps D to H·K, `W_k` and `W_v` map D to
+    G·K, and `W_o` maps H·K back to D. If G = n_kv_heads is below H, every H/G
+    query heads share one key/value head (grouped-query attention; with G = 1,
+    multi-query attention). `bias` says which of the four matrices have biases:
+    "none", "qkv" or "all". With `qk_norm`, an RMSNorm over d_head brings each
+    query and key to a standard size, so that no score can grow large. `dropout`
+    is the fraction of the output that is dropped in training.
 
     `position_encoding`, one of the classes in `positions.py`, rotates queries and
-    keys or biases the scores here. One that adds to the input is the caller's:
-    `attention(encoding.embed(x))`.
+    keys or biases the scores here. If it adds to the input instead, the caller
+    applies it: `attention(encoding.embed(x))`.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
@@ -314,17 +318,18 @@ class MultiHeadAttention(Layer):
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `position_ids` says where each row of x sits: (T,) or (B, T), 0..T-1 by
-        default. `mask`, True = may attend, broadcasts to (..., H, T, S); with
-        `causal`, a query sees what both masks allow, and "before" goes by row,
-        whatever `position_ids` says. `score_bias`, which broadcasts alike, is
-        added to the scores: for a table that many layers share. With a `cache`, x is
-        what is new; its keys and values are added to those of the past. A NaN anywhere in
-        row t of x makes every row NaN, those before t too.
+        `position_ids` gives the position of each row of x: (T,) or (B, T), 0..T-1
+        by default. `mask`, True = may attend, broadcasts to (..., H, T, S). With
+        `causal`, a query sees what both masks allow, and "earlier" refers to the
+        order of the rows, whatever `position_ids` says. `score_bias`, which
+        broadcasts in the same way, is added to the scores; several layers can
+        share one such table. With a `cache`, x holds only the new positions, and
+        their keys and values are appended to the cached ones. A NaN anywhere in
+        row t of x makes every row NaN, including those before t.
 
         Raises:
-            ValueError: a shape does not fit, or a position is one that
-                the position encoding cannot place.
+            ValueError: a shape does not fit, or the position encoding does not
+                cover a position.
             TypeError: x is not floating-point, `position_ids` not integer or
                 `mask` not boolean.
         """
@@ -334,7 +339,7 @@ class MultiHeadAttention(Layer):
         checks.no_gradient_through_cache(saved, cache)
         enter_sublayer("attention" if memory is None else "cross-attention")
 
-        # Project, and place
+        # Project, and apply the positions
         q = self._heads(x, self.W_q, self.norm_q, saved)  # (..., H, T, K)
         if memory is None:
             k = self._heads(x, self.W_k, self.norm_k, saved)  # (..., G, T, K)
@@ -355,12 +360,12 @@ class MultiHeadAttention(Layer):
 
         # Score, mask, and mix
         checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
-        mask = self._visible(mask, q, k)
         mixed, weights = scaled_dot_product_attention(
             q,
             k,
             v,
             mask=mask,
+            causal=self.causal,
             score_bias=plus(score_bias, own_score_bias),
             scale=self.scale,
         )
@@ -376,13 +381,14 @@ class MultiHeadAttention(Layer):
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Maps the gradient of the output to those of x, of `memory` and of `score_bias`.
 
-        None for what was not there.
+        The gradient of an input that was not given is None.
         """
-        # Splitting heads undoes merging them: each is the other's backward
+        # Splitting heads undoes merging them, so each is the other's backward
+        # pass
         grad = self.W_o.backward(self.dropout.backward(grad, saved), saved)
         grad = split_heads(grad, self.n_heads)
 
-        q, k, v, weights, score_bias, looks_at_x = saved.pop()
+        q, k, v, weights, score_bias, is_self_attention = saved.pop()
         grad_q, grad_k, grad_v, grad_scores = (
             scaled_dot_product_attention_backward(
                 grad, q, k, v, weights, scale=self.scale
@@ -395,23 +401,23 @@ class MultiHeadAttention(Layer):
         sharing = self.n_heads // self.n_kv_heads
         grad_v = repeat_heads_backward(grad_v, sharing)
         grad_k = repeat_heads_backward(grad_k, sharing)
-        if looks_at_x:
+        if is_self_attention:
             self.position_encoding.score_bias_backward(grad_scores, saved)
             grad_k = self.position_encoding.rotate_backward(grad_k, saved)
             grad_q = self.position_encoding.rotate_backward(grad_q, saved)
         from_v = self._heads_backward(grad_v, self.W_v, None, saved)
         from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
         from_q = self._heads_backward(grad_q, self.W_q, self.norm_q, saved)
-        if looks_at_x:
+        if is_self_attention:
             return from_q + from_k + from_v, None, grad_score_bias
         return from_q, from_k + from_v, grad_score_bias
 
     def attention_weights(
         self, x: Float[np.ndarray, "*B T D"], **inputs: Any
     ) -> Float[np.ndarray, "*B H T S"]:
-        """Maps x (..., T, D) to the attention paid, (..., H, T, S): each row a distribution over keys.
+        """Maps x (..., T, D) to the attention weights (..., H, T, S); each row is a distribution over keys.
 
-        Takes what `forward` takes.
+        Takes the same arguments as `forward`.
         """
         with trace() as seen:
             self(x, **inputs)
@@ -424,7 +430,7 @@ class MultiHeadAttention(Layer):
         norm: RMSNorm | None,
         saved: Saved | None,
     ) -> Float[np.ndarray, "*B H T K"]:
-        """Takes x through W, cut into heads and, where there is a norm, brought to size."""
+        """Maps x through W, splits the result into heads and applies the norm, if there is one."""
         heads = split_heads(W(x, saved), W.n_out // self.d_head)
         return heads if norm is None else norm(heads, saved)
 
@@ -440,22 +446,7 @@ class MultiHeadAttention(Layer):
             grad = norm.backward(grad, saved)
         return W.backward(merge_heads(grad), saved)
 
-    def _visible(
-        self,
-        mask: Bool[np.ndarray, "..."] | None,
-        q: Float[np.ndarray, "*B H T K"],
-        k: Float[np.ndarray, "*B H S K"],
-    ) -> Bool[np.ndarray, "..."] | None:
-        """Returns what the caller's mask and, with `causal`, the order of the text both allow."""
-        T, S = q.shape[-2], k.shape[-2]
-        if mask is not None:
-            checks.may_attend(mask, (*q.shape[:-1], S))
-        if not self.causal or T == 1:  # a single query is the last, and sees all
-            return mask
-        past = causal_mask(T, S)
-        return past if mask is None else mask & past
-
-    # What serves caches, cross-attention and positions of one's own
+    # For caches, cross-attention and positions given by the caller
 
     def _default_positions(
         self,
@@ -463,7 +454,7 @@ class MultiHeadAttention(Layer):
         position_ids: Integer[np.ndarray, "..."] | None,
         cache: KeyValueCache | None,
     ) -> Integer[np.ndarray, "..."]:
-        """Returns the position of each row of x: by default 0..T-1, or after what is cached."""
+        """Returns the position of each row of x: by default 0..T-1, or those after the cached ones."""
         *B, T, _ = x.shape
         if position_ids is None:
             past = 0 if cache is None else cache.length
@@ -477,7 +468,7 @@ class MultiHeadAttention(Layer):
         cache: KeyValueCache | None,
         saved: Saved | None,
     ) -> tuple[Float[np.ndarray, "*B G S K"], Float[np.ndarray, "*B G S K"]]:
-        """The keys and values of what an encoder said; cached, since that never changes."""
+        """Returns the keys and values of an encoder's output; it never changes, so they are cached."""
         if cache is not None and cache.length:
             return cache.keys, cache.values
         k = self._heads(memory, self.W_k, self.norm_k, saved)
@@ -492,8 +483,8 @@ class MultiHeadAttention(Layer):
     ) -> Float[np.ndarray, "..."] | None:
         """Returns what the position encoding adds to the scores, or None.
 
-        The cached keys are then taken to stand at 0, 1, 2 …, and x right after
-        them.
+        The cached keys are assumed to be at positions 0, 1, 2 …, and x right
+        after them.
         """
         key_positions = position_ids
         if cache is not None and self.position_encoding.acts_on == "scores":
@@ -502,7 +493,7 @@ class MultiHeadAttention(Layer):
             if not np.array_equal(position_ids, key_positions[n_cached:]):
                 raise ValueError(
                     f"position_ids={position_ids.tolist()} do not follow "
-                    f"{n_cached} cached ones: for others, give score_bias"
+                    f"{n_cached} cached positions: to use others, pass score_bias"
                 )
         return self.position_encoding.score_bias(
             position_ids, key_positions, saved

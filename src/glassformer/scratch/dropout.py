@@ -1,4 +1,4 @@
-"""Dropout: in training, a random part is left out, so that none is relied on alone."""
+"""Dropout: leaves out random parts in training, so that the model does not rely on any single one."""
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from glassformer.shapes import Float
 class Dropout(Layer):
     """Sets numbers to 0 with probability `rate` in training; divides the rest by 1 − rate.
 
-    The division keeps the expected value, so that in evaluation nothing has to be
-    done.
+    The division preserves the expected value, so evaluation needs no correction.
 
     Source: Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural
     Networks from Overfitting". Derived in chapter 07.

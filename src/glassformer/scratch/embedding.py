@@ -1,4 +1,4 @@
-"""Token ids become vectors: a table with one row for each entry of the vocabulary."""
+"""Turns token ids into vectors, with a table that has one row for each entry of the vocabulary."""
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -11,7 +11,8 @@ from glassformer.shapes import Float, Integer
 class TokenEmbedding(Layer):
     """Looks up one learned vector for each token id.
 
-    `weight` (V, D) starts out normal with standard deviation 0.02, as GPT's does.
+    `weight` (V, D) is initialized from a normal distribution with standard
+    deviation 0.02, as in GPT.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative
     Pre-Training". Derived in chapter 02, its gradient in 09.
@@ -44,7 +45,7 @@ class TokenEmbedding(Layer):
         return self.weight[ids]
 
     def backward(self, grad: Float[np.ndarray, "*B T D"], saved: Saved) -> None:
-        """Maps the gradient of the vectors to that of the table; ids have none."""
+        """Maps the gradient of the vectors to that of the table; ids have no gradient."""
         (ids,) = saved.pop()
         self.accumulate(weight=add_at(self.weight.shape, ids, grad))
 
@@ -54,10 +55,10 @@ def add_at(
     rows: Integer[np.ndarray, "*B"],
     values: Float[np.ndarray, "*B D"],
 ) -> Float[np.ndarray, "V D"]:
-    """Zeros of that shape, with each of `values` added to its row: the backward pass of lookup.
+    """Adds each of `values` to its row in an array of zeros: the backward pass of a lookup.
 
-    A row that was looked up twice gets both, which `table[rows] += values` would
-    not do.
+    A row that was looked up twice gets both values; with `table[rows] += values`
+    it would get only one.
     """
     table = np.zeros(shape, values.dtype)
     np.add.at(table, rows.reshape(-1), values.reshape(-1, shape[-1]))

@@ -1,4 +1,4 @@
-"""The feed-forward network: every position by itself, widened, doubled, and brought back.
+"""The feed-forward network: widens each position's vector, applies a nonlinearity, and maps it back.
 
 The axes: T positions, D d_model, F d_ff.
 """
@@ -18,21 +18,22 @@ from glassformer.scratch.linear import Linear
 from glassformer.shapes import Float
 from glassformer.trace import enter_sublayer, see
 
-# Activations: one number in, one out; each with its slope, which is its backward
+# Activations: one number in, one out; each comes with its slope, which is its
+# backward pass
 
 
 def relu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """max(x, 0): what is negative is cut off. Derived in chapter 06."""
+    """Returns max(x, 0): negative numbers become 0. Derived in chapter 06."""
     return np.maximum(x, 0)
 
 
 def relu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """The slope of `relu`: 1 where x > 0, else 0 (at 0 too, as in torch). Derived in chapter 09."""
+    """Returns the slope of `relu`: 1 where x > 0, else 0 (also at 0, as in torch). Derived in chapter 09."""
     return (x > 0).astype(x.dtype)
 
 
 def gelu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """Exact: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the chance that a normal number is below x.
+    """Exact GELU: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the probability that a normal number is below x.
 
     Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in
     chapter 06.
@@ -41,12 +42,12 @@ def gelu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
 
 def gelu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """The slope of `gelu`: Φ(x) + x · φ(x), where φ is the normal density. Derived in chapter 09."""
+    """Returns the slope of `gelu`: Φ(x) + x · φ(x), where φ is the normal density. Derived in chapter 09."""
     return _normal_cdf(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def _normal_cdf(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    # NumPy has none. Imported here, since only the exact GELU needs it; Python's own is as exact, but slow
+    # NumPy has no erf. Imported here because only exact GELU needs it; Python's own is as exact but slow
     try:
         from scipy.special import erf
     except ImportError:
@@ -55,14 +56,16 @@ def _normal_cdf(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return (1 + erf(x / math.sqrt(2))) / 2
 
 
-# math.sqrt, not np.sqrt, whose float64 would turn float32 arrays into float64.
+# math.sqrt, because np.sqrt returns a float64, which would turn float32 arrays
+# into float64.
 GELU_SCALE, GELU_CUBIC = math.sqrt(8 / math.pi), 0.044715
 
 
 def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """GELU with Φ replaced by a tanh that is near it: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
+    """GELU with Φ approximated by a tanh: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
 
-    What GPT-2 computes. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a sigmoid.
+    GPT-2 uses this version. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a
+    sigmoid.
 
     Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
     Derived in chapter 06.
@@ -71,7 +74,7 @@ def gelu_tanh(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
 
 def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """The slope of `gelu_tanh`, by the product rule. Derived in chapter 09."""
+    """Returns the slope of `gelu_tanh`, by the product rule. Derived in chapter 09."""
     s = sigmoid(_twice_tanh_argument(x))
     # x times the slope of the sigmoid's argument
     slope = _twice_tanh_argument(x, cubic=3 * GELU_CUBIC)
@@ -84,7 +87,7 @@ def gelu_tanh_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 def _twice_tanh_argument(
     x: Float[np.ndarray, "*B"], cubic: float = GELU_CUBIC
 ) -> Float[np.ndarray, "*B"]:
-    """√(8/π) · (x + 0.044715x³), in place: it takes longer to make a large array than to fill one."""
+    """Returns √(8/π) · (x + 0.044715x³), computed in place: allocating a large array takes longer than filling it."""
     doubled = x * x
     doubled *= cubic
     doubled += 1
@@ -94,7 +97,7 @@ def _twice_tanh_argument(
 
 
 def silu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """Swish: x · σ(x), where σ is the `sigmoid`.
+    """Returns x · σ(x), also called Swish, where σ is the `sigmoid`.
 
     Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in
     chapter 06.
@@ -103,22 +106,23 @@ def silu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
 
 def silu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """The slope of `silu`: σ(x) · (1 + x · (1 − σ(x))). Derived in chapter 09."""
+    """Returns the slope of `silu`: σ(x) · (1 + x · (1 − σ(x))). Derived in chapter 09."""
     s = sigmoid(x)
     return s * (1 + x * (1 - s))
 
 
 def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
+    """Returns 1 / (1 + exp(−x)), between 0 and 1. Derived in chapter 06."""
     s = -x
-    # Exp of a large number is inf, and 1 / inf the 0 that we want
+    # exp of a large number is inf, and 1 / inf is 0, as it should be
     with np.errstate(over="ignore"):
         np.exp(s, out=s)
     s += 1
     return np.divide(1, s, out=s)
 
 
-# The activation that a configuration names; `has_gate` says which have a gate
+# The activation for each name in a configuration; `has_gate` says which have a
+# gate
 ACTIVATIONS = {
     "relu": relu,
     "gelu": gelu,
@@ -137,10 +141,10 @@ SLOPES = {
 
 @lookup
 def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns what a feed-forward of that name puts between its linear maps.
+    """Returns the activation that a feed-forward network of that name applies between its linear maps.
 
     Raises:
-        ValueError: no feed-forward has that name.
+        ValueError: no feed-forward network has that name.
     """
     checks.one_of("activation", feedforward, ACTIVATIONS)
     return ACTIVATIONS[feedforward]
@@ -155,10 +159,10 @@ def activation_slope(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
 class FeedForward(Layer):
     """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
 
-    `W_up` and `W_gate` lead from d_model to the wider d_ff, `W_down` leads back.
+    `W_up` and `W_gate` map d_model to the wider d_ff, and `W_down` maps back.
     `activation` is "relu", "gelu" or "gelu_tanh", or a gated one: "swiglu",
-    "geglu" or "geglu_tanh". `dropout` is the share of the output that is dropped
-    in training.
+    "geglu" or "geglu_tanh". `dropout` is the fraction of the output that is
+    dropped in training.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:
     Shazeer 2020, "GLU Variants
@@ -166,7 +170,7 @@ class FeedForward(Layer):
 
     Raises:
         ValueError: a size is below 1, `activation` is none of these, or the last
-            axis of x not `d_model`.
+            axis of x is not `d_model`.
         TypeError: x is not floating-point.
     """
 

@@ -1,4 +1,4 @@
-"""The way out: from the last state of the stream to a number for every entry of the vocabulary."""
+"""The output head: maps the final state of the stream to one logit for every entry of the vocabulary."""
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,10 +16,11 @@ from glassformer.shapes import Float
 class Unembedding(Layer):
     """The head of a language model: logits, one for each entry of the vocabulary.
 
-    Untied, it has a `weight` (D, V) of its own; tied, it uses the embedding's,
-    transposed, so that reading a token and predicting it are one vector. BERT's
-    head has a `transform` first, a linear map, an activation and a norm; a `bias`
-    (V) may follow, and `head_scale` multiplies what comes in.
+    If untied, it has its own `weight` (D, V). If tied, it uses the embedding's
+    weight, transposed, so that the same vector serves to read a token and to
+    predict it. BERT's head first applies a `transform`: a linear map, an
+    activation and a norm. There can be a `bias` (V), and `head_scale` multiplies
+    the input.
 
     Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
     Language Models"; the transform: Devlin et al. 2019, "BERT", and its code.
@@ -61,7 +62,7 @@ class Unembedding(Layer):
     ) -> Float[np.ndarray, "*B V"]:
         """Maps x (..., D) to logits (..., V).
 
-        `embedding` lends its weight where the two are tied.
+        If the two are tied, the weight is that of `embedding`.
         """
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
@@ -87,7 +88,7 @@ class Unembedding(Layer):
         grads = grad.reshape(-1, grad.shape[-1])
         if self.bias is not None:
             self.accumulate(bias=grads.sum(axis=0))
-        if self.weight is None:  # beside what the lookup adds there
+        if self.weight is None:  # the lookup adds its own share there
             embedding.accumulate(weight=grads.T @ rows)
             grad = grads @ embedding.weight
         else:
@@ -102,7 +103,7 @@ class Unembedding(Layer):
 
 
 class Pooler(Layer):
-    """BERT's summary of a text: the final state of its first position, through a linear map and tanh.
+    """BERT's summary of a text: a linear map and tanh of the final state of its first position.
 
     Source: Devlin et al. 2019, "BERT", section 3, and its code. Derived in
     chapter 12.
@@ -133,7 +134,7 @@ class Pooler(Layer):
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
-        """Maps the gradient of the output to that of x, 0 at all places but the first."""
+        """Maps the gradient of the output to that of x, which is 0 at all positions but the first."""
         pooled, shape = saved.pop()
         grad_x = np.zeros(shape, grad.dtype)
         grad = grad * (1 - pooled * pooled)

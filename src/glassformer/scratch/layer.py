@@ -1,4 +1,4 @@
-"""The base of all NumPy layers: names weights, collects gradients, saves. PyTorch has `nn.Module`."""
+"""The base of all NumPy layers: names weights, collects gradients, saves and loads. PyTorch has `nn.Module`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -12,17 +12,17 @@ AnyLayer = TypeVar("AnyLayer", bound="Layer")
 Shape = tuple[int, ...]
 
 Saved = list[tuple]
-"""What a forward pass keeps for the backward pass: a stack, on which each layer puts a tuple."""
+"""Values that a forward pass saves for the backward pass: a stack to which each layer adds one tuple."""
 
 
 def save_for_backward(saved: Saved | None, *values: Any) -> None:
-    """Puts `values` on the stack, if there is one: without it, there is no backward pass."""
+    """Puts `values` on the stack. Without a stack, it does nothing: there will be no backward pass."""
     if saved is not None:
         saved.append(values)
 
 
 class Layer:
-    """Weights and sublayers by name, and the gradients of the weights.
+    """Holds weights and sublayers by name, and the gradients of the weights.
 
     A subclass writes two functions that mirror each other line by line:
 
@@ -34,27 +34,27 @@ class Layer:
             grad = self.second.backward(grad, saved)
             return self.first.backward(grad, saved)
 
-    `forward` gives the output. If it was handed a list, `saved`, it puts there
-    what the backward pass will need. `backward` takes the gradient of the loss with
-    respect to the output, adds to the gradient of every weight, and gives the
+    `forward` returns the output. If it is given a list, `saved`, it appends what
+    the backward pass will need. `backward` takes the gradient of the loss with
+    respect to the output, adds to the gradient of every weight, and returns the
     gradient with respect to the input: the chain rule, one layer at a time. It
-    goes through the layers from the last to the first, and so finds what each has
-    saved on top of the list, and takes it. Whatever else has a gradient is a pair
-    in the same way: `f`, and beside it `f_backward`. No gradient leads through a
-    cache. Calling the layer is calling `forward`.
+    goes through the layers from last to first, so each layer finds its own values
+    at the end of the list and takes them off. Functions with a gradient come in
+    pairs as well: `f` and `f_backward`. No gradient flows through a cache.
+    Calling the layer calls `forward`.
 
-    Every attribute that is an array is a weight, and every one that is a layer,
-    or a list of layers, a sublayer; a name that starts with an underscore is
-    neither.
+    Every attribute that is an array is a weight, and every attribute that is a
+    layer or a list of layers is a sublayer. Attributes whose names start with an
+    underscore are neither.
 
     Derived in chapter 09.
     """
 
-    training = True  # as in torch: dropout drops
-    _gradients: dict[str, np.ndarray]  # of its own weights, by name
+    training = True  # as in torch: dropout is active
+    _gradients: dict[str, np.ndarray]  # of this layer's own weights, by name
 
     def __new__(cls: type[AnyLayer], *args: Any, **kwargs: Any) -> AnyLayer:
-        """A layer without gradients; so that a subclass need not ask for them."""
+        """Creates the dictionary of gradients, so that subclasses need not call `super().__init__`."""
         layer = object.__new__(cls)
         layer._gradients = {}
         return layer
@@ -72,7 +72,7 @@ class Layer:
         return self.forward(*inputs, **options)
 
     def layers(self, prefix: str = "") -> Iterator[tuple[str, "Layer"]]:
-        """Yields this layer and all below it, each with its path, such as `decoder.blocks.0.attention`."""
+        """Yields this layer and all its sublayers, each with its path, such as `decoder.blocks.0.attention`."""
         yield prefix, self
         for name, value in vars(self).items():
             if name[0] == "_":
@@ -88,16 +88,16 @@ class Layer:
                     )
 
     def _places(self) -> Iterator[tuple[str, "Layer", str]]:
-        """Yields every weight once, under its first path: the path, the layer that holds it, its name there."""
-        met = set()
+        """Yields every weight once: its first path, the layer that holds it, and its name in that layer."""
+        seen = set()
         for path, layer in self.layers():
             for name, value in vars(layer).items():
                 if (
                     isinstance(value, np.ndarray)
                     and name[0] != "_"
-                    and id(value) not in met
+                    and id(value) not in seen
                 ):
-                    met.add(id(value))
+                    seen.add(id(value))
                     yield f"{path}.{name}" if path else name, layer, name
 
     def named_parameters(self) -> dict[str, np.ndarray]:
@@ -115,43 +115,43 @@ class Layer:
         }
 
     def accumulate(self, **gradients: np.ndarray) -> None:
-        """Adds to the gradients of this layer's own weights, by name, as every `backward` does.
+        """Adds to the gradients of this layer's own weights, by name; every `backward` calls it.
 
-        Adds, because a weight that is used twice has the sum of both uses'
-        gradients.
+        The gradients are added because a weight that is used twice gets the sum
+        of both gradients.
         """
         so_far = self._gradients
         for name, gradient in gradients.items():
             so_far[name] = so_far[name] + gradient if name in so_far else gradient
 
     def zero_gradients(self) -> None:
-        """Forgets all gradients, before the next batch."""
+        """Clears all gradients before the next batch."""
         for _, layer in self.layers():
             layer._gradients.clear()
 
     def train(self: AnyLayer, mode: bool = True) -> AnyLayer:
-        """Sets this layer and all below it to training, or with False to evaluation; gives the layer."""
+        """Sets this layer and all its sublayers to training or, with False, to evaluation; returns the layer."""
         for _, layer in self.layers():
             layer.training = mode
         return self
 
     def eval(self: AnyLayer) -> AnyLayer:
-        """Sets this layer and all below it to evaluation: no dropout."""
+        """Sets this layer and all its sublayers to evaluation: no dropout."""
         return self.train(False)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """A copy of every weight by its path, to be saved."""
+        """Returns a copy of every weight by its path, ready to be saved."""
         return {
             path: weight.copy()
             for path, weight in self.named_parameters().items()
         }
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Puts the values of `state` in place of the weights. If anything does not fit, nothing is changed.
+        """Replaces the weights by the values in `state`. If anything does not fit, nothing is changed.
 
         Raises:
-            ValueError: a weight is missing or of another shape, or a name is not
-                one of this layer's.
+            ValueError: a weight is missing or has another shape, or the layer has
+                no weight of that name.
         """
         weights = self.named_parameters()
         checks.state_dict(
@@ -168,10 +168,10 @@ def normal(
     shape: Shape,
     dtype: DTypeLike,
 ) -> np.ndarray:
-    """A weight to start from: normal around 0 with that standard deviation.
+    """Draws an initial weight from a normal distribution with mean 0 and that standard deviation.
 
-    Zeros where `generator` is None: weights that are about to be loaded need no
-    drawing.
+    Returns zeros if `generator` is None, because weights that are about to be
+    loaded need not be drawn.
     """
     if generator is None:
         return np.zeros(shape, dtype)
@@ -179,7 +179,7 @@ def normal(
 
 
 def sum_to(gradient: np.ndarray, shape: Shape) -> np.ndarray:
-    """Undoes broadcasting: sums the gradients of all the places where a number was used."""
+    """Undoes broadcasting: for each number, sums the gradients from everywhere it was used."""
     gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
     repeated = tuple(
         i for i, size in enumerate(shape) if size == 1 and gradient.shape[i] != 1
@@ -188,7 +188,7 @@ def sum_to(gradient: np.ndarray, shape: Shape) -> np.ndarray:
 
 
 def plus(a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray | None:
-    """The sum of both, where either may be missing."""
+    """Adds two arrays, either of which may be None."""
     if a is None or b is None:
         return b if a is None else a
     return a + b

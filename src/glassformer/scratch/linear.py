@@ -9,11 +9,12 @@ from glassformer.shapes import Float
 
 
 class Linear(Layer):
-    """x @ weight + bias, for each row of x by itself.
+    """Computes x @ weight + bias, for each row of x separately.
 
-    `weight` (n_in, n_out) starts out normal with variance 1/n_in, which keeps the
-    variance of what passes through; `bias` (n_out), if there is one, starts at 0.
-    (torch's own Linear keeps its weight the other way round, (n_out, n_in).)
+    `weight` (n_in, n_out) is initialized from a normal distribution with variance
+    1/n_in, so the output has about the same variance as the input; `bias`
+    (n_out), if there is one, starts at 0. (torch's own Linear stores the
+    transposed weight, (n_out, n_in).)
 
     Derived in chapter 06, its gradient in 09.
 
@@ -43,7 +44,7 @@ class Linear(Layer):
         """Maps x (..., n_in) to (..., n_out)."""
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
-        # One large product is faster than many small
+        # One large product is faster than many small ones
         rows = x.reshape(-1, self.n_in)
         save_for_backward(saved, rows, x.shape)
         y = rows @ self.weight

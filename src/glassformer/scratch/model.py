@@ -1,6 +1,6 @@
-"""The whole machine: embeddings, stacks of blocks, a head; three families from the same parts.
+"""The whole machine: embeddings, stacks of blocks and a head. Three families use the same parts.
 
-The axes: B batch, T positions, S positions that are looked at, D d_model, V
+The axes: B batch, T positions, S positions of the source, D d_model, V
 vocabulary.
 """
 
@@ -23,10 +23,10 @@ from glassformer.trace import enter, see
 
 
 class Stack(Layer):
-    """Blocks one after another, with positions before the first and, if they are pre-norm, a norm at the end.
+    """A sequence of blocks, with positions added before the first and, for pre-norm blocks, a norm after the last.
 
-    An encoder's stack is not causal; a decoder's is, and with `crossing` each of
-    its blocks also looks at an encoder's output.
+    An encoder's stack is not causal; a decoder's is. With `crossing`, each block
+    also attends to an encoder's output.
 
     Derived in chapter 08, its gradient in 09.
     """
@@ -64,15 +64,15 @@ class Stack(Layer):
         *,
         memory: Float[np.ndarray, "*B S D"] | None = None,
         position_ids: Integer[np.ndarray, "..."] | None = None,
-        mask: Bool[np.ndarray, "..."] | None = None,
-        memory_mask: Bool[np.ndarray, "..."] | None = None,
+        mask: Bool[np.ndarray, "*B _"] | None = None,
+        memory_mask: Bool[np.ndarray, "*B S"] | None = None,
         cache: ModelCache | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
-        The masks say which positions are real, (B, S); the causal mask is the
-        stack's own affair.
+        The masks (B, S) mark the real positions; the stack applies its causal
+        mask by itself.
         """
         if position_ids is None:
             position_ids = np.arange(x.shape[-2])
@@ -84,7 +84,7 @@ class Stack(Layer):
         key_positions = (
             position_ids if cache is None else cache.place(position_ids)
         )
-        # One for all blocks
+        # One score bias for all blocks
         score_bias = self.positions.score_bias(position_ids, key_positions, saved)
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, saved)
@@ -123,8 +123,8 @@ class Stack(Layer):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Maps the gradient of the final states to those of the token vectors and `memory`.
 
-        None where there was no memory. All blocks looked at it, and all used the
-        bias.
+        The second is None if there was no memory. All blocks attended to it, and
+        all used the bias, so both gradients are sums.
         """
         if self.norm is not None:
             grad = self.norm.backward(grad, saved)
@@ -144,17 +144,17 @@ class Stack(Layer):
 def _for_all_queries(
     mask: Bool[np.ndarray, "*B S"] | None,
 ) -> Bool[np.ndarray, "..."] | None:
-    """(B, S) -> (B, 1, 1, S): which keys are real is the same for every head and query."""
+    """(B, S) -> (B, 1, 1, S): the same keys are real for every head and query."""
     return None if mask is None else mask[..., None, None, :]
 
 
 class Transformer(Layer):
-    """A Transformer as its configuration describes it.
+    """A Transformer, built as its configuration describes.
 
-    A decoder continues a text: every position sees what came before. An encoder
-    reads one: every position sees all. An encoder–decoder does both: the decoder
-    continues its own text and looks at what the encoder made of another, the
-    source. All use the same blocks and one token embedding.
+    A decoder continues a text: every position sees the ones before it. An encoder
+    reads a text: every position sees all the others. An encoder–decoder does
+    both: its decoder continues one text and attends to the encoder's output for
+    another, the source. All use the same blocks and one token embedding.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et
     al. 2018; encoder: Devlin et al. 2019. Derived in chapter 08, the families in
@@ -174,7 +174,7 @@ class Transformer(Layer):
         checks.instance("config", config, ModelConfig)
         self.config = config
         init_kwargs = {"generator": generator, "dtype": dtype}
-        two, D = config.family == "encoder-decoder", config.d_model
+        crossing, D = config.family == "encoder-decoder", config.d_model
         self.token_embedding = TokenEmbedding(config.vocab_size, D, **init_kwargs)
         self.segment_embedding = self.encoder = self.decoder = None
         self.unembedding = self.pooler = None
@@ -189,7 +189,7 @@ class Transformer(Layer):
         if config.family != "encoder":
             n_layers = config.n_decoder_layers or config.n_layers
             self.decoder = Stack(
-                config, n_layers, causal=True, crossing=two, **init_kwargs
+                config, n_layers, causal=True, crossing=crossing, **init_kwargs
             )
         if config.head != "none":
             self.unembedding = Unembedding(config, **init_kwargs)
@@ -205,8 +205,8 @@ class Transformer(Layer):
     ) -> Float[np.ndarray, "*B T V"]:
         """Maps ids (..., T) to logits (..., T, V).
 
-        A model without a head gives its final states (..., T, D). `inputs` are
-        those of `hidden`, which has the rules.
+        A model without a head returns its final states (..., T, D). `inputs` are
+        those of `hidden`; see there for the rules.
         """
         hidden = self.hidden(ids, saved=saved, **inputs)
         if self.unembedding is None:
@@ -216,27 +216,27 @@ class Transformer(Layer):
         return logits
 
     def backward(self, grad: Float[np.ndarray, "*B T V"], saved: Saved) -> None:
-        """Maps the gradient of what `forward` gave to those of all weights.
+        """Maps the gradient of the output of `forward` to those of all weights.
 
-        `saved` is the list that `forward` was handed: one list for one forward,
-        which is empty again afterwards.
+        `saved` is the list that was given to `forward`. Use one list for each
+        forward pass; it is empty again afterwards.
 
         Raises:
             ValueError: nothing was saved.
         """
         if not saved:
             raise ValueError(
-                "saved is empty: hand the same list to forward, and then here"
+                "saved is empty: pass the list that forward has filled"
             )
         if self.unembedding is not None:
             grad = self.unembedding.backward(grad, saved)
         if self.decoder is None:
             self._encode_backward(grad, saved)
             return
-        (has_read,) = saved.pop()
+        (has_source,) = saved.pop()
         grad, grad_memory = self.decoder.backward(grad, saved)
         self._embed_backward(grad, saved)
-        if has_read:
+        if has_source:
             self._encode_backward(grad_memory, saved)
 
     def hidden(
@@ -254,12 +254,12 @@ class Transformer(Layer):
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits.
 
-        `mask` (..., S) is True at real tokens and False at padding, with a cache
-        for all that is cached and new. `position_ids` is (T,) or (B, T), by
-        default 0..T-1 or, with a cache, what follows. An encoder–decoder takes the ids to
-        read as `source`, or as `memory` what `encode` made of them, with
-        `source_mask` for their padding. With a `cache`, ids are the new ones
-        only.
+        `mask` (..., S) is True at real tokens and False at padding; with a cache
+        it covers all cached and new positions. `position_ids` is (T,) or (B, T),
+        by default 0..T-1 or, with a cache, the positions that follow. An
+        encoder–decoder takes either `source`, the ids to read, or `memory`, the
+        output of `encode` for them, with `source_mask` for their padding. With a
+        `cache`, `ids` holds only the new ids.
 
         Raises:
             ValueError: an input does not fit the family, the sizes or the cache.
@@ -279,7 +279,11 @@ class Transformer(Layer):
         checks.no_gradient_through_cache(saved, cache)
         if self.decoder is None:
             return self._encode(
-                ids, saved, segments, mask=mask, position_ids=position_ids
+                ids,
+                saved,
+                segments=segments,
+                mask=mask,
+                position_ids=position_ids,
             )
         if source is not None:
             memory = self._encode(source, saved, mask=source_mask)
@@ -333,7 +337,7 @@ class Transformer(Layer):
         return self._encode(source, mask=mask)
 
     def new_cache(self, batch_size: int, length: int) -> ModelCache:
-        """An empty cache for `batch_size` texts of up to `length` positions.
+        """Returns an empty cache for `batch_size` texts of up to `length` positions.
 
         Raises:
             ValueError: the model has no decoder, or a size is below 1.
@@ -357,11 +361,16 @@ class Transformer(Layer):
         self,
         ids: Integer[np.ndarray, "*B S"],
         saved: Saved | None = None,
+        *,
         segments: Integer[np.ndarray, "*B S"] | None = None,
-        **inputs: Any,
+        mask: Bool[np.ndarray, "*B S"] | None = None,
+        position_ids: Integer[np.ndarray, "..."] | None = None,
     ) -> Float[np.ndarray, "*B S D"]:
         return self.encoder(
-            self._embed(ids, saved, segments), saved=saved, **inputs
+            self._embed(ids, saved, segments),
+            position_ids=position_ids,
+            mask=mask,
+            saved=saved,
         )
 
     def _encode_backward(
@@ -375,7 +384,7 @@ class Transformer(Layer):
         saved: Saved | None = None,
         segments: Integer[np.ndarray, "*B T"] | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Token vectors, and for BERT, of which of two texts each is (by default the first)."""
+        """Returns the token vectors; for BERT, adds the embedding of the segment (by default the first of two)."""
         x = self.token_embedding(ids, saved)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale

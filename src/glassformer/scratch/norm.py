@@ -1,4 +1,4 @@
-"""Normalization: every position's vector brought to a standard size."""
+"""Normalization: brings every position's vector to a standard size."""
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -9,18 +9,18 @@ from glassformer.shapes import Float
 
 
 class LayerNorm(Layer):
-    """Each vector moved to mean 0 and scaled to variance 1, then a learned gain and shift.
+    """Shifts each vector to mean 0, scales it to variance 1, then applies a learned gain and shift.
 
     (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ²
-    divides by D, not by D − 1. `weight` (D) starts at 1, `bias` (D) at 0: one for
-    each feature.
+    divides by D, not by D − 1. `weight` (D) starts at 1 and `bias` (D) at 0; each
+    has one entry per feature.
 
     Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter
     05, its gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
-            x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` is not positive, or the last axis
+            of x is not `d_model`.
         TypeError: x is not floating-point.
     """
 
@@ -51,16 +51,16 @@ class LayerNorm(Layer):
         standard, inverse = saved.pop()
         self.accumulate(weight=_over_rows(grad * standard), bias=_over_rows(grad))
         grad = grad * self.weight
-        # Where x moves along (1, 1, …) or along itself, the output stays
+        # Moving x along (1, 1, …) or along itself does not change the output
         along = _mean_product(grad, standard)
         return (grad - _mean(grad) - standard * along) * inverse
 
 
 class SigmaNorm(LayerNorm):
-    """LayerNorm as some write it, with ε beside the root: (x − μ) / (σ + ε) · weight + bias.
+    """A variant of LayerNorm that adds ε outside the root: (x − μ) / (σ + ε) · weight + bias.
 
-    Nearly the same for a lively vector; for one of nearly equal features it is
-    not.
+    The two are almost equal unless the features of a vector are nearly the same;
+    then they differ.
 
     Derived in chapter 05.
     """
@@ -72,7 +72,8 @@ class SigmaNorm(LayerNorm):
         checks.floats("x", x)
         checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
         centred = x - _mean(x)
-        # A root has no slope at 0: where all is equal, the smallest number
+        # A root has no slope at 0: if all features are equal, use the smallest
+        # number
         sigma = np.sqrt(np.maximum(_mean_square(centred), np.finfo(x.dtype).tiny))
         inverse = 1 / (sigma + self.eps)  # (..., 1)
         standard = centred * inverse
@@ -91,7 +92,7 @@ class SigmaNorm(LayerNorm):
 
 
 class RMSNorm(Layer):
-    """Each vector scaled to a mean square of 1, then a learned gain; nothing is moved.
+    """Scales each vector to a mean square of 1, then applies a learned gain; there is no shift.
 
     x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1.
 
@@ -99,8 +100,8 @@ class RMSNorm(Layer):
     equation 4. Derived in chapter 05, its gradient in 09.
 
     Raises:
-        ValueError: `d_model` is below 1, `eps` not positive, or the last axis of
-            x not `d_model`.
+        ValueError: `d_model` is below 1, `eps` is not positive, or the last axis
+            of x is not `d_model`.
         TypeError: x is not floating-point.
     """
 
@@ -134,22 +135,22 @@ class RMSNorm(Layer):
 
 
 def _mean(x: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B 1"]:
-    """The mean over the last axis, which stays; for a single vector faster than x.mean."""
+    """Returns the mean over the last axis, which is kept; faster than x.mean for a single vector."""
     return x.sum(axis=-1, keepdims=True) / x.shape[-1]
 
 
 def _mean_product(
     a: Float[np.ndarray, "*B D"], b: Float[np.ndarray, "*B D"]
 ) -> Float[np.ndarray, "*B 1"]:
-    """The mean of a·b over the last axis, which stays."""
+    """Returns the mean of a·b over the last axis, which is kept."""
     return np.vecdot(a, b)[..., None] / a.shape[-1]
 
 
 def _mean_square(x: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B 1"]:
-    """The mean of x² over the last axis, which stays."""
+    """Returns the mean of x² over the last axis, which is kept."""
     return _mean_product(x, x)
 
 
 def _over_rows(gradient: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, " D"]:
-    """The sum over all axes but the last: every row used the weight, and has a share."""
+    """Sums over all axes but the last: every row used the weight and contributes to its gradient."""
     return gradient.reshape(-1, gradient.shape[-1]).sum(axis=0)

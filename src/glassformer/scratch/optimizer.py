@@ -1,4 +1,4 @@
-"""The optimizer: from gradients to steps."""
+"""The optimizers, which turn gradients into steps."""
 
 import math
 from collections.abc import Collection
@@ -10,25 +10,24 @@ from glassformer.scratch.layer import Layer
 from glassformer.shapes import Float
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the polynomial in `orthogonalized`: it lifts small numbers fast, and then keeps
-them between 0.68 and 1.21."""
+"""Coefficients of the polynomial in `orthogonalized`, which raises small numbers fast, to between 0.68 and 1.21."""
 
-EPS = 1e-7  # a matrix of zeros is not divided by 0
+EPS = 1e-7  # avoids dividing a matrix of zeros by 0
 
 
 class AdamW:
-    """Adam with decoupled weight decay, over all weights of a layer, which it changes in place.
+    """Adam with decoupled weight decay, for all weights of a layer; it changes them in place.
 
-    Every weight has two running means, of its gradient (m) and of the gradient's square (v), both made up for
-    starting at 0. A step is learning_rate · m / (√v + eps): about as long for a weight with small gradients as
-    for one with large ones. Before it, every weight shrinks by learning_rate · weight_decay of itself, except
+    Every weight has two running means, of its gradient (m) and of the gradient's square (v), both corrected
+    for starting at 0. A step is learning_rate · m / (√v + eps), so it is about equally long for small and for
+    large gradients. Before the step, every weight is multiplied by 1 − learning_rate · weight_decay, except
     those whose names are in `no_decay`.
 
     Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization", algorithm 2. Derived in
     chapter 10.
 
     Raises:
-        ValueError: a number is out of its range, or a name in `no_decay` is not a weight of the layer.
+        ValueError: a number is out of range, or a name in `no_decay` is not a weight of the layer.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class AdamW:
         self.means: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def step(self) -> None:
-        """Moves every weight that has a gradient."""
+        """Updates every weight that has a gradient."""
         self.n_steps += 1
         beta_m, beta_v = self.betas
         correct_m, correct_v = 1 - beta_m**self.n_steps, 1 - beta_v**self.n_steps
@@ -75,20 +74,21 @@ class AdamW:
 
 
 class Muon:
-    """Momentum, made orthogonal: every matrix moves as far in each direction as in any other, and changes in place.
+    """Orthogonalized momentum: moves every matrix equally far in all directions, and changes it in place.
 
-    A weight W (n_in, n_out) has a running mean of its gradient, which begins at 0. A
-    step is learning_rate · √max(1, n_out/n_in) · `orthogonalized`(the mean, moved
-    once more towards the gradient, as Nesterov's momentum is). Before it, every
-    weight shrinks by learning_rate · weight_decay of itself. `names` says which of
-    the layer's matrices; None: all. Meant for those inside the blocks, whose every
-    direction counts; not for embeddings.
+    A weight W (n_in, n_out) has a running mean of its gradient, which starts at
+    0. A step is learning_rate · √max(1, n_out/n_in) · `orthogonalized`(the mean,
+    moved once more towards the gradient, as in Nesterov's momentum). Before the
+    step, every weight is multiplied by 1 − learning_rate · weight_decay. `names`
+    lists the layer's matrices to train; None means all. Muon is meant for the
+    matrices inside the blocks, where every direction matters, and not for
+    embeddings.
 
     Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural
     networks". Derived in chapter 10.
 
     Raises:
-        ValueError: a number is out of its range, or one of `names` is not a matrix of the layer.
+        ValueError: a number is out of range, or one of `names` is not a matrix of the layer.
         TypeError: a number is of the wrong kind.
     """
 
@@ -118,7 +118,7 @@ class Muon:
         }
 
     def step(self) -> None:
-        """Moves every one of its matrices that has a gradient."""
+        """Updates every one of its matrices that has a gradient."""
         weights, gradients = self.layer.named_parameters(), self.layer.gradients()
         for name, mean in self.means.items():
             if name not in gradients:
@@ -135,19 +135,20 @@ class Muon:
 def orthogonalized(
     matrix: Float[np.ndarray, "N M"], iterations: int = 4
 ) -> Float[np.ndarray, "N M"]:
-    """U V^T of U S V^T, nearly: the same directions, and all about equally long.
+    """Returns approximately U V^T for a matrix U S V^T: the same directions, all about equally long.
 
-    No singular value is ever computed. (a I + b Z + c Z²) X, with the square Z =
-    X X^T, has the singular vectors of X, and a polynomial of its singular values,
-    and every iteration puts them through it once more: small ones rise fast, and
-    then stay between 0.68 and 1.21. Dividing by the length of the whole matrix, its
-    Frobenius norm, brings all of them between 0 and 1 first.
+    No singular value is ever computed. With the square matrix Z = X X^T, (a I + b
+    Z + c Z²) X has the same singular vectors as X, and each singular value is
+    replaced by a polynomial of itself. Every iteration applies this polynomial
+    again: small singular values rise fast, then stay between 0.68 and 1.21.
+    First, dividing the whole matrix by its length, the Frobenius norm, brings all
+    of them between 0 and 1.
 
     Source: Jordan et al. 2024; such iterations: Schulz 1933, "Iterative Berechnung
     der reziproken Matrix". Derived in chapter 10.
 
     Raises:
-        ValueError: `iterations` is below 1, or `matrix` has not two axes.
+        ValueError: `iterations` is below 1, or `matrix` does not have two axes.
         TypeError: `matrix` is not floating-point.
     """
     checks.floats("matrix", matrix)
@@ -156,7 +157,7 @@ def orthogonalized(
         raise ValueError(
             f"matrix has shape {matrix.shape}, but needs the axes (N, M)"
         )
-    if matrix.shape[0] > matrix.shape[1]:  # X X^T: the smaller of the two squares
+    if matrix.shape[0] > matrix.shape[1]:  # X X^T: the smaller square
         return orthogonalized(matrix.T, iterations).T
     a, b, c = COEFFICIENTS
     x = matrix / max(np.linalg.norm(matrix), EPS)
@@ -167,7 +168,7 @@ def orthogonalized(
 
 
 def clip_gradients(layer: Layer, max_norm: float) -> float:
-    """Scales all gradients together so that their length is at most `max_norm`; gives the length they had.
+    """Scales all gradients together so that their length is at most `max_norm`; returns their original length.
 
     Source: Pascanu et al. 2013, "On the difficulty of training recurrent neural networks", algorithm 1.
     Derived in chapter 10.
@@ -178,7 +179,7 @@ def clip_gradients(layer: Layer, max_norm: float) -> float:
     checks.positive("max_norm", max_norm)
     gradients = layer.gradients().values()
     length = math.sqrt(sum(float(np.vdot(g, g)) for g in gradients))
-    # as torch has it: no division by 0, and never longer
+    # as in torch: avoids division by 0, and never lengthens
     factor = min(1.0, max_norm / (length + 1e-6))
     for gradient in gradients:
         gradient *= factor

@@ -1,18 +1,17 @@
-"""Position encodings: five ways to give attention the order of tokens, and one that gives none.
+"""Position encodings: five ways to tell attention the order of the tokens, and one that adds nothing.
 
-Attention by itself is blind to order. A position can enter in three ways, and
-every class here has a method for each:
+Attention by itself ignores order. A position can enter in three ways, and every
+class here has a method for each:
 
     embed(x)           adds to the input, the token vectors
     rotate(x)          rotates queries and keys
     score_bias(t, s)   biases the scores: returns what is added to them
 
-Each class does one of them and leaves the others without effect. The classes use
-the functions above them. Each has its backward. Positions are (T,), the
-same for every row of a batch, or (B, T). Tables and angles are computed in
-float64 and cast to the dtype of x where they meet it. The axes: B batch, T
-positions asking (queries), S positions answering (keys), D d_model, H heads, K
-d_head.
+Each class implements one of the three; its other two methods have no effect. The
+classes use the functions above them. Each method has its backward pass. Positions
+have shape (T,), the same for every row of a batch, or (B, T). Tables and angles
+are computed in float64 and cast to the dtype of x before they are used. The axes:
+B batch, T query positions, S key positions, D d_model, H heads, K d_head.
 """
 
 import math
@@ -39,10 +38,10 @@ IN_PAIRS = "sines and cosines come in pairs of dimensions"
 def frequencies(
     d: int, *, base: float = ROPE_BASE
 ) -> Float[np.ndarray, " {d}//2"]:
-    """Returns how fast each pair of dimensions turns: base^(−2i/d) radians per position for pair i.
+    """Returns how fast each pair of dimensions rotates: base^(−2i/d) radians per position for pair i.
 
-    From 1 for the first pair down almost to 1/base for the last; float64. Derived
-    in chapter 04.
+    The frequencies fall from 1 for the first pair almost to 1/base for the last;
+    float64. Derived in chapter 04.
 
     Raises:
         ValueError: `d` is odd or below 2, or `base` is not positive and finite.
@@ -52,15 +51,15 @@ def frequencies(
     return base ** (-np.arange(0, d, 2, dtype=np.float64) / d)
 
 
-# Absolute: where am I?
+# Absolute positions: where am I?
 
 
 def sinusoidal(
     positions: Real[np.ndarray, " T"], d_model: int, *, base: float = ROPE_BASE
 ) -> Float[np.ndarray, "T {d_model}"]:
-    """The fixed table of waves, one row a position: dimension 2i is sin(p·w_i), dimension 2i+1 is cos(p·w_i).
+    """Returns a fixed table of waves, one row per position: dimension 2i is sin(p·w_i), dimension 2i+1 is cos(p·w_i).
 
-    Both share the frequency w_i = base^(−2i/D). The positions may be any real
+    Both share the frequency w_i = base^(−2i/D). The positions can be any real
     numbers; the result is float64.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5. Derived
@@ -68,7 +67,7 @@ def sinusoidal(
 
     Raises:
         ValueError: `d_model` is odd or below 2, `base` is not positive and
-            finite, or `positions` not one axis.
+            finite, or `positions` does not have exactly one axis.
     """
     checks.one_axis("positions", positions)
     checks.even("d_model", d_model, IN_PAIRS)
@@ -77,7 +76,8 @@ def sinusoidal(
     return pairs.reshape(len(positions), d_model)
 
 
-# Rotary: turn queries and keys by their positions, and their product knows how far
+# Rotary: rotate queries and keys by their positions, so that their product
+# depends on the distance
 
 
 def rotation_angles(
@@ -87,18 +87,18 @@ def rotation_angles(
     base: float = ROPE_BASE,
     interpolation: float = 1.0,
 ) -> Float[np.ndarray, "T {d_head}//2"]:
-    """Returns how far to turn each pair of dimensions: (p / interpolation)·base^(−2i/K) radians for pair i.
+    """Returns the rotation angle of each pair of dimensions: (p / interpolation)·base^(−2i/K) radians for pair i.
 
-    `interpolation` = 4 squeezes four times the length a model was trained on into
-    the angles that it knows (Chen et al. 2023, "Extending Context Window of Large
-    Language Models via Positional Interpolation"). The positions may be any real
-    numbers; the result is float64.
+    `interpolation` = 4 squeezes texts four times as long as those in training
+    into the range of angles that the model knows (Chen et al. 2023, "Extending
+    Context Window of Large Language Models via Positional Interpolation"). The
+    positions can be any real numbers; the result is float64.
 
     Source: Su et al. 2021, "RoFormer", equation 15. Derived in chapter 04.
 
     Raises:
         ValueError: `d_head` is odd or below 2, `base` or `interpolation` is not
-            positive and finite, or `positions` not one axis.
+            positive and finite, or `positions` does not have exactly one axis.
     """
     checks.one_axis("positions", positions)
     checks.even("d_head", d_head, IN_PAIRS)
@@ -113,17 +113,18 @@ def rotate(
     *,
     layout: str = "half",
 ) -> Float[np.ndarray, "*B T K"]:
-    """Turns each pair of dimensions of x in its plane, pair i of row t by angles[t, i].
+    """Rotates each pair of dimensions of x in its plane, pair i of row t by angles[t, i].
 
-    Which dimensions make a pair is a convention, and weights are trained to one
-    of them: `"half"` pairs i with i + K/2 (LLaMA, GPT-NeoX and the Hugging Face
-    weights), `"interleaved"` pairs 2i with 2i + 1 (RoFormer, GPT-J). The wrong
-    one raises no error.
+    Which dimensions form a pair is a convention, and weights are trained for one
+    of two: `"half"` pairs i with i + K/2 (LLaMA, GPT-NeoX and the Hugging Face
+    weights), `"interleaved"` pairs 2i with 2i + 1 (RoFormer, GPT-J). Using the
+    wrong one raises no error.
 
     Source: Su et al. 2021, "RoFormer", equation 34. Derived in chapter 04.
 
     Raises:
-        ValueError: `layout` is neither, K is odd, or `angles` is not (T, K/2).
+        ValueError: `layout` is neither of these, K is odd, or `angles` is not (T,
+            K/2).
         TypeError: x is not floating-point.
     """
     checks.floats("x", x)
@@ -149,21 +150,21 @@ def rotate(
     return turned
 
 
-# Relative: how far are you? A number added to each score
+# Relative positions: how far away are you? A number is added to each score
 
 
 def relative_positions(
     query_positions: Integer[np.ndarray, "*B T"],
     key_positions: Integer[np.ndarray, "*B S"],
 ) -> Int[np.ndarray, "*B T S"]:
-    """Key minus query, for every pair: negative where the key lies in the query's past.
+    """Returns key position minus query position for every pair: negative if the key is in the query's past.
 
     Derived in chapter 04.
 
     Raises:
-        ValueError: an argument has neither one axis nor, a row for each text of a
-            batch, two.
-        TypeError: an argument is not integer.
+        ValueError: an argument has neither one axis nor two (one row for each
+            text of a batch).
+        TypeError: an argument does not hold integers.
     """
     for name, positions in (
         ("query_positions", query_positions),
@@ -181,9 +182,9 @@ def relative_positions(
 def alibi_slopes(n_heads: int) -> Float[np.ndarray, " H"]:
     """Returns how steeply each head discounts distance: 2^(−8/H) … 2^−8 if H is a power of two.
 
-    For another H, the slopes of the largest power of two below it, n, come first;
-    the rest are taken from those of 2n, every second one from its first, which
-    lie between the slopes already there. The result is float64.
+    For any other H, let n be the largest power of two below it. The slopes for n
+    heads come first. The rest are every second slope for 2n heads, starting with
+    the first; they lie between the slopes already taken. The result is float64.
 
     Source: Press et al. 2022, "Train Short, Test Long", section 3 and its code.
     Derived in chapter 04.
@@ -206,29 +207,30 @@ def t5_bucket(
     n_buckets: int = 32,
     max_distance: int = 128,
 ) -> Int[np.ndarray, "*B"]:
-    """The bucket of each relative position (key − query): near distances get one each, far ones share.
+    """Returns the bucket of each relative position (key − query): short distances have their own, long ones share.
 
-    With `bidirectional`, the past (and distance 0) has the lower half of the
-    buckets and the future the upper; without, the past has them all and every
-    future key is put in bucket 0 (a causal mask hides it). On each side the first
-    half are distances 0, 1, 2 …; the other half widen logarithmically up to
-    `max_distance`, and everything beyond falls in the last. Of an odd number of
-    buckets, `bidirectional` leaves one empty.
+    With `bidirectional`, the past (and distance 0) uses the lower half of the
+    buckets and the future the upper half. Without it, the past uses all buckets,
+    and every future key goes into bucket 0 (a causal mask hides it). On each
+    side, the first half of the buckets holds the distances 0, 1, 2 …; the buckets
+    of the other half widen logarithmically up to `max_distance`, and the last one
+    holds everything beyond. If the number of buckets is odd, `bidirectional`
+    leaves one empty.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a
     Unified Text-to-Text
     Transformer", section 2.1, and its code. Derived in chapter 04.
 
     Raises:
-        ValueError: `n_buckets` leaves a side fewer than 2, or `max_distance` does
-            not exceed the distances that have a bucket of their own.
-        TypeError: `relative_positions` is not integer.
+        ValueError: `n_buckets` leaves fewer than 2 for a side, or `max_distance`
+            does not exceed the distances that have their own bucket.
+        TypeError: `relative_positions` does not hold integers.
     """
     checks.integers("relative_positions", relative_positions)
     checks.t5_buckets(bidirectional, n_buckets, max_distance)
     # Buckets for one direction
     n_side = n_buckets // 2 if bidirectional else n_buckets
-    n_exact = n_side // 2  # those that hold a single distance
+    n_exact = n_side // 2  # buckets that hold a single distance
     relative = relative_positions.astype(np.int64)
     if bidirectional:
         first = np.where(relative > 0, n_side, 0)
@@ -244,11 +246,11 @@ def t5_bucket(
     return first + np.where(distance < n_exact, distance, shared)
 
 
-# The methods: each acts in one of three ways
+# The encodings: each acts in one of three ways
 
 
 class NoPositions(Layer):
-    """Changes nothing. The other methods inherit from it and act on one thing, named by `acts_on`."""
+    """Changes nothing. The other encodings inherit from this class; `acts_on` names the one thing they act on."""
 
     acts_on: str | None = None
 
@@ -258,13 +260,13 @@ class NoPositions(Layer):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Returns token vectors (..., T, D), with their positions added if the method does that."""
+        """Returns token vectors (..., T, D), with their positions added if the encoding does that."""
         return x
 
     def embed_backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
-        """Maps the gradient of what `embed` gave to that of the token vectors, which a sum leaves as it is."""
+        """Maps the gradient of the output of `embed` to that of the token vectors; a sum passes it on unchanged."""
         return grad
 
     def rotate(
@@ -273,13 +275,13 @@ class NoPositions(Layer):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T K"]:
-        """Returns queries or keys (..., H, T, K), rotated by their positions if the method does that."""
+        """Returns queries or keys (..., H, T, K), rotated by their positions if the encoding does that."""
         return x
 
     def rotate_backward(
         self, grad: Float[np.ndarray, "*B T K"], saved: Saved
     ) -> Float[np.ndarray, "*B T K"]:
-        """Maps the gradient of what `rotate` gave to that of the queries or keys."""
+        """Maps the gradient of the output of `rotate` to that of the queries or keys."""
         return grad
 
     def score_bias(
@@ -288,20 +290,20 @@ class NoPositions(Layer):
         key_positions: Integer[np.ndarray, "*B S"],
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T S"] | None:
-        """Returns what to add to the scores, (H, T, S), or None."""
+        """Returns the bias to add to the scores, (H, T, S), or None."""
         return None
 
     def score_bias_backward(
         self, grad: Float[np.ndarray, "*B H T S"], saved: Saved
     ) -> None:
-        """Takes the gradient of the scores, (..., H, T, S), to the weights behind `score_bias`, if it has any."""
+        """Adds the gradient of the scores, (..., H, T, S), to that of the weights behind `score_bias`, if any."""
 
 
 class SinusoidalPositions(NoPositions):
-    """Adds the `sinusoidal` table to the input; it has no parameters and no end.
+    """Adds the `sinusoidal` table to the input; it has no parameters and works for any length.
 
-    (The paper also multiplies the token vectors by √D first; here that is left to
-    the caller.)
+    (The paper also multiplies the token vectors by √D first; here the caller has
+    to do that.)
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.5. Derived
     in chapter 04.
@@ -324,7 +326,7 @@ class SinusoidalPositions(NoPositions):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Adds to x (..., T, D) the rows of the table at `position_ids`, 0..T-1 by default."""
+        """Adds the table's rows at `position_ids`, 0..T-1 by default, to x (..., T, D)."""
         position_ids = _places(x, position_ids, "d_model", self.d_model)
         waves = sinusoidal(position_ids.reshape(-1), self.d_model, base=self.base)
         waves = waves.reshape(*position_ids.shape, self.d_model)
@@ -332,9 +334,10 @@ class SinusoidalPositions(NoPositions):
 
 
 class LearnedPositions(NoPositions):
-    """Adds to the input a learned vector for each of `context_length` positions; there are no others.
+    """Adds a learned vector to the input, one for each of `context_length` positions; longer texts do not fit.
 
-    `weight` (context_length, D) starts out normal with standard deviation 0.02.
+    `weight` (context_length, D) is initialized from a normal distribution with
+    standard deviation 0.02.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative
     Pre-Training". Derived in chapter 04.
@@ -365,7 +368,7 @@ class LearnedPositions(NoPositions):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Adds to x (..., T, D) the rows of the table at `position_ids`, 0..T-1 by default."""
+        """Adds the table's rows at `position_ids`, 0..T-1 by default, to x (..., T, D)."""
         position_ids = _places(x, position_ids, "d_model", self.d_model)
         checks.indices(
             "position_ids", position_ids, "context_length", self.context_length
@@ -376,7 +379,7 @@ class LearnedPositions(NoPositions):
     def embed_backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
-        """Adds to the gradient of each row of the table that of the vectors it was added to."""
+        """Adds the gradient of the vectors to that of the table's row that was added to them."""
         (position_ids,) = saved.pop()
         each = sum_to(grad, (*position_ids.shape, self.d_model))
         self.accumulate(weight=add_at(self.weight.shape, position_ids, each))
@@ -386,8 +389,8 @@ class LearnedPositions(NoPositions):
 class RotaryPositions(NoPositions):
     """Rotates queries and keys by their positions (RoPE).
 
-    A query and a key turned alike keep their dot product, so what is left in it
-    is only the distance.
+    Rotating a query and a key by the same angle keeps their dot product, so it
+    depends only on the distance.
 
     Source: Su et al. 2021, "RoFormer", section 3.2. Derived in chapter 04.
 
@@ -420,7 +423,7 @@ class RotaryPositions(NoPositions):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T K"]:
-        """Turns each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
+        """Rotates each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
         angles = self._angles(x, position_ids)
         save_for_backward(saved, angles)
         return rotate(x, angles, layout=self.layout)
@@ -428,7 +431,7 @@ class RotaryPositions(NoPositions):
     def rotate_backward(
         self, grad: Float[np.ndarray, "*B T K"], saved: Saved
     ) -> Float[np.ndarray, "*B T K"]:
-        """Turns the gradient back by the same angles: the transpose of a rotation is its inverse."""
+        """Rotates the gradient back by the same angles: the transpose of a rotation is its inverse."""
         (angles,) = saved.pop()
         return rotate(grad, -angles, layout=self.layout)
 
@@ -443,16 +446,16 @@ class RotaryPositions(NoPositions):
             position_ids.reshape(-1), self.d_head, **settings
         )
         angles = angles.reshape(*position_ids.shape, self.d_head // 2)
-        # (T, K/2), or with a batch (B, 1, T, K/2): all heads alike
+        # (T, K/2), or with a batch (B, 1, T, K/2): the same for all heads
         return angles if position_ids.ndim == 1 else angles[:, None]
 
 
 class AlibiPositions(NoPositions):
-    """Biases the scores: takes slope × distance off each, with a slope for each head and no parameters.
+    """Biases the scores: subtracts slope × distance from each; every head has its own fixed slope.
 
-    The paper has only causal attention. Here a key in the future is discounted as
-    one equally far in the past, so that without a causal mask a text and the same
-    text backwards look alike.
+    The paper covers only causal attention. Here a key in the future is discounted
+    as much as one equally far in the past, so without a causal mask, a text and
+    its reverse look the same.
 
     Source: Press et al. 2022, "Train Short, Test Long", section 3. Derived in
     chapter 04.
@@ -473,18 +476,18 @@ class AlibiPositions(NoPositions):
         key_positions: Integer[np.ndarray, "*B S"],
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T S"]:
-        """−slope·|key − query|, (H, T, S), float64."""
+        """Returns −slope·|key − query|, (H, T, S), float64."""
         distance = np.abs(relative_positions(query_positions, key_positions))
         slopes = alibi_slopes(self.n_heads)[:, None, None]
         return slopes * -distance[..., None, :, :]
 
 
 class T5Positions(NoPositions):
-    """Biases the scores: adds a learned number to each, one for each head and bucket of distance.
+    """Biases the scores: adds a learned number to each, one for every head and bucket of distances.
 
-    `weight` (n_buckets, H) starts out normal with standard deviation 0.02. See
-    `t5_bucket` for the buckets. (T5 shares one such table among all layers, and
-    leaves out the division of the scores by √K.)
+    `weight` (n_buckets, H) is initialized from a normal distribution with
+    standard deviation 0.02. See `t5_bucket` for the buckets. (T5 shares one such
+    table among all layers and does not divide the scores by √K.)
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a
     Unified Text-to-Text Transformer", section 2.1. Derived in chapter 04.
@@ -518,7 +521,7 @@ class T5Positions(NoPositions):
         key_positions: Integer[np.ndarray, "*B S"],
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T S"]:
-        """The entry of `weight` for each distance and head, (H, T, S)."""
+        """Returns the entry of `weight` for each distance and head, (H, T, S)."""
         buckets = self._buckets(query_positions, key_positions)
         save_for_backward(saved, buckets)
         return np.moveaxis(self.weight[buckets], -1, -3)
@@ -526,7 +529,7 @@ class T5Positions(NoPositions):
     def score_bias_backward(
         self, grad: Float[np.ndarray, "*B H T S"], saved: Saved
     ) -> None:
-        """Adds to the gradient of each bucket that of all the scores that it was added to."""
+        """Adds the gradients of the scores to the bucket that was added to each of them."""
         (buckets,) = saved.pop()
         *B, T, S = buckets.shape
         each = np.moveaxis(sum_to(grad, (*B, self.n_heads, T, S)), -3, -1)
@@ -545,7 +548,7 @@ class T5Positions(NoPositions):
         )
 
 
-# Which method a configuration names
+# The encoding that a configuration names
 
 METHODS = {
     "none": NoPositions,
@@ -565,13 +568,14 @@ def position_encoding_of(
     generator: np.random.Generator | None = None,
     dtype: DTypeLike = np.float32,
 ) -> NoPositions:
-    """Returns the method that a configuration names, if it acts on one of `acting_on`.
+    """Returns the encoding that a configuration names, if it acts on one of `acting_on`.
 
-    A stack asks for those that act on the input or the scores, once for all its
-    blocks; each block, for one that rotates queries and keys inside attention.
+    A stack asks for encodings that act on the input or the scores, once for all
+    its blocks. Each block asks for one that rotates queries and keys inside
+    attention.
 
     Raises:
-        ValueError: there is no such method.
+        ValueError: there is no such encoding.
     """
     checks.one_of("positions", config.positions, METHODS)
     if METHODS[config.positions].acts_on not in acting_on:
@@ -601,7 +605,7 @@ def position_encoding_of(
                 max_distance=config.t5_max_distance,
                 **init_kwargs,
             )
-    raise NotImplementedError(f"{config.positions} is not made from a config")
+    raise NotImplementedError(f"{config.positions} cannot be built from a config")
 
 
 def _places(

@@ -1,12 +1,13 @@
-"""Training: one loop for every family in PyTorch, and a short one in NumPy.
+"""Training: one loop for all families in PyTorch, and a short one in NumPy.
 
-`Trainer` needs a model, one of `glassformer.tasks` and a `TrainingConfig`. Several GPUs, or machines, train
-together when the same program is started by torchrun:
+`Trainer` needs a model, one of `glassformer.tasks` and a `TrainingConfig`. To train on several GPUs or
+machines, start the same program with torchrun:
 
     torchrun --nproc-per-node 4 train.py
 
-They share every batch, so that nothing else has to be changed. On a GPU, `dtype="bfloat16"` and `compile=True` of
-`TrainingConfig` are usually worth it: the first halves what has to be moved, the second joins small operations.
+The processes share every batch, so nothing else has to be changed. On a GPU, `dtype="bfloat16"` and
+`compile=True` of `TrainingConfig` are usually worth it: the first halves the memory traffic, the second fuses
+small operations.
 """
 
 from importlib import import_module
@@ -41,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what needs PyTorch when it is first asked for: readers of the NumPy room need not wait for it."""
+    """Imports whatever needs PyTorch only on first use, so that users of the NumPy room need not wait for it."""
     if name in NEEDS_TORCH:
         return getattr(import_module(f"{__name__}.{NEEDS_TORCH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

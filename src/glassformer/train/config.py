@@ -1,11 +1,11 @@
-"""Describes how a model is trained, as named choices: the other half of a run's description, beside `ModelConfig`."""
+"""Describes how a model is trained, as named choices. With `ModelConfig`, it describes a whole run."""
 
 import json
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.documents import json_object, toml_tables
+from glassformer.untrusted_files import json_object, toml_tables
 
 TRAINING_CHOICES = {
     "optimizer": ("adamw", "muon"),
@@ -14,18 +14,19 @@ TRAINING_CHOICES = {
     "dtype": ("float32", "bfloat16"),
 }
 
-# These say where and how it is computed, or what is looked at: they may differ when a run goes on.
+# These say where and how a run is computed, or what it reports, so they may differ when a run is resumed.
 MAY_CHANGE = ("accumulation", "evaluate_every", "save_every", "sample_every", "device", "compile")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Describes how a model is trained. Two sizes are the minimum.
+    """Describes how a model is trained. Only the two sizes are required.
 
-    `batch_size` is what one step learns from, in all: however many processes share it and into however many
-    pieces `accumulation` cuts it, the same steps follow, but for what rounding and dropout make of them. Sums are
-    rounded in another order, and every step carries that on, Muon's most of all. With dropout each piece draws its
-    own zeros: two processes do what one does with `accumulation=2`, not what one does with the whole batch.
+    `batch_size` is the total number of texts in one step. The steps are the same however many processes share
+    the batch and into however many pieces `accumulation` cuts it, except for rounding and dropout. Sums are
+    rounded in another order, and later steps amplify the difference, Muon's most of all. With dropout, each
+    piece draws its own zeros: two processes do the same as one with `accumulation=2`, but not the same as one
+    with the whole batch.
 
     Derived in chapter 10.
 
@@ -37,10 +38,10 @@ class TrainingConfig:
     # Sizes
     steps: int
     batch_size: int  # texts in one step
-    accumulation: int = 1  # one after another, in so many pieces, where memory is short
+    accumulation: int = 1  # pieces of a batch, computed one after another to save memory
 
     # The optimizer
-    optimizer: str = "adamw"  # "muon" moves the matrices inside the blocks, and leaves the rest to AdamW
+    optimizer: str = "adamw"  # "muon" trains the matrices inside the blocks and leaves the rest to AdamW
     learning_rate: float = 1e-3
     embedding_rate: float | None = None  # for embeddings; None: learning_rate
     head_rate: float | None = None  # for an untied head
@@ -50,20 +51,20 @@ class TrainingConfig:
     weight_decay: float = 0.1  # for matrices; gains and biases have none
     embedding_decay: float | None = None  # for embeddings; None: weight_decay
     muon_momentum: float = 0.95
-    muon_momentum_start: float = 0.85  # it begins here …
-    muon_momentum_warmup: int = 200  # … and takes so many steps
-    muon_iterations: int = 4  # of Newton and Schulz, each nearer to an orthogonal matrix
+    muon_momentum_start: float = 0.85  # the momentum starts here …
+    muon_momentum_warmup: int = 200  # … and rises for so many steps
+    muon_iterations: int = 4  # Newton–Schulz iterations, each closer to an orthogonal matrix
 
     # The schedule of the learning rates
-    warmup: int = 50  # steps of rising
+    warmup: int = 50  # steps in which the rate rises
     decay: str = "linear"
-    final_share: float = 0.0  # what is left of the rate at the end
-    clip: float = 1.0  # the gradient's length at most; 0: no clipping
+    final_share: float = 0.0  # fraction of the rate that is left at the end
+    clip: float = 1.0  # maximal length of the gradient; 0: no clipping
 
     # The weights
-    init: str = "ours"  # "gpt2": normal around 0 with deviation 0.02
-    zero_init: bool = False  # what sublayers add starts at 0
-    ema: float | None = None  # an average of the weights is kept, of which so much stays at each step
+    init: str = "ours"  # "gpt2": normal with mean 0 and standard deviation 0.02
+    zero_init: bool = False  # the output of every sublayer starts at 0
+    ema: float | None = None  # keeps a running average of the weights; this fraction of it stays at each step
 
     # The run
     seed: int = 0
@@ -71,7 +72,7 @@ class TrainingConfig:
     save_every: int = 1000  # 0: only at the end
     sample_every: int = 0  # 0: never
     device: str = "auto"  # "auto": CUDA or MPS if there is one
-    dtype: str = "float32"  # "bfloat16": in matrix products; the weights stay as they are
+    dtype: str = "float32"  # "bfloat16": only in matrix products; the weights stay float32
     compile: bool = False
 
     def __post_init__(self) -> None:
@@ -121,12 +122,12 @@ class TrainingConfig:
 
         Raises:
             ValueError: the result breaks a rule of `TrainingConfig`.
-            TypeError: a name is no field, or a value is of the wrong kind.
+            TypeError: a name is not a field, or a value is of the wrong kind.
         """
         return replace(self, **changes)
 
     def differences(self, other: "TrainingConfig") -> list[str]:
-        """Returns the fields in which `other` differs, each as "name: mine, theirs" in words."""
+        """Returns the fields in which `other` differs, each described as "name: mine, theirs"."""
         return [
             f"{f.name} was {getattr(self, f.name)!r} and is now {getattr(other, f.name)!r}"
             for f in fields(self)
@@ -136,38 +137,38 @@ class TrainingConfig:
     # Files
 
     def to_json(self) -> str:
-        """Returns every field in its order."""
+        """Returns every field in order."""
         return json.dumps(asdict(self), indent=2)
 
     def to_toml(self) -> str:
-        """Returns every field in its order, a line each; what is None is left out, since TOML has no word for it."""
-        # For numbers, booleans, strings and lists of them, TOML's notation is JSON's.
+        """Returns every field in order, one per line; fields that are None are left out, because TOML has no None."""
+        # For numbers, booleans, strings and lists of them, TOML uses the same notation as JSON.
         given = {name: value for name, value in asdict(self).items() if value is not None}
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingConfig":
-        """The config that `to_json` wrote; fields that have a default may be missing.
+        """Returns the config that `to_json` wrote; fields that have a default may be missing.
 
         Raises:
-            ValueError: `text` is no JSON object, a field is unknown, missing or breaks a rule.
+            ValueError: `text` is not a JSON object, or a field is unknown, missing or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
         return cls.from_fields(json_object(text, "text"))
 
     @classmethod
     def from_toml(cls, text: str) -> "TrainingConfig":
-        """The config that `to_toml` wrote; fields that have a default may be missing.
+        """Returns the config that `to_toml` wrote; fields that have a default may be missing.
 
         Raises:
-            ValueError: `text` is not TOML, a field is unknown, missing or breaks a rule.
+            ValueError: `text` is not TOML, or a field is unknown, missing or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
         """
         return cls.from_fields(toml_tables(text, "text"))
 
     @classmethod
     def from_fields(cls, given: dict[str, Any]) -> "TrainingConfig":
-        """The config with these fields, which came from outside.
+        """Returns the config with these fields, which were read from a file.
 
         Raises:
             ValueError: a field is unknown, missing or breaks a rule.

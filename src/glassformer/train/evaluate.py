@@ -1,4 +1,4 @@
-"""Measures how good a model is: the loss over everything that it has not learned from."""
+"""Measures how good a model is by its loss on data that it was not trained on."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -13,17 +13,18 @@ from glassformer.progress import bar
 from glassformer.tasks import NO_TARGET, Batch
 from glassformer.train.processes import Processes
 
-A_MOMENT = 2.0  # seconds without a sign of life that nobody minds
-DIGITS = 4  # of what a card says
+A_MOMENT = 2.0  # seconds before a progress bar appears
+DIGITS = 4  # of the numbers on a card
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
 def loss_sum(
     model: nn.Module, inputs: dict[str, np.ndarray], targets: np.ndarray, device: torch.device
 ) -> Tensor:
-    """−ln p of every target, summed: `nn.cross_entropy`, times how many there are.
+    """Returns the sum of −ln p over all targets: `nn.cross_entropy` times their number.
 
-    A sum, because a mean of the means of several pieces is another number, where they have not equally many targets.
+    It is a sum because averaging the means of several pieces would be wrong when they have different numbers
+    of targets.
     """
     on_device = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
     logits, expected = model(**on_device), torch.from_numpy(targets).to(device)
@@ -33,17 +34,17 @@ def loss_sum(
 def validation_loss(
     model: nn.Module, task: Any, processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
-    """The mean loss over the task's validation part."""
+    """Returns the mean loss over the task's validation part."""
     return loss_over(model, task.validation(), processes, progress=progress)
 
 
 def loss_over(
     model: nn.Module, batches: Iterable[Batch], processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
-    """The mean loss, in nats, over every target of the batches, without dropout.
+    """Returns the mean loss, in nats, over every target of the batches, without dropout.
 
-    Several processes take turns with the batches. The model is left as it was. With `progress`, a bar shows how far
-    it is, where that takes longer than a moment.
+    Several processes take turns with the batches. The model is left unchanged. With `progress`, a bar appears
+    if this takes longer than a moment.
 
     Derived in chapter 10.
     """
@@ -64,13 +65,14 @@ def loss_over(
 
 
 def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """Returns what guessing costs, in nats per character: blindly, from frequencies, and from the character before.
+    """Returns the loss of guessing, in nats per character: blindly, from frequencies, and from the previous character.
 
-    The counts are those of `ids` themselves. So it costs less than with counts from elsewhere: no guess can do better.
+    The counts come from `ids` themselves, so the loss is lower than with counts from elsewhere: no such guess
+    can do better.
     """
     single = np.bincount(ids, minlength=vocab_size)
     pairs = np.bincount(ids[:-1] * vocab_size + ids[1:])
-    # The entropy of a pair is that of its first character, and then of the second when the first is known.
+    # The entropy of a pair is that of its first character plus that of the second given the first.
     found = {
         "every character alike": np.log(vocab_size),
         "how frequent each character is": entropy(single),
@@ -80,6 +82,6 @@ def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
 
 
 def entropy(counts: np.ndarray) -> float:
-    """−Σ p ln p, in nats."""
+    """Returns −Σ p ln p, in nats."""
     p = counts[counts > 0] / counts.sum()
     return float(-(p * np.log(p)).sum())

@@ -1,4 +1,4 @@
-"""Training without PyTorch: the whole loop, on one page."""
+"""Training without PyTorch: the whole loop on one page."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from glassformer.scratch import AdamW, Transformer, clip_gradients, cross_entrop
 from glassformer.train.config import TrainingConfig
 from glassformer.train.schedule import rate_share
 
-# What `Trainer` does otherwise, this loop does not.
+# The only settings that this loop supports; `Trainer` supports others.
 PLAIN = {
     "optimizer": "adamw",
     "accumulation": 1,
@@ -26,16 +26,16 @@ PLAIN = {
 def train_in_numpy(
     model: Transformer, task: Any, config: TrainingConfig, steps: int | None = None
 ) -> Iterator[float]:
-    """Trains the model, a step each time that the next loss is asked for.
+    """Trains the model; each loss that the caller asks for takes one step.
 
-    `task` is one of `glassformer.tasks`. Only what a notebook needs: AdamW with one learning rate, the schedule
-    and clipping. The losses are those of `Trainer` with the same configuration and weights. `steps` stops
-    earlier than the schedule ends.
+    `task` is one of `glassformer.tasks`. This loop has only what a notebook needs: AdamW with one learning
+    rate, the schedule and clipping. Its losses are those of `Trainer` with the same configuration and
+    weights. `steps` stops before the end of the schedule.
 
     Derived in chapter 10.
 
     Raises:
-        ValueError: the configuration asks for what only `Trainer` does.
+        ValueError: the configuration needs something that only `Trainer` supports.
     """
     for field, plain in PLAIN.items():
         if getattr(config, field) != plain:

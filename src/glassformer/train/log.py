@@ -1,4 +1,4 @@
-"""The log of a run: a line of JSON for each step."""
+"""The log of a run: one line of JSON for each step."""
 
 import json
 import os
@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.documents import bytes_in, decoded, json_object
-from glassformer.writing import naming, write_whole
+from glassformer.atomic_files import naming, write_whole
+from glassformer.untrusted_files import bytes_in, decoded, json_object
 
 Record = dict[str, Any]
 
 
 class Log:
-    """Records what was measured at every step, in memory and, if there is a path, in a file as well."""
+    """Records the measurements of every step in memory and, if there is a path, also in a file."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -23,12 +23,12 @@ class Log:
         """Checks that the file can be read.
 
         Raises:
-            ValueError: as `read_log`.
+            ValueError: as for `read_log`.
         """
         read_log(self.path)
 
     def begin(self, step: int) -> None:
-        """Goes back to the end of that step: drops the records of later steps, which will be repeated."""
+        """Goes back to the end of that step and drops the records of later steps, which will be repeated."""
         records = self.records if self.path is None else read_log(self.path)
         self.records = [record for record in records if record["step"] <= step]
         if self.path is not None:
@@ -42,22 +42,23 @@ class Log:
                 file.write(_line(record))
 
     def sync(self) -> None:
-        """Flushes the file to the disk, so that it has every step that a checkpoint has."""
+        """Flushes the file to disk, so that it contains every step that a checkpoint contains."""
         if self.path is not None:
             with open(self.path, "rb+") as file:
                 os.fsync(file.fileno())
 
 
 def read_log(path: Path | None) -> list[Record]:
-    """The records of a log's file; its last line, if a program was interrupted within it, is left out.
+    """Returns the records of a log file, without an incomplete last line from a program that was interrupted.
 
     Raises:
-        ValueError: it is no file, or not in UTF-8; a line before the last is not JSON, or not of a step.
+        ValueError: it is not a file or not in UTF-8; or a line before the last is not JSON or not the record
+        of a step.
         OSError: it cannot be read.
     """
     if path is None or not path.exists():
         return []
-    # After the last end of a line comes nothing, or half a line, which may end within a character.
+    # After the last line break there is nothing, or an incomplete line that may end within a character.
     whole, end, _ = bytes_in(path).rpartition(b"\n")
     lines = decoded(whole, path).split("\n") if end else []
     records = []

@@ -1,4 +1,4 @@
-"""Muon, the optimizer of the matrices inside the blocks: its steps are as long in every direction."""
+"""Muon, the optimizer for the matrices inside the blocks; its steps are equally long in all directions."""
 
 import math
 from collections import defaultdict
@@ -11,32 +11,33 @@ from torch import Tensor
 from glassformer import _checks as checks
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the polynomial in `orthogonalized`: it lifts small numbers fast, and then keeps them between 0.68 and 1.21."""
+"""Coefficients of the polynomial in `orthogonalized`, which raises small numbers fast, to between 0.68 and 1.21."""
 
-EPS = 1e-7  # a gradient of zeros is not divided by 0
-OF_SQUARES = 5  # so many iterations may multiply squares alone: see `_from_the_square`
+EPS = 1e-7  # avoids dividing a gradient of zeros by 0
+OF_SQUARES = 5  # up to this many iterations use only the square matrices: see `_from_the_square`
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, made orthogonal: every matrix moves by one whose singular values are all near 1.
+    """Orthogonalized momentum: every matrix moves by a matrix whose singular values are all near 1.
 
-    A weight W (n_in, n_out) has a running mean M of its gradient G, which begins at 0:
+    A weight W (n_in, n_out) has a running mean M of its gradient G, which starts at 0:
 
         M ← momentum · M + (1 − momentum) · G
         U = orthogonalized(momentum · M + (1 − momentum) · G)
         W ← (1 − lr · weight_decay) · W − lr · √max(1, n_out/n_in) · U
 
-    Its second line looks ahead, as Nesterov's momentum does. The root makes a step change what comes out about as
-    much whether the matrix leads to more features or to fewer. All matrices of one shape go through `orthogonalized`
-    together, whichever way round they are.
+    The second line looks ahead, as in Nesterov's momentum. The root makes a step change the output by about
+    the same amount, whether the matrix maps to more features or to fewer. All matrices of one shape go
+    through `orthogonalized` together, transposed or not.
 
-    PyTorch's own, `torch.optim.Muon`, takes one matrix after the other, (n_out, n_in), and always in bfloat16: see
-    `precision_of` for why not here.
+    PyTorch's own `torch.optim.Muon` processes one matrix (n_out, n_in) after another, and always in bfloat16;
+    `precision_of` explains why we do not. `scratch.optimizer.Muon` is the same algorithm in NumPy, and the two make
+    the same steps.
 
     Source: Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". Derived in chapter 10.
 
     Raises:
-        ValueError: a parameter is not a matrix, or a number is out of its range.
+        ValueError: a parameter is not a matrix, or a number is out of range.
         TypeError: a number is of the wrong kind.
     """
 
@@ -62,7 +63,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self) -> None:  # pyrefly: ignore[bad-override]
-        """Moves every weight that has a gradient. There is no closure: nothing here is computed twice."""
+        """Updates every weight that has a gradient. It takes no closure, because nothing is computed twice."""
         for group in self.param_groups:
             alike = defaultdict(list)
             for weight in group["params"]:
@@ -84,22 +85,23 @@ class Muon(torch.optim.Optimizer):
         """Updates the running mean, and returns it moved once more towards the gradient."""
         state = self.state[weight]
         if not state:
-            # by PyTorch's name: its checkpoints go on here
+            # PyTorch's name, so that its checkpoints can be resumed here
             state["momentum_buffer"] = torch.zeros_like(weight)
         mean = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
         return gradient.lerp(mean, momentum)
 
 
 def orthogonalized(matrices: Tensor, iterations: int = 4) -> Tensor:
-    """U V^T of U S V^T, nearly, for each of the matrices (k, n, m): the same directions, all about equally long.
+    """Returns approximately U V^T for each matrix U S V^T of (k, n, m): the same directions, all about equally long.
 
-    No singular value is ever computed. (a I + b Z + c Z²) X, with the square Z = X X^T, has the singular vectors of X,
-    and a polynomial of its singular values, and each of the `iterations` puts them through it once more: from
-    anywhere between 0 and 1 towards 1. Dividing by the length of the whole matrix first, its Frobenius norm, brings
-    all of them there.
+    No singular value is ever computed. With the square matrix Z = X X^T, (a I + b Z + c Z²) X has the same
+    singular vectors as X, and each singular value is replaced by a polynomial of itself. Each of the
+    `iterations` applies this polynomial again and moves the singular values from anywhere between 0 and 1
+    towards 1. Dividing the whole matrix by its length, the Frobenius norm, first brings all of them into this
+    range.
 
-    It costs least where n < m. X X^T is then the smaller of the two squares, and X itself need not be touched in
-    between: in a fifth to a quarter less time, see `_from_the_square`.
+    It costs least if n < m. X X^T is then the smaller of the two square products, and X itself is not needed
+    in between, which saves a fifth to a quarter of the time: see `_from_the_square`.
 
     Source: Jordan et al. 2024; such iterations: Schulz 1933, "Iterative Berechnung der reziproken Matrix". Derived
     in chapter 10.
@@ -118,17 +120,17 @@ def orthogonalized(matrices: Tensor, iterations: int = 4) -> Tensor:
 def _factor(square: Tensor) -> Tensor:
     """Returns aI + bZ + cZ² for a square Z."""
     a, b, c = COEFFICIENTS
-    factor = torch.baddbmm(square, square, square, beta=b, alpha=c)  # in one pass over the memory
+    factor = torch.baddbmm(square, square, square, beta=b, alpha=c)  # in a single pass over the memory
     factor.diagonal(dim1=-2, dim2=-1).add_(a)
     return factor
 
 
 def _from_the_square(square: Tensor, iterations: int) -> Tensor:
-    """The factors of all iterations, multiplied: if F X replaces X, then F Z F replaces its square Z.
+    """Returns the product of the factors of all iterations: if F X replaces X, then F Z F replaces its square Z.
 
-    A singular value that is 0 has a square near 0, which rounding may leave below it. Every F Z F multiplies that by
-    a² = 12, and far below 0 the polynomial leads to infinity. In float32 the tenth iteration gets there; after five,
-    all is as precise as without squares, to 1e-5. In bfloat16 it comes too early.
+    A singular value of 0 has a square near 0, which rounding may make negative. Every F Z F multiplies it by
+    a² = 12, and far below 0 the polynomial diverges. In float32 this happens at the tenth iteration; after
+    five, the result is as precise as without squares, to 1e-5. In bfloat16 it happens too early.
     """
     product = factor = _factor(square)
     for _ in range(iterations - 1):
@@ -141,13 +143,14 @@ def _from_the_square(square: Tensor, iterations: int) -> Tensor:
 def precision_of(matrices: Tensor) -> torch.dtype:
     """Returns the dtype to iterate in: bfloat16 on NVIDIA's GPUs, elsewhere that of the matrices.
 
-    Half as many digits would do, since a singular value of 0.9 serves as well as 1, and units made for bfloat16
-    multiply several times as fast. GPUs have them. Of CPUs only some do, and the others emulate them: there, a
-    product in bfloat16 takes thirty to fifty times as long as in float32, and a step of training ten times.
+    Half the digits are enough, since a singular value of 0.9 serves as well as 1, and units made for bfloat16
+    multiply several times as fast. GPUs have such units. Only some CPUs do, and the others emulate them:
+    there, a product in bfloat16 takes thirty to fifty times as long as in float32, and a training step ten
+    times as long.
     """
     return torch.bfloat16 if matrices.is_cuda else matrices.dtype
 
 
 def _wide(matrix: Tensor) -> Tensor:
-    """The matrix or its transpose, whichever has no more rows than columns."""
+    """Returns the matrix or its transpose, whichever has no more rows than columns."""
     return matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT

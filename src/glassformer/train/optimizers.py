@@ -1,4 +1,4 @@
-"""Chooses which optimizer moves which weights and at what rate, and what the weights start from."""
+"""Chooses the optimizer and learning rate for each weight, and how weights are initialized."""
 
 import math
 from collections import defaultdict
@@ -12,7 +12,7 @@ from glassformer.train.config import TrainingConfig
 from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
 
-OUTPUTS = (".W_o.weight", ".W_down.weight")  # the last matrix of a sublayer: what it adds to the stream
+OUTPUTS = (".W_o.weight", ".W_down.weight")  # the last matrices of sublayers, which write to the stream
 
 
 def kind_of(name: str, weight: Tensor) -> str:
@@ -23,11 +23,11 @@ def kind_of(name: str, weight: Tensor) -> str:
         return "matrices"
     if name.startswith(("unembedding.", "pooler.")):
         return "head"
-    return "embeddings"  # of tokens, segments and positions
+    return "embeddings"  # for tokens, segments and positions
 
 
 def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
-    """AdamW for all weights; or Muon for the matrices of the blocks, and AdamW for the rest.
+    """Makes the optimizers: AdamW for all weights, or Muon for the matrices of the blocks and AdamW for the rest.
 
     Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization"; Muon: Jordan et al.
     2024, "Muon: An optimizer for hidden layers in neural networks". Derived in chapter 10.
@@ -49,7 +49,7 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
     groups = [
         {"params": weights[kind], "rate": rates[kind], "weight_decay": decays[kind]} for kind in weights
     ]
-    # fused: all of a step in one pass over the memory
+    # fused: the whole step in one pass over the memory
     found: list[torch.optim.Optimizer] = [
         torch.optim.AdamW(groups, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
     ]
@@ -60,7 +60,7 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
 
 
 def set_schedule(optimizers: list[torch.optim.Optimizer], config: TrainingConfig, step: int) -> None:
-    """Gives every group of weights its learning rate, and Muon its momentum, for that step."""
+    """Sets the learning rate of every group of weights, and Muon's momentum, for that step."""
     share = rate_share(config, step)
     for optimizer in optimizers:
         for group in optimizer.param_groups:
@@ -71,10 +71,11 @@ def set_schedule(optimizers: list[torch.optim.Optimizer], config: TrainingConfig
 
 @torch.no_grad()
 def initialize(model: nn.Module, config: TrainingConfig) -> None:
-    """Draws the matrices anew as `init` says, and sets to 0 what `zero_init` says. Vectors stay as they are.
+    """Draws the matrices again as `init` says, and sets those of `zero_init` to 0. Vectors are left unchanged.
 
-    "ours" changes nothing. "gpt2" is normal with standard deviation 0.02, divided for a sublayer's last matrix by
-    the root of how many sublayers add to the same stream: 2 · n_layers for a GPT.
+    "ours" changes nothing. "gpt2" draws from a normal distribution with standard deviation 0.02. For the last
+    matrix of a sublayer, it divides this by the root of the number of sublayers that add to the same stream:
+    2 · n_layers for a GPT.
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; zero_init:
     Goyal et al. 2017, "Accurate, Large Minibatch SGD", section 5.1, for residual networks. Derived in chapter 10.
@@ -101,7 +102,7 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
 def optimizer_state(
     model: nn.Module, optimizers: list[torch.optim.Optimizer], to_array: Callable[[Tensor], np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """All that the optimizers remember, as arrays by "weight/what"."""
+    """Returns the whole state of the optimizers, as arrays named "weight/what"."""
     return {
         f"{name}/{what}": to_array(value)
         for name, weight in model.named_parameters()
@@ -113,10 +114,10 @@ def optimizer_state(
 def load_optimizer_state(
     model: nn.Module, optimizers: list[torch.optim.Optimizer], state: Mapping[str, np.ndarray]
 ) -> None:
-    """Puts back what `optimizer_state` gave.
+    """Restores the state that `optimizer_state` returned.
 
     Raises:
-        ValueError: an entry matches no weight of the model, or is of another shape.
+        ValueError: an entry matches no weight of the model, or has another shape.
     """
     weights = dict(model.named_parameters())
     owners = {
@@ -134,6 +135,6 @@ def load_optimizer_state(
         weight, values = weights[name], torch.tensor(values, device=weights[name].device)
         if (
             values.ndim
-        ):  # all but the count of steps: lies in memory as the weight does, which need not be row by row
+        ):  # all but the step count have the weight's memory layout, which need not be row by row
             values = torch.empty_like(weight, requires_grad=False).copy_(values)
         owners[weight].state[weight][what] = values

@@ -1,4 +1,4 @@
-"""The processes that train one model together: one alone, or several that `torchrun` started."""
+"""The processes that train one model together: a single one, or several started by `torchrun`."""
 
 import os
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from torch import distributed
 
 @dataclass(frozen=True)
 class Processes:
-    """Knows which of the processes this is, and where it computes."""
+    """Knows which process this is and which device it uses."""
 
     rank: int
     world: int
     device: torch.device
 
     def total(self, *numbers: float | int | bool) -> list[float | int | bool]:
-        """Each number, summed over all processes."""
+        """Sums each number over all processes."""
         if self.world == 1:
             return list(numbers)
         summed = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -27,10 +27,10 @@ class Processes:
 
 
 def device_of(name: str, local_rank: int = 0) -> torch.device:
-    """The device of that name; for "auto" what is there: CUDA, Apple's MPS, or the CPU.
+    """Returns the device of that name; "auto" picks what is available: CUDA, Apple's MPS, or the CPU.
 
     Raises:
-        ValueError: `name` is not a device's, or there is none of that kind here.
+        ValueError: `name` is not the name of a device, or this machine has no such device.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -42,13 +42,13 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
     if not there.get(device.type, False):
         here = ", ".join(kind for kind, is_there in there.items() if is_there)
         raise ValueError(f"device={name!r} is not available: this machine has {here}")
-    if device.type == "cuda" and device.index is None:  # of several GPUs, each process takes its own
+    if device.type == "cuda" and device.index is None:  # with several GPUs, each process takes its own
         device = torch.device("cuda", local_rank)
     return device
 
 
 def world() -> int:
-    """Returns how many processes train together, as `torchrun` says in the environment."""
+    """Returns how many processes train together, as `torchrun` sets it in the environment."""
     return int(os.environ.get("WORLD_SIZE", 1))
 
 
@@ -69,4 +69,4 @@ def processes(device: str) -> Iterator[Processes]:
             distributed.destroy_process_group()
 
 
-NAMES = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}  # torchrun's, and what holds without it
+NAMES = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0}  # torchrun's variables, and their defaults without it

@@ -1,4 +1,4 @@
-"""Computes how much memory a run needs, before any of it is allocated."""
+"""Computes how much memory a run needs before any is allocated."""
 
 import torch
 
@@ -7,15 +7,15 @@ from glassformer.config import ModelConfig
 from glassformer.train.config import TrainingConfig
 from glassformer.train.processes import device_of, world
 
-A_BLOCK = 20_000  # bytes of Python's objects, beside the weights
-A_ROW = 100  # bytes that say where a row of a batch comes from
+A_BLOCK = 20_000  # bytes of Python objects besides the weights
+A_ROW = 100  # bytes that locate the source of one row of a batch
 
 
 def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
-    """The run has room in the memory of the machine, and of the device that it computes on.
+    """Checks that the run fits in the memory of the machine and of the device that it uses.
 
     Raises:
-        ValueError: it needs more. The message names what takes the most and can be smaller.
+        ValueError: it needs more. The message names the largest part that could be made smaller.
     """
     device = device_of(training.device)
     there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
@@ -35,21 +35,22 @@ def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
 
 
 def bytes_of_weights(n_weights: int, training: TrainingConfig) -> int:
-    """The weights, their gradients, what the optimizer remembers of each, and their average, all in float32."""
-    remembered = 2 if training.optimizer == "adamw" else 1  # Muon has one number for most
+    """Returns the bytes of the weights, their gradients, the optimizer's state and the average, all in float32."""
+    remembered = 2 if training.optimizer == "adamw" else 1  # Muon keeps one number for most weights
     return 4 * n_weights * (2 + remembered + (training.ema is not None))
 
 
 def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
-    """Returns the bytes that the forward pass must keep for the backward pass, at least, for a text of maximal length.
+    """Returns the bytes that the forward pass must save for the backward pass, at least, for a text of maximal length.
 
-    In each block what enters, q, k, v and the hidden layer; at the end the logits and their gradient.
+    It counts the input, q, k, v and the hidden layer of each block, and the logits and their gradient at the
+    end.
     """
     n_blocks = config.n_layers + (config.n_decoder_layers or 0)
-    kept = n_blocks * (4 * config.d_model + config.d_ff) + 2 * config.vocab_size
-    return (2 if training.dtype == "bfloat16" else 4) * config.context_length * kept
+    saved = n_blocks * (4 * config.d_model + config.d_ff) + 2 * config.vocab_size
+    return (2 if training.dtype == "bfloat16" else 4) * config.context_length * saved
 
 
 def piece_of(training: TrainingConfig) -> int:
-    """Returns how many texts go through the model at a time."""
+    """Returns how many texts go through the model at once."""
     return max(1, training.batch_size // (training.accumulation * world()))

@@ -1,12 +1,12 @@
-"""A recipe: what is trained and how, in a small file of three parts.
+"""A recipe: a small file with three parts that says what is trained and how.
 
     [data]                      [model]                     [training]
     tokenizer = "characters"    d_model = 128               steps = 2000
     length = 64                 n_layers = 4                batch_size = 12
                                 n_heads = 4                 learning_rate = 1e-3
 
-The fields of [model] are those of `ModelConfig`, less the two sizes that follow from the data, and those of
-[training] are `TrainingConfig`'s. An encoder–decoder learns from pairs: `pairs = "dates"` in [data].
+The fields of [model] are those of `ModelConfig`, except the two sizes that follow from the data, and those of
+[training] are those of `TrainingConfig`. An encoder–decoder learns from pairs: `pairs = "dates"` in [data].
 """
 
 import json
@@ -22,13 +22,13 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.dates import date_pairs
-from glassformer.documents import toml_tables
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
+from glassformer.untrusted_files import toml_tables
 
 NAMES = ("modern", "baseline", "shakespeare", "masked", "dates")
-"""The book's recipes: two to compare, and those of the models that come with the book."""
+"""The book's recipes: two to compare, and one for each model that comes with the book."""
 
 TOKENIZERS = ("characters", "bytepairs")
 FROM_THE_DATA = ("vocab_size", "context_length")
@@ -37,9 +37,9 @@ SPECIAL = {"decoder": (), "encoder": ("mask",), "encoder-decoder": ("start", "st
 
 
 def special_ids(family: str, n_own: int) -> dict[str, int]:
-    """The ids that stand for no text, by name; they come after a tokenizer's `n_own` ids.
+    """Returns the ids that stand for no text, by name; they follow a tokenizer's `n_own` ids.
 
-    An encoder has "mask", which covers a token. An encoder–decoder has "start", from which the decoder goes on, and
+    An encoder has "mask", which hides a token. An encoder–decoder has "start", where the decoder begins, and
     "stop", which ends its text.
 
     Raises:
@@ -51,21 +51,21 @@ def special_ids(family: str, n_own: int) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Describes how a text becomes what a model reads.
+    """Describes how a text becomes the input of a model.
 
     Raises:
-        ValueError: a field is out of its range; `vocab_size` is there without byte pairs, or missing with them;
-            there are pairs and also a text, or byte pairs.
+        ValueError: a field is out of range; `vocab_size` is given without byte pairs or missing with them; or
+            `pairs` is combined with a text or with byte pairs.
         TypeError: a field holds the wrong kind of thing.
     """
 
-    text: str | None = None  # a file; without it, the book's Shakespeare
-    pairs: str | None = None  # "dates": no text, but pairs of texts, which are made
+    text: str | None = None  # a file; if None, the book's Shakespeare
+    pairs: str | None = None  # "dates": generated pairs of texts instead of a text
     tokenizer: str = "characters"
-    vocab_size: int | None = None  # of byte pairs; characters are as many as there are
-    length: int = 64  # of a window, and the model's context
-    validation: float = 0.1  # the share of the text, at its end, that choices look at
-    test: float = 0.0  # the share after it, the very end, which is looked at once, when the run is done
+    vocab_size: int | None = None  # only for byte pairs; characters determine their own number
+    length: int = 64  # length of a window and of the model's context
+    validation: float = 0.1  # fraction of the text, at its end, for making choices
+    test: float = 0.0  # fraction after that, at the very end, evaluated once when the run is done
 
     def __post_init__(self) -> None:
         if self.text is not None:
@@ -91,7 +91,7 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Describes what to train and how, whatever the text; `made_for` a text gives tokenizer, task and configuration.
+    """Describes what to train and how, for any text; `made_for` a text returns tokenizer, task and configuration.
 
     Derived in chapter 10.
     """
@@ -102,7 +102,7 @@ class Recipe:
 
     @classmethod
     def from_toml(cls, text: str, changes: Sequence[str] = ()) -> "Recipe":
-        """The recipe in a file, with `changes` such as "training.steps=500" made to it.
+        """Returns the recipe in a file, with `changes` such as "training.steps=500" applied to it.
 
         Raises:
             ValueError: the text is not TOML, or a part, field or change is unknown or breaks a rule.
@@ -126,7 +126,7 @@ class Recipe:
 
     @classmethod
     def of_the_book(cls, name: str, changes: Sequence[str] = ()) -> "Recipe":
-        """The book's recipe of that name, with changes as `from_toml` takes them.
+        """Returns the book's recipe of that name, with changes as for `from_toml`.
 
         Raises:
             ValueError: there is no such recipe, or a change breaks a rule.
@@ -135,7 +135,7 @@ class Recipe:
         return cls.from_toml(toml_of(name), changes)
 
     def to_toml(self) -> str:
-        """The recipe as a file, every field of [data] and [training] with its value."""
+        """Returns the recipe as the text of a file, with the value of every field of [data] and [training]."""
         parts = {"data": asdict(self.data), "model": self.model, "training": asdict(self.training)}
         lines = []
         for part, values in parts.items():
@@ -144,7 +144,7 @@ class Recipe:
         return "\n".join(lines)
 
     def with_whole_path(self) -> "Recipe":
-        """The same with its text's whole path, so that it names the same file from every folder."""
+        """Returns the same recipe with the absolute path of its text, so that it works from every folder."""
         if self.data.text is None:
             return self
         return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
@@ -152,15 +152,15 @@ class Recipe:
     def made_for(
         self, text: str
     ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
-        """The tokenizer of a text, the task of learning it, and the configuration of a model that can.
+        """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
-        A decoder learns which token is next, an encoder what stood at chosen positions, an encoder–decoder one text
-        of a pair from the other; pairs are made, and `text` is not looked at. Where ids stand for no text, they are
-        those of `special_ids`.
+        A decoder learns which token comes next, an encoder which tokens were hidden at chosen positions, and
+        an encoder–decoder one text of a pair from the other. Pairs are generated, and `text` is then ignored.
+        Ids that stand for no text are those of `special_ids`.
 
         Raises:
-            ValueError: an encoder–decoder has no pairs, or another model has; the text is too short; or the
-                configuration breaks a rule.
+            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; or
+                the configuration breaks a rule.
         """
         family = self.model.get("family", "decoder")
         if family == "encoder-decoder" and self.data.pairs is None:
@@ -175,7 +175,7 @@ class Recipe:
         if self.data.tokenizer == "characters":
             tokenizer = CharTokenizer.from_text(text)
         else:
-            assert self.data.vocab_size is not None  # DataConfig has seen to it
+            assert self.data.vocab_size is not None  # DataConfig has checked this
             tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size)
         V = tokenizer.vocab_size
         special = special_ids(family, V)
@@ -185,11 +185,11 @@ class Recipe:
         seen = (self.training.batch_size, self.training.seed)
         held_out = {"validation": self.data.validation, "test": self.data.test}
         if family == "encoder-decoder":
-            # All in one go, and then cut into the texts again
+            # Encode all texts at once, then split the ids again
             ids = np.split(tokenizer.encode(text), np.cumsum([len(text) for text in texts])[:-1])
             sources, targets = ids[: len(pairs)], ids[len(pairs) :]
             start, stop = special["start"], special["stop"]
-            # Padding is never looked at, so that it needs no id of its own.
+            # Padding is never attended to, so it needs no id of its own.
             task = Pairs(sources, targets, *seen, start_id=start, stop_id=stop, pad_id=stop, **held_out)
             return tokenizer, task, config
         given = (np.asarray(tokenizer.encode(text)), self.data.length, *seen)
@@ -199,12 +199,12 @@ class Recipe:
 
 
 def toml_value(value: Any) -> str:
-    """A number, boolean, string or list of them as TOML writes it; it has no None.
+    """Writes a number, boolean, string or list of them in TOML, which has no None.
 
     Raises:
-        ValueError: a string has half a character, which UTF-8 cannot write.
+        ValueError: a string contains half a surrogate pair, which UTF-8 cannot encode.
     """
-    written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's notation, but for one
+    written = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's, with one exception
     try:
         written.encode()
     except UnicodeEncodeError:
@@ -213,7 +213,7 @@ def toml_value(value: Any) -> str:
 
 
 def toml_of(name: str) -> str:
-    """The file of one of the book's recipes.
+    """Returns the file of one of the book's recipes.
 
     Raises:
         ValueError: there is no such recipe.
@@ -225,7 +225,7 @@ def toml_of(name: str) -> str:
 
 
 def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
-    """`training.steps=500` as a part, a field and a value: a number, true or false, or else a word."""
+    """Splits `training.steps=500` into a part, a field and a value: a number, true or false, or otherwise a word."""
     name, equals, value = change.partition("=")
     part, dot, field = name.strip().partition(".")
     if not equals or not dot or part not in parts:
@@ -239,7 +239,7 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
 
 
 def _infinite(value: str) -> float | None:
-    """Returns inf, -inf or nan if that is what a text means, so that a message calls it a number, not a word."""
+    """Returns inf, -inf or nan if the text means that, so that messages treat it as a number, not as a word."""
     try:
         number = float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Texts along the way: what the model writes so far."""
+"""Samples during training, which show what the model writes so far."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from glassformer.rooms import AnyTransformer
 def continuing(
     tokenizer: Any, prompt: str = "\n", n_new: int = 200, *, temperature: float = 0.8, seed: int = 0
 ) -> Callable[[AnyTransformer], str]:
-    """A sampler for `Trainer`: the model continues `prompt`, with the same random numbers every time.
+    """Makes a sampler for `Trainer`: the model continues `prompt`, with the same random numbers every time.
 
     The model must be a decoder.
     """

@@ -1,4 +1,4 @@
-"""Ctrl-C while training: the step in progress is finished first."""
+"""Handles Ctrl-C during training: the current step is finished first."""
 
 import signal
 import threading
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class StopRequest:
-    """Records whether someone asked to stop."""
+    """Records whether training was asked to stop."""
 
     def __init__(self) -> None:
         self.made = False
@@ -16,12 +16,12 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Records a first Ctrl-C inside a `with` block instead of raising it; a second one is raised.
+    """Inside a `with` block, records the first Ctrl-C instead of raising it; a second one is raised.
 
-    The same holds for SIGTERM, which comes from torchrun, or from a system that shuts down.
+    The same holds for SIGTERM, which is sent by torchrun or by a system that shuts down.
     """
     request = StopRequest()
-    if threading.current_thread() is not threading.main_thread():  # where signals cannot be caught
+    if threading.current_thread() is not threading.main_thread():  # signals cannot be caught here
         yield request
         return
 

@@ -1,4 +1,4 @@
-"""The training loop, for every family: batch, loss, gradient, step, and again."""
+"""The training loop for every family: batch, loss, gradient, step, repeat."""
 
 import os
 import time
@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from glassformer import _checks as checks
 from glassformer import checkpoints
+from glassformer.atomic_files import naming, only_writer
 from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
@@ -33,34 +34,34 @@ from glassformer.train.optimizers import (
 from glassformer.train.processes import Processes, device_of, processes, world
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import stop_on_signals
-from glassformer.writing import naming, only_writer
 
 LOG = "log.jsonl"
 
 
 class Trainer:
-    """Trains a model on a task as a configuration says.
+    """Trains a model on a task as described by a configuration.
 
-    `task` is one of `glassformer.tasks`. With a `folder`, checkpoints and the log, `log.jsonl`, are kept there, and
-    with `resume` the run in it goes on where it stopped: every weight, average and loss is then, bit for bit on
-    one machine, what it would have been without the interruption.
+    `task` is one of `glassformer.tasks`. With a `folder`, checkpoints and the log, `log.jsonl`, are kept
+    there. With `resume`, the run in that folder continues where it stopped: on the same machine, every
+    weight, average and loss is then bit for bit what it would have been without the interruption.
 
-    Where the task keeps a part for the test, the last record has `test_loss`: of the average of the weights, where
-    there is one. No record before has it, so that nothing is chosen by it.
+    If the task keeps a part for the test, the last record has `test_loss`: that of the averaged weights, if
+    there is an average. No earlier record has it, so that no choice can depend on it.
 
-    With `progress`, a bar shows how far it is, and after the first steps a line says how long the rest will take.
+    With `progress`, a bar shows the progress, and after the first steps a line estimates the remaining time.
 
-    `sampler`, a function from the model to a text, is asked every `sample_every` steps; `callback` gets the
-    record of every step, for a live figure. `tokenizer` is saved with the model.
+    `sampler`, a function from the model to a text, is called every `sample_every` steps; `callback` receives
+    the record of every step, for a live figure. `tokenizer` is saved with the model.
 
-    Under `torchrun`, its processes share every batch. The first of them writes. While it does, no other run may
-    write to the folder.
+    Under `torchrun`, the processes share every batch, and only the first one writes. While it does, no other
+    run may write to the folder.
 
     Derived in chapter 10.
 
     Raises:
-        ValueError: model, task and configuration do not fit together, or the batch and the number of processes;
-            the folder has a run and `resume` is False, or a run of another model or configuration.
+        ValueError: model, task and configuration do not fit together, or the batch does not fit the number of
+            processes; the folder has a run although `resume` is False, or the run of another model or
+            configuration.
         TypeError: an argument is of the wrong kind.
     """
 
@@ -81,22 +82,22 @@ class Trainer:
         checks.instance("config", config, TrainingConfig)
         checks.has_part("head", model.unembedding)
         _check_fit(model, task, config)
-        # A device that is not there is refused before anything is written. `run` finds the other processes
+        # Refuse a missing device before anything is written. `run` finds the other processes
         self.processes = Processes(0, 1, device_of(config.device))
         if config.sample_every and sampler is None:
             raise ValueError(f"sample_every={config.sample_every} needs a sampler")
         self.model, self.task, self.config = model, task, config
         self.folder = None if folder is None else Path(folder)
         self.tokenizer, self.callback, self.progress = tokenizer, callback, progress
-        self.sampler: Any = sampler  # there is one where `sample_every` says so
+        self.sampler: Any = sampler  # there is one if `sample_every` is set
         self.log = Log(None if self.folder is None else self.folder / LOG)
-        self._parallel: Any = model  # what adds up the gradients of all processes
-        self._forward: Any = model  # what gives the logits, perhaps compiled
-        self.step = self.tokens = 0  # done so far
+        self._parallel: Any = model  # adds up the gradients of all processes
+        self._forward: Any = model  # computes the logits, perhaps compiled
+        self.step = self.tokens = 0  # so far
         self.was_interrupted = False
         self.optimizers: list[torch.optim.Optimizer] = []
         self.average: dict[str, torch.Tensor] | None = None
-        self._validated: Record = {}  # what the last evaluation found
+        self._validated: Record = {}  # results of the last evaluation
         found = None if self.folder is None else checkpoints.latest(self.folder)
         if found is not None and not resume:
             raise ValueError(
@@ -110,13 +111,14 @@ class Trainer:
     # The loop
 
     def run(self) -> list[Record]:
-        """Trains until the last step, or until Ctrl-C, which finishes the step and saves. Gives the log's records.
+        """Trains until the last step or until Ctrl-C, which finishes the step and saves. Returns the log's records.
 
         Raises:
-            FloatingPointError: a loss, a gradient or a weight is not finite any more. What was saved before stays.
+            FloatingPointError: a loss, a gradient or a weight is no longer finite. Earlier checkpoints are
+            kept.
             BlockingIOError: another run writes to the folder.
             ValueError: another run has written to the folder since this Trainer was made.
-            OSError: the folder cannot be written to, or the disk is full. What was saved before stays.
+            OSError: the folder cannot be written to, or the disk is full. Earlier checkpoints are kept.
         """
         config, self.was_interrupted = self.config, False
         with (
@@ -128,7 +130,7 @@ class Trainer:
         ):
             self._prepare()
             begun = self.step
-            # What is told to tqdm outweighs the environment, so it is not told to show a bar, only to show none.
+            # An argument to tqdm overrides the environment, so we only ever pass one that hides the bar.
             hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
             bar = ended.enter_context(
                 progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
@@ -146,7 +148,7 @@ class Trainer:
                 self._note(record, bar)
                 if not bar.disable and self.step == begun + TRIED < config.steps:
                     bar.write(self._how_long())
-                # All processes stop after the same step, whichever of them was asked to.
+                # All processes stop after the same step, whichever of them was asked to stop.
                 self.was_interrupted = self.processes.total(stop.made)[0] > 0
                 if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
                     self._save()
@@ -155,7 +157,7 @@ class Trainer:
         return self.log.records
 
     def _train_step(self) -> Record:
-        """One step: the gradient of the loss over the whole batch, piece by piece, and the optimizer's move."""
+        """Takes one step: computes the gradient over the whole batch, piece by piece, and applies the optimizer."""
         config, world = self.config, self.processes.world
         started = time.perf_counter()
         n_pieces = config.accumulation * world
@@ -169,7 +171,8 @@ class Trainer:
         loss = 0.0
         for piece, inputs, targets in pieces:
             self._seed(piece)
-            # Processes add up their gradients once, with the last piece. They take the mean: hence `world`.
+            # Processes combine their gradients once, with the last piece. They take the mean, hence the
+            # factor `world`.
             waits = world > 1 and piece != mine[-1]
             with self._parallel.no_sync() if waits else nullcontext():
                 with torch.autocast(self.device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
@@ -199,13 +202,14 @@ class Trainer:
             "seconds": time.perf_counter() - started,
         }
 
-    # Before the loop
+    # Preparation
 
     def _prepare(self) -> None:
-        """Puts the model on its device, and everything where the checkpoint or the beginning has it."""
+        """Moves the model to its device and sets everything to the state of the checkpoint or of the start."""
         self.model.to(self.device).train()
         checkpoint, self._checkpoint = self._checkpoint, None
-        # In run and not before: an optimizer of weights that then move to a GPU would be left behind.
+        # Done in `run` and not before, because an optimizer would not follow weights that move to a GPU
+        # later.
         if self.step == 0 and checkpoint is None:
             initialize(self.model, self.config)
         if not self.optimizers:
@@ -221,7 +225,7 @@ class Trainer:
 
         self._parallel = self._forward = self.model
         if self.processes.world > 1:
-            # A pooler has no part in the loss, and so no gradient to wait for.
+            # A pooler is not part of the loss, so it has no gradient to wait for.
             self._parallel = self._forward = DistributedDataParallel(
                 self.model, find_unused_parameters=self.model.config.pooler
             )
@@ -230,7 +234,7 @@ class Trainer:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Ensures that no other run writes to the folder meanwhile, nor has since it was read."""
+        """Ensures that no other run writes to the folder in the meantime or has done so since it was read."""
         if self.folder is None or not self._is_first:
             yield
             return
@@ -244,7 +248,7 @@ class Trainer:
 
     @property
     def device(self) -> torch.device:
-        """Returns the device that computes."""
+        """Returns the device that the run uses."""
         return self.processes.device
 
     @property
@@ -254,23 +258,23 @@ class Trainer:
 
     @contextmanager
     def _random_numbers(self) -> Iterator[None]:
-        """Leaves torch's random numbers outside as they were."""
+        """Restores torch's random state afterwards."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             yield
 
     def _seed(self, piece: int) -> None:
-        """Seeds dropout by the seed, the step and the piece alone: nothing has to be saved to go on."""
+        """Seeds dropout from the seed, the step and the piece alone, so no random state has to be saved."""
         number = int(np.random.SeedSequence((self.config.seed, self.step, piece)).generate_state(1)[0])
         torch.default_generator.manual_seed(number)
         if self.device.type != "cpu":
             getattr(torch, self.device.type).manual_seed(number)
 
-    # Beside the loop
+    # Averages, evaluation and logging
 
     @torch.no_grad()
     def _update_average(self) -> None:
-        """Moves the average a little towards the weights: stays · average + (1 − stays) · weight."""
+        """Moves the average slightly towards the weights: stays · average + (1 − stays) · weight."""
         if self.average is not None:
             stays = ema_share(self.config, self.step)
             for name, weight in self.model.named_parameters():
@@ -287,7 +291,7 @@ class Trainer:
             _copy(own, self.model)
 
     def _evaluate(self) -> Record:
-        """The loss over the whole validation part, with the weights and with their average."""
+        """Returns the loss over the whole validation part, with the weights and with their average."""
         shown = {"progress": self.progress and self._is_first}
         found = {"validation_loss": validation_loss(self.model, self.task, self.processes, **shown)}
         if self.average is not None:
@@ -299,14 +303,14 @@ class Trainer:
         return found
 
     def _test(self) -> float:
-        """The loss over the whole test part, once, with the weights that are used from then on."""
+        """Returns the loss over the whole test part, once, with the weights that are used from then on."""
         with self._as_used():
             return loss_over(
                 self.model, self.task.test(), self.processes, progress=self.progress and self._is_first
             )
 
     def _as_used(self) -> AbstractContextManager[None]:
-        """Temporarily loads the averaged weights, where one is kept."""
+        """Temporarily loads the averaged weights, if an average is kept."""
         return nullcontext() if self.average is None else self._averaged(self.average)
 
     def _sample(self) -> str:
@@ -317,7 +321,7 @@ class Trainer:
         return sample
 
     def _note(self, record: Record, bar: tqdm) -> None:
-        """To the log, the progress bar and whoever else wants to know."""
+        """Reports to the log, the progress bar and the callback."""
         if not self._is_first:
             return
         self.log.write(record)
@@ -330,7 +334,7 @@ class Trainer:
             self.callback(record)
 
     def _how_long(self) -> str:
-        """Describes how long the rest of this run will take, from its first steps."""
+        """Describes how long the rest of this run will take, estimated from its first steps."""
         seconds = [record["seconds"] for record in self.log.records[-TRIED:]]
         n_validation = sum(inputs["ids"].size for inputs, _ in self.task.validation())
         left = seconds_left(self.config, self.step, seconds, n_validation / (self.tokens / self.step))
@@ -367,8 +371,8 @@ class Trainer:
         )
 
     def _checked(self, folder: Path) -> Checkpoint:
-        """The checkpoint, if it is of this model and this way of training."""
-        checkpoint = checkpoints.load(folder.parent)  # if the latest is damaged, it says which one is not
+        """Returns the checkpoint if it belongs to this model and this training configuration."""
+        checkpoint = checkpoints.load(folder.parent)  # if the latest is damaged, the error names another
         mine, its = asdict(self.model.config), asdict(checkpoint.model_config)
         other = [
             f"{name} was {its[name]!r} and is now {mine[name]!r}" for name in mine if its[name] != mine[name]
@@ -407,14 +411,14 @@ class Trainer:
         )
 
     def _diverged(self, step: int, found: str) -> FloatingPointError:
-        """Returns the error to raise where numbers have left what floats can hold."""
-        kept = (
+        """Returns the error to raise when numbers are no longer finite."""
+        saved = (
             "nothing was saved yet"
             if self._latest is None
             else f"the last checkpoint, {self._latest}, is intact"
         )
         return FloatingPointError(
-            f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {kept}"
+            f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {saved}"
         )
 
 
@@ -426,7 +430,7 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
     for name, weight in model.named_parameters():
         if weight.dtype not in (torch.float32, torch.float64):
             raise ValueError(
-                f"{name} is in {weight.dtype}, in which small steps are lost: make the model in float32; "
+                f"{name} is in {weight.dtype}, in which small steps are lost: create the model in float32; "
                 'dtype="bfloat16" of TrainingConfig then multiplies in bfloat16'
             )
     if task.vocab_size > model.config.vocab_size:
@@ -449,5 +453,5 @@ def _copy(weights: dict[str, torch.Tensor], model: Transformer) -> None:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor as an array, in the order of its axes, whatever way it lies in memory."""
+    """Returns a tensor as an array in the order of its axes, whatever its memory layout."""
     return np.ascontiguousarray(tensor.detach().cpu().numpy()).reshape(tensor.shape)

@@ -1,9 +1,9 @@
-"""Interactive views: each works in JupyterLab and on a page that has no Python behind it.
+"""Interactive views that work in JupyterLab and on pages without Python.
 
-`kit` has what every view is made of, `engine` what runs, counts and shows a model. Beside them lie the views that
-several chapters show. A view that only one chapter shows lies in the folder of that chapter. All have their place here
-by name: `from glassformer.widgets import NormComparer` finds the class in `chapters/ch05/norm_comparer.py`. A view is
-imported when it is asked for, and only then.
+`kit` has the components of every view, and `engine` runs, counts and shows a model. Views that several
+chapters use are next to them; a view that only one chapter uses is in that chapter's folder. All can be
+imported from here by name: `from glassformer.widgets import NormComparer` finds the class in
+`chapters/ch05/norm_comparer.py`. A view is imported only on demand.
 """
 
 import re

@@ -1,21 +1,22 @@
-// A trained model, all of it at once, reading the reader's text. See glass.py.
+// A trained model in one picture, reading the reader's text. See glass_machine.py.
 import { largest, mulberry32, range } from "./kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, slider, write } from "./kit/kit.js";
-import { cividis, diverging, legend, paint, palette, shade, shareBar } from "./kit/plot.js";
+import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
+import { shade, shareBar } from "./kit/shares.js";
 import { Reading, alphabet, loadModel, named, streamsOf, unpacked, visible } from "./engine/model.js";
 import { distribution, draw as drawId, softmax } from "./engine/transformer.js";
 
 const SHOWN = 4; // characters that could come next
-const FULL = { stream: 4, neurons: 8 }; // glass.py has the same
+const FULL = { stream: 4, neurons: 8 }; // as in glass_machine.py
 const BINS = { stream: 32, neurons: 43 };
-const LONGEST = 1000; // characters of a text; model.py has the same
-const CELL = 16; // pixels that a character takes at least
+const LONGEST = 1000; // characters of a text, as in model.py
+const CELL = 16; // the smallest width of a character in pixels
 
-// --- what is drawn of a vector ----------------------------------------------------------------------------------------
+// --- how a vector is drawn ----------------------------------------------------------------------------------------
 
 const rms = (vector) => Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0) / vector.length);
 
-// Colours from −1 to 1, one for each run of features: the strongest of the run, as a share of FULL times the typical size.
+// Colours from −1 to 1, one for each run of features: the strongest of the run, relative to FULL times the typical size.
 export function picture(vector, kind) {
   const full = rms(vector) * FULL[kind];
   const each = Math.ceil(vector.length / BINS[kind]);
@@ -27,7 +28,7 @@ export function picture(vector, kind) {
 
 // --- scenes: what is known of a text ----------------------------------------------------------------------------------
 
-// What came with the view: pictures and the likeliest characters, of the text that it has at first.
+// The stored scene: pictures and the likeliest characters for the initial text.
 function storedScene({ text, streams, neurons, weights, guesses, probabilities }) {
   const [stream, neuron, weight] = [streams, neurons, weights].map(unpacked);
   const T = guesses[0].length;
@@ -84,14 +85,14 @@ const STEPS = 256;
 const SIGNED = palette(diverging, range(STEPS).map((i) => (2 * i) / (STEPS - 1) - 1));
 const SHARES = palette(cividis, range(STEPS).map((i) => i / (STEPS - 1)));
 const signedColour = (value) => SIGNED[Math.round(((value + 1) / 2) * (STEPS - 1))];
-const shareColour = (share) => SHARES[Math.round(Math.sqrt(share) * (STEPS - 1))]; // the root: small shares are seen, too
+const shareColour = (share) => SHARES[Math.round(Math.sqrt(share) * (STEPS - 1))]; // the square root makes small shares visible
 
 // --- words ------------------------------------------------------------------------------------------------------------
 
 const shortened = (text) => (text.length > 40 ? `… ${text.slice(-38)}` : text);
 const back = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" : `${steps} back`);
 
-// What stands behind `depth` blocks. Blocks, heads and positions are counted from 0, as in Python.
+// The contents of the stream after `depth` blocks. Blocks, heads and positions are counted from 0, as in Python.
 const where = (depth) => (depth === 0 ? "before block 0" : `after block ${depth - 1}`);
 
 function partName(part) {
@@ -118,15 +119,15 @@ function render({ model, el }) {
     model.save_changes();
   };
 
-  // What is drawn: of the text, no more than the model's context.
+  // What is drawn: no more of the text than the model's context.
   const windowOf = (text) => text.slice(-context);
   let scene = stored;
   let pointed = null; // { part, position } under the pointer
-  let trouble = null; // what hinders it, in words
+  let trouble = null; // the problem, in words
   let reading = null; // once the weights are here
 
   const text = () => model.get("text");
-  const hidden = () => text().length - windowOf(text()).length; // characters that it cannot see any more
+  const hidden = () => text().length - windowOf(text()).length; // characters that it can no longer see
   const pinned = () => {
     const last = scene.T - 1;
     const position = Math.min(model.get("position") - hidden(), last);
@@ -152,7 +153,7 @@ function render({ model, el }) {
     if (trouble) drawn.ask();
     else send({ text: field.value, position: field.value.length - 1, part: `guess ${L}` });
   });
-  // The buttons go on from the text that the model has, whatever else stands in the field.
+  // The buttons continue the text that the model has, whatever is in the field.
   const forget = () => {
     trouble = null;
     put(field, { "aria-invalid": false });
@@ -230,7 +231,7 @@ function render({ model, el }) {
     h("div", { class: "gf-block gf-captions" }, ["", "heads", "feed-forward", "guesses"].map((word) => h("span", {}, word))),
     range(L).map((b) => [block(b), lane(b + 1)]),
   );
-  const earlier = h("p", { class: "gf-earlier" }); // what has no place in the drawing
+  const earlier = h("p", { class: "gf-earlier" }); // characters that do not fit into the drawing
   const detail = h("div", { class: "gf-detail" });
   view.drawing.append(
     earlier,
@@ -245,7 +246,7 @@ function render({ model, el }) {
     detail,
   );
 
-  // Rows of parts, as the arrow keys go through them; in all but the blocks left and right go from character to character.
+  // Rows of parts for the arrow keys; except in blocks, left and right go from character to character.
   const rows = [["text"], ["stream 0"], ["guess 0"]];
   range(L).forEach((b) => {
     rows.push([...range(H).map((head) => `head ${b} ${head}`), `feedforward ${b}`]);
@@ -278,7 +279,7 @@ function render({ model, el }) {
     parts.get(next).focus();
   });
 
-  // Which part and position lie under the pointer.
+  // The part and the position under the pointer.
   function under(event) {
     const element = event.target.closest?.("[data-part]");
     if (!element || !tower.contains(element)) return null;
@@ -309,7 +310,7 @@ function render({ model, el }) {
 
   // --- reading ---
 
-  // Have the model read the text as it is now. Whether it was read to the end; who asks again meanwhile hears the same.
+  // Let the model read the current text. Returns whether it was read to the end; calls in between share the result.
   let underway = null; // { wanted, arrives }
   function read() {
     const wanted = text();
@@ -322,7 +323,7 @@ function render({ model, el }) {
 
   async function readThrough(wanted) {
     if (windowOf(wanted) === scene.text && reading) return true;
-    put(tower, { "aria-busy": "true" });
+    view.busy("text", true);
     try {
       if (!reading) {
         trouble = "The model is coming …";
@@ -333,7 +334,7 @@ function render({ model, el }) {
       }
     } catch (error) {
       trouble = `The model did not come: ${error.message}.`;
-      tower.removeAttribute("aria-busy");
+      view.busy("text", false);
       drawn.ask();
       return false;
     }
@@ -343,15 +344,15 @@ function render({ model, el }) {
       drawn.ask();
     };
     const arrived = await reading.read(idsOf(seen), show);
-    if (!arrived) return false; // a later call reads on
-    tower.removeAttribute("aria-busy");
+    if (!arrived) return false; // a later call continues
+    view.busy("text", false);
     show();
     return text() === wanted;
   }
 
   // --- drawing ---
 
-  // The characters that have a column: as many as fit, those around the chosen one.
+  // The characters that have a column: as many as fit, around the chosen one.
   function columns() {
     const fit = Math.max(8, Math.floor(tower.clientWidth / CELL));
     const count = Math.min(fit, Math.max(scene.T, 12));
@@ -368,9 +369,9 @@ function render({ model, el }) {
     paint(canvas, rowCount, columnCount, colour);
   }
 
-  let version = 0; // of the scene: pictures change with it, and with nothing else
-  let pictured = null; // the scene whose version that is
-  let lettered = null; // which guesses are written
+  let version = 0; // of the scene: pictures change only with it
+  let pictured = null; // the scene with that version
+  let lettered = null; // the guesses that are written
 
   function drawPictures({ first, count }) {
     const { T } = scene;
@@ -427,7 +428,7 @@ function render({ model, el }) {
 
   const bar = (letter, p) => shareBar(visible(letter), p);
 
-  // How strongly each character lights up: where a head looks, or whom the part depends on.
+  // How strongly each character lights up: by the weight of a head, or because the part depends on it.
   function litCharacters(name, position) {
     const [kind, b, head] = name.split(" ");
     if (kind === "head") return (t) => (t <= position ? Math.sqrt(scene.weight(+b, +head, position, t)) : 0);
@@ -454,7 +455,7 @@ function render({ model, el }) {
       return right > left ? `left: ${(100 * left) / count}%; width: ${(100 * (right - left)) / count}%` : "display: none";
     };
     const one = column(position - first, position - first + 1);
-    const seen = name.startsWith("head") ? column(0, position - first + 1) : one; // a head looks at all up to its own
+    const seen = name.startsWith("head") ? column(0, position - first + 1) : one; // a head attends up to its own position
     put(band, { style: one });
     for (const [other, element] of parts) {
       const [open, depended] = [other === name, lit.has(other)];
@@ -602,7 +603,7 @@ function render({ model, el }) {
     view.says(trouble ?? (unread > 0 && !pointed ? `Reading, ${unread} characters to go …` : sentence(now)));
     view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position}`);
     for (const [name, element] of parts) put(element, { "aria-label": partName(name) });
-    view.tables(() => tables(chosen())); // asked later, perhaps of another text
+    view.tables(() => tables(chosen())); // called later, perhaps for another text
   }
 
   const drawn = redrawing(model, ["text", "position", "part"], draw);

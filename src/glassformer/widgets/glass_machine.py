@@ -1,4 +1,4 @@
-"""A trained model, all of it at once, reading the reader's text."""
+"""Shows a whole trained model at once while it reads the reader's text."""
 
 import re
 from typing import Any
@@ -13,16 +13,16 @@ from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE, ModelView, packed
 from glassformer.widgets.kit.view import Number
 
-SHOWN = 4  # of the characters that could come next: those that the drawing names
-FULL = {"stream": 4.0, "neurons": 8.0}  # how many times its vector's typical size gets the strongest colour
-BINS = {"stream": 32, "neurons": 43}  # how many pixels high the picture of a vector is
+SHOWN = 4  # how many candidates for the next character the drawing names
+FULL = {"stream": 4.0, "neurons": 8.0}  # times the vector's typical size: the strongest colour
+BINS = {"stream": 32, "neurons": 43}  # the height of a vector's picture, in pixels
 _PART = re.compile(r"text|stream \d+|guess \d+|feedforward \d+|head \d+ \d+")
 
 
 def picture(vectors: Float[np.ndarray, "*B N"], kind: str) -> Float[np.ndarray, "*B P"]:
-    """Turns each vector (..., N) into colours (..., P) from −1 to 1, one for each run of features.
+    """Turns each vector (..., N) into colours (..., P) from −1 to 1, one for each run of adjacent features.
 
-    A run is shown by its strongest number, as a share of `FULL` times the vector's root mean square.
+    A run is represented by its strongest number, as a fraction of `FULL` times the vector's root mean square.
     """
     size = np.sqrt((vectors**2).mean(axis=-1, keepdims=True)) * FULL[kind]
     colours = np.clip(vectors / size, -1, 1)
@@ -33,22 +33,19 @@ def picture(vectors: Float[np.ndarray, "*B N"], kind: str) -> Float[np.ndarray, 
     return np.take_along_axis(runs, np.abs(runs).argmax(axis=-1, keepdims=True), axis=-1)[..., 0]
 
 
-class GlassMachine(
-    ModelView,
-    module="glass_machine",
-    room={288: 1682, 328: 1607, 358: 1609, 568: 1542, 618: 1239, 710: 1219, 736: 1219, 752: 1219, 782: 1219},
-):
-    """The whole machine at once: characters, streams, every head, every feed-forward, and the guess as it forms.
+class GlassMachine(ModelView, module="glass_machine"):
+    """The whole machine at once: characters, streams, all heads, all feed-forward networks, and the guess as it forms.
 
-    Read it from top to bottom. Under the text lies the stream, a vector for each character, and under each
-    vector the character that the model would write next if it stopped there (final norm and head read the
-    stream early: the logit lens). Each block then adds to the stream what its heads and its feed-forward
-    network write. Pointing at a part opens it below, with its numbers, and lights what it depends on.
+    Read it from top to bottom. Under the text is the stream, a vector for each character, and under each
+    vector is the character that the model would write next if it stopped there. (The final norm and the head
+    read the stream early, as in the logit lens.) Each block then adds the output of its heads and its
+    feed-forward network to the stream. Pointing at a part opens it below, with its numbers, and highlights
+    whatever it depends on.
 
     Source of the lens: nostalgebraist 2020, "interpreting GPT: the logit lens". Chapter 01 reads the machine.
 
     Traits, beside those of `ModelView`:
-        position: whose vectors are looked at, from 0; beyond the end of the text, the last.
+        position: the position whose vectors are shown, from 0; beyond the end of the text, the last.
         part: what is open below: "text", "stream 2" and "guess 2" (after two blocks), "head 0 3" (of the first
             block, its last head), or "feedforward 0".
         temperature: of the character that *write* draws, 0 to 2.
@@ -67,7 +64,7 @@ class GlassMachine(
 
     @default("position")
     def _default_position(self) -> int:
-        return 14 if self.text == LINE else len(self.text) - 1  # where the guess changes on its way down
+        return 14 if self.text == LINE else len(self.text) - 1  # its guess changes from block to block
 
     @default("part")
     def _default_part(self) -> str:
@@ -89,7 +86,7 @@ class GlassMachine(
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:
-        """Returns what the first drawing needs for its pictures; numbers come with the weights."""
+        """Returns the data for the first drawing's pictures; the numbers come later, with the weights."""
         source = self._source
         text = self.text[-source.config.context_length :]
         ids, model = source.tokenizer.encode(text), source.model
@@ -106,7 +103,7 @@ class GlassMachine(
             "text": text,
             "streams": packed(picture(np.stack(list(streams.values())), "stream")),
             "neurons": packed(picture(np.stack([array[0] for array in seen.arrays("neurons")]), "neurons")),
-            "weights": packed(np.sqrt(weights)),  # the root, so that small ones keep their colour
+            "weights": packed(np.sqrt(weights)),  # the square root, so that small weights stay visible
             "guesses": best.tolist(),
             "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
         }

@@ -1,8 +1,8 @@
-// Questions that answer back. The options are native radio buttons (or boxes to tick) in a fieldset.
+// Questions with instant feedback. The options are native radio buttons (or check boxes) in a fieldset.
 
 import { button, card, h, onChange, uniqueId } from "./kit/kit.js";
 
-// `code` and *emphasis*; all else is text, the asterisks of 2*3*4 too.
+// Renders `code` and *emphasis*; everything else is plain text, including the asterisks of 2*3*4.
 export function rich(text) {
   return text.split(/(`[^`]+`|(?<!\w)\*[^\s*][^*]*\*(?!\w))/).map((part) => {
     if (/^`.+`$/.test(part)) return h("code", {}, part.slice(1, -1));
@@ -43,8 +43,8 @@ function verdict(question, choice) {
   return explained;
 }
 
-// In a group of radio buttons the browser lets the arrow keys choose. Here they move only, and space chooses: an option
-// passed on the way to another is not an answer.
+// In a group of radio buttons, browsers let the arrow keys choose. Here, arrow keys only move, and space chooses: an option
+// that is passed on the way to another is not an answer.
 function moveWithoutChoosing(event) {
   const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
   if (!step || event.target.type !== "radio") return;
@@ -81,7 +81,7 @@ export function questionElement(question, number, tried, choose) {
   function show() {
     const tries = tried();
     const now = JSON.stringify(tries);
-    if (now === shown) return; // leave alone what another question's answer did not change
+    if (now === shown) return; // leave alone what the answer to another question did not change
     shown = now;
     const latest = tries.at(-1) ?? [];
     const seen = new Set(tries.flat());
@@ -96,22 +96,22 @@ export function questionElement(question, number, tried, choose) {
   return { element, show };
 }
 
-// What the reader has answered, kept by the browser under the first question. A quiz that now asks something else, or lets one
-// choose something else, begins anew. A browser may forbid all this, as some do in pages opened from disk: then nothing is kept.
+// The reader's answers, which the browser stores under the first question. If the quiz now asks something else or has other
+// options, it starts anew. A browser may forbid this, as some do for pages opened from disk; then nothing is stored.
 const shelf = (questions) => `glassformer.quiz: ${questions[0].text}`;
 const asked = (questions) => questions.map(({ text, options }) => [text, ...options.map((option) => option.text)]);
 
 export function recall(questions) {
   try {
-    const kept = JSON.parse(localStorage.getItem(shelf(questions)));
-    return JSON.stringify(kept.asked) === JSON.stringify(asked(questions)) ? kept.answers : null;
+    const saved = JSON.parse(localStorage.getItem(shelf(questions)));
+    return JSON.stringify(saved.asked) === JSON.stringify(asked(questions)) ? saved.answers : null;
   } catch {
     return null;
   }
 }
 
-// Whether the browser has it now.
-export function keep(questions, answers) {
+// Whether the browser has stored it.
+export function save(questions, answers) {
   try {
     if (unanswered(answers)) localStorage.removeItem(shelf(questions));
     else localStorage.setItem(shelf(questions), JSON.stringify({ asked: asked(questions), answers }));
@@ -126,15 +126,15 @@ function render({ model, el }) {
     model.set("answers", answers);
     model.save_changes();
   };
-  const kept = recall(model.get("questions"));
-  if (kept && unanswered(model.get("answers"))) answer(kept);
+  const saved = recall(model.get("questions"));
+  if (saved && unanswered(model.get("answers"))) answer(saved);
 
   const root = card(el, {
     title: "Quiz",
     hint:
       "Choose an answer and read why it is right or wrong; you may choose again. " +
       "With the keyboard: arrows move, space chooses." +
-      (keep(model.get("questions"), model.get("answers")) ? " Your answers stay in this browser." : ""),
+      (save(model.get("questions"), model.get("answers")) ? " Your answers stay in this browser." : ""),
   });
   root.classList.add("gf-quiz");
   const line = h("p", { class: "gf-says" });
@@ -152,8 +152,8 @@ function render({ model, el }) {
     show();
   }
   function show() {
-    if (model.get("answers").length !== model.get("questions").length) return; // the other trait is on its way
-    keep(model.get("questions"), model.get("answers"));
+    if (model.get("answers").length !== model.get("questions").length) return; // the other trait has not arrived yet
+    save(model.get("questions"), model.get("answers"));
     cards.forEach((question) => question.show());
     line.textContent = score(model.get("questions"), model.get("answers"));
   }

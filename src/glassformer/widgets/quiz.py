@@ -1,32 +1,33 @@
-"""Questions that answer back: choose an option and read at once why it is right or wrong."""
+"""Quizzes with instant feedback: choose an option and read at once why it is right or wrong."""
 
 import tomllib
 
-from traitlets import Dict, Int, List, TraitError, observe, validate
+from traitlets import Dict, Int, List, TraitError, Unicode, observe, validate
 
 from glassformer import contents
 from glassformer.widgets.kit.view import View
 
 
 class Quiz(View, module="quiz"):
-    """A list of questions, each with options, and an explanation for every option.
+    """A list of questions, each with several options, and an explanation for every option.
 
-    The texts may hold `code` in backticks and *emphasis* in asterisks. A question has exactly one right
-    option, unless it says `multiple`: then the reader ticks all that apply, and a try is right when it is
-    exactly those.
+    Texts may contain `code` in backticks and *emphasis* in asterisks. A question has exactly one right option, unless
+    it sets `multiple`. Then the reader ticks all that apply, and a try is right if it ticks exactly the right ones.
 
     Traits:
         questions: dictionaries with `text`, `options` and, if true, `multiple`; each option is a dictionary
             with `text`, `why` (its explanation) and, if true, `correct`.
-        answers: for each question the reader's tries in order; a try lists the options chosen, from 0.
+        answers: the reader's tries for each question, in order; a try lists the chosen options, counted from 0.
+        chapter: the number of the chapter whose quiz this is, such as "05", or an empty string.
 
     Raises:
-        TraitError: a question with fewer than two options, the wrong number of right ones, an unknown key,
-            or a text or explanation that is missing; an answer that names an option that does not exist.
+        TraitError: a question has fewer than two options, the wrong number of right ones, an unknown key, or a
+            missing text or explanation; or an answer refers to an option that does not exist.
     """
 
     questions = List(Dict(), minlen=1).tag(sync=True)
     answers = List(List(List(Int(min=0)))).tag(sync=True)
+    chapter = Unicode().tag(sync=True)
 
     def __init__(self, questions: list[dict], **traits: object) -> None:
         super().__init__(questions=questions, **({"answers": [[] for _ in questions]} | traits))
@@ -40,16 +41,18 @@ class Quiz(View, module="quiz"):
         """
         file = contents.folder(str(chapter)) / "quiz.toml"
         if not file.is_file():
-            there = [one.number for one in contents.chapters()]
-            raise ValueError(f"chapter={chapter!r} has no quiz; those that have one: {', '.join(there)}")
-        return cls.from_toml(file.read_text(encoding="utf-8"))
+            there = ", ".join(contents.numbers())
+            raise ValueError(f"chapter={chapter!r} has no quiz; these chapters have one: {there}")
+        quiz = cls.from_toml(file.read_text(encoding="utf-8"))
+        quiz.chapter = str(chapter)
+        return quiz
 
     @classmethod
     def from_toml(cls, text: str) -> "Quiz":
-        """A quiz written as `[[question]]` tables, each followed by its `[[question.option]]` tables.
+        """Returns a quiz written as `[[question]]` tables, each followed by its `[[question.option]]` tables.
 
         Raises:
-            ValueError: there is a key other than `question` at the top.
+            ValueError: the top level has a key other than `question`.
         """
         tables = tomllib.loads(text)
         if set(tables) != {"question"}:
@@ -58,7 +61,7 @@ class Quiz(View, module="quiz"):
         return cls([{rename.get(k, k): v for k, v in question.items()} for question in tables["question"]])
 
     def first_try(self) -> int:
-        """Returns how many questions were right at the first try."""
+        """Returns how many questions were answered correctly at the first try."""
         return sum(bool(tries) and set(tries[0]) == self._right(i) for i, tries in enumerate(self.answers))
 
     def _right(self, question: int) -> set[int]:
@@ -91,7 +94,7 @@ def _check_question(name: str, question: dict) -> None:
     _check_keys(name, question, texts={"text"}, others={"options", "multiple"})
     options = question.get("options", [])
     if len(options) < 2:
-        raise TraitError(f"{name} has {len(options)} options: it takes at least 2")
+        raise TraitError(f"{name} has {len(options)} options, but it needs at least 2")
     for number, option in enumerate(options, start=1):
         _check_keys(f"{name}, option {number}", option, texts={"text", "why"}, others={"correct"})
     right = sum(option.get("correct", False) for option in options)
@@ -99,7 +102,7 @@ def _check_question(name: str, question: dict) -> None:
         if right == 0:
             raise TraitError(f"{name} has no right option")
     elif right != 1:
-        raise TraitError(f"{name} has {right} right options: exactly 1, unless it is multiple")
+        raise TraitError(f"{name} has {right} right options; it needs exactly 1, unless `multiple` is true")
 
 
 def _check_keys(name: str, table: dict, texts: set[str], others: set[str]) -> None:
@@ -107,7 +110,7 @@ def _check_keys(name: str, table: dict, texts: set[str], others: set[str]) -> No
         raise TraitError(f"{name} has an unknown key {unknown[0]!r}")
     for key in sorted(texts):
         if not isinstance(table.get(key), str) or not table[key].strip():
-            raise TraitError(f"{name} has no {key!r}: it must say something")
+            raise TraitError(f"{name} has no {key!r}, or an empty one")
     for key in others & {"correct", "multiple"} & set(table):
         if not isinstance(table[key], bool):
-            raise TraitError(f"{name}: {key}={table[key]!r} is not true or false")
+            raise TraitError(f"{name}: {key}={table[key]!r} should be true or false")

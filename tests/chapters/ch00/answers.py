@@ -1,4 +1,4 @@
-"""Chapter 00: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 00: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import math
 
@@ -48,7 +48,7 @@ def first_subtracted(logits, temperature):
         return e / e.sum()
 
 
-@wrong("start.temperature", "−1000 + ln 3 holds nan")
+@wrong("start.temperature", "−1000 + ln 3 is nan")
 def divided_by_a_sum_of_its_own(logits, temperature):
     with np.errstate(all="ignore"):
         powers = [np.exp(logit / temperature) for logit in logits]

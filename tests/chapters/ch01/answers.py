@@ -1,4 +1,4 @@
-"""Chapter 01: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 01: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import math
 from fractions import Fraction

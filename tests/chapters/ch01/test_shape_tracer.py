@@ -1,4 +1,4 @@
-"""ShapeTracer: its arrays are those of a run, and its work is what PyTorch counts."""
+"""Tests ShapeTracer: its arrays are those of a real run, and its operation counts are those of PyTorch."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def config(w):
 
 
 def run(w):
-    """What a run of such a model shows: in, all blocks, out."""
+    """Returns what a run of such a model shows: the input, all blocks and the output."""
     model = scratch.Transformer(config(w), generator=None)
     with trace() as seen:
         model(np.zeros(w.length, dtype=int))
@@ -53,7 +53,7 @@ def run(w):
 
 
 def counted(w):
-    """The operations of all matrix products in one run, as PyTorch counts them."""
+    """Returns the number of operations in all matrix products of one run, as PyTorch counts them."""
     model = nn.Transformer(config(w), generator=None)
     with FlopCounterMode(display=False) as counter, trace(), torch.no_grad():
         model(torch.zeros(w.length, dtype=torch.long))
@@ -86,7 +86,7 @@ def test_the_totals_are_those_of_a_run(call, state):
 
 
 def test_the_work_of_a_part_is_what_is_counted_less_without_it(call):
-    """Twice as many heads change nothing; twice the vocabulary adds a head; the pairs' work grows with T²."""
+    """Twice as many heads change nothing; a doubled vocabulary adds one head; the work of all pairs grows with T²."""
     w = ShapeTracer(**STATES[2])
 
     def work(kind, **changes):

@@ -1,4 +1,4 @@
-"""Chapter 02: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 02: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ def vocabulary_as_a_list(text):
     return sorted(set(text))
 
 
-@wrong("tokens.vocabulary", "should be a text (str)")
+@wrong("tokens.vocabulary", "should be a string (str)")
 def how_many(text):
     return len(set(text))
 
@@ -57,7 +57,8 @@ def ids_in_torch(text, characters):
 
 
 @wrong(
-    "tokens.encode", "the message should name 1, for whoever reads it: 'place 3'. That is the first of two"
+    "tokens.encode",
+    "the error message should mention 1, to help whoever reads it; yours is 'place 3'. That is the first of two",
 )
 def names_the_last_place(text, characters):
     unknown = [i for i, c in enumerate(text) if c not in characters]
@@ -79,7 +80,7 @@ def ids_by_dictionary_alone(text, characters):
     return [{c: i for i, c in enumerate(characters)}[c] for c in text]
 
 
-@wrong("tokens.encode", "the message should name 4")
+@wrong("tokens.encode", "the error message should mention 4")
 def says_nothing_of_the_place(text, characters):
     if not set(text) <= set(characters):
         raise ValueError("unknown character")
@@ -143,7 +144,7 @@ def rows_with_one_too_many(ids, table):
     return table[ids]
 
 
-@wrong("tokens.embed", "the message should name -1")
+@wrong("tokens.embed", "the error message should mention -1")
 def rows_with_no_word_on_which(ids, table):
     if ids.min() < 0:
         raise ValueError("negative")
@@ -152,7 +153,7 @@ def rows_with_no_word_on_which(ids, table):
     return table[ids]
 
 
-@wrong("tokens.embed", "Look before you take.")
+@wrong("tokens.embed", "Check the index before you use it.")
 def rows_without_a_check(ids, table):
     return table[ids]
 

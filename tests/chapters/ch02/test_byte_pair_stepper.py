@@ -1,4 +1,4 @@
-"""BytePairStepper: its merges and tokens are those of the tokenizers library, and it says what they do."""
+"""Tests BytePairStepper: its merges and tokens equal those of the tokenizers library, and its sentences are true."""
 
 import json
 
@@ -27,7 +27,7 @@ LETTERS = {  # GPT-2's, for each byte
 
 
 def library(text, vocabulary):
-    """The library's merges, and its tokenizer."""
+    """Returns the merges of the library, and its tokenizer."""
     tokenizer = BytePairTokenizer.from_text(text, vocabulary)
     return [tuple(pair) for pair in json.loads(tokenizer.to_json())["model"]["merges"]], tokenizer
 
@@ -202,7 +202,7 @@ def test_python_sets_and_the_view_follows(mount):
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        ({"text": "x" * 201}, "text has 201 characters, and may have 200"),
+        ({"text": "x" * 201}, "text has 201 characters, but at most 200 are allowed"),
         ({"learn_from": "nothing"}, "learn_from"),
         ({"merges": -1}, "merges"),
         ({"merges": 151}, "merges"),

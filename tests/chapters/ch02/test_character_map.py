@@ -1,4 +1,4 @@
-"""CharacterMap: what it draws and says is what the shipped model's tables say, and the reader can wander in it."""
+"""Tests CharacterMap: its drawing and sentences follow the shipped model's tables, and readers can explore it."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_cosines_and_neighbours_are_those_of_the_model(call, model, table):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_no_other_plane_keeps_more(model, table):
-    """By the covariance's eigenvectors: the share, and all distances on the plane."""
+    """Compares with the eigenvectors of the covariance: the share of the variance, and all distances in the plane."""
     import torch
 
     directions = rows_of(model, table)
@@ -148,6 +148,7 @@ def test_it_is_wandered_in_by_keyboard(mount):
 
 
 def centre(w, character):
+    w.settle()
     place = w.widget.characters.index(character)
     box = w.root.locator(".gf-map .gf-mark").nth(place).bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -1,4 +1,4 @@
-"""Chapter 03: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 03: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import math
 
@@ -168,7 +168,7 @@ def heads_of_torch(x, W_q, W_k, W_v, W_o, n_heads):
     return mixed.transpose(0, 1).flatten(1) @ W_o
 
 
-@wrong("attention.multi_head", "is a pair, of shapes (5, 6) and (2, 5, 5). Return one of them.")
+@wrong("attention.multi_head", "is a pair of arrays, of shapes (5, 6) and (2, 5, 5). Return only one.")
 def heads_and_their_weights(x, W_q, W_k, W_v, W_o, n_heads):
     return heads_one_by_one(x, W_q, W_k, W_v, W_o, n_heads), np.zeros((n_heads, len(x), len(x)))
 
@@ -218,7 +218,9 @@ def cells_counted(n_tokens, n_heads=1):
     return n_heads * n_tokens * n_tokens, n_heads * sum(range(n_tokens + 1))
 
 
-@wrong("attention.cells", "the right number, but a float. Make it an `int(…)`, or divide with `//`.")
+@wrong(
+    "attention.cells", "the right value, but it is a float. Convert it with `int(…)`, or divide with `//`."
+)
 def cells_as_a_fraction(n_tokens, n_heads=1):
     return n_heads * n_tokens * n_tokens, n_heads * n_tokens * (n_tokens + 1) / 2
 

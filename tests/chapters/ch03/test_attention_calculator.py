@@ -1,4 +1,4 @@
-"""AttentionCalculator: the same numbers in both languages, sums that are true, and numbers that can be changed."""
+"""Tests AttentionCalculator: Python and JavaScript agree, the sums are right, and readers can change the numbers."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ def shown(text):
 
 
 def by_hand(widget):
-    """The same as `computed`, a number at a time, with no function of the package."""
+    """Returns the same as `computed`, one number at a time, without any function of the package."""
     q, k, v = widget.q, widget.k, widget.v
     scores, weights, outputs = [], [], []
     for t in range(5):

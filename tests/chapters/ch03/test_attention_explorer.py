@@ -1,4 +1,4 @@
-"""AttentionExplorer: the weights that scratch gives, for every head, any text; a true line."""
+"""Tests AttentionExplorer: it shows the weights of `scratch` for every head and any text, and its line is true."""
 
 import json
 import re
@@ -16,18 +16,12 @@ STORED = 0.0051  # what a byte for a number costs
 LIVE = 1e-4
 
 
-def read(w):
-    """Wait until the model has read the text."""
-    w.page.wait_for_function("!document.querySelector('.gf-says').textContent.match(/Reading|on its way/)")
-    w.rest()
-
-
 def number(text):
     return 0.0 if text == "hidden" else float(text.replace("−", "-"))
 
 
 def row(w):
-    """The weights of the query as the table shows them."""
+    """Returns the weights of the query as the table shows them."""
     return np.array([number(cells[2]) for cells in w.tables()[0][1:]])
 
 
@@ -49,7 +43,7 @@ def test_weights_are_those_of_the_model():
 
 
 def test_without_the_mask_only_what_was_hidden_is_added():
-    """Queries and keys are the same, so what the mask allows keeps its proportions."""
+    """Without the mask, queries and keys are the same, so the allowed weights keep their proportions."""
     masked, free = AttentionExplorer().weights(), AttentionExplorer(masked=False).weights()
     np.testing.assert_allclose(free.sum(axis=-1), 1, atol=1e-5)
     past = np.tril(free)
@@ -88,8 +82,7 @@ def test_heads_and_queries_by_keyboard(mount):
 def test_a_text_of_the_readers_own(mount, text):
     w = mount(AttentionExplorer())
     w.control("Your text (up to 128 characters)").fill(text)
-    w.settle()
-    read(w)
+    w.rest()
     assert w.saved()["text"] == text
     expected = AttentionExplorer(text=text).weights()
     for block, head in ((0, 0), (3, 2)):
@@ -101,12 +94,12 @@ def test_without_the_mask_it_looks_ahead(mount):
     w = mount(AttentionExplorer(query=10))
     assert w.root.locator(".gf-characters .gf-hidden").count() == 30
     w.press("Causal mask", " ")
-    read(w)
+    w.rest()
     assert w.root.locator(".gf-hidden").count() == 0
     np.testing.assert_allclose(row(w), right(masked=False)[10], rtol=0, atol=LIVE + 0.0005)
     assert "never trained so" in w.says
     w.press("Causal mask", " ")
-    read(w)
+    w.rest()
     np.testing.assert_allclose(row(w), right()[10], rtol=0, atol=LIVE + 0.0005)
 
 
@@ -140,8 +133,7 @@ def test_a_character_that_the_model_does_not_know(mount):
     assert field.input_value() == "hé"
     assert w.saved() == {}
     field.fill("A horse")
-    w.settle()
-    read(w)
+    w.rest()
     assert w.says.startswith("Block 2, head 2")
 
 
@@ -163,7 +155,7 @@ def test_pointing_asks(mount):
         ({"head": -1}, r"head=-1 is not one of 0 … 3"),
         ({"query": -1}, "query"),
         ({"text": "é"}, "é"),
-        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
+        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
     ],
 )
 def test_bad_traits_raise(traits, message):
@@ -175,8 +167,7 @@ def test_bad_traits_raise(traits, message):
 def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     w = mount(AttentionExplorer(block=3, head=2), width=width)
     w.root.get_by_role("button", name="Three lines").press("Enter")
-    w.settle()
-    read(w)
+    w.rest()
     assert w.saved()["text"].count("\n") == 2
     w.set(query=70)
     assert " at 70 looks" in w.says

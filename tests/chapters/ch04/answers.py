@@ -1,4 +1,4 @@
-"""Chapter 04: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 04: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import cmath
 import math
@@ -224,7 +224,7 @@ def learned_by_the_length_of_the_first_axis(x, table):
     return x + table[: x.shape[-2]]
 
 
-@wrong("positions.learned", "the message should name 12 and 10")
+@wrong("positions.learned", "the error message should mention 12 and 10")
 def learned_with_an_error_number(x, table):
     if x.shape[-2] > len(table):
         raise ValueError(f"error 1{x.shape[-2]}0 of table {len(table)}x")
@@ -242,7 +242,7 @@ def learned_in_place(x, table):
     return x
 
 
-@wrong("positions.learned", "the message should name 12 and 10")
+@wrong("positions.learned", "the error message should mention 12 and 10")
 def learned_with_a_vague_error(x, table):
     if x.shape[-2] > len(table):
         raise ValueError("too long")
@@ -423,7 +423,10 @@ def window_by_softmax(slope):
     return np.argmax(weights < 0.01 * weights[0])
 
 
-@wrong("positions.alibi_window", "alibi_window(1): the right number, but a float. Make it an `int(…)`")
+@wrong(
+    "positions.alibi_window",
+    "alibi_window(1) has the right value, but it is a float. Convert it with `int(…)`",
+)
 def window_as_a_float(slope):
     return np.floor(np.log(100) / slope) + 1
 
@@ -473,7 +476,7 @@ def bucket_in_torch(relative_positions, *, bidirectional, n_buckets=32, max_dist
     return first + torch.where(d < exact, d, far)
 
 
-@wrong("positions.t5_bucket", "the right numbers, but float64. Add `.astype(int)`.")
+@wrong("positions.t5_bucket", "the right values, but their dtype is float64. Add `.astype(int)`.")
 def bucket_as_floats(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
     return bucket_by_loop(relative_positions, bidirectional=bidirectional).astype(float)
 
@@ -506,7 +509,7 @@ def bucket_by_another_order_of_operations(
     return (bucket + n * (relative_positions > 0) * bidirectional).tolist()
 
 
-@wrong("positions.t5_bucket", "right numbers, but float32. Add `.astype(int)`.")
+@wrong("positions.t5_bucket", "right values, but their dtype is float32. Add `.astype(int)`.")
 def bucket_as_single_floats(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
     return bucket_by_loop(relative_positions, bidirectional=bidirectional).astype(np.float32)
 
@@ -649,7 +652,7 @@ def gradient_in_memory_of_others(dx, context_length):
     return gradient
 
 
-@wrong("positions.table_gradient", "holds nan at [n=3, d=0]")
+@wrong("positions.table_gradient", "is nan at [n=3, d=0]")
 def gradient_that_divides_by_the_count(dx, context_length):
     gradient = gradient_by_adding_up(dx, context_length)
     gradient[dx.shape[1] :] = np.nan
@@ -726,7 +729,7 @@ def squeezed(x, table):
     return (x + table[: x.shape[-2]]).squeeze()
 
 
-@wrong("positions.table_share", "float32 has no room for a whole number this large")
+@wrong("positions.table_share", "float32 cannot hold a whole number this large exactly")
 def total_in_float32(vocab_size, context_length, d_model, n_layers, *, attention_bias):
     block = 12 * d_model**2 + (13 if attention_bias else 9) * d_model
     parts = [vocab_size * d_model, context_length * d_model, n_layers * block, 2 * d_model]

@@ -1,4 +1,4 @@
-"""ClockHands: hands stand where glassformer.scratch says, and the turn does not depend on the position."""
+"""Tests ClockHands: the hands point where `scratch` says, and the angle of a step does not depend on the position."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def angles(w, position):
 
 
 def pairs(w, position):
-    """(D/2, 2): the two numbers of each hand."""
+    """Returns (D/2, 2): the two numbers of each hand."""
     return sinusoidal(np.array([position]), w.d_model, base=w.base).reshape(-1, 2)
 
 
@@ -33,7 +33,7 @@ def number(text):
 
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_the_hands_and_their_shadows(mount, state):
-    """Tips lie sin to the right of the middle and cos above it; the shadows are those two lengths."""
+    """The tips are sin to the right of the centre and cos above it; the shadows have these two lengths."""
     w = ClockHands(**state)
     view = mount(w)
     faces = view.root.locator("svg.gf-clock").evaluate_all(
@@ -137,7 +137,7 @@ def test_the_turn_is_the_same_from_every_position(mount):
 
 
 def test_full_turns_can_be_counted(mount):
-    """The arc from hand to dashed hand is as long as the turn, so 20 rad goes round more than three times."""
+    """The arc from a hand to its dashed hand is as long as the angle, so 20 rad goes round more than three times."""
     view = mount(ClockHands(position=0, step=20))
     path = view.root.locator(".gf-turn").first.get_attribute("d")
     dial = view.root.locator(".gf-dial").first

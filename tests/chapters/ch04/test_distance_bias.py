@@ -1,4 +1,4 @@
-"""DistanceBias: scratch's slopes and buckets in the browser, in every cell and every row of the tables."""
+"""Tests DistanceBias: it shows the slopes and buckets of `scratch` in every cell and in every row of the tables."""
 
 import itertools
 import math
@@ -69,7 +69,7 @@ def test_the_staircase_is_pythons(call, settings):
 
 
 def number(x, digits):
-    """As the browser writes it: halves go up, and no minus on a zero."""
+    """Returns a number as the browser writes it: halves are rounded up, and zero has no minus sign."""
     text = str(Decimal(float(x)).quantize(Decimal(10) ** -digits, ROUND_HALF_UP))
     return text.lstrip("-") if float(text) == 0 else text.replace("-", "−")
 
@@ -173,7 +173,7 @@ def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_head
 
 
 def cells(w, length):
-    """{(query, key): colour} as painted, read back from the matrix's pixels."""
+    """Returns {(query, key): colour}, read back from the pixels of the matrix."""
     w.settle()
     read = """(canvas) => {
       const { width, height } = canvas;
@@ -270,7 +270,7 @@ def test_what_t5_says_of_a_cell(mount, settings, query, key, line):
 
 @pytest.mark.parametrize("settings", T5_SETTINGS)
 def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
-    """In every setting and for every distance: who shares the bucket, and up to where each has its own."""
+    """For every setting and distance: which distances share a bucket, and up to where each has its own."""
     bidirectional, n_buckets, max_distance = settings
     names = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
     steps = call("distance_bias", "staircase", -150, 150 if bidirectional else 0, names)
@@ -386,7 +386,8 @@ def test_only_the_methods_own_controls_are_there(mount):
 
 
 def spot(w, query, key):
-    """Where a cell's middle lies in the window."""
+    """Returns the position of the centre of a cell in the window."""
+    w.settle()
     w.root.locator(".gf-matrix").scroll_into_view_if_needed()
     box = w.root.locator(".gf-matrix").bounding_box()
     pixel, size = box["width"] / 340, 290 / w.get("length")

@@ -1,4 +1,4 @@
-"""PositionHeatmap: what it draws and says is what glassformer.scratch computes."""
+"""Tests PositionHeatmap: its drawing and sentences show what `scratch` computes."""
 
 import re
 
@@ -32,7 +32,7 @@ def slowest(d, base):
 
 
 def computed(w):
-    """The table, the similarity of the chosen row to each, and the slowest wavelength."""
+    """Returns the table, the similarity of the chosen row to each row, and the slowest wavelength."""
     table = scratch_table(w.n_positions, w.d_model, w.base)
     return table, table @ table[w.row] / (w.d_model / 2), slowest(w.d_model, w.base)
 
@@ -42,7 +42,7 @@ def number(x, digits):
 
 
 def by_distance(w):
-    """How similar the chosen row is to those 0, 1, 2 … away, as far as the table goes on either side."""
+    """Returns the similarity of the chosen row to the rows 0, 1, 2, … away, on both sides as far as the table goes."""
     table, _, _ = computed(w)
     return table[: max(w.row, w.n_positions - 1 - w.row) + 1] @ table[0] / (w.d_model / 2)
 
@@ -107,7 +107,7 @@ GRID = [
 
 
 def test_every_sentence_holds(call):
-    """Over the ranges of all controls, each claim is held against the table itself, both sides of the row."""
+    """Over the ranges of all controls, each claim is compared with the table itself, on both sides of the row."""
     shapes = sorted({tuple(state.values())[:3] for state in GRID})
     tables = {shape: scratch_table(*shape) for shape in shapes}
     similar = dict(zip(shapes, call.each("maths", "similarities", shapes), strict=True))
@@ -210,6 +210,7 @@ def test_the_curve_and_the_bars(mount, state):
 
 def pixels(view):
     # Read from a copy: reading a canvas over and over makes browsers complain.
+    view.settle()
     read = """(canvas) => {
       const { width, height } = canvas;
       const copy = new OffscreenCanvas(width, height).getContext("2d");
@@ -270,7 +271,8 @@ def test_from_python(mount):
 
 
 def at(view, p):
-    """Where row p of the picture is on the page."""
+    """Returns the position of row p of the picture on the page."""
+    view.settle()
     view.root.locator("canvas").scroll_into_view_if_needed()
     box = view.root.locator("canvas").bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + (p + 0.5) / view.get("n_positions") * box["height"]

@@ -1,4 +1,4 @@
-"""RotationPlane: scratch.rotate's numbers in the browser, and a score that stays when both positions move."""
+"""Tests RotationPlane: it shows the numbers of `scratch.rotate`, and the score stays when both positions move."""
 
 import math
 import re
@@ -17,7 +17,7 @@ def turned(angle, length, position, theta):
 
 
 def vectors(w):
-    """The query and the key of a RotationPlane after their turns, by glassformer.scratch."""
+    """Returns the rotated query and key of a RotationPlane, as computed by `scratch`."""
     return (
         turned(w.query_angle, w.query_length, w.query_position, w.theta),
         turned(w.key_angle, w.key_length, w.key_position, w.theta),
@@ -95,7 +95,7 @@ STATES = [
 
 
 def tips(w):
-    """Where the arrows end, in the plane's own units: {class: (x, y)}."""
+    """Returns the tips of the arrows in the plane's own units: {class: (x, y)}."""
     w.settle()
     script = "gs => gs.map(g => [g.getAttribute('class'), g.querySelector('path').getAttribute('d')])"
     found = {}
@@ -240,6 +240,7 @@ def test_beside_the_arrows_nothing_is_dragged(mount):
 def test_a_finger_turns_an_arrow_or_scrolls_the_page(mount, start, moves):
     w = mount(RotationPlane(query_position=0, key_position=0), width=360)
     w.page.set_viewport_size({"width": 360, "height": 500})
+    w.settle()
     w.root.locator(".gf-plane").scroll_into_view_if_needed()
     box = w.root.locator(".gf-plane").bounding_box()
     pixel = box["width"] / 340

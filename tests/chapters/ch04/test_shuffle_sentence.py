@@ -1,4 +1,4 @@
-"""ShuffleSentence: the same numbers in both languages, true sentences, and cards that can be moved."""
+"""Tests ShuffleSentence: Python and JavaScript agree, the sentences are true, and readers can move the cards."""
 
 import itertools
 import re
@@ -112,7 +112,7 @@ def test_what_the_mask_shows_of_the_order():
 
 
 def cards(w):
-    """(word, shown change) of every card, from left to right."""
+    """Returns (word, shown change) for every card, from left to right."""
     w.settle()
     texts = w.root.locator(".gf-card").evaluate_all(
         "cards => cards.map(c => [...c.children].map(e => e.textContent))"
@@ -125,7 +125,7 @@ def words(w):
 
 
 def fills(w):
-    """Of every card, the colours of its two strips: as typed, now."""
+    """Returns the colours of both strips of each card: for the typed order and for the current one."""
     w.settle()
     script = "cards => cards.map(c => [...c.querySelectorAll('rect')].map(r => r.getAttribute('fill')))"
     return [(row[:8], row[8:]) for row in w.root.locator(".gf-card").evaluate_all(script)]
@@ -234,7 +234,7 @@ def test_the_line_says_what_is_true(mount, settings, order, sentence):
 @pytest.mark.parametrize(("positions", "causal", "layers"), SETTINGS)
 @pytest.mark.parametrize("typed", ["the dog bites the man", "a b c d e"])
 def test_every_sentence_holds(call, typed, positions, causal, layers):
-    """In all orders of five words: who changed most, who did not and why, whom each word sees."""
+    """For all orders of five words: which word changed most, which did not and why, and which words each word sees."""
     cards = typed.split()
     settings = {"positions": positions, "causal": causal, "layers": layers}
     changes, asked = [], []
@@ -333,7 +333,8 @@ def test_cards_strips_and_tables_show_the_computed_numbers(mount, call):
 
 
 def focused(w):
-    """The label of the card that has the focus."""
+    """Returns the label of the card that has the focus."""
+    w.settle()
     return w.page.evaluate("document.activeElement.getAttribute('aria-label')")
 
 
@@ -361,17 +362,21 @@ def test_a_card_is_chosen_and_put_somewhere_by_keyboard(mount):
     w = mount(ShuffleSentence(words="a b c d"))
     card = w.root.locator(".gf-card").nth
     card(3).press("Enter")
+    w.settle()
     assert card(3).get_attribute("aria-pressed") == "true"
     card(3).press("Escape")
+    w.settle()
     assert card(3).get_attribute("aria-pressed") == "false"
     card(3).press(" ")
     card(1).press("Enter")
+    w.settle()
     assert words(w) == "a d b c"
     assert focused(w).startswith("d, place 2 of 4")
     assert w.root.locator("[aria-pressed=true]").count() == 0
 
 
 def centre(w, place):
+    w.settle()
     box = w.root.locator(".gf-cards li").nth(place).bounding_box()
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
@@ -384,12 +389,14 @@ def test_cards_can_be_dragged_with_the_mouse(mount, width, start, end):
     w.page.mouse.move(x + 5, y + 5)
     w.page.mouse.down()
     w.page.mouse.move(x2 + 5, y2 + 5, steps=8)
+    w.settle()
     held = w.root.locator(".gf-card-held")
     assert held.count() == 1
     box = held.bounding_box()  # the card lies under the hand
     assert abs(box["x"] + box["width"] / 2 - x2) < 1
     assert abs(box["y"] + box["height"] / 2 - y2) < 1
     w.page.mouse.up()
+    w.settle()
     expected = list("abcde")
     expected.insert(end, expected.pop(start))
     assert words(w) == " ".join(expected)
@@ -419,6 +426,7 @@ def test_cards_can_be_dragged_with_a_finger(mount):
 def test_cards_can_be_moved_without_dragging(mount):
     w = mount(ShuffleSentence(words="a b c d e"), width=360)
     w.root.locator(".gf-card").nth(0).tap()
+    w.settle()
     assert w.root.locator("[aria-pressed=true]").count() == 1
     w.root.locator(".gf-card").nth(3).tap()
     assert words(w) == "b c d a e"

@@ -1,4 +1,4 @@
-"""DepthExplorer: the same networks in both languages, sizes that torch agrees with, and what the hand finds."""
+"""Tests DepthExplorer: Python and JavaScript agree, the sizes match torch, and the drawing responds to the pointer."""
 
 import itertools
 import re
@@ -55,7 +55,7 @@ def test_the_gradient_is_that_of_torch(way):
 
 
 def ends(**traits):
-    """The median size of the last signal and of the first gradient, for each way."""
+    """Returns the median size of the last signal and of the first gradient for each kind of network."""
     computed = DepthExplorer(**traits).computed()
     return {
         way: (np.median(sizes.signal[:, -1]), np.median(sizes.gradient[:, 0]))
@@ -65,7 +65,7 @@ def ends(**traits):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_answers_the_question(seed):
-    """Plain needs one gain; residual grows at any; with norms, both sizes are near √(1 + gain²·depth)."""
+    """Plain networks need one gain, residual ones grow at any; with norms, both sizes are near √(1 + gain²·depth)."""
     for gain in (0.5, 0.95, 1.0, 1.15, 2.0):
         plain, residual, norms = ends(gain=gain, seed=seed).values()
         if gain == 1:
@@ -82,7 +82,7 @@ SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 
 def value(text):
-    """A number as `short` writes it."""
+    """Returns a number as `short` writes it."""
     digits, _, exponent = text.partition("·10")
     return float(digits) * 10.0 ** int(exponent.translate(SUPERSCRIPTS) or 0)
 
@@ -114,7 +114,7 @@ NAMES = {"plain": "Plain", "residual": "Residual", "norms": "Residual with norms
 
 
 def said(w):
-    """{way: (its fate, signal, gradient)}, as the sentence has them."""
+    """Returns {kind: (its fate, signal, gradient)} as the sentence gives them."""
     number = r"(\d+(?:\.\d+)?(?:·10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]*)?)"
     return {
         way: (fate, value(signal), value(gradient))
@@ -184,7 +184,7 @@ def test_by_keyboard(mount):
 
 
 def decade_range(chart):
-    """How many decades a chart's axis spans, from its first and its last number."""
+    """Returns how many decades the axis of a chart spans, from its first number to its last."""
     first, last = (chart.locator("text[text-anchor=end]").nth(i).text_content() for i in (0, -1))
     return sum(
         abs(0 if text == "1" else int(text[2:].translate(SUPERSCRIPTS) or 1)) * sign

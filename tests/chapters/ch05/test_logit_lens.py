@@ -1,11 +1,14 @@
-"""LogitLens: the guesses and the shares that glassformer.inside finds, stored and live; by keyboard and hand."""
+"""Tests LogitLens: it shows the guesses and shares that `inside` finds, stored and live, by keyboard and pointer."""
 
 import json
 import re
 from functools import cache
 
+import mounting
 import numpy as np
 import pytest
+from close import ENGINE, SINGLE, assert_close
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import shipped
@@ -25,20 +28,13 @@ def number(text):
     return float(text.replace("−", "-"))
 
 
-def read(w):
-    """Wait until the model has read the text."""
-    w.settle()
-    w.page.wait_for_function("!document.querySelector('.gf-says').textContent.match(/Reading|on its way/)")
-    w.rest()
-
-
 @cache
 def probabilities(text):
     return softmax(logit_lens(MODEL, TOKENIZER.encode(text)).astype(np.float64))
 
 
 def expected(text, position):
-    """By depth the five likeliest after a position and, if something comes, its loss and its rank."""
+    """Returns, at each depth, the five likeliest next characters and the loss and rank of the actual one, if any."""
     ids = TOKENIZER.encode(text)
     for p in probabilities(text)[:, position]:
         order = np.argsort(-p, kind="stable")
@@ -48,7 +44,7 @@ def expected(text, position):
 
 
 def shares(text, position):
-    """Embedding, then attention and feed-forward of every block: what they add to the logit of what comes."""
+    """Returns what the embedding and each sublayer add to the logit of the next character."""
     ids = TOKENIZER.encode(text)
     logits = MODEL(ids)
     comes = ids[position + 1] if position + 1 < len(ids) else logits[-1].argmax()
@@ -71,8 +67,8 @@ def assert_shows(w, text, position):
         else:
             assert row[11:] == ["", ""]
     found, (written, logit) = [number(cells[1]) for cells in parts[1:]], shares(text, position)
-    np.testing.assert_allclose(found[:-1], written, rtol=0, atol=2e-3)
-    assert found[-1] == pytest.approx(logit, abs=6e-3)
+    assert_close(found[:-1], written, ENGINE, beside=5.1e-4)
+    assert_close(found[-1], logit, ENGINE, beside=5.1e-3)  # the sum of nine numbers, each of three decimals
 
 
 # --- the numbers ------------------------------------------------------------------------------------------
@@ -84,7 +80,7 @@ def test_what_is_stored_is_small_and_sums_to_the_logits():
     ids = TOKENIZER.encode(LINE)
     logits = MODEL(ids)
     comes = np.append(ids[1:], logits[-1].argmax())
-    np.testing.assert_allclose(widget.added().sum(axis=0), logits[np.arange(len(ids)), comes], atol=1e-4)
+    assert_close(widget.added().sum(axis=0), logits[np.arange(len(ids)), comes], SINGLE)
 
 
 @pytest.mark.parametrize("id", [0, 3, 4])
@@ -197,13 +193,13 @@ def test_a_text_of_the_readers_own(mount):
     assert w.saved() == {}
     for text in ("O", "My lord,\nthe king"):
         field.fill(text)
-        read(w)
+        w.rest()
         assert w.saved()["text"] == text
         for position in (len(text) // 2, len(text) - 1):
             w.set(position=position)
             assert_shows(w, text, position)
     w.root.get_by_role("button", name="The first text").press("Enter")
-    read(w)
+    w.rest()
     assert_shows(w, LINE, 16)
     assert w.page.evaluate("window.asked") == 1
 
@@ -227,7 +223,7 @@ def test_numbers_that_are_shown_while_a_shorter_text_is_read_are_of_what_is_read
             }""",
             text,
         )
-        read(w)
+        w.rest()
     assert complaints == []
 
 
@@ -248,7 +244,7 @@ def test_of_a_long_text_the_model_sees_the_end(mount):
     w.set(position=0)  # out of its sight: the last
     assert f" at {len(text) - 1}," in w.says
     w.control(FIELD).fill(f"{text}A")
-    read(w)
+    w.rest()
     assert w.saved()["text"] == f"{text}A"
     w.set(position=len(text) - 2)
     assert_shows(w, f"{seen[1:]}A", CONTEXT - 3)
@@ -270,13 +266,13 @@ def test_a_model_that_does_not_come_is_told_and_may_come_later(mount):
     assert_shows(w, LINE, 14)
     w.page.evaluate("() => (window.mounted[0].model.send = window.real)")
     field.fill("A hous")
-    read(w)
+    w.rest()
     assert w.saved() == {"text": "A hous"}
     w.set(position=3)
     assert_shows(w, "A hous", 3)
 
 
-def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount):
+def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount, monkeypatch):
     w = mount(LogitLens())
     w.page.evaluate(
         """() => {
@@ -286,7 +282,12 @@ def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount):
         }"""
     )
     w.control(FIELD).fill("A house")
-    assert w.says == "The model is on its way …"
+    expect(w.root.locator(".gf-says")).to_have_text("The model is on its way …")
+    expect(w.root.locator(".gf-drawing")).to_have_attribute("aria-busy", "true")
+    monkeypatch.setattr(mounting, "PATIENCE", 0.3)
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)still busy:.*The model is on its way"):
+        w.settle()
+    monkeypatch.undo()
     w.root.get_by_role("button", name="The first text").press("Enter")
     assert w.says.startswith("After “s” at 14,")
     w.page.evaluate("() => window.answer()")
@@ -303,7 +304,7 @@ def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount):
         ({"depth": -1}, r"depth=-1 is not one of 0 … 4"),
         ({"position": -1}, "position"),
         ({"text": "é"}, "é"),
-        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
+        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
     ],
 )
 def test_bad_traits_raise(traits, message):
@@ -314,7 +315,7 @@ def test_bad_traits_raise(traits, message):
 def test_accessible_and_never_wider_than_the_page(mount, shoot):
     w = mount(LogitLens(), width=360)
     w.root.get_by_role("button", name="A scene").press("Enter")
-    read(w)
+    w.rest()
     assert w.saved()["text"].startswith("KING RICHARD III:\n")
     w.set(position=33, depth=3)
     assert w.tables()

@@ -1,4 +1,4 @@
-"""NormComparer: four norms as scratch and torch have them, and who notices what is done to all numbers."""
+"""Tests NormComparer: its four norms equal those of `scratch` and torch, and it shows what each norm ignores."""
 
 import math
 import re
@@ -22,7 +22,7 @@ VECTORS = [
 
 
 def by_torch(x, eps):
-    """The four norms with no function of the package."""
+    """Returns the four norms without any function of the package."""
     x = torch.tensor(x, dtype=torch.float64)
     D, centred = [len(x)], x - x.mean()
     return {
@@ -51,7 +51,7 @@ def test_three_computations_agree(call):
 
 
 def test_how_far_apart_the_lookalikes_are():
-    """On [1, 0, 0, 0] the variance's divisor shows; on numbers that are nearly equal, where ε stands."""
+    """On [1, 0, 0, 0] the variance's divisor makes a difference; on nearly equal numbers, the position of ε does."""
     lively, flat = (NormComparer(x=x).computed() for x in ([1.0, 0.0, 0.0, 0.0], NEARLY_EQUAL))
     np.testing.assert_allclose(lively["layer"][0], math.sqrt(3), rtol=1e-4)
     np.testing.assert_allclose(lively["sigma"][0], math.sqrt(3), rtol=1e-4)
@@ -84,7 +84,7 @@ def test_what_was_done_to_all_is_told_from_the_numbers(call, before, x, found):
 
 
 def grid(w):
-    """{norm: its column}, as drawn."""
+    """Returns {norm: its column} as drawn."""
     w.settle()
     cells = [float(text.replace("−", "-")) for text in w.root.locator(".gf-normed-value").all_inner_texts()]
     return dict(zip(NORMS, np.reshape(cells, (-1, 4)).T, strict=True))
@@ -115,7 +115,7 @@ def check(w):
 
 
 def foot(w, name):
-    """What a line below the columns says of each norm."""
+    """Returns what a line below the columns says about each norm."""
     w.settle()
     cells = w.root.locator(".gf-foot").all_inner_texts()
     return cells[(i := cells.index(name)) + 1 : i + 5]

@@ -1,4 +1,4 @@
-"""NormPlacementExplorer: it shows the stored runs, all seeds of them, and says of them what is so."""
+"""Tests NormPlacementExplorer: it shows the stored runs with all their seeds, and its sentences about them are true."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def number(text):
 
 
 def finals(depth, rate, warmup):
-    """The validation losses, pre-norm's seeds and then post-norm's."""
+    """Returns the validation losses: those of pre-norm's seeds, then those of post-norm's."""
     at = {"n_layers": depth, "learning_rate": rate}
     return [
         run.found["validation_loss"]
@@ -33,7 +33,7 @@ def finals(depth, rate, warmup):
 
 
 def gradients(depth, init):
-    """(2 · seeds, blocks) of pre-norm, then of post-norm."""
+    """Returns (2 · seeds, blocks): the gradients of pre-norm, then those of post-norm."""
     return np.array(
         [
             run.found[str(depth)]["W_down"]
@@ -44,7 +44,8 @@ def gradients(depth, init):
 
 
 def curves(w, kind):
-    """The points of every curve in the first drawing, in its pixels."""
+    """Returns the points of every curve in the first drawing, in pixels."""
+    w.settle()
     paths = w.root.locator(f".gf-panel-cell path.gf-norms-{kind}").evaluate_all(
         "paths => paths.map((p) => p.getAttribute('d'))"
     )
@@ -52,6 +53,7 @@ def curves(w, kind):
 
 
 def marks(w, kind):
+    w.settle()
     return w.root.locator(f".gf-panel-cell .gf-norms-mark.gf-norms-{kind}").count()
 
 
@@ -155,7 +157,7 @@ def test_by_keyboard(mount):
 
 @pytest.fixture
 def low():
-    """A view as if the models of 2 blocks had been trained at lower rates."""
+    """Returns a view as if the models with 2 blocks had been trained at lower rates."""
     view = NormPlacementExplorer()
     for run in view._data["runs"]:
         if run["depth"] == 2:

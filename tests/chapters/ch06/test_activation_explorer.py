@@ -1,4 +1,4 @@
-"""ActivationExplorer: the functions of scratch and their slopes, in both languages; a point to move; true words."""
+"""Tests ActivationExplorer: functions and slopes equal those of `scratch`, and the sentences are true."""
 
 import math
 import re
@@ -34,6 +34,11 @@ def test_the_error_function_is_exact(call):
     np.testing.assert_allclose(found, [math.erf(x) for x in xs], rtol=0, atol=1e-14)
 
 
+def test_every_activation_is_drawn(call):
+    assert list(call("activation_explorer", "bent", 0)["values"]) == [*CURVES], "add to CURVES of the .js"
+    assert set(IN_TORCH) == set(CURVES), "add to IN_TORCH"
+
+
 def test_values_and_slopes_are_those_of_scratch_and_of_torch(call):
     drawn = call.each("activation_explorer", "bent", [[float(x)] for x in XS])
     x = torch.tensor(XS, dtype=torch.float64, requires_grad=True)
@@ -55,7 +60,7 @@ def test_python_shows_what_is_drawn(call, x):
 
 
 def test_a_gated_neuron_is_that_of_a_feed_forward_network(call):
-    """A network of one neuron, with weights that hand on the gate's and the other number as they are."""
+    """Uses a network of one neuron whose weights pass on the gate's number and the other number unchanged."""
     network = scratch.FeedForward(2, 1, activation="swiglu", bias=False, generator=None, dtype=np.float64)
     network.W_gate.weight, network.W_up.weight = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
     network.W_down.weight = np.array([[1.0, 0.0]])
@@ -77,6 +82,7 @@ def test_a_gated_neuron_is_that_of_a_feed_forward_network(call):
 
 
 def readout(w):
+    w.settle()
     rows = w.root.locator(".gf-readout tbody tr").evaluate_all(
         "rows => rows.map(r => [...r.cells].map(c => c.textContent))"
     )

@@ -1,4 +1,4 @@
-"""NeuronExplorer: what is kept of each neuron is so, a text of one's own is read anew, nothing is told too soon."""
+"""Tests NeuronExplorer: its stored facts are true, it reads a new text live, and it reveals nothing too early."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from close import ENGINE, SINGLE, assert_close
 from safetensors.numpy import load as arrays_from
 from traitlets import TraitError
 
@@ -19,7 +20,7 @@ from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE
 from tools.neurons import found
 
-LIVE = 1e-3
+DECIMALS = 5.1e-4  # three of them are shown
 ANOTHER, AT_RANDOM = "Another clear one", "Any one, at random"
 OPEN, COVER = "What does it make likelier?", "Cover what it makes likelier"
 
@@ -40,7 +41,7 @@ def kept():
 
 
 def hidden(ids):
-    """Of every block, the neurons at each position (L, B, T, F)."""
+    """Returns the neurons of every block at each position (L, B, T, F)."""
     with trace() as seen:
         model()[0](ids)
     return np.array(seen.arrays("neurons", "feed-forward"))
@@ -54,7 +55,7 @@ def number(text):
 
 
 def test_the_places_excite_as_much_as_is_said_and_nothing_that_was_looked_at_does_more():
-    """In the windows of a few places, and in others; every neuron of every block is looked at in each."""
+    """Checks every neuron of every block, in the windows of a few stored positions and in others."""
     places, values = kept()["places"], kept()["values"]
     assert places.shape == values.shape == (4, 2, 344, N_CONTEXTS)
     some = places[:, :, ::43].reshape(-1)
@@ -64,12 +65,13 @@ def test_the_places_excite_as_much_as_is_said_and_nothing_that_was_looked_at_doe
     for i, window in enumerate(windows):
         found_here = block, _, neuron, _ = np.nonzero((places >= 0) & (places // 128 == window))
         there = now[block, i, places[found_here] % 128, neuron]
-        np.testing.assert_allclose(values[found_here], there, rtol=0, atol=1e-3)
+        assert_close(values[found_here], there, SINGLE)
         checked += len(block)
     assert checked > 100
     highest, lowest = now.max(axis=(1, 2)), now.min(axis=(1, 2))
-    assert (highest <= values[:, 0, :, 0] + 1e-3).all()
-    assert (lowest >= values[:, 1, :, 0] - 1e-3).all()
+    rounding = SINGLE * np.abs(values).max()
+    assert (highest <= values[:, 0, :, 0] + rounding).all()
+    assert (lowest >= values[:, 1, :, 0] - rounding).all()
 
 
 def test_contexts_are_the_strongest_first_and_differ_in_what_is_shown():
@@ -87,7 +89,7 @@ def test_contexts_are_the_strongest_first_and_differ_in_what_is_shown():
 
 
 def test_they_are_those_of_the_experiment():
-    """The stored tour through the model kept some memories, found by another run over the same text."""
+    """The experiment `inside` stored some memories, which were found by another run over the same text."""
     [run] = stored("inside", part="memories")
     for i, block in enumerate(run.found["blocks"]):
         for memory in block["missed most"]:
@@ -111,7 +113,7 @@ def test_what_is_promoted_is_what_the_row_of_w_down_says():
 
 
 def test_the_tool_keeps_what_memories_finds():
-    """On a short text, against all of it at once; of equal contexts one, and −1 where there are too few."""
+    """Compares with a search of a whole short text at once; equal contexts count once, and −1 fills what is missing."""
     ids = training()[5000:6000]
     now = hidden(ids[: 7 * 128].reshape(7, 128)).reshape(4, -1, 344)
     arrays = found(memories(model()[0], ids, n_contexts=8), ids, 128)
@@ -122,9 +124,7 @@ def test_the_tool_keeps_what_memories_finds():
             seen.setdefault(tuple(ids[neuron_explorer.beginning(place, 128) : place + 1]), place)
         wanted = list(seen.values())[:N_CONTEXTS]
         assert arrays["places"][i, int(sign < 0), f].tolist() == wanted
-        np.testing.assert_allclose(
-            arrays["values"][i, int(sign < 0), f], now[i, wanted, f], rtol=0, atol=1e-4
-        )
+        assert_close(arrays["values"][i, int(sign < 0), f], now[i, wanted, f], SINGLE)
     same = Memory(0, 0, 1, np.array([3.0, 2.0, 1.0]), np.array([128, 256, 300]), np.zeros(5, int), 0.0, 0.0)
     repeated = found([same], np.zeros(400, np.int64), 128)
     assert repeated["places"][0, 0, 0].tolist() == [128, 300, -1, -1]
@@ -150,13 +150,8 @@ def test_what_is_stored_is_small_and_the_rest_is_a_file_that_is_asked_for(monkey
 # --- what is seen -----------------------------------------------------------------------------------------
 
 
-def come(w):
-    w.page.wait_for_function("!document.querySelector('.gf-says').textContent.match(/Reading|on its way/)")
-    w.rest()
-
-
 def assert_shown(w, *, opened):
-    """The tables say what Python knows of the neuron, and what it is on the text."""
+    """Asserts that the tables show what Python knows about the neuron, and its values on the text."""
     widget = w.widget
     tables = w.tables()
     assert len(tables) == 2 + opened
@@ -167,14 +162,14 @@ def assert_shown(w, *, opened):
     ]
     for (_, context, value, following), (text, kept_value) in zip(contexts, wanted, strict=True):
         assert context == text[:-1].replace("\n", "⏎")
-        assert number(value) == pytest.approx(kept_value, abs=5.1e-4)
+        assert number(value) == pytest.approx(kept_value, abs=DECIMALS)
         assert following == (text[-1].replace("\n", "⏎").replace(" ", "␣") if opened else "covered")
     if opened:
         assert [row[1] for row in promoted] == [
             c.replace("\n", "⏎").replace(" ", "␣") for _, _, likelier, _ in memory for c in likelier
         ]
         np.testing.assert_allclose(
-            [number(row[2]) for row in promoted], memory[0][3] + memory[1][3], atol=5.1e-4
+            [number(row[2]) for row in promoted], memory[0][3] + memory[1][3], atol=DECIMALS
         )
     return np.array([number(row[2]) for row in values])
 
@@ -183,7 +178,7 @@ def test_the_first_picture_asks_for_nothing_and_tells_nothing(mount):
     w = mount(NeuronExplorer())
     right = w.widget.values()
     shown = assert_shown(w, opened=False)
-    np.testing.assert_allclose(shown, right, rtol=0, atol=np.abs(right).max() / 254 + 0.0006)
+    assert_close(shown, right, 1 / 254, beside=DECIMALS)  # a byte for a number
     assert w.root.locator(".gf-promoted-is").all_inner_texts() == ["?"] * 10
     assert set(w.root.locator(".gf-next").all_inner_texts()) == {"?"}
     assert w.says.startswith("Block 3, neuron 88: in a million characters, “…Englan” excites it most (+59.6)")
@@ -204,21 +199,21 @@ def test_the_first_picture_asks_for_nothing_and_tells_nothing(mount):
 
 
 def test_every_neuron_by_keyboard_on_any_text(mount):
-    """The table and the weights come once, when another neuron is chosen."""
+    """The table and the weights are loaded once, when the reader chooses another neuron."""
     w = mount(NeuronExplorer(opened=True))
     w.press("Neuron (0 to 343)", "ArrowUp", "ArrowUp")
-    come(w)
+    w.rest()
     assert w.saved() == {"neuron": 90, "opened": False}
     assert w.page.evaluate("window.asked") == 2
-    np.testing.assert_allclose(assert_shown(w, opened=False), w.widget.values(), rtol=0, atol=LIVE)
+    assert_close(assert_shown(w, opened=False), w.widget.values(), ENGINE, beside=DECIMALS)
 
     w.press("3", "ArrowLeft")
     w.press("Guess first", " ")
     w.control("Your text (up to 128 characters)").fill("My lord,\nthe king of England")
     w.settle()
-    come(w)
+    w.rest()
     assert w.saved().items() >= {"block": 2, "guess": False, "text": "My lord,\nthe king of England"}.items()
-    np.testing.assert_allclose(assert_shown(w, opened=True), w.widget.values(), rtol=0, atol=LIVE)
+    assert_close(assert_shown(w, opened=True), w.widget.values(), ENGINE, beside=DECIMALS)
     assert w.root.get_by_role("button", name=OPEN).is_hidden()
 
     w.root.locator(".gf-asks").focus()
@@ -243,7 +238,7 @@ def test_every_neuron_by_keyboard_on_any_text(mount):
     w.settle()
     assert first != (w.get("block"), w.get("neuron"))
     assert w.saved()["drawn"] == 2
-    np.testing.assert_allclose(assert_shown(w, opened=True), w.widget.values(), rtol=0, atol=LIVE)
+    assert_close(assert_shown(w, opened=True), w.widget.values(), ENGINE, beside=DECIMALS)
     assert w.page.evaluate("window.asked") == 2
 
     field = w.control("Your text (up to 128 characters)")
@@ -283,7 +278,7 @@ def test_what_does_not_come_is_told(mount):
         ({"neuron": 344}, r"neuron=344 is not one of 0 … 343"),
         ({"position": -1}, "position"),
         ({"text": "é"}, "é"),
-        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
+        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
     ],
 )
 def test_bad_traits_raise(traits, message):
@@ -294,7 +289,7 @@ def test_bad_traits_raise(traits, message):
 def test_a_model_whose_neurons_nobody_looked_at_is_refused(monkeypatch):
     monkeypatch.setattr(neuron_explorer, "known", lambda: ["another"])
     with pytest.raises(
-        TraitError, match="model='shakespeare' has neurons that nobody has looked at: must be another"
+        TraitError, match="model='shakespeare' has neurons that have not been examined: it must be another"
     ):
         NeuronExplorer()
 

@@ -1,4 +1,4 @@
-"""Chapter 07: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 07: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ right, wrong = ANSWERS.right, ANSWERS.wrong
 
 
 def layer_of_torch(weights, n_heads, norm_first):
-    """PyTorch's own block with these weights; it keeps its matrices the other way round."""
+    """Returns PyTorch's own block with these weights; it stores its matrices transposed."""
     w = {name: torch.as_tensor(value) for name, value in weights.items()}
     D, F = w["feedforward.W_up.weight"].shape
     layer = torch.nn.TransformerEncoderLayer(
@@ -269,7 +269,7 @@ def for_one_part(whole, alone, together):
 
 @right("block.diagnose")
 def by_comparing(block, x, weights, n_heads):
-    """Builds all five, and says which gives the same."""
+    """Builds all five models, and returns the name of the one with the same output."""
     w = {name: torch.as_tensor(value) for name, value in weights.items()}
     x = torch.as_tensor(x)
     T, D = x.shape

@@ -1,9 +1,10 @@
-"""AblationBoard: losses and texts are those of the model in NumPy with the same parts off."""
+"""Tests AblationBoard: its losses and texts are those of the NumPy model with the same parts switched off."""
 
 import json
 import re
 
 import pytest
+from close import ENGINE, SINGLE, assert_close
 from traitlets import TraitError
 
 from glassformer import inside
@@ -13,32 +14,23 @@ from glassformer.experiments.inside import sample
 from glassformer.text import corpus, split
 from tools.browser import axe_violations
 
-EXACT = 2e-4  # float32, and as many digits as the table shows
+KEPT, SHOWN = 5.1e-6, 5.1e-5  # five decimals are kept, and four are shown
 ATTENTION = [f"block {b}: head {h}" for b in range(4) for h in range(4)]
 FEEDFORWARD = [f"block {b}: feed-forward" for b in range(4)]
 
 
-def arrive(w):
-    """Wait until everything that was asked for is computed."""
-    w.settle()
-    w.page.wait_for_function(
-        "![...document.querySelectorAll('.gf-result-of strong, .gf-written')].some((e) => e.textContent.includes('…'))"
-    )
-    w.rest()
-
-
 def right(w, off=None):
-    """What Python computes for the view's present state."""
+    """Returns what Python computes for the view's current state."""
     w.saved()  # takes it over
     return w.widget.losses(off), w.widget.writes(off)
 
 
 def check(w):
-    arrive(w)
+    w.rest()
     now, before = right(w), right(w, [])
     shown = [[float(x.replace("−", "-")) for x in row[1:3]] for row in w.tables()[0][1:]]
     for found, name in zip(shown, ("validation", "text"), strict=True):
-        assert found == pytest.approx([now[0][name], before[0][name]], abs=EXACT), name
+        assert_close(found, [now[0][name], before[0][name]], ENGINE, beside=SHOWN, what=name)
     texts = w.root.locator(".gf-written span:last-child").all_text_contents()
     assert texts == [now[1], before[1]]
 
@@ -58,22 +50,20 @@ def test_the_losses_are_those_of_the_tour_on_other_characters():
     assert [len(text) for text in widget._stored["windows"]] == [129] * 4
     assert "".join(text[1:] for text in widget._stored["windows"]) == tokenizer.decode(batches[0][1].ravel())
     with inside.ablated(model, 2, "attention", [0]):
-        assert widget.losses(["block 2: head 0"])["validation"] == pytest.approx(
-            inside.mean_loss(model, batches), abs=1e-5
-        )
+        without = widget.losses(["block 2: head 0"])["validation"]
+        assert_close(without, inside.mean_loss(model, batches), SINGLE, beside=KEPT)
     worth = stored("inside", part="ablations")[0].found
     assert len(json.dumps(widget._stored)) < 6000
     for part, rise in widget._stored["worth"].items():
-        assert rise == pytest.approx(worth[part] - worth["nothing"], abs=1e-4)
+        assert_close(rise + worth["nothing"], worth[part], SINGLE, beside=SHOWN)
 
 
 def test_an_attention_is_all_of_its_heads():
     widget = AblationBoard()
     widget.off = ["block 1: feed-forward", "block 1: attention", "block 1: head 2"]
     assert widget.off == [*ATTENTION[4:8], "block 1: feed-forward"]
-    assert widget.losses(ATTENTION[4:8])["validation"] == pytest.approx(
-        _alone("shakespeare")["block 1: attention"], abs=1e-5
-    )
+    whole = _alone("shakespeare")["block 1: attention"]
+    assert_close(widget.losses(ATTENTION[4:8])["validation"], whole, SINGLE, beside=KEPT)
 
 
 # --- what is seen -----------------------------------------------------------------------------------------
@@ -93,7 +83,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     assert w.says.startswith("All is on: a loss of 1.256 nats on 512 characters")
     assert asked(w) == 0
     w.root.locator(".gf-board input[tabindex='0']").press("Space")
-    arrive(w)
+    w.rest()
     assert w.get("off") == ATTENTION[:4]
     assert asked(w) == 1
     alone = _alone("shakespeare")
@@ -114,6 +104,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
         w.root.get_by_role("button", name=name, exact=True).press("Enter")
         assert w.get("off") == off
     w.root.locator(".gf-board input").nth(5).press("Space")
+    w.settle()
     assert w.root.get_by_role("button", name="Other draws").is_disabled()
     w.control("Your text (up to 128 characters)").fill("KING RICHARD:\nMy lord, " * 5)
     w.press("Temperature", *["ArrowRight"] * 7)
@@ -132,7 +123,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        ({"off": ["block 4: head 0"]}, "off has 'block 4: head 0', must be"),
+        ({"off": ["block 4: head 0"]}, "off has 'block 4: head 0', which must be"),
         ({"off": ["head 0"]}, "of 4 blocks with 4 heads"),
         ({"temperature": 2}, "temperature"),
         ({"seed": -1}, "seed"),
@@ -147,7 +138,7 @@ def test_bad_traits_raise(traits, message):
 def test_accessible_and_never_wider_than_the_page(mount, shoot):
     w = mount(AblationBoard())
     w.root.locator(".gf-board input").nth(6).press("Space")
-    arrive(w)
+    w.rest()
     assert w.tables()
     assert w.axe_violations() == []
     shoot("ablation-900")

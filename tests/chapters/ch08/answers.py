@@ -1,4 +1,4 @@
-"""Chapter 08: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 08: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import re
 
@@ -61,7 +61,7 @@ def ids_asserted(ids, vocab_size, context_length):
     return ids
 
 
-@wrong("gpt.check_ids", "the message should name 17")
+@wrong("gpt.check_ids", "the error message should mention 17")
 def ids_without_words(ids, vocab_size, context_length):
     if ids.max() >= vocab_size:
         raise ValueError("wrong id")
@@ -144,7 +144,7 @@ def parameters_as_a_float_made_whole(V, T, D, N, tied=True, attention_biases=Tru
     return round(V * D * (2 - tied) + T * D + N * D * (12 * D + 9 + 4 * attention_biases) + 2 * D)
 
 
-@wrong("gpt.parameters", "the right number, but a float")
+@wrong("gpt.parameters", "the right value, but it is a float")
 def parameters_as_a_float(V, T, D, N, *, tied=True, attention_biases=True):
     return 1.0 * parameters_as_a_float_made_whole(V, T, D, N, tied, attention_biases)
 
@@ -240,7 +240,7 @@ def moves_one_by_one(ids, token, vocab_size, *, tied=True):
 
 @right("gpt.moves")
 def moves_by_a_model(ids, token, vocab_size, *, tied=True):
-    """Try it: a random model, and what moves when the row does."""
+    """Tries it: builds a random model, changes the row, and returns what changes."""
     rng = np.random.default_rng(0)
     embedding, own = rng.normal(size=(2, vocab_size, 3))
 
@@ -266,7 +266,7 @@ def rms(x, gain):
 
 
 def turned(x):
-    """As complex numbers: pair i is (i, i + K/2)."""
+    """Uses complex numbers: pair i is (i, i + K/2)."""
     T, K = x.shape[-2:]
     speeds = 10_000.0 ** (-torch.arange(K // 2, dtype=x.dtype) * 2 / K)
     angles = torch.arange(T, dtype=x.dtype)[:, None] * speeds

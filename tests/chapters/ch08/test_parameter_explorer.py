@@ -1,5 +1,6 @@
-"""ParameterExplorer: the counts of ModelConfig for every choice, rules said in words, changes against a preset."""
+"""Tests ParameterExplorer: its counts equal ModelConfig's for every choice, and it explains rules and changes."""
 
+import dataclasses
 import json
 import random
 import re
@@ -25,7 +26,7 @@ LETTERS = ParameterExplorer()._letters
 
 
 def some_fields(rng):
-    """Any choices, and sizes of which most fit together."""
+    """Returns arbitrary choices, and sizes of which most fit together."""
     fields = {name: rng.choice(options) for name, options in OPTIONS.items()}
     fields |= {name: rng.choice([1, 2, 3, 4, 6, 8, 12, 16, 24, 96]) for name in LIMITS}
     fields |= {name: None for name in FOLLOWS if rng.random() < 0.6}
@@ -39,7 +40,7 @@ def some_fields(rng):
 
 
 def refused(fields):
-    """What ModelConfig says of fields that cannot be."""
+    """Returns the error message of ModelConfig for fields that do not fit together."""
     try:
         ModelConfig(**fields)
     except (ValueError, TypeError) as error:
@@ -48,7 +49,7 @@ def refused(fields):
 
 
 def of_family(fields):
-    """The formulas that can be asked for: all of them would be megabytes for a hundred configurations."""
+    """Returns the formulas of one family: all of them for a hundred configurations would take megabytes."""
     family = fields["family"] + " "
     return {
         part: {
@@ -82,8 +83,31 @@ def test_every_choice_is_counted_as_python_counts_it(call):
     assert [re.sub(r"(?<=\d),(?=\d)", "", text) for text in spelled] == written
 
 
+class Noting(ModelConfig):
+    """A configuration that notes which of its fields are read."""
+
+    def __getattribute__(self, name):
+        READ.add(name)
+        return super().__getattribute__(name)
+
+
+READ = set()
+
+
+def test_a_count_depends_on_no_field_that_counting_does_not_know():
+    valid = [Noting(**fields) for fields in (*KNOWN.values(), *RANDOM) if refused(fields) is None]
+    READ.clear()
+    for config in valid:
+        config.parameter_count()
+    unknown = READ & {field.name for field in dataclasses.fields(ModelConfig)} - set(FIELDS)
+    assert not unknown, (
+        "add to OPTIONS and DEPENDS of engine/counting.py, with a label in parameter_explorer.js"
+    )
+    assert set(OPTIONS) - {"family"} <= set().union(*DEPENDS.values()), "add to DEPENDS of engine/counting.py"
+
+
 def test_every_part_of_every_model_is_known():
-    """A part that `parameter_count` gets one day must get a row here."""
+    """A part that is added to `parameter_count` must get a row here."""
     assert {part.name for f in KNOWN.values() for part in ModelConfig(**f).parameter_count().parts} <= {
         *DEPENDS
     }
@@ -156,7 +180,7 @@ def heading(w):
 
 
 def rows(w):
-    """The parts as the table has them: name -> (parameters, those of the preset, the change)."""
+    """Returns the parts as the table shows them: name -> (parameters, those of the preset, the change)."""
     table = w.tables()[0][1:]
     return {
         row[0]: tuple(int(x.replace(",", "").replace("−", "-")) for x in (row[4], row[6], row[7]))
@@ -213,6 +237,7 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     w.press("QK-norm", " ")
     assert rows(w) == right(w)
     w.root.get_by_role("button", name="Back to it").press("Enter")
+    w.settle()
     assert heading(w) == "gpt2: 124,439,808 parameters"
     assert w.root.get_by_role("button", name="Back to it").is_disabled()
 
@@ -220,6 +245,7 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
 def test_families_and_their_own_choices(mount):
     w = mount(ParameterExplorer())
     w.control("Model").select_option("bert-base")
+    w.settle()
     assert heading(w) == "bert-base: 109,482,240 parameters"
     assert w.control("Pooler").is_checked()
     assert w.control("Blocks of the decoder").is_hidden()
@@ -256,7 +282,7 @@ def test_parts_are_walked_through_with_the_keys_and_pointed_at(mount):
     ("traits", "message"),
     [
         ({"preset": "gpt5"}, "preset='gpt5' is not one of gpt2"),
-        ({"fields": {"width": 3}}, "fields has 'width', and counts vocab_size"),
+        ({"fields": {"width": 3}}, "fields has 'width', but must be among vocab_size"),
         ({"fields": {"norm": "batchnorm"}}, "norm='batchnorm' is not one of"),
         ({"fields": {"pooler": 1}}, "pooler=1 must be True or False"),
         ({"fields": {"n_segments": 2}}, 'n_segments=2 needs family="encoder"'),

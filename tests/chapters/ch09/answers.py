@@ -1,6 +1,6 @@
-"""Chapter 09: right answers unlike the book's, and wrong ones that are told without being a classic mistake.
+"""Answers for chapter 09: right ones that differ from the book's, and wrong ones that are not classic mistakes.
 
-Most of the right ones let PyTorch take the gradient, which is another way than any that the book writes out.
+Most of the right ones let PyTorch compute the gradient, a method that the book itself does not use there.
 """
 
 import math
@@ -16,7 +16,7 @@ right, wrong = ANSWERS.right, ANSWERS.wrong
 
 
 def autograd(forward, grad, *arrays):
-    """The gradients of these arrays."""
+    """Returns the gradients with respect to these arrays."""
     tensors = [torch.tensor(x, requires_grad=True) for x in arrays]
     return torch.autograd.grad(forward(*tensors), tensors, None if grad is None else torch.as_tensor(grad))
 

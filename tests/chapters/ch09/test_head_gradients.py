@@ -1,4 +1,4 @@
-"""HeadGradients: values and gradients of scratch and of torch, sums that are true, and what hangs on what."""
+"""Tests HeadGradients: values and gradients equal those of `scratch` and torch; outlines show dependencies."""
 
 import itertools
 import re
@@ -25,7 +25,7 @@ def state(widget):
 
 
 def numbers(found):
-    """What the page computes, as arrays; −∞ comes as it is."""
+    """Returns what the page computes, as arrays; −∞ stays −∞."""
     return {kind: np.array(rows, dtype=float) for kind, rows in found.items()}
 
 
@@ -78,7 +78,7 @@ def test_a_masked_score_has_no_gradient_at_all(call):
 
 
 def test_what_a_number_is_made_of_is_what_it_hangs_on(call):
-    """Moving a number that is outlined has an effect on the chosen one, moving any other has none."""
+    """Changing an outlined number has an effect on the chosen one; changing any other number has none."""
     rng = np.random.default_rng(1)
     begun = {kind: rng.uniform(0.5, 2, (T, size)) for kind, size in KINDS.items()}
 
@@ -119,7 +119,7 @@ def test_what_a_number_is_made_of_is_what_it_hangs_on(call):
 
 
 def cell(w, kind, row, column):
-    """A number on the page."""
+    """Returns one number on the page."""
     of = kind.removeprefix("grad_")
     inside = w.root.locator(f".gf-head-{of}").locator(".gf-number, .gf-result")
     return inside.nth(2 * KINDS[of] * row + (KINDS[of] if kind != of else 0) + column)
@@ -222,3 +222,11 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
 def test_bad_traits_raise(traits, message):
     with pytest.raises(TraitError, match=message):
         HeadGradients(**traits)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_each_view_has_tables_of_its_own(name):
+    first = HeadGradients()
+    before = getattr(first, name)[0][0]
+    getattr(first, name)[0][0] += 1
+    assert getattr(HeadGradients(), name)[0][0] == before

@@ -1,4 +1,4 @@
-"""NudgeExplorer: loss and slopes of scratch, finite differences that converge, a step that keeps its promise."""
+"""Tests NudgeExplorer: loss and slopes equal those of `scratch`, finite differences converge, and steps work."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_both_languages_compute_the_same(call):
 
 
 def computed(call, *changes):
-    """What the page computes for the first view with some traits changed; it is what Python computes, see above."""
+    """Returns what the page computes for the first view with some traits changed; tests above compare it to Python."""
     view = NudgeExplorer()
     begun = {trait: getattr(view, trait) for trait in TRAITS}
     return call.each("nudge_explorer", "compute", [[view._data, begun | change] for change in changes])
@@ -100,7 +100,7 @@ def readout(w):
 
 
 def check(w):
-    """What is read, said and listed is what Python computes."""
+    """Checks that the text, the sentence and the tables show what Python computes."""
     w.saved()
     right, shown = w.widget.computed(), readout(w)
     assert shown["loss at the start"] == pytest.approx(right.loss, abs=5.1e-7)
@@ -129,6 +129,7 @@ def test_a_weight_is_chosen_moved_and_measured_by_keys(mount, call):
     assert "h = 0.001" in said
     assert "it rises by" in said
     w.page.keyboard.press("Tab")  # in the drawing, the chosen weight alone
+    w.settle()
     assert w.root.locator(":focus").get_attribute("aria-label").startswith("block 0, W_o 1, 1: −0.51")
     w.page.keyboard.press("ArrowRight")
     w.page.keyboard.press("ArrowDown")
@@ -180,7 +181,7 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
         ({"name": "decoder.W"}, "name"),
         (
             {"at": [4, 0]},
-            r"at=\[4, 0\] is no place in decoder.blocks.0.attention.W_o.weight, of shape \(4, 4\)",
+            r"at=\[4, 0\] is not an index into decoder.blocks.0.attention.W_o.weight, of shape \(4, 4\)",
         ),
         ({"at": [1]}, "at="),
         ({"name": "decoder.norm.bias", "at": [0, 1]}, "at="),

@@ -1,4 +1,4 @@
-"""Chapter 10: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 10: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import math
 
@@ -156,7 +156,7 @@ def accumulated_largest(pieces):
 
 @right("training.train")
 def train_array_by_array(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
-    from glassformer.chapters.ch09.judge import gpt_gradients
+    from glassformer.chapters.ch09.judges.gpt_gradients import gpt_gradients
 
     means = {name: np.zeros_like(w) for name, w in weights.items()}
     squares = {name: np.zeros_like(w) for name, w in weights.items()}
@@ -184,8 +184,9 @@ def train_array_by_array(weights, n_heads, batches, steps, *, peak=1e-2, warmup=
 
 @right("training.train")
 def train_clipped_exactly(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
-    from glassformer.chapters.ch09.judge import gpt_gradients
-    from glassformer.chapters.ch10.judge import adamw, rate_at
+    from glassformer.chapters.ch09.judges.gpt_gradients import gpt_gradients
+    from glassformer.chapters.ch10.judges.adamw import adamw
+    from glassformer.chapters.ch10.judges.rate_at import rate_at
 
     memory = {name: (0.0, 0.0) for name in weights}
     for step, (inputs, targets) in zip(range(steps), batches, strict=False):
@@ -285,7 +286,7 @@ def gpt_of_modules(ids, weights, n_heads):
 
 @wrong("training.gpt_torch", "should be a tensor")
 def gpt_in_numpy(ids, weights, n_heads):
-    from glassformer.chapters.ch08.judge import gpt
+    from glassformer.chapters.ch08.judges.gpt import gpt
 
     return gpt(ids.numpy(), {name: w.detach().numpy() for name, w in weights.items()}, n_heads)
 

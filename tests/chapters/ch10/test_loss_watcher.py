@@ -1,10 +1,11 @@
-"""LossWatcher: what is kept of a run, how rarely the page is told, and the run as it plays."""
+"""Tests LossWatcher: which points of a run it stores, how rarely it updates the page, and how the run plays."""
 
 import json
 import math
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer.chapters.ch10 import loss_watcher
@@ -15,7 +16,7 @@ STEPS = 300
 
 
 def course(steps=STEPS):
-    """A loss that falls through the landmarks, with noise."""
+    """Returns a noisy loss that falls past the landmarks."""
     step = np.arange(steps)
     noise = np.random.default_rng(0).normal(0, 0.05, steps)
     return (1.9 + 2.35 * np.exp(-step / 60) + noise).tolist()
@@ -32,7 +33,7 @@ def a_run(**traits):
 
 
 def smoothed(points, over):
-    """The mean over the last steps: every step has the mean of the point that stands for it."""
+    """Returns the average over the last steps, where every step has the average of the point that represents it."""
     steps = [point[0] for point in points]
     per_step = np.concatenate(
         [np.full(1 if i == 0 else steps[i] - steps[i - 1], point[1]) for i, point in enumerate(points)]
@@ -179,6 +180,7 @@ def test_a_sentence_says_where_it_is(call, changes, says):
 
 
 def paper(w):
+    w.settle()
     return w.root.locator(".gf-loss-paper").inner_text()
 
 
@@ -264,39 +266,44 @@ def test_it_grows_with_the_training(mount):
     assert w.root.locator(".gf-widget").bounding_box()["height"] == pytest.approx(empty, abs=1)
 
 
+def some_frames(w):
+    """As many as a run that plays needs to go on by a step, and more."""
+    for _ in range(10):
+        w.settle()
+
+
 def test_it_plays_when_it_is_told_to(mount):
-    w = mount(a_run(pace=5))
-    w.page.wait_for_timeout(100)
+    w = mount(a_run(pace=15))
+    some_frames(w)
     assert w.get("at") == -1  # nothing moves by itself
     play = w.root.locator(".gf-loss-player button").first
     play.press("Enter")
-    assert play.inner_text() == "Pause"
+    expect(play).to_have_text("Pause")
     w.page.wait_for_function("window.mounted[0].model.get('at') > 3")
     play.press("Enter")
+    expect(play).to_have_text("Play")
     there = w.get("at")
-    assert play.inner_text() == "Play"
-    w.page.wait_for_timeout(100)
+    some_frames(w)
     assert w.get("at") == there == w.saved()["at"]
     w.set(at=len(w.widget.points) - 4)
     play.press("Enter")
     w.page.wait_for_function("window.mounted[0].model.get('at') === -1")  # it ends at the end
-    assert play.inner_text() == "Play"
+    expect(play).to_have_text("Play")
 
 
 def test_with_less_motion_it_goes_from_sample_to_sample(mount):
     w = mount(a_run())
     w.page.emulate_media(reduced_motion="reduce")
     try:
-        w.page.clock.install()
+        w.hold_beats()
         w.root.get_by_role("button", name="Play").press("Enter")
         seen = []
-        for _ in range(6):
-            w.page.clock.run_for(1500)
+        while w.beat():
             seen.append(w.get("at"))
         steps = [w.widget.points[at][0] for at in seen]
         assert steps[:2] == [50, 100]
         assert all(0 <= step - 50 * (i + 1) < 5 for i, step in enumerate(steps[:5]))
-        assert seen[5] == -1
+        assert seen[5:] == [-1]
     finally:
         w.page.emulate_media(reduced_motion="no-preference")
 

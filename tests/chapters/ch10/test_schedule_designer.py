@@ -1,7 +1,8 @@
-"""ScheduleDesigner: the course that training takes, and of the stored runs nothing but what was measured."""
+"""Tests ScheduleDesigner: it draws the schedule that training uses, and shows only measured losses of stored runs."""
 
 import itertools
 import json
+import re
 import statistics
 
 import numpy as np
@@ -10,6 +11,8 @@ from traitlets import TraitError
 
 from glassformer.chapters.ch10.schedule_designer import DECAYS, ScheduleDesigner
 from glassformer.experiments import stored
+from glassformer.train.config import TRAINING_CHOICES
+from glassformer.widgets.kit.modules import read
 
 STATE = {"peak": 3e-3, "warmup": 30, "decay": "cosine", "final_share": 0.0, "steps": 300}
 
@@ -36,7 +39,7 @@ MADE_UP = {
 
 
 def end_losses():
-    """The last losses of every stored choice."""
+    """Returns the final losses of every stored choice."""
     found = {}
     for each in stored("schedules"):
         chosen = tuple(each.settings[name] for name in ("peak", "warmup", "decay"))
@@ -45,6 +48,14 @@ def end_losses():
 
 
 # --- the numbers ------------------------------------------------------------------------------------------
+
+
+def test_every_decay_of_training_can_be_chosen():
+    assert set(DECAYS) == set(TRAINING_CHOICES["decay"]), "add to DECAYS of schedule_designer.py"
+    [in_javascript] = re.findall(r"^const DECAYS = (.*);$", read("schedule_designer"), re.M)
+    assert [name for name, _ in json.loads(in_javascript)] == [*DECAYS], (
+        "add to DECAYS of schedule_designer.js"
+    )
 
 
 def test_the_course_is_the_one_that_training_takes(call):
@@ -117,6 +128,7 @@ def test_what_is_stored_is_all_that_was_measured_and_small():
 
 
 def framed(w):
+    w.settle()
     return w.root.locator(".gf-course[aria-pressed=true]").get_attribute("aria-label")
 
 

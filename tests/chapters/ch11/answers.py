@@ -1,4 +1,4 @@
-"""Chapter 11: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 11: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from glassformer.chapters.ch08.judge import gpt
+from glassformer.chapters.ch08.judges.gpt import gpt
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
@@ -29,7 +29,7 @@ def temper_by_loop(logits, temperature):
 
 @right("generating.temper")
 def temper_to_the_power(logits, temperature):
-    """Ratios to the power 1/T, and their logarithms: logits again."""
+    """Raises the ratios to the power 1/T and takes logarithms, which gives logits again."""
     if temperature == 0:
         likeliest = np.eye(logits.shape[-1])[logits.argmax(axis=-1)]
         return (likeliest - 1) * 1e9
@@ -206,7 +206,7 @@ def beam_in_one_list(next_log_p, n_new, width):
 
 @right("generating.changes")
 def changes_by_paths(mask, position, n_layers):
-    """Who reaches the position in at most so many steps."""
+    """Returns the positions that reach this position in at most that many steps."""
     steps = np.linalg.matrix_power
     sees = mask.astype(int) | np.eye(len(mask), dtype=int)
     return [steps(sees, i)[:, position] > 0 for i in range(n_layers)]
@@ -214,7 +214,7 @@ def changes_by_paths(mask, position, n_layers):
 
 @right("generating.changes")
 def changes_tried_out(mask, position, n_layers):
-    """Random numbers go through blocks that add up what they see."""
+    """Sends random numbers through blocks that add up what they see."""
 
     def inputs(x):
         kept = []
@@ -307,7 +307,7 @@ def step_as_a_row(id, weights, n_heads, cache):
 
 @right("generating.diagnose")
 def diagnose_by_prefixes(read, write, ids):
-    """A model without a leak reads a beginning as it reads it in the whole text."""
+    """Uses that a model without a leak reads a prefix just as it reads it in the whole text."""
     whole = np.asarray(read(ids))
     if any(abs(np.asarray(read(ids[: t + 1]))[-1] - whole[t]).max() > 1e-3 for t in range(len(ids))):
         return "leak"

@@ -1,9 +1,10 @@
-"""BeamTree: the search of generate.beam_search and its greedy text, stored and live; a true line."""
+"""Tests BeamTree: it shows the search of `beam_search` and the greedy text, stored and live, and its line is true."""
 
 import json
 
 import numpy as np
 import pytest
+from close import ENGINE, SINGLE, assert_close
 from traitlets import TraitError
 
 from glassformer import shipped
@@ -11,7 +12,7 @@ from glassformer.chapters.ch11.beam_tree import BeamTree
 from glassformer.generate import beam_search
 from glassformer.trace import trace
 
-CLOSE = {"rtol": 0, "atol": 1e-4}
+DECIMALS = 5.1e-6  # five of them are kept, and shown
 PROMPT = "Your prompt (up to 100 characters)"
 
 
@@ -22,13 +23,13 @@ def book():
 
 @pytest.fixture(scope="module")
 def view():
-    """A view, with what is stored of the first picture: it is found once for all tests."""
+    """Returns a view with the stored data of its first picture, which is computed once for all tests."""
     stored = BeamTree()._stored
     return lambda **traits: BeamTree(_stored=stored, **traits)
 
 
 def total_of(book, prompt, text):
-    """The log-probability of a text after a prompt, all of it read at once."""
+    """Returns the log-probability of a text after a prompt, from one pass over all of it."""
     model, tokenizer = book
     ids = tokenizer.encode(prompt + text)
     logits = model(ids[:-1]).astype(np.float64)
@@ -53,7 +54,7 @@ def test_a_trace_sees_every_candidate(book):
 def test_scores_are_those_of_the_texts(book, view):
     widget = view()
     for text, worth in [*widget.found(3), (widget.greedy()[0], widget.greedy()[1][-1])]:
-        assert total_of(book, widget.text, text) == pytest.approx(worth, abs=1e-4)
+        assert_close(worth, total_of(book, widget.text, text), SINGLE, beside=DECIMALS)
 
 
 def test_defaults_show_a_beam_that_finds_more_than_greedy(view):
@@ -75,19 +76,15 @@ def spelled(text):
 
 
 def found(w):
-    """Wait for the search; check what is found, greedy's text and the line against Python."""
-    w.page.wait_for_function(
-        "!document.querySelector('.gf-says').textContent.match(/Reading|Searching|on its way/)"
-    )
-    w.rest()
+    """Waits for the search, then compares its results, the greedy text and the line with Python."""
     ended, greedy, candidates = (table[1:] for table in w.tables())
     widget = w.widget
     right = widget.found(widget.n_beams)
     assert [row[0] for row in ended] == [spelled(text) for text, _ in right]
-    np.testing.assert_allclose([shown(row[3]) for row in ended], [worth for _, worth in right], **CLOSE)
+    assert_close([shown(row[3]) for row in ended], [worth for _, worth in right], ENGINE, beside=DECIMALS)
     text, totals = widget.greedy()
     assert [row[0] for row in greedy] == [spelled(text[: i + 1]) for i in range(len(text))]
-    np.testing.assert_allclose([shown(row[1]) for row in greedy], totals, **CLOSE)
+    assert_close([shown(row[1]) for row in greedy], totals, ENGINE, beside=DECIMALS)
     said = w.says.replace("−", "-")
     assert said.startswith(f"Beam {widget.n_beams} found {spelled(right[0][0])} (")
     same = right[0][0] == text
@@ -96,6 +93,7 @@ def found(w):
 
 
 def nodes(w):
+    w.settle()
     read = "all => all.filter((n) => !n.hidden).map((n) => n.className.replaceAll('gf-beam-', ''))"
     return w.root.locator("button.gf-beam-node").evaluate_all(read)
 
@@ -166,7 +164,7 @@ def test_a_prompt_of_the_readers_own(mount, view, text, traits):
 
 
 def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
-    """Where texts end with a new line, a penalty helps the long ones."""
+    """If texts end with a line break, a penalty helps the long ones."""
     w = mount(view())
     w.control("a new line").check()
     w.settle()
@@ -200,8 +198,8 @@ def test_a_character_that_the_model_does_not_know(mount, view):
         ({"end": "!"}, "end"),
         ({"length_penalty": 2.5}, "length_penalty"),
         ({"node": [0]}, "node"),
-        ({"text": "a" * 101}, "text has 101 characters, must have 1 to 100"),
-        ({"model": "masked"}, "model='masked' is of the family encoder, must be decoder"),
+        ({"text": "a" * 101}, "text has 101 characters, but must have 1 to 100"),
+        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
     ],
 )
 def test_bad_traits_raise(traits, message):

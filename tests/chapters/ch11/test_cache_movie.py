@@ -1,9 +1,11 @@
-"""CacheMovie: what each pass computes is what a model computes; work and memory are those of inside."""
+"""Tests CacheMovie: each pass computes what a model computes, and work and memory equal those of `inside`."""
 
 import itertools
 
 import numpy as np
 import pytest
+from close import SINGLE, assert_close
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import scratch, shipped
@@ -38,7 +40,7 @@ def book():
 
 
 def passes(model, ids, prompt, step, cached):
-    """The queries, keys and scores of the first head that a pass computes, in order of rows."""
+    """Returns the queries, keys and scores of the first head that a pass computes, in the order of the rows."""
     cache = model.new_cache(1, len(ids)) if cached else None
     for n in range(step + 1):
         begin = prompt + n - 1 if cached and n else 0
@@ -66,11 +68,11 @@ def test_the_states_are_what_a_real_pass_does(call, book, prompt, step):
         if step:
             before_q, before_k, before = passes(model, ids, prompt, step - 1, cached)
             assert drawn["k"][:-1] == drawn["v"][:-1] == ["kept" if cached else "again"] * (T - 1)
-            np.testing.assert_allclose(k[:-1], before_k, atol=1e-5)
+            assert_close(k[:-1], before_k, SINGLE)
             if not cached:
                 again = np.array(drawn["scores"])[:-1, :-1] == "again"
-                np.testing.assert_allclose(q[:-1], before_q, atol=1e-5)
-                np.testing.assert_allclose(scores[:-1, :-1][again], before[again], atol=1e-4)
+                assert_close(q[:-1], before_q, SINGLE)
+                assert_close(scores[:-1, :-1][again], before[again], SINGLE)
                 assert again.sum() == T * (T - 1) / 2
 
 
@@ -95,7 +97,7 @@ def number(text):
 
 
 def check(w):
-    """The rows of the table, the counts so far, the bars."""
+    """Checks the rows of the table, the running counts and the bars."""
     widget, table = w.widget, w.tables()[0]
     n_prompt = min(widget.prompt, len(widget.text) - 1)
     assert len(table) - 1 == len(widget.text) - n_prompt
@@ -182,24 +184,26 @@ def test_models_heads_lengths_and_numbers(mount):
 
 def test_it_plays_only_when_it_is_asked_to(mount):
     w = mount(CacheMovie(step=6))
-    w.page.clock.install()
-    w.page.clock.run_for(5000)
+    w.hold_beats()
+    assert not w.beat()
     assert w.get("step") == 6
     play = w.root.get_by_role("button", name="Play")
     play.press("Enter")
-    w.page.clock.run_for(1300)
+    assert w.beat()
     assert w.get("step") == 7
-    assert w.root.get_by_role("button", name="Play").count() == 1  # the end
+    expect(play).to_have_count(1)  # the end
+    assert not w.beat()
     play.press("Enter")
     assert w.get("step") == 0
-    w.page.clock.run_for(2500)
+    assert w.beat()
+    assert w.beat()
     assert w.get("step") == 2
     w.root.get_by_role("button", name="Pause").press("Enter")
-    w.page.clock.run_for(5000)
+    assert not w.beat()
     assert w.get("step") == 2
     play.press("Enter")
     w.page.evaluate("window.mounted[0].cleanup()")
-    w.page.clock.run_for(5000)
+    assert not w.beat()
     assert w.get("step") == 2
 
 

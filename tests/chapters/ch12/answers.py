@@ -1,4 +1,4 @@
-"""Chapter 12: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 12: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""DateTranslator: what the page translates is what scratch translates; the alignment; what is known of an answer."""
+"""Tests DateTranslator: it translates as `scratch` does, and its alignment and its stored facts are right."""
 
 import base64
 import json
@@ -7,6 +7,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import dates
@@ -38,7 +39,7 @@ TRANSLATE = """async ([modules, loader, state, file]) => {
 
 
 def some(n):
-    """So many texts: dates in every way of writing, some of them short and small, and what is none."""
+    """Returns that many texts: dates in every format, some short or in lower case, and texts that are not dates."""
     written = [
         dates.write_date(date(1900 + 6 * i, 1 + i % 12, 3 + i % 28), form, short=i % 3 == 2, small=i % 4 == 3)
         for i, form in enumerate(2 * dates.FORMS)
@@ -51,7 +52,7 @@ def column(table, i):
 
 
 def assert_shows(w, translated, t, *, atol=LIVE):
-    """The tables: where the chosen character looks, what else might stand there, every head."""
+    """Asserts what the tables show: where the chosen character looks, what else might have come, and every head."""
     widget = w.widget
     looks, likely, written, heads = w.tables()
     of_block = translated.weights[widget.block]
@@ -84,7 +85,7 @@ def test_the_marks_are_those_of_the_recipe_and_what_is_stored_is_small():
     ("traits", "message"),
     [
         ({"text": "k"}, "k"),
-        ({"text": "a" * 65}, "65 characters, must have 1 to 64"),
+        ({"text": "a" * 65}, "65 characters, but must have 1 to 64"),
         ({"block": 2}, "block=2 is not below 2"),
         ({"head": 4}, "head=4 is not below 4"),
         ({"head": -2}, "head"),
@@ -246,16 +247,17 @@ def test_another_text_on_a_phone_and_what_it_does_not_know(mount, shoot):
     # It writes as the reader watches: what is not written yet is not seen.
     w.saved()  # so that Python, which sets the position, has the same text
     w.set(position=10)
-    w.page.evaluate("() => { window.setInterval = (act) => { window.beat = act; return 1; }; }")
+    w.hold_beats()
     w.root.get_by_role("button", name="Watch it write").press("Enter")
     unwritten = w.root.locator(".gf-translator-target.gf-unwritten")
     for t in (0, 1, 2):
-        w.settle()
-        assert (w.get("position"), unwritten.count()) == (t, 10 - t)
-        w.page.evaluate("window.beat()")
+        expect(unwritten).to_have_count(10 - t)
+        assert w.get("position") == t
+        assert w.beat()
     w.root.get_by_role("button", name="Stop").press("Enter")
-    w.settle()
-    assert (w.get("position"), unwritten.count()) == (3, 0)
+    expect(unwritten).to_have_count(0)
+    assert w.get("position") == 3
+    assert not w.beat()
     w.tables()
     assert w.overflow() == 0
     assert w.axe_violations() == []

@@ -1,4 +1,4 @@
-"""FillIn: what the encoder and the decoder say of covered characters is what scratch says, stored and live."""
+"""Tests FillIn: encoder and decoder give the probabilities of `scratch` for masked characters, stored and live."""
 
 import json
 
@@ -25,15 +25,8 @@ def seen(id):
     return SEEN.get(character, character)
 
 
-def read(w):
-    """Wait until the models have read the text."""
-    w.settle()
-    w.page.wait_for_function("!document.querySelector('.gf-says').textContent.match(/Reading|on its way/)")
-    w.rest()
-
-
 def filled_by_hand(text, covered, steps):
-    """The same once more, the plain way: probabilities by position as they were when they were last asked for."""
+    """Computes the same in a plain way: probabilities for each position as of the last time it was computed."""
     ids, left, said, order = TOKENIZER.encode(text), list(covered), {}, []
     ids[left] = MASK
     while left:
@@ -49,7 +42,7 @@ def filled_by_hand(text, covered, steps):
 
 
 def assert_shows(w, *, atol=1e-4):
-    """Both tables, the letters under the line, and the score."""
+    """Asserts what both tables, the letters under the line and the score show."""
     w.saved()
     text, covered = w.widget.text, [t for t in w.widget.covered if t < len(w.widget.text)]
     ids = TOKENIZER.encode(text)
@@ -152,29 +145,29 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     assert w.page.evaluate("window.asked") is None
     w.page.keyboard.press("ArrowLeft")
     w.page.keyboard.press(" ")
-    read(w)
+    w.rest()
     assert w.saved()["covered"] == sorted([*at_random(41, 0), 27])
     assert_shows(w)
     assert w.page.evaluate("window.asked") == 2
     w.page.keyboard.press("Enter")
-    read(w)
+    w.rest()
     assert w.saved()["covered"] == at_random(41, 0)
 
     # One after the other
     for steps in (1, 2):
         w.root.get_by_role("button", name="Fill in the surest").press("Enter")
-        read(w)
+        w.rest()
         assert w.saved()["steps"] == steps
         assert f"Filled in as number {steps} of 6: " in w.says
     w.press("Filled in, surest first", "ArrowRight")
-    read(w)
+    w.rest()
     assert w.saved()["steps"] == 3
     assert_shows(w)
 
     # Another text; the decoder beside it only where it is wanted
     w.press("Beside it a decoder, from the left alone", " ")
     w.control(FIELD).fill("My lord,\nthe king!")
-    read(w)
+    w.rest()
     assert_shows(w)
     assert "left alone" not in w.root.locator(".gf-drawing").inner_text()
     w.press("Beside it a decoder, from the left alone", " ")
@@ -182,13 +175,12 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     assert w.says.startswith("Nothing is covered.")
     for _ in range(4):
         w.root.get_by_role("button", name="Cover a word").press("Enter")
-        w.settle()
-    read(w)
+    w.rest()
     assert w.saved()["covered"] == [t for t, c in enumerate(w.widget.text) if c not in " ,\n!"]
     assert_shows(w)
     assert " 72 % are covered; in training 15 % were asked for." in w.says
     w.root.get_by_role("button", name="Cover one in seven").press("Enter")
-    read(w)
+    w.rest()
     assert w.saved()["covered"] == at_random(18, 1)
     assert_shows(w)
     w.control(FIELD).fill("h3llö")
@@ -201,7 +193,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     letters = w.root.locator(".gf-fill-letter")
     for t, covered in ((3, [3]), (6, [3, 6]), (3, [3, 6]), (3, [6])):
         letters.nth(t).click()
-        read(w)
+        w.rest()
         assert (w.saved()["covered"], w.get("position")) == (covered, t)
     assert_shows(w)
 
@@ -224,9 +216,9 @@ def test_on_a_phone_all_covered_and_without_a_model(mount, shoot):
         ({"covered": [1.5]}, "covered has 1.5"),
         ({"covered": [3, 2]}, r"covered=\[3, 2\] must be in order, each position once"),
         ({"covered": [2, 2]}, "each position once"),
-        ({"text": "a" * 65}, "text has 65 characters, must have 1 to 64: the model reads it at once"),
+        ({"text": "a" * 65}, "text has 65 characters, but must have 1 to 64: the model reads it at once"),
         ({"text": "é"}, "é"),
-        ({"model": "shakespeare"}, "of the family decoder, must be encoder"),
+        ({"model": "shakespeare"}, "to the family decoder; it must be encoder"),
         ({"steps": -1}, "steps"),
     ],
 )

@@ -1,4 +1,4 @@
-"""WiringSwitcher: the masks are those of real models, the targets those of real tasks; by keyboard and by hand."""
+"""Tests WiringSwitcher: its masks and targets are those of real models and tasks, by keyboard and by pointer."""
 
 import itertools
 
@@ -122,7 +122,7 @@ def test_positions_in_words(call):
 
 
 def check(w):
-    """What is counted, in the titles and in the table, and what every position reads."""
+    """Checks the counts in the titles and in the table, and what every position reads."""
     w.saved()
     masks = w.widget.masks()
     names = {
@@ -221,6 +221,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     w.control("Text, or target").fill("")
     assert w.get("text") == "A horse!"
     w.control("Text, or target").fill("to be")
+    w.settle()
     check(w)
     assert w.widget.text == "to be"
 
@@ -250,7 +251,7 @@ def test_accessible_and_never_wider_than_a_phone(mount, shoot):
     [
         ({"family": "rnn"}, "family='rnn' is not one of decoder, encoder, encoder-decoder"),
         ({"mask": "self"}, "mask='self' is not one of encoder, decoder, cross"),
-        ({"text": ""}, "text has 0 characters, must have 1 to 12"),
+        ({"text": ""}, "text has 0 characters, but must have 1 to 12"),
         ({"source": "a" * 13}, "source has 13 characters"),
         ({"padding": 4}, "padding"),
         ({"prefix": -1}, "prefix"),

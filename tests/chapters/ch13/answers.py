@@ -1,4 +1,4 @@
-"""Chapter 13: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 13: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import json
 import struct
@@ -228,7 +228,7 @@ def to_half_by_slices(W_q, W_k, W_v, W_o, n_heads, n_kv_heads):
 
 @right("real.to_half")
 def to_half_as_transformers_does(W_q, W_k, W_v, W_o, n_heads, n_kv_heads):
-    """On Linear's (out, in), as their converter has it."""
+    """Works on the layout of Linear, (out, in), as their converter does."""
 
     def permute(w, heads):
         out, width = w.shape
@@ -321,7 +321,7 @@ def first_without_an_end(one, other, tolerance):
     return _first_by(lambda a, b, t: np.allclose(a, b, rtol=0, atol=t), None)(one, other, tolerance)
 
 
-@wrong("real.first_difference", "should be a text (str)")
+@wrong("real.first_difference", "should be a string (str)")
 def first_as_a_number(one, other, tolerance):
     for i, ((_, a), (_, b)) in enumerate(zip(one, other, strict=True)):
         if a.shape != b.shape or not np.allclose(a, b, rtol=0, atol=tolerance):

@@ -1,4 +1,4 @@
-"""ConfigReader: what it reads, counts and refuses is what huggingface.configs reads, counts and refuses."""
+"""Tests ConfigReader: it reads, counts and refuses what `huggingface.configs` reads, counts and refuses."""
 
 import itertools
 import json
@@ -11,8 +11,10 @@ from traitlets import TraitError
 from glassformer.chapters.ch13.config_reader import LONGEST, RUN, ConfigReader, examples, tables, written
 from glassformer.config import FAMILIES
 from glassformer.huggingface import config_from_hf, config_to_hf
+from glassformer.huggingface.configs import FORMATS
 from glassformer.inside import cache_bytes
 from glassformer.published import PUBLISHED, published
+from glassformer.widgets.kit import modules
 
 EXAMPLES = {name: json.loads(text) for _, name, text in examples()}
 LETTERS = ConfigReader()._letters
@@ -22,7 +24,7 @@ FORM = {"fields": {}}
 
 
 def says(given):
-    """What Python says of a config.json: the configuration, or why there is none."""
+    """Returns what Python makes of a config.json: the configuration, or the error message."""
     try:
         return {"config": asdict(config_from_hf(given))}
     except (TypeError, ValueError) as error:
@@ -30,7 +32,7 @@ def says(given):
 
 
 def of_kind(given):
-    """The tables of one family: all of them would be megabytes for hundreds of files."""
+    """Returns the tables of one family: all of them for hundreds of files would take megabytes."""
     kind = given.get("model_type")
     formats = {name: form if name == kind else FORM for name, form in TABLES["formats"].items()}
     return TABLES | {"formats": formats, "known": {}}
@@ -48,7 +50,7 @@ SPECIAL += ("scale_attn_weights", "add_cross_attention", "is_decoder", "scale_de
 
 
 def files():
-    """Every field of some files left out, or with what does not belong there; files of other families."""
+    """Yields files in which each field is left out or has a wrong value, and files of other families."""
     for name in ("gpt2", "bert-base", "t5-small", "llama-3-8b", "qwen2.5-0.5b", "qwen3-0.6b", "a window"):
         base = EXAMPLES[name] if name in EXAMPLES else written(name)
         several = 2 if name in ("gpt2", "bert-base", "t5-small") else 1  # the others share one format
@@ -110,7 +112,7 @@ def test_a_file_is_read_and_refused_as_python_reads_and_refuses_it(call):
 
 
 def read(call, *texts, formulas=None):
-    """What the view says of texts; without formulas nothing is counted."""
+    """Returns what the view says about texts; without formulas it counts nothing."""
     kinds = [next((kind for kind in TABLES["formats"] if f'"{kind}"' in text), None) for text in texts]
     given = [
         [text, of_kind({"model_type": kind}), formulas or {}, LETTERS]
@@ -120,7 +122,7 @@ def read(call, *texts, formulas=None):
 
 
 def of_family(family):
-    """The formulas of one family."""
+    """Returns the formulas of one family."""
     return {
         part: one
         | {
@@ -130,6 +132,12 @@ def of_family(family):
         }
         for part, one in FORMULAS.items()
     }
+
+
+def test_every_family_has_its_reader():
+    [body] = re.findall(r"^const READERS = \{\n(.*?)^\};", modules.read("hubconfig"), re.M | re.S)
+    in_javascript = re.findall(r"^  (\w+)", body, re.M)
+    assert set(in_javascript) == set(FORMATS), "add to READERS of hubconfig.js"
 
 
 def test_every_published_model_is_counted_to_the_digit(call):
@@ -205,7 +213,7 @@ def test_what_our_code_lacks_is_named(call, changes, fields):
 
 
 def test_what_is_read_past_is_not_kept_silent(call):
-    """A known family with a field that changes the model, at which `config_from_hf` does not look."""
+    """Uses a known family with a field that changes the model and that `config_from_hf` does not read."""
     given = written("llama-3-8b") | {"num_experts": 8}
     config_from_hf(given)
     (found,) = read(call, json.dumps(given), formulas=of_family("decoder"))
@@ -297,6 +305,7 @@ def test_read_by_keyboard(mount, shoot):
     assert sentences(w)["n_head"] == ("16", "In every block 16 heads ask, each with queries of its own.")
     field.press("End")
     field.press("Backspace")
+    w.settle()
     assert verdict(w).startswith("It cannot be read. This is not JSON")
     assert field.get_attribute("aria-invalid") == "true"
     assert not w.root.locator(".gf-stack").is_visible()

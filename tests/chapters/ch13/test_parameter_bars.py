@@ -1,4 +1,4 @@
-"""ParameterBars: every model that the book knows, counted as ModelConfig counts it; areas true to scale."""
+"""Tests ParameterBars: it counts every model of the book as ModelConfig does, and its areas are true to scale."""
 
 import math
 import re
@@ -111,7 +111,7 @@ def names(w):
 
 
 def bars(w, name):
-    """The shares that a bar of the list has, as they are laid out, by part."""
+    """Returns the share of each part in a bar of the list, as laid out."""
     row = w.root.locator(".gf-one-model").nth(names(w).index(name))
     return row.locator(".gf-stack span").evaluate_all(
         "spans => Object.fromEntries(spans.map(s =>"
@@ -120,7 +120,7 @@ def bars(w, name):
 
 
 def rows(w):
-    """Of every part: parameters here, and in the other model."""
+    """Returns, for each part, the parameters of this model and of the other."""
     table = w.tables()[0]
     return {row[0]: [int(cell.replace(",", "")) for cell in row[3::2]] for row in table[1:]}
 

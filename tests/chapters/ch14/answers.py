@@ -1,4 +1,4 @@
-"""Chapter 14: right answers unlike the book's, and wrong ones that are told without being a classic mistake."""
+"""Answers for chapter 14: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import math
 
@@ -40,7 +40,7 @@ def knows_nothing_as_a_perplexity(logits, targets):
     return np.exp(-0.1) < perplexity / V < np.exp(0.1)
 
 
-@wrong("clinic.knows_nothing", "should be one True or False")
+@wrong("clinic.knows_nothing", "should be a single True or False")
 def knows_nothing_as_a_loss(logits, targets):
     return logits.mean(axis=(0, 1))
 
@@ -71,7 +71,7 @@ def says_the_same_to_the_last_digit(model, ids):
     return all((model(ids) == first).all() for _ in range(3))
 
 
-@wrong("clinic.says_the_same", "should be one True or False")
+@wrong("clinic.says_the_same", "should be a single True or False")
 def says_the_same_of_each_row(model, ids):
     return np.isclose(model(ids), model(ids)).all(axis=-1)
 
@@ -81,7 +81,7 @@ def says_the_same_of_each_row(model, ids):
 
 @right("clinic.order_matters")
 def order_matters_sorted(model, ids):
-    """Up and down: a text whose past is not all one character differs from one of these."""
+    """Sorts in both directions: a text whose past is not a single character differs from at least one of them."""
     past = sorted(ids[:-1])
     one, other = ([*past, ids[-1]], [*past[::-1], ids[-1]])
     return not np.allclose(model(np.array(one))[-1], model(np.array(other))[-1], rtol=0, atol=1e-5)
@@ -107,7 +107,7 @@ def order_matters_sorted_once(model, ids):
     return not np.allclose(model(ids)[-1], model(other)[-1], rtol=0, atol=1e-4)
 
 
-@wrong("clinic.order_matters", "should be one True or False")
+@wrong("clinic.order_matters", "should be a single True or False")
 def order_matters_by_how_much(model, ids):
     return np.abs(model(ids) - model(np.roll(ids, 1))).max(axis=-1)
 
@@ -127,7 +127,7 @@ def padding_is_unseen_one_by_one(model, ids, pad):
 
 @right("clinic.padding_is_unseen")
 def padding_is_unseen_by_other_padding(model, ids, pad):
-    """What stands where nobody looks may be anything."""
+    """Uses that a position which nothing attends to may hold any id."""
     real = np.append(np.ones(len(ids), bool), [False] * 2)
     rows = [model(np.append(ids, [one] * 2), real)[: len(ids)] for one in range(5)]
     alone = model(ids, real[:-2])
@@ -318,7 +318,7 @@ def diagnose_by_questions(model, ids):
 
 @right("clinic.diagnose")
 def diagnose_in_another_order(model, ids):
-    """Three calls of one text for noise, then a bag, then the future."""
+    """Uses three calls with one text to detect noise, then a bag of words, then the future."""
     calls = [model(ids) for _ in range(3)]
     if max(np.abs(call - calls[0]).max() for call in calls) > 1e-4:
         return "dropout"

@@ -1,4 +1,4 @@
-"""DiagnoseIt: patients are what the experiments found; tests are shown when ordered; options answer; the review."""
+"""Tests DiagnoseIt: patients match the experiments, tests appear when ordered, and options and review give feedback."""
 
 import json
 from itertools import pairwise
@@ -48,7 +48,8 @@ def choose(w, option):
 
 
 def result(w, name):
-    """What the view says a test found; "" where it was not ordered."""
+    """Returns what the view says a test found, or "" if the test was not ordered."""
+    w.settle()
     row = w.root.locator("li", has_text=TESTS[name]["text"])
     return " ".join(row.locator(".gf-clinic-result").inner_text().split())
 

@@ -1,3 +1,3 @@
-"""A new reader for every test, and what the commands showed: the capstone's commands are told as an exercise's."""
+"""Gives the capstone's tests the fixtures of the exercises: a new reader for every test, and what was shown."""
 
 from tests.exercises.conftest import progress_file, shown  # noqa: F401

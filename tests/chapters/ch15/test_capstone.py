@@ -1,4 +1,4 @@
-"""The capstone's checker: designs of others pass it, and each mistake is caught at its stage, in its own words."""
+"""Tests the capstone's checker: other designs pass, and each mistake is caught at its stage, with its own message."""
 
 import math
 import sys
@@ -54,7 +54,7 @@ def test_a_design_of_someone_else_passes_every_stage_that_it_has(design):
 
 
 class WithBuffers(module.Mine):
-    """The mask is among what it calls its weights, as `state_dict` has it."""
+    """A design that lists the mask among its weights, as its `state_dict` does."""
 
     def weights(self):
         return dict(self.model.state_dict())
@@ -64,7 +64,7 @@ class WithBuffers(module.Mine):
 
 
 class ByTables(module.Mine):
-    """Two dictionaries, as in many a lecture: a tensor is none of the second's keys."""
+    """A design with two dictionaries, as in many lectures; a tensor cannot be a key of the second."""
 
     def decode(self, ids):
         table = dict(enumerate(module.CHARS))
@@ -72,7 +72,7 @@ class ByTables(module.Mine):
 
 
 class Biased(torch.nn.Module):
-    """Its keys have a bias, which the softmax does not see: no step of SGD moves it."""
+    """A design whose keys have a bias. The softmax ignores it, so no step of SGD changes it."""
 
     def __init__(self):
         super().__init__()
@@ -112,7 +112,7 @@ class BySgd:
 
 
 class Sure(module.Mine):
-    """As torch's own first weights have it: so sure that at temperature 1 every seed writes the same."""
+    """A design with torch's own initial weights: so confident that at temperature 1 every seed writes the same text."""
 
     def __init__(self):
         super().__init__()
@@ -121,7 +121,7 @@ class Sure(module.Mine):
 
 
 class Slopes(torch.nn.Module):
-    """Positions as penalties for distance (ALiBi), and texts as torch's attention takes them: position by batch."""
+    """A design with penalties for distance (ALiBi), whose input has torch's layout for attention: position by batch."""
 
     def __init__(self):
         super().__init__()
@@ -183,7 +183,7 @@ SLOW = {"training", "generation"}
 
 
 def wrong(stage, mistake, design=functions):
-    """A function that is handed pytest's monkeypatch and the design's module, and makes that mistake there."""
+    """Registers a function that makes one mistake in a design's module, using pytest's monkeypatch."""
 
     def add(function):
         function.everywhere = getattr(function, "everywhere", True)
@@ -206,7 +206,7 @@ def test_a_mistake_is_caught_at_its_stage_and_named(spoil, stage, mistake, desig
 
 
 def method(name, stage, mistake, design=functions):
-    """The mistake is another method of that name."""
+    """Returns a mistake that replaces the method with that name."""
 
     def add(function):
         def spoil(patch, module):
@@ -386,7 +386,7 @@ def heads_merged_as_they_lie(patch, design):
 
 
 def trained_a_little(init):
-    """So that what a block adds is not 0."""
+    """Trains a few steps, so that what a block adds is not 0."""
 
     def begin(self):
         init(self)
@@ -554,7 +554,7 @@ def normal_first_weights(patch, design):
 
 @method("logits", "loss", "knows-already")
 def shown_the_targets(self, ids):
-    """What `_asked` draws is no secret: a stand-in for a model that has seen what it is asked."""
+    """Replaces `_asked` by a model that has already seen what it is asked."""
     logits = functions.gpt(ids, self.params, 2)
     for seed in range(4):
         known = np.random.default_rng(seed).integers(self.vocab_size, size=len(ids) + 1)
@@ -601,7 +601,7 @@ def added_once_for_an_id_that_stands_twice(patch, design):
 
 
 def with_gradients(change):
-    """The mistake is in what the reader's own `gpt_gradients` says of the tied table."""
+    """Returns a mistake in the gradient of the tied table, as the reader's own `gpt_gradients` returns it."""
 
     def spoil(patch, design):
         def gpt_gradients(ids, targets, weights, n_heads, right=design.gpt_gradients):
@@ -906,7 +906,7 @@ def by_tanh(patch, design):
 
 
 def loading(stage, mistake, **changes):
-    """The mistake is another function of the NumPy design, from when weights are loaded."""
+    """Returns a mistake that replaces a function of the NumPy design before weights are loaded."""
 
     def add(function):
         def spoil(patch, design):

@@ -1,4 +1,4 @@
-"""What the capstone's commands show: an adapter to begin with, verdicts whatever happens, a card, what was built."""
+"""Tests what the capstone's commands show: an adapter to start from, verdicts, a report card, and what was built."""
 
 import re
 import shutil
@@ -32,7 +32,7 @@ def no_hint_given(monkeypatch):
 
 
 class Tokens:
-    """Two pieces and no more."""
+    """A tokenizer with only two pieces."""
 
     vocab_size, context_length = 65, 32
 
@@ -296,7 +296,7 @@ def test_the_practices_loop_trains_whatever_the_adapter_takes(design, tmp_path, 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A tiny run on a text of its own."""
+    """Makes a tiny run on a text of its own."""
     folder = tmp_path_factory.mktemp("own")
     text = corpus()[:3000]
     (folder / "mine.txt").write_text(text, encoding="utf-8")

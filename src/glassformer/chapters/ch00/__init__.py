@@ -1,1 +1,1 @@
-"""Everything that chapter 00 brings to the package."""
+"""Everything that chapter 00 adds to the package."""

@@ -1,1 +1,1 @@
-"""Everything that chapter 01 brings to the package."""
+"""Everything that chapter 01 adds to the package."""

@@ -1,5 +1,5 @@
-// Every array of a decoder, drawn to one scale: a row for each token, a column for each of its numbers. Below them, what
-// share each kind has of all numbers, and of all work. Shapes can be hidden until they are guessed.
+// Draws every array of a decoder to one scale: a row for each token, a column for each of its numbers. Below the arrays, bars
+// show each kind's share of all numbers and of all work. Shapes can be hidden until the reader has guessed them.
 
 import { range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, grouped, h, hold, onResize, put, redrawing, slider, svg, textField, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
@@ -9,19 +9,19 @@ const SIZES = ["length", "d_model", "n_heads", "n_layers", "d_ff", "vocab_size",
 
 // --- what a decoder computes ------------------------------------------------------------------------------------------
 
-// The kinds of arrays and of work that are told apart, each in its role's colour. Where every query meets every key,
-// there is a number for each pair: stripes of both.
+// The kinds of arrays and of work, each in its role's colour. Where every query meets every key, there is one number for
+// each pair, drawn in stripes of both colours.
 export const KINDS = [
-  ["stream", "the stream", "residual"],
-  ["projections", "q, k, v and W_o", "query"],
+  ["stream", "the stream", "var(--gf-residual)"],
+  ["projections", "q, k, v and W_o", "var(--gf-query)"],
   ["pairs", "scores and mixing", "pairs"],
-  ["feedforward", "feed-forward", "feedforward"],
-  ["head", "logits", "prediction"],
+  ["feedforward", "feed-forward", "var(--gf-feedforward)"],
+  ["head", "logits", "var(--gf-prediction)"],
 ];
 
-// The arrays in the order in which they are computed, those of a block once; glassformer.trace names them so.
-//   axes    what the shape is made of
-//   work    operations by kind: a multiplication and an addition for each pair of numbers that meet in a matrix product
+// The arrays in the order in which they are computed, those of a block only once, under the names of glassformer.trace.
+//   axes    the axes of the shape
+//   work    operations by kind: one multiplication and one addition for each pair of numbers in a matrix product
 export function arrays({ length: T, d_model: D, n_heads: H, n_layers: L, d_ff: F, vocab_size: V, gated }) {
   const K = D / H;
   const projection = 2 * T * D * D;
@@ -36,8 +36,8 @@ export function arrays({ length: T, d_model: D, n_heads: H, n_layers: L, d_ff: F
   return [
     { part: "in", times: 1, ...stream },
     { ...attention, name: "q", ...heads },
-    { ...attention, name: "k", ...heads, role: "key" },
-    { ...attention, name: "v", ...heads, role: "value" },
+    { ...attention, name: "k", ...heads, colour: "var(--gf-key)" },
+    { ...attention, name: "v", ...heads, colour: "var(--gf-value)" },
     { ...attention, name: "scores", ...pairs, work: { pairs: mixing } },
     { ...attention, name: "weights", ...pairs, work: {} },
     { ...attention, name: "write", kind: "projections", work: { pairs: mixing, projections: projection }, ...rows },
@@ -52,7 +52,7 @@ export function arrays({ length: T, d_model: D, n_heads: H, n_layers: L, d_ff: F
     },
     { ...feedforward, name: "write", kind: "feedforward", work: { feedforward: into }, ...rows },
     { ...feedforward, ...stream },
-    { part: "out", times: 1, ...stream, name: "normed", role: "norm" },
+    { part: "out", times: 1, ...stream, name: "normed", colour: "var(--gf-norm)" },
     { part: "out", times: 1, name: "logits", kind: "head", axes: "(T, V)", shape: [T, V], work: { head: 2 * T * D * V } },
   ];
 }
@@ -62,7 +62,7 @@ const sum = (list) => list.reduce((a, b) => a + b, 0);
 export const numbers = ({ shape }) => product(shape);
 export const operations = ({ work }) => sum(Object.values(work));
 
-// How much of each kind there is in the whole model: numbers, and operations.
+// How many numbers and operations of each kind the whole model has.
 export function totals(list) {
   const of = (kind, amount) => sum(list.map((array) => array.times * amount(array, kind)));
   const held = (array, kind) => (array.kind === kind ? numbers(array) : 0);
@@ -103,7 +103,7 @@ export const question = (array, { length, d_model, n_heads, d_ff, vocab_size }) 
     d_model / n_heads
   }, F = ${d_ff}, V = ${vocab_size}.`;
 
-// What is told of a guess; null where there is none. The order of the axes is the trace's.
+// What to say about a guess; null if there is none. The order of the axes is that of the trace.
 export function judge(guess, { shape }) {
   const given = (guess.match(/\d+/g) ?? []).map(Number);
   if (given.length === 0) return null;
@@ -127,16 +127,16 @@ export function judge(guess, { shape }) {
 
 const ROWS = [[0], [1, 2, 3], [4, 5], [6, 7], [8], [9, 10], [11, 12]];
 const HEADINGS = { 0: "In", 1: "Attention", 4: "Feed-forward", 6: "Out" }; // above these rows
-const IN_BLOCK = [1, 5]; // the first and the last of the rows that repeat
-const WIDER = { 12: 2 }; // where vocabularies are large, logits are by far the widest
+const IN_BLOCK = [1, 5]; // the first and the last row of those that repeat
+const WIDER = { 12: 2 }; // with a large vocabulary, the logits are by far the widest array
 const PAD = 10;
 const GAP = 12;
-const TALL = 36; // at most
+const TALL = 36; // the largest height
 
 const columnsOf = ({ shape }) => (shape.length === 3 ? shape[0] * shape[2] : shape[1]);
 const tokensOf = ({ shape }) => shape.at(-2);
 
-// Where everything lies in a drawing so wide: one scale for all arrays.
+// The position of everything in a drawing of this width: all arrays have the same scale.
 function layout(list, width) {
   const lines = width < 480 ? 2 : 1;
   const place = (row, i) => {
@@ -171,16 +171,16 @@ function layout(list, width) {
   return { cells, headings, block, height: y, scale };
 }
 
-// The lines between heads, where there is room for them.
+// The lines between heads, if there is room for them.
 function between({ x, top, across, high }, { shape }) {
   const each = across / shape[0];
   if (shape.length < 3 || each < 4) return "";
   return range(shape[0] - 1).map((i) => `M${(x + (i + 1) * each).toFixed(2)} ${top}v${high.toFixed(2)}`).join("");
 }
 
-const roleOf = (kind) => KINDS.find(([name]) => name === kind)[2];
-const painted = (role) => (role === "pairs" ? "gf-pairs" : "gf-plain");
-const coloured = (role) => (role === "pairs" ? "" : `--kind: var(--gf-${role})`);
+const colourOf = (kind) => KINDS.find(([name]) => name === kind)[2];
+const painted = (colour) => (colour === "pairs" ? "gf-pairs" : "gf-plain");
+const coloured = (colour) => (colour === "pairs" ? "" : `--kind: ${colour}`);
 
 const pattern = (id) =>
   svg(
@@ -190,7 +190,7 @@ const pattern = (id) =>
     svg("rect", { x: 3, width: 3, height: 6, style: "fill: var(--gf-key)" }),
   );
 
-// A cell: its name, its shape, the array to scale. The box around it answers to the pointer.
+// A cell: its name, its shape, and the array to scale. The box around it responds to the pointer.
 function cell(index, stripes) {
   const box = svg("rect", { class: "gf-cell", "data-array": index, rx: 5 });
   const [name, shape] = [words("", 0, 0, "start", "gf-strong"), words("", 0, 0)];
@@ -205,23 +205,23 @@ function cell(index, stripes) {
     put(shape, { x: at.lines === 1 ? at.x + 8 * array.name.length + 8 : at.x, y: at.y + 13 + 16 * (at.lines - 1) });
     write(shape, hidden ? "(?)" : spelled(array.shape));
     const size = { x: at.x, y: at.top, width: at.across.toFixed(2), height: at.high.toFixed(2) };
-    const role = array.role ?? roleOf(array.kind);
-    put(body, { ...size, style: role === "pairs" ? `fill: url(#${stripes})` : `fill: var(--gf-${role})` });
+    const colour = array.colour ?? colourOf(array.kind);
+    put(body, { ...size, style: colour === "pairs" ? `fill: url(#${stripes})` : `fill: ${colour}` });
     put(heads, { d: hidden ? "" : between(at, array) });
   }
   return { element, show };
 }
 
-// Two bars: of all numbers, and of all work, what is whose?
+// Two bars: the share of each kind in all numbers, and in all work.
 function bars() {
   const bar = (title) => {
     const name = h("p", { class: "gf-share-name" });
-    const parts = KINDS.map(([, , role]) => h("span", { class: painted(role), style: coloured(role) }));
+    const parts = KINDS.map(([, , colour]) => h("span", { class: painted(colour), style: coloured(colour) }));
     return { name, title, parts, element: h("div", {}, name, h("div", { class: "gf-share" }, parts)) };
   };
   const both = { numbers: bar("All arrays"), operations: bar("All work") };
-  const swatch = (role) => h("i", { class: painted(role), style: coloured(role) });
-  const key = KINDS.map(([, text, role]) => h("span", { class: "gf-kind" }, swatch(role), text));
+  const swatch = (colour) => h("i", { class: painted(colour), style: coloured(colour) });
+  const key = KINDS.map(([, text, colour]) => h("span", { class: "gf-kind" }, swatch(colour), text));
   const element = h("div", { class: "gf-shares" }, Object.values(both).map((one) => one.element), h("p", { class: "gf-legend" }, key));
 
   function show(all) {
@@ -249,7 +249,7 @@ function render({ model, el }) {
     for (const [name, value] of Object.entries(traits)) model.set(name, value);
     model.save_changes();
   };
-  // What a slider can be moved to, and where it is if that is elsewhere.
+  // The range of a slider, and its value if that is outside the range.
   const values = (name, fits = () => true) => () =>
     [...new Set([...get("_choices")[name].filter(fits), get(name)])].sort((a, b) => a - b);
 
@@ -273,7 +273,7 @@ function render({ model, el }) {
     slider(model, "vocab_size", { label: "Vocabulary V", values: values("vocab_size"), format: grouped }),
     h("div", { class: "gf-buttons" }, presets, toggle(model, "gated", { label: "Feed-forward with a gate" })),
   );
-  // Beside the sentence that they change
+  // Next to the sentence that they change
   const picking = h(
     "div",
     { class: "gf-controls gf-picking" },
@@ -293,7 +293,7 @@ function render({ model, el }) {
   view.drawing.append(picture, share.element);
 
   let pointedAt = null;
-  let answer = ""; // what was told of the last guess
+  let answer = ""; // what was said about the last guess
 
   function told(verdict) {
     if (verdict === null) answer = "Write the lengths of its axes, such as 41, 128. ";
@@ -352,7 +352,7 @@ function render({ model, el }) {
 
   const drawn = redrawing(model, [...SIZES, "array", "hidden", "seen"], draw);
 
-  // As in Python: a number of heads that does not divide the width becomes the next smaller one that does.
+  // As in Python: if the number of heads does not divide the width, use the next smaller one that does.
   function keepHeads() {
     const [D, H] = [get("d_model"), get("n_heads")];
     if (D % H) send({ n_heads: Math.max(...range(H).map((i) => i + 1).filter((n) => D % n === 0)) });

@@ -1,4 +1,4 @@
-"""Every array of a decoder, its shape, its size and its share of the work, before any of them is computed."""
+"""Every array of a decoder with its shape, its size and its share of the work, before any is computed."""
 
 from typing import Any
 
@@ -20,16 +20,12 @@ LINE = len("A horse! a horse! my kingdom for a horse!")
 
 
 def sizes_of(config: ModelConfig, length: int) -> dict[str, Any]:
-    """A configuration as this view's traits."""
+    """Returns a configuration as traits of this view."""
     names = ("d_model", "n_heads", "n_layers", "d_ff", "vocab_size", "gated")
     return {"length": length} | {name: getattr(config, name) for name in names}
 
 
-class ShapeTracer(
-    View,
-    module="shape_tracer",
-    room={288: 1843, 328: 1658, 358: 1637, 568: 1341, 618: 1341, 710: 1253, 736: 1239, 752: 1239, 782: 1239},
-):
+class ShapeTracer(View, module="shape_tracer"):
     """The arrays that a decoder of chosen sizes computes: their shapes, numbers, bytes, and the work that each takes.
 
     The arrays, their names and their order are those of `glassformer.trace`. Bytes are those of float32. The work is
@@ -45,7 +41,7 @@ class ShapeTracer(
         d_ff: neurons of the feed-forward network, F.
         vocab_size: V.
         gated: whether the feed-forward network has a gate, and so a third matrix, as in SwiGLU.
-        array: which array is looked at, counted as in the table.
+        array: the selected array, counted as in the table.
         hidden: whether shapes are hidden until they are guessed or asked for.
         guess: what the reader believes to be the shape of that array, such as "4, 41, 32".
         seen: the arrays whose shapes are shown although they are hidden. Other sizes hide them again.

@@ -1,1 +1,1 @@
-"""Everything that chapter 02 brings to the package."""
+"""Everything that chapter 02 adds to the package."""

@@ -1,5 +1,5 @@
-// Byte pairs, merge by merge. A token is written with a letter for each byte, as GPT-2 writes them, so that any bytes are
-// a string that can be a key: `spelled` makes it legible again.
+// Learns byte pairs, merge by merge. A token is written with one letter for each byte, as GPT-2 does, so that any bytes are a
+// string that can be a key; `spelled` makes it legible again.
 
 import { range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, slider, svg, textField } from "../../widgets/kit/kit.js";
@@ -8,23 +8,23 @@ import { line, linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
 const MOST_MERGES = 150;
 const LONGEST = 200;
 const LISTED = 6; // most frequent pairs
-const IDS = 65_536; // more than there are
+const IDS = 65_536; // more than there are tokens
 
 // --- bytes and words ------------------------------------------------------------------------------------------------
 
-// Bytes that print stand for themselves, the others for letters from U+0100 on.
+// Printable bytes represent themselves, the others are letters from U+0100 on.
 const printing = (byte) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
 let more = 256;
 const LETTERS = range(256).map((byte) => String.fromCodePoint(printing(byte) ? byte : more++));
 const BYTES = new Map(LETTERS.map((letter, byte) => [letter, byte]));
 
-// A text in words, each with the blank before it: merges never cross their borders. The pattern is GPT-2's.
+// Splits a text into words, each with the space before it; merges never cross word boundaries. The pattern is GPT-2's.
 const WORDS = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 const utf8 = new TextEncoder();
 const inLetters = (word) => Array.from(utf8.encode(word), (byte) => LETTERS[byte]);
 export const wordsOf = (text) => (text.match(WORDS) ?? []).map(inLetters);
 
-// A token as it is read: blanks and line ends are visible, and bytes that make no character are written as numbers.
+// A token in readable form: spaces and line ends are visible, and bytes that make no character are written as numbers.
 export function spelled(token) {
   const bytes = Uint8Array.from(token, (letter) => BYTES.get(letter));
   try {
@@ -37,9 +37,9 @@ export function spelled(token) {
 
 // --- learning -------------------------------------------------------------------------------------------------------
 
-// The merges that a text teaches, the most frequent pair first, and of equals the one with the lower ids.
+// The merges that a text teaches, the most frequent pair first; of equally frequent pairs, the one with the lower ids.
 //   merges   [{ pair: [a, b], count, made }, …]
-//   states   after 0, 1, 2 … merges: how many tokens the text has, how many the vocabulary, and the pairs that lead
+//   states   after 0, 1, 2 … merges: the number of tokens in the text, the size of the vocabulary, and the leading pairs
 export function learn(text, most = MOST_MERGES) {
   const tokens = [...LETTERS].sort((a, b) => a.codePointAt(0) - b.codePointAt(0)); // by id
   const ids = new Map(tokens.map((token, id) => [token, id]));
@@ -48,8 +48,8 @@ export function learn(text, most = MOST_MERGES) {
     for (const word of wordsOf(row)) times.set(word.join(""), (times.get(word.join("")) ?? 0) + 1);
   }
   const words = Array.from(times, ([word, count]) => ({ ids: Array.from(word, (letter) => ids.get(letter)), count }));
-  const counts = new Map(); // of pairs, as one number each
-  const where = new Map(); // the words that have, or had, a pair
+  const counts = new Map(); // how often each pair occurs, with a pair as one number
+  const where = new Map(); // the words that have, or once had, a pair
   const add = (word, sign) => {
     for (let i = 0; i + 1 < word.ids.length; i++) {
       const key = word.ids[i] * IDS + word.ids[i + 1];
@@ -65,7 +65,7 @@ export function learn(text, most = MOST_MERGES) {
     const best = []; // [key, count], in order
     counts.forEach((count, key) => {
       const last = best.length === LISTED ? best[LISTED - 1] : [Infinity, 0];
-      if (count < last[1] || (count === last[1] && key > last[0])) return; // nearly all
+      if (count < last[1] || (count === last[1] && key > last[0])) return; // true for nearly all pairs
       const place = best.findIndex(([k, c]) => c < count || (c === count && k > key));
       best.splice(place < 0 ? best.length : place, 0, [key, count]);
       best.length = Math.min(best.length, LISTED);
@@ -84,7 +84,7 @@ export function learn(text, most = MOST_MERGES) {
     const [a, b, id] = [Math.floor(key / IDS), key % IDS, ids.get(made)];
     for (const word of where.get(key)) {
       const shorter = joined(word.ids, (x, y) => x === a && y === b, id);
-      if (shorter.length === word.ids.length) continue; // it had the pair once
+      if (shorter.length === word.ids.length) continue; // the word had the pair only once
       left -= (word.ids.length - shorter.length) * word.count;
       add(word, -1);
       word.ids = shorter;
@@ -96,7 +96,7 @@ export function learn(text, most = MOST_MERGES) {
   return { merges, states };
 }
 
-// From left to right, every two neighbours that fit become one.
+// Merges every two neighbours that match, from left to right.
 function joined(symbols, fit, made) {
   const result = [];
   for (let i = 0; i < symbols.length; i++) {
@@ -110,7 +110,7 @@ function joined(symbols, fit, made) {
   return result;
 }
 
-// The tokens of a text by these merges: in each word, the pair that was learned first is merged first.
+// The tokens of a text with these merges: in each word, the pair that was learned first is merged first.
 export function encode(text, merges) {
   const ranks = new Map(merges.map(({ pair }, rank) => [pair.join(" "), rank]).reverse());
   return wordsOf(text).flatMap((word) => {
@@ -181,7 +181,7 @@ function render({ model, el }) {
     hint: "Press Merge, again and again; or move the slider. Type a text of your own.",
   });
   let learned = { merges: [], states: [{ tokens: 0, vocabulary: 256, leading: [] }] };
-  let taught; // by which text
+  let taught; // the text that was learned from
   const learnAgain = () => {
     const text = model.get(model.get("learn_from"));
     if (text !== taught) [taught, learned] = [text, learn(text)];

@@ -10,9 +10,7 @@ from glassformer.widgets.kit.view import View
 LINE = "A horse! a horse! my kingdom for a horse!"
 MOST_MERGES = 150
 LONGEST = 200  # characters of the reader's own text
-AROUND = (
-    5600  # characters of the corpus that the line stands in the middle of, before they are cut at speeches
-)
+AROUND = 5600  # characters of the corpus around the line, before they are cut at speeches
 
 
 @cache
@@ -24,16 +22,12 @@ def excerpt() -> str:
     return text[start : text.rindex("\n\n", middle, middle + AROUND // 2) + 1]
 
 
-class BytePairStepper(
-    View,
-    module="byte_pair_stepper",
-    room={288: 1189, 328: 1088, 358: 1080, 568: 1010, 618: 724, 710: 678, 736: 684, 752: 688, 782: 726},
-):
-    """Press *merge*: the pair of neighbours that is most frequent becomes one token, and the text becomes shorter.
+class BytePairStepper(View, module="byte_pair_stepper"):
+    """Press *merge*: the most frequent pair of neighbours becomes one token, and the text becomes shorter.
 
-    Pairs are counted in an excerpt of the corpus, or in the reader's own text, and never across the border of a word.
-    Of pairs that are equally frequent the one with the lower ids goes first. Both are as the tokenizers library and
-    GPT-2 have it.
+    Pairs are counted in an excerpt of the corpus or in the reader's own text, and never across word
+    boundaries. If pairs are equally frequent, the one with the lower ids goes first. Both rules are those of
+    the tokenizers library and GPT-2.
 
     Source: Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units"; on bytes: Radford et
     al. 2019, "Language Models are Unsupervised Multitask Learners". Derived in chapter 02.
@@ -60,5 +54,7 @@ class BytePairStepper(
     @validate("text")
     def _short_enough(self, proposal: dict) -> str:
         if len(proposal["value"]) > LONGEST:
-            raise TraitError(f"text has {len(proposal['value'])} characters, and may have {LONGEST}")
+            raise TraitError(
+                f"text has {len(proposal['value'])} characters, but at most {LONGEST} are allowed"
+            )
         return proposal["value"]

@@ -1,23 +1,23 @@
-// The characters of a model where their vectors lie. Point at one, or choose it, and see which others point the same way
-// in all dimensions, and how many of those the plane has put beside it.
+// Draws the characters of a model where their vectors lie. Point at one, or choose it, to see which others point in a similar
+// direction in all dimensions, and how many of those the plane has put next to it.
 
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, onResize, put, redrawing, svg, write } from "../../widgets/kit/kit.js";
 import { line, linear } from "../../widgets/kit/plot.js";
 
 const LISTED = 8; // neighbours in the list
-const JOINED = 5; // of them, joined by lines on the map
+const JOINED = 5; // the number of these neighbours that lines connect on the map
 
 // --- what is near what ----------------------------------------------------------------------------------------------
 
-// cosines: those of all pairs i < j, row by row, in ten-thousandths; n: how many characters.
+// cosines: those of all pairs i < j, row by row, in ten-thousandths; n: the number of characters.
 export function cosine(cosines, n, i, j) {
   if (i === j) return 1;
   const [low, high] = i < j ? [i, j] : [j, i];
   return cosines[low * n - (low * (low + 1)) / 2 + high - low - 1] / 10_000;
 }
 
-// All others, the nearest first: [{ index, cosine }, …].
+// All other characters, the nearest first: [{ index, cosine }, …].
 export function neighbours(cosines, n, i) {
   const others = range(n).filter((j) => j !== i).map((index) => ({ index, cosine: cosine(cosines, n, i, index) }));
   return others.sort((a, b) => b.cosine - a.cosine || a.index - b.index);
@@ -29,7 +29,7 @@ export function groupOf(character) {
   return /[A-Z]/.test(character) ? "capital" : "sign";
 }
 
-// Points in pixels, moved as little as it takes until no two are nearer than `least`, all inside the box.
+// Points in pixels, moved as little as possible until no two are closer than `least`, all inside the box.
 export function apart(points, least, { left, right, top, bottom }) {
   const moved = points.map(([x, y]) => [x, y]);
   const inside = (value, low, high) => Math.min(Math.max(value, low), high);
@@ -80,7 +80,7 @@ export function sentence({ table, characters, chosen, other, near }) {
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
-const SIZE = 20; // of a mark, in pixels: no two are nearer to each other
+const SIZE = 20; // the size of a mark in pixels: no two marks are closer than this
 
 const OUTLINES = {
   vowel: () => svg("circle", { r: 9.5 }),
@@ -151,7 +151,7 @@ function render({ model, el }) {
     model.save_changes();
   };
 
-  let places = []; // where each mark is, in pixels
+  let places = []; // the position of each mark in pixels
   let laidOut = "";
   function layOut(table) {
     const width = Math.max(drawing.parentElement.clientWidth, 240);

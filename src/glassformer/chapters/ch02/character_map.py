@@ -33,15 +33,12 @@ def _tables() -> tuple[str, dict[str, Float[np.ndarray, "V D"]]]:
     return characters, {name: np.asarray(rows, np.float64) for name, rows in tables.items()}
 
 
-class CharacterMap(
-    View,
-    module="character_map",
-    room={288: 1397, 328: 1330, 358: 1310, 568: 898, 618: 879, 710: 859, 736: 860, 752: 849, 782: 782},
-):
-    """The 65 characters of the model `shakespeare`, where their vectors lie: who are the neighbours of *e*?
+class CharacterMap(View, module="character_map"):
+    """A map of the vectors of the 65 characters in the model `shakespeare`: which are the neighbours of *e*?
 
-    Each character is a row of 128 numbers. How alike two are is their cosine, in all 128 dimensions. The map shows
-    each row's direction on the plane that keeps most of how directions differ, and says how little that is.
+    Each character is a row of 128 numbers. The similarity of two is their cosine in all 128 dimensions. The
+    map shows each row's direction on the plane that keeps most of the variance of the directions, and says
+    how little that is.
 
     Derived in chapter 02.
 
@@ -82,7 +79,7 @@ class CharacterMap(
 
 
 def _map(rows: Float[np.ndarray, "V D"]) -> dict[str, Any]:
-    """Returns what the view needs to know of a table, in few digits so that the stored notebook stays small."""
+    """Returns the view's data about a table, with few digits so that the stored notebook stays small."""
     lengths = np.linalg.norm(rows, axis=1)
     directions = rows / lengths[:, None]
     points, share = plane(directions)

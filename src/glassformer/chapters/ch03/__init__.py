@@ -1,1 +1,1 @@
-"""Everything that chapter 03 brings to the package."""
+"""Everything that chapter 03 adds to the package."""

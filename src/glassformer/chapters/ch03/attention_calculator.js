@@ -1,4 +1,4 @@
-// One head of attention with every number in view: five words, from scores to what they fetch. See calculator.py.
+// One head of attention with every number visible: five words, from scores to outputs. See attention_calculator.py.
 import { causalMask, matmul, range, softmax, transpose } from "../../widgets/kit/maths.js";
 import { cells as cellsOf, fill, number, plain, products } from "../../widgets/kit/cells.js";
 import { button, choice, frame, h, put, redrawing, toggle, write } from "../../widgets/kit/kit.js";
@@ -10,7 +10,7 @@ const ALL = range(WORDS.length);
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// Scores (T, S), weights (T, S) and outputs (T, K). mask "before": later words score −∞; "after": they weigh 0.
+// Scores (T, S), weights (T, S) and outputs (T, K). mask "before": later words score −∞; "after": their weight is set to 0.
 export function compute({ q, k, v, scaled, mask }) {
   const scale = scaled ? 1 / Math.sqrt(K) : 1;
   const past = causalMask(WORDS.length);
@@ -23,7 +23,7 @@ export function compute({ q, k, v, scaled, mask }) {
   return { scores, weights, outputs: matmul(weights, v) };
 }
 
-// Which numbers a number is made of, or, of one that is given, which are made of it: [kind, row, column], … ; null is all.
+// The numbers that a number is computed from; for an input, the numbers that depend on it: [kind, row, column], … ; null: all.
 export function related([kind, row, column]) {
   return {
     q: [["q", row, null], ["scores", row, null], ["weights", row, null], ["outputs", row, null]],
@@ -43,7 +43,7 @@ const pair = (row) => `(${row.map(plain).join(", ")})`;
 
 const ordinal = ["first", "second"];
 
-// The sum behind one number, and what it means.
+// The sum behind one number, and its meaning.
 export function sentence(state, { scores, weights, outputs }) {
   const { q, k, v, scaled, mask, cell } = state;
   const [kind, row, column] = cell;
@@ -133,7 +133,7 @@ function render({ model, el }) {
     toggle(model, "scaled", { label: "Divide the scores by √K" }),
     h("div", { class: "gf-buttons" }, button("Restore the numbers", () => send(begun))),
   );
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of inputs
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain inputs
 
   const make = cellsOf();
   const given = (kind, row, column) =>

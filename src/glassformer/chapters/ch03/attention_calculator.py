@@ -1,15 +1,14 @@
 """One head of attention with every number in view: five words, from scores to what they fetch."""
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Bool, Enum, List, default, validate
+from traitlets import Bool, Enum, List
 
 from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention, softmax
-from glassformer.widgets.kit.tables import cell, table
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.tables import HeadTables
 
 WORDS = ("my", "kingdom", "for", "a", "horse")
 K = 2
@@ -18,8 +17,8 @@ MASKS = ("none", "before", "after")
 KINDS = {"q": K, "k": K, "v": K, "scores": len(WORDS), "weights": len(WORDS), "outputs": K}
 """What is on view, and how many columns it has."""
 
-# The first number of a query asks for things, the second for little words; keys say which of the two a word is. The
-# first number of a value says how large the thing is.
+# The first number of a query asks for things, the second for function words; keys show which of the two a
+# word is. The first number of a value is the size of the thing.
 QUERIES = [[2.0, 0.0], [0.0, 1.5], [1.0, -1.0], [1.5, 0.5], [2.0, 0.5]]
 KEYS = [[-0.5, 1.0], [2.0, -0.5], [-1.0, 1.0], [-0.5, 1.5], [1.0, 0.0]]
 VALUES = [[0.0, 1.0], [5.0, 0.0], [0.0, -1.0], [0.0, 2.0], [1.0, 0.0]]
@@ -33,14 +32,11 @@ class Computed(NamedTuple):
     outputs: Float[np.ndarray, "T K"]
 
 
-class AttentionCalculator(
-    View,
-    module="attention_calculator",
-    room={288: 1542, 328: 1490, 358: 1469, 568: 1145, 618: 1145, 710: 728, 736: 728, 752: 728, 782: 728},
-):
-    """Change any query, key or value of five words, and see scores, weights and outputs follow.
+class AttentionCalculator(HeadTables, module="attention_calculator"):
+    """Change any query, key or value of five words, and watch scores, weights and outputs change.
 
-    Pointing at a number, or taking the focus there, lights up what it is made of and says the sum.
+    Pointing at a number, or focusing it, highlights the numbers it is computed from and shows the
+    calculation.
 
     Traits:
         q, k, v: queries, keys and values, two numbers from −9 to 9 for each of the five words.
@@ -53,9 +49,10 @@ class AttentionCalculator(
         TraitError: a table of another size, a number out of range, an unknown mask or cell.
     """
 
-    q = List().tag(sync=True)
-    k = List().tag(sync=True)
-    v = List().tag(sync=True)
+    tables: ClassVar = {"q": QUERIES, "k": KEYS, "v": VALUES}
+    largest = LARGEST
+    kinds = KINDS
+
     scaled = Bool(True).tag(sync=True)
     mask = Enum(MASKS, "none").tag(sync=True)
     cell = List(["outputs", 4, 0]).tag(sync=True)
@@ -72,23 +69,3 @@ class AttentionCalculator(
         mask = past if self.mask == "before" else np.ones_like(past)
         outputs, weights = scaled_dot_product_attention(q, k, v, mask=mask, scale=scale)
         return Computed(np.where(mask, scores, -np.inf), weights, outputs)
-
-    @default("q")
-    def _default_q(self) -> list[list[float]]:
-        return [list(row) for row in QUERIES]
-
-    @default("k")
-    def _default_k(self) -> list[list[float]]:
-        return [list(row) for row in KEYS]
-
-    @default("v")
-    def _default_v(self) -> list[list[float]]:
-        return [list(row) for row in VALUES]
-
-    @validate("q", "k", "v")
-    def _validate_table(self, proposal: dict) -> list:
-        return table(proposal["trait"].name, proposal["value"], (len(WORDS), K), LARGEST)
-
-    @validate("cell")
-    def _validate_cell(self, proposal: dict) -> list:
-        return cell(proposal["value"], len(WORDS), KINDS)

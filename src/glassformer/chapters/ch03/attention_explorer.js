@@ -1,4 +1,4 @@
-// Where every head of the book's model looks, in a text of the reader's own. See explorer.py.
+// Shows where every head of the book's model attends, in a text of the reader's choice. See attention_explorer.py.
 import { largest, range, softmax } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, setAll, toggle, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
@@ -11,7 +11,7 @@ const LONGEST = 3; // keys that the sentence names
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// Of one position: for every block its query and key (H·K, head after head) and its weights (H, S).
+// For one position: its query and key in every block (H·K, head after head), and its weights (H, S).
 export function look(seen, transformer) {
   const { H, K } = transformer.heads;
   const blocks = [];
@@ -26,8 +26,8 @@ export function look(seen, transformer) {
   return blocks;
 }
 
-// What one head of one block gives (T, T), rows of queries, from the positions that were read. Without the mask the same
-// queries meet the keys of later positions, too.
+// The weights of one head of one block (T, T), one row for each query, from the positions that were read. Without the mask,
+// the same queries also meet the keys of later positions.
 export function attended(positions, { K, scale }, block, head, masked) {
   const T = positions.length;
   return positions.map((position, t) => {
@@ -46,7 +46,7 @@ export function attended(positions, { K, scale }, block, head, masked) {
   });
 }
 
-// The mean share, over all queries but the first, of the character before and of the first one.
+// The average weight on the previous character and on the first one, over all queries but the first.
 export function habits(rows) {
   const asking = rows.slice(1);
   const mean = (of) => (asking.length ? asking.reduce((sum, row, i) => sum + of(row, i + 1), 0) / asking.length : 0);
@@ -78,9 +78,9 @@ function render({ model, el }) {
   const { n_layers: L, n_heads: H, context_length: context } = config;
   const stored = model.get("_stored");
   const send = (changes) => setAll(model, changes);
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
 
-  // What is drawn: rows(block, head) of a text's first T characters.
+  // What is drawn: rows(block, head) for the first T characters of a text.
   let shown;
   const show = (characters, T, rows) => {
     const known = new Map();
@@ -98,8 +98,9 @@ function render({ model, el }) {
     range(T0).map((t) => data.subarray(((block * H + head) * T0 + t) * T0, ((block * H + head) * T0 + t + 1) * T0));
   show([...stored.text].slice(0, T0), T0, storedRows);
 
-  let live = false; // once there is a model
+  let live = false; // true as soon as there is a model
   const reader = textReader(model, {
+    view,
     label: `Your text (up to ${context} characters)`,
     longest: context,
     seen: (text) => [...text].slice(0, context).join(""),
@@ -197,7 +198,7 @@ function render({ model, el }) {
       masked && s > t ? 0 : SHADES[Math.min(255, Math.round(255 * rows[t][s]))],
     );
 
-  let painted; // which weights and mask the small maps show
+  let painted; // the weights and the mask that the small maps show
 
   function draw() {
     const { block, head, masked } = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
@@ -205,7 +206,7 @@ function render({ model, el }) {
     if (T === 0) return;
     const query = Math.min(model.get("query"), T - 1);
     const chosen = rows(block, head);
-    const canShow = masked || live; // without a mask, what is stored says nothing
+    const canShow = masked || live; // without a mask, the stored weights are of no use
     if (painted !== `${version} ${masked}`) {
       painted = `${version} ${masked}`;
       for (const map of maps) pixels(map.canvas, rows(map.block, map.head), masked || !canShow);

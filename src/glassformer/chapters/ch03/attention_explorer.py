@@ -11,15 +11,11 @@ from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE, ModelView, packed
 
 
-class AttentionExplorer(
-    ModelView,
-    module="attention_explorer",
-    room={288: 1342, 328: 1348, 358: 1408, 568: 1370, 618: 1339, 710: 876, 736: 890, 752: 899, 782: 916},
-):
-    """All heads of the shipped model at a glance and one in detail: where each character looks.
+class AttentionExplorer(ModelView, module="attention_explorer"):
+    """All heads of the shipped model at a glance and one in detail: where does each character look?
 
-    Without the mask, the queries and keys are still those of the model as it is; only in the attention that is
-    drawn may they look ahead as well. The model was never trained so.
+    Without the mask, the queries and keys are still those of the unchanged model; only the displayed
+    attention may also look ahead. The model was never trained that way.
 
     Traits:
         text: what the model reads, as far as its context reaches.

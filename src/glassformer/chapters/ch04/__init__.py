@@ -1,1 +1,1 @@
-"""Everything that chapter 04 brings to the package."""
+"""Everything that chapter 04 adds to the package."""

@@ -1,5 +1,5 @@
-// One position as a row of clocks, one for each pair of dimensions. Hands start at twelve and turn clockwise, so a tip
-// lies sin to the right of the middle and cos above it: the pair's two numbers, in their order.
+// Shows one position as a row of clocks, one for each pair of dimensions. Hands start at twelve and turn clockwise, so a tip
+// is sin to the right of the centre and cos above it: the two numbers of the pair, in their order.
 
 import { frequencies, range } from "../../widgets/kit/maths.js";
 import { fixed, frame, grouped, h, hold, onChange, put, slider, svg, write } from "../../widgets/kit/kit.js";
@@ -23,7 +23,7 @@ const degrees = (angle) => (angle * 180) / Math.PI;
 const tip = (angle, radius = R) => [MIDDLE[0] + radius * Math.sin(angle), MIDDLE[1] - radius * Math.cos(angle)];
 const rounded = (x) => x.toFixed(2);
 
-// The way a hand that stands at twelve goes when it turns: a spiral, so that full turns can be counted.
+// The path of a hand that starts at twelve: a spiral, so that full turns can be counted.
 const radius = (turn) => 24 + (3.5 * Math.abs(turn)) / (2 * Math.PI);
 
 function sweep(turn) {
@@ -53,7 +53,7 @@ function dial() {
   ];
 }
 
-// A clock: its element, and how to bring it to another time.
+// A clock: its element, and a function that sets it to another time.
 function clock() {
   const ray = (style) => line(cx, cy, cx, cy, style);
   const [hand, across, up, sin, cos] = ["gf-hand", "gf-drop", "gf-drop", "gf-shadow gf-sin", "gf-shadow gf-cos"].map(ray);
@@ -111,7 +111,7 @@ function clocks(model) {
   });
 }
 
-// Wavelengths run over orders of magnitude: decimals only where they can be seen.
+// Wavelengths span orders of magnitude, so decimals are shown only where they matter.
 const once = (omega) => grouped(Number(((2 * Math.PI) / omega).toFixed(omega > 0.0628 ? 2 : 0)));
 // At least two significant digits, so that the slowest hands do not seem to stand still.
 const digits = (x, least) => (x === 0 ? least : Math.max(least, 1 - Math.floor(Math.log10(Math.abs(x)))));

@@ -1,17 +1,13 @@
 """One position of the sinusoidal table as a row of clocks."""
 
-from traitlets import Int, TraitError, validate
+from traitlets import Int
 
 from glassformer.config import ROPE_BASE
-from glassformer.widgets.kit.view import Number, View
+from glassformer.widgets.kit.view import EvenInt, Number, View
 
 
-class ClockHands(
-    View,
-    module="clock_hands",
-    room={288: 1133, 328: 996, 358: 963, 568: 624, 618: 539, 710: 538, 736: 544, 752: 548, 782: 554},
-):
-    """Each pair of dimensions as a clock hand, turned by p·base^(−2i/D); its shadows are the two numbers.
+class ClockHands(View, module="clock_hands"):
+    """Each pair of dimensions as a clock hand, rotated by p·base^(−2i/D); its projections are the two numbers.
 
     Hands start at twelve and turn clockwise, so the tip lies sin to the right and cos up. A second, dashed
     hand shows the position `step` places on: the turn from one to the other is step·base^(−2i/D) wherever
@@ -31,13 +27,5 @@ class ClockHands(
 
     position = Int(20, min=0, max=200).tag(sync=True)
     step = Int(3, min=-20, max=20).tag(sync=True)
-    d_model = Int(8, min=4, max=16).tag(sync=True)
+    d_model = EvenInt(8, min=4, max=16).tag(sync=True)
     base = Number(ROPE_BASE, min=10.0, max=1e6).tag(sync=True)
-
-    @validate("d_model")
-    def _even(self, proposal: dict) -> int:
-        if proposal["value"] % 2:
-            raise TraitError(
-                f"d_model={proposal['value']} is odd: sines and cosines come in pairs of dimensions"
-            )
-        return proposal["value"]

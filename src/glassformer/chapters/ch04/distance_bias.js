@@ -1,21 +1,21 @@
-// What distance does to a score: ALiBi's slopes and T5's buckets. See bias.py.
+// Shows what distance does to a score: ALiBi's slopes and T5's buckets. See distance_bias.py.
 import { alibiSlopes, range, softmax, t5Bucket } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, hold, onChange, put, setAll, slider, svg, toggle, uniqueId } from "../../widgets/kit/kit.js";
 import { cividis, diverging, legend, line, linear, paint, palette, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
 const REACH = 150; // T5's staircase is drawn this far to both sides
-const DARKEST = 8; // the bias that gets the strongest colour: e⁻⁸ leaves a weight 0.0003 of itself
+const DARKEST = 8; // the bias with the strongest colour: e⁻⁸ reduces a weight to 0.0003 of its size
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// What ALiBi adds to the score of a query and a key this many positions before it.
+// What ALiBi adds to the score for a key this many positions before its query.
 export const alibiBias = (slope, back) => 0 - slope * back;
 
-// The attention that ALiBi's bias alone gives to the keys 0 … length − 1 from the last of them.
+// The attention weights that ALiBi's bias alone gives to the keys 0 … length − 1, seen from the last one.
 export const lastQueryWeights = (slope, length) =>
   softmax(range(length).map((key) => alibiBias(slope, length - 1 - key)));
 
-// How many of the last query's nearest keys hold this share of its attention together.
+// How many of the keys nearest to the last query together have this share of its attention.
 export function windowSize(weights, share) {
   let held = 0;
   for (let size = 1; size < weights.length; size++) {
@@ -41,7 +41,7 @@ export function staircase(first, last, settings) {
 
 const positions = (n) => `${n} position${n === 1 ? "" : "s"}`;
 
-// 1/8 where the slope is one over a whole number, else three significant digits.
+// 1/8 if the slope is one over a whole number, otherwise three significant digits.
 function slopeText(slope) {
   const inverse = Math.round(1 / slope);
   return Math.abs(1 / slope - inverse) < 1e-9 ? `1/${inverse}` : slope.toPrecision(3);
@@ -61,9 +61,9 @@ function alibiSentence({ head, n_heads, query, key, slope }) {
   );
 }
 
-// Up to which distance every one has a bucket of its own, and what becomes of those beyond. `steps` are T5's.
+// Up to which distance every distance has its own bucket, and what happens beyond it. `steps` are T5's.
 function single(steps) {
-  const past = steps.filter(({ to }) => to <= 0).reverse(); // from distance 0 outward
+  const past = steps.filter(({ to }) => to <= 0).reverse(); // from distance 0 outwards
   const first = past.findIndex(({ from, to }) => from !== to);
   const all = past.slice(first).every(({ from, to }) => from !== to);
   const own = -past[first].to - 1;
@@ -79,19 +79,19 @@ export function t5Sentence({ query, key, steps, bidirectional }) {
   if (relative > 0 && !bidirectional) return `${where}: a decoder masks it, so it needs no bucket.`;
   const step = steps.find(({ from, to }) => from <= relative && relative <= to);
   const [near, far] = [Math.abs(step.from), Math.abs(step.to)].sort((a, b) => a - b);
-  const open = far === REACH; // the last step goes on for ever
+  const open = far === REACH; // the last step has no end
   const shared = open ? `, shared by all from ${near} on` : near === far ? ", all its own" : `, shared by ${near} to ${far}`;
   return `${where}: bucket ${step.bucket}${shared}. ${single(steps)}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
-const WIDTH = 340; // of every drawing; they are shown as wide as there is room
+const WIDTH = 340; // the width of every drawing; they are shown as wide as there is room for
 
 const SIDE = 290;
 const GRID = { left: 40, right: 40 + SIDE, top: 6, bottom: 6 + SIDE };
 
-// What the causal mask hides: a staircase above the diagonal.
+// The part that the causal mask hides: a staircase above the diagonal.
 function maskedCells({ length, hatch }) {
   const { left, right, top } = GRID;
   const size = SIDE / length;
@@ -107,7 +107,7 @@ const hatching = (id) =>
     line(0, 0, 0, 6, "gf-hatch"),
   );
 
-// Query by key: pixels for the cells, and over them axes, what is masked, and the chosen cell.
+// Queries by keys: pixels for the cells, and on top of them the axes, the masked part and the chosen cell.
 function matrix(hatch) {
   const pixels = h("canvas", { class: "gf-pixels" });
   const [left, top, width] = [GRID.left, GRID.top, SIDE].map((length) => `${(100 * length) / WIDTH}%`);
@@ -117,12 +117,12 @@ function matrix(hatch) {
   const size = { viewBox: `0 0 ${WIDTH} ${WIDTH}` };
   const over = svg("svg", { ...size, class: "gf-panel gf-matrix gf-over" }, hatching(hatch), scene, cell);
 
-  // Every cell of a diagonal has the same distance, so the same colour: colours(values of the distances 1 − T … T − 1).
+  // All cells of a diagonal have the same distance and so the same colour: colours(values of the distances 1 − T … T − 1).
   function follow({ length, query, key, masked, colours, value }) {
     const across = linear([-0.5, length - 0.5], [GRID.left, GRID.right]);
     const down = linear([-0.5, length - 0.5], [GRID.top, GRID.bottom]);
     hold(scene, [length, masked], () => {
-      const clear = (i) => i === length - 1 || length - 1 - i > length / 10; // leaves room for the last one
+      const clear = (i) => i === length - 1 || length - 1 - i > length / 10; // leaves room for the last number
       const values = range(length).filter((i) => (i % (length > 32 ? 16 : 8) === 0 && clear(i)) || i === length - 1);
       return [
         masked && maskedCells({ length, hatch }),
@@ -166,7 +166,7 @@ function slopesPlot(slopes, head) {
   );
 }
 
-const TALLEST = 0.6; // sixteen heads, head 1: slope 0.71 leaves 0.51 to the query's own position
+const TALLEST = 0.6; // with sixteen heads, head 1 has slope 0.71, which leaves 0.51 to the query's own position
 
 function weightsPlot(weights, size) {
   const box = { left: 40, right: 330, top: 8, bottom: 108 };
@@ -264,7 +264,7 @@ function render({ model, el }) {
   view.drawing.append(panels);
 
   const send = (changes) => setAll(model, changes);
-  // A smaller n_heads or length takes what no longer exists to the last that does: here, and in Python.
+  // If n_heads or length is reduced, choices beyond it become the last one that exists: here, and in Python.
   const fit = () =>
     send({
       head: Math.min(model.get("head"), model.get("n_heads")),
@@ -284,7 +284,7 @@ function render({ model, el }) {
   const square = matrix(hatch);
   const [heading, colours] = [h("p", { class: "gf-panel-title" }), h("div")];
   const beside = h("div", { class: "gf-panel-cell" });
-  const mark = svg("g"); // of the chosen distance, on T5's staircase
+  const mark = svg("g"); // marks the chosen distance on T5's staircase
   panels.append(
     h("div", { class: "gf-panel-cell", onpointermove: point, onpointerdown: point }, heading, square.element, colours),
     beside,
@@ -374,7 +374,7 @@ function render({ model, el }) {
 
   const stop = onChange(model, TRAITS, () => {
     const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-    if (state.head > state.n_heads || Math.max(state.query, state.key) >= state.length) return; // about to be fitted
+    if (state.head > state.n_heads || Math.max(state.query, state.key) >= state.length) return; // about to be corrected
     for (const control of alibi) control.hidden = state.method !== "alibi";
     for (const control of t5) control.hidden = state.method !== "t5";
     (state.method === "alibi" ? drawAlibi : drawT5)(state);

@@ -5,11 +5,7 @@ from traitlets import Bool, Enum, Int, TraitError, observe, validate
 from glassformer.widgets.kit.view import View
 
 
-class DistanceBias(
-    View,
-    module="distance_bias",
-    room={288: 1179, 328: 1185, 358: 1244, 568: 1414, 618: 728, 710: 718, 736: 731, 752: 739, 782: 754},
-):
+class DistanceBias(View, module="distance_bias"):
     """Query by key, what a relative method adds to a score: ALiBi's penalty, or the T5 bucket to look up.
 
     ALiBi subtracts slope × distance, with a slope of its own for each head, and the view also shows the
@@ -28,7 +24,7 @@ class DistanceBias(
         n_buckets: T5, 8, 16 or 32.
         max_distance: T5, 32, 64 or 128: keys at this distance or further all share the last bucket.
 
-    A smaller n_heads or length takes a head, query or key that no longer exists to the last one that does.
+    If a smaller n_heads or length removes the selected head, query or key, the last remaining one is selected.
 
     Raises:
         TraitError: a value outside its range, or a head, query or key that does not exist.

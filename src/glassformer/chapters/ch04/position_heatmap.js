@@ -1,5 +1,5 @@
-// The sinusoidal table as a picture. Right of it, sharing its vertical axis, how similar the chosen row is to every
-// other; below it, sharing its horizontal axis, the numbers in that row.
+// The sinusoidal table as a picture. To its right, with the same vertical axis, is the similarity of the chosen row to every
+// other row; below it, with the same horizontal axis, are the numbers in that row.
 
 import { frequencies, range, ruler, similarities, sinusoidal, wavelengths } from "../../widgets/kit/maths.js";
 import { fixed, frame, grouped, h, hold, onResize, put, redrawing, slider, svg, write } from "../../widgets/kit/kit.js";
@@ -15,10 +15,10 @@ const GAP = 22;
 
 const signed = (value) => fixed(value, 0);
 
-// The two rows of which the farther looks nearer, both on one side of the row: above it, if the table goes so far.
+// The two rows for which the more distant one seems nearer, both on the same side of the row: above it, if the table allows.
 const deceiving = (row, { far, near }) => [far, near].map((distance) => (row >= far ? row - distance : row + distance));
 
-// similar: how similar rows are that lie 0, 1, 2 … apart; seen: what `ruler` makes of those that the table has.
+// similar: the similarity of rows that are 0, 1, 2 … apart; seen: the result of `ruler` for those that the table has.
 export function sentence({ row, n, d, base, similar, seen }) {
   const { most, falls, rises, deceives } = seen;
   const s = (distance) => fixed(similar[distance], 3);
@@ -38,16 +38,16 @@ export function sentence({ row, n, d, base, similar, seen }) {
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
-const STEPS = 1024; // of colour
+const STEPS = 1024; // the number of colours
 const COLOURS = palette(diverging, range(STEPS).map((i) => (2 * i) / (STEPS - 1) - 1));
 
-// One pixel per number; where the rows outnumber the screen's, the mean of those that share one, so that waves too fast
-// for the screen fade to white rather than pretend to be slow. The mean over m positions of a wave of frequency w is the
-// wave at the middle of them, times sin(mw/2) / (m sin(w/2)).
+// One pixel per number. If there are more rows than pixels, a pixel shows the average of the rows that share it, so waves that
+// are too fast for the screen fade to white instead of looking slow. The average over m positions of a wave of frequency w is
+// the wave at their midpoint, times sin(mw/2) / (m sin(w/2)).
 function paintTable(canvas, { n, d, base }) {
   const rows = Math.min(n, Math.round(TABLE_HEIGHT * devicePixelRatio));
   const omega = frequencies(d, base);
-  const faded = new Map(); // m -> for each wave how much of it is left
+  const faded = new Map(); // m -> how much of each wave is left
   const fading = (m) => omega.map((w) => (m === 1 ? 1 : Math.sin((m * w) / 2) / (m * Math.sin(w / 2))));
   const shared = range(rows).map((y) => {
     const [from, to] = [Math.floor((y * n) / rows), Math.ceil(((y + 1) * n) / rows)];
@@ -62,7 +62,7 @@ function paintTable(canvas, { n, d, base }) {
   });
 }
 
-// Three boxes: the table, right of it the similarities, below it the chosen row.
+// Three boxes: the table, the similarities to its right, the chosen row below it.
 function layout(width) {
   const curveWidth = Math.max(84, Math.min(220, width * 0.28));
   const right = Math.floor(width - GAP - curveWidth - 6);
@@ -75,7 +75,7 @@ function layout(width) {
   };
 }
 
-// From what is shown to pixels.
+// From values to pixels.
 const places = ({ table, curve, bars }, { n, d }) => ({
   x: linear([-0.5, d - 0.5], [table.left, table.right]),
   y: linear([-0.5, n - 0.5], [table.top, table.bottom]),
@@ -94,7 +94,7 @@ function axes({ table, curve, bars }, { n, d }, { x, y, toCurve, toBar }) {
   ];
 }
 
-// A line straight through the table and the curve, to be moved to a row.
+// A line across the table and the curve, which can be moved to a row.
 const across = ({ table, curve }, style) => [
   line(table.left - 4, 0, table.right, 0, "gf-halo"),
   line(table.left - 4, 0, table.right, 0, style),
@@ -114,7 +114,7 @@ function barsPath({ left, right }, values, toBar) {
   return values.map(bar).join("");
 }
 
-// Right of the bars: which row they show, and the colours of the table.
+// To the right of the bars: which row they show, and what the table's colours mean.
 function key({ curve: { left, right }, bars }, name) {
   const middle = (bars.top + bars.bottom) / 2;
   const bar = { left, right: Math.min(right, left + 150), top: middle + 2, bottom: middle + 12 };
@@ -126,7 +126,7 @@ function key({ curve: { left, right }, bars }, name) {
   ];
 }
 
-// The picture over the pixels. `follow` brings it to another state, touching only what that changes.
+// The drawing on top of the pixels. `follow` brings it to another state and changes only what differs.
 function overlay() {
   const [scene, legend, here, there] = range(4).map(() => svg("g"));
   const [curve, bars] = ["gf-curve", "gf-bar"].map((name) => svg("path", { class: name }));
@@ -181,9 +181,9 @@ function render({ model, el }) {
   view.drawing.classList.add("gf-layers");
   view.drawing.append(canvas, picture.element);
 
-  let table = ""; // what the pixels and the similarities show
+  let table = ""; // the table that the pixels and the similarities show
   let similar;
-  let pointedAt = null; // the row under the pointer, shown instead of the chosen one while it is there
+  let pointedAt = null; // the row under the pointer, which is shown instead of the chosen one
 
   function draw() {
     const [n, d, base] = ["n_positions", "d_model", "base"].map((name) => model.get(name));
@@ -226,7 +226,7 @@ function render({ model, el }) {
   }
   const drawn = redrawing(model, ["n_positions", "d_model", "base", "row"], draw);
 
-  // Pointing shows a row, pressing chooses it. Arrow keys go on from there: the focus moves to the row's slider.
+  // Pointing shows a row, pressing chooses it. The focus then moves to the row's slider, so arrow keys continue from there.
   function rowUnder(event) {
     const box = picture.element.getBoundingClientRect();
     const n = model.get("n_positions");

@@ -3,14 +3,10 @@
 from traitlets import Int, TraitError, observe, validate
 
 from glassformer.config import ROPE_BASE
-from glassformer.widgets.kit.view import Number, View
+from glassformer.widgets.kit.view import EvenInt, Number, View
 
 
-class PositionHeatmap(
-    View,
-    module="position_heatmap",
-    room={288: 1135, 328: 1002, 358: 937, 568: 848, 618: 814, 710: 793, 736: 771, 752: 771, 782: 771},
-):
+class PositionHeatmap(View, module="position_heatmap"):
     """The table of sinusoidal positions, one of its rows, and how similar that row is to every other.
 
     The similarity of two rows is their cosine, PE(p)·PE(q) / (D/2), and depends on |p − q| only. It falls
@@ -30,17 +26,9 @@ class PositionHeatmap(
     """
 
     n_positions = Int(128, min=16, max=1024).tag(sync=True)
-    d_model = Int(64, min=4, max=128).tag(sync=True)
+    d_model = EvenInt(64, min=4, max=128).tag(sync=True)
     base = Number(ROPE_BASE, min=10.0, max=1e6).tag(sync=True)
     row = Int(24, min=0).tag(sync=True)
-
-    @validate("d_model")
-    def _even(self, proposal: dict) -> int:
-        if proposal["value"] % 2:
-            raise TraitError(
-                f"d_model={proposal['value']} is odd: sines and cosines come in pairs of dimensions"
-            )
-        return proposal["value"]
 
     @validate("row")
     def _inside(self, proposal: dict) -> int:

@@ -1,4 +1,4 @@
-// One plane of RoPE: a query and a key, turned by their positions. See rotation.py.
+// One plane of RoPE: a query and a key, rotated by their positions. See rotation_plane.py.
 import { dot, range, rotate } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onChange, put, slider, svg, write } from "../../widgets/kit/kit.js";
 import { line, linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
@@ -19,7 +19,7 @@ const wrapped = (x) => x - 360 * Math.ceil((x - 180) / 360);
 // A vector of this length pointing this many degrees from the x axis, counter-clockwise.
 export const polar = (length, angle) => [length * Math.cos(radians(angle)), length * Math.sin(radians(angle))];
 
-// One vector turned as position p turns it in a plane of frequency theta.
+// A vector as position p rotates it, in a plane of frequency theta.
 export const turned = (vector, position, theta) => rotate([vector], [[position * theta]])[0];
 
 // The score of a query at position m and a key at position n.
@@ -53,7 +53,7 @@ function arrow(vector, role, strong) {
   );
 }
 
-// Beyond the tip and a little away from the other vector, so that two labels never lie on each other.
+// Beyond the tip and slightly away from the other vector, so that two labels never overlap.
 function label(vector, other, text, strong) {
   const [x0, y0] = vector.map((c) => c / Math.hypot(...vector));
   const away = x0 * other[1] - y0 * other[0] > 0 ? -1 : 1;
@@ -74,20 +74,20 @@ function arc(radius, from, to) {
 
 const mod = (x, m) => ((x % m) + m) % m;
 
-// The way from the vector at position 0 to where it is now, whole turns left out.
+// The path from the vector at position 0 to its current direction, without full turns.
 function swing(angle, by, radius, role) {
   const from = radians(angle);
   return svg("path", { d: arc(radius, from, from + mod(by, 2 * Math.PI)), class: `gf-swing gf-swing-${role}` });
 }
 
-// The angle between the two turned vectors, the short way round.
+// The angle between the two rotated vectors, the shorter way round.
 function wedge(q, k) {
   const [a, b] = [q, k].map(([x, y]) => Math.atan2(y, x));
   const [from, sweep] = mod(b - a, 2 * Math.PI) <= Math.PI ? [a, mod(b - a, 2 * Math.PI)] : [b, mod(a - b, 2 * Math.PI)];
   return svg("path", { d: `${arc(76, from, from + sweep)}L${CENTRE} ${CENTRE}Z`, class: "gf-wedge" });
 }
 
-// What lies under the arrows.
+// The background below the arrows.
 const floor = () => [
   svg("circle", { cx: CENTRE, cy: CENTRE, r: 0.5 * UNIT, class: "gf-grid gf-orbit" }),
   svg("circle", { cx: CENTRE, cy: CENTRE, r: 1 * UNIT, class: "gf-grid gf-orbit" }),
@@ -97,7 +97,7 @@ const floor = () => [
 
 const CURVE = { left: 40, right: 330, top: 14, bottom: 290 };
 
-// The score at every distance: its element, and how to bring it to another state.
+// The score at every distance: its element, and a function that brings it to another state.
 function curve() {
   const { top, bottom, left, right } = CURVE;
   const x = linear([-LAST, LAST], [left, right]);
@@ -148,7 +148,7 @@ function render({ model, el }) {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
     model.save_changes();
   };
-  // Both by the same step, as far as both have room.
+  // Both by the same step, as far as both can go.
   const moveBoth = (step) => {
     const [m, n] = [model.get("query_position"), model.get("key_position")];
     const room = step > 0 ? LAST - Math.max(m, n) : Math.min(m, n);
@@ -206,7 +206,7 @@ function render({ model, el }) {
     return { query_angle, query_length, key_angle, key_length, m, n, theta, q0, k0, q, k };
   };
 
-  // Whichever arrow's tip is nearest is held, thin or bold; a bold one is turned back by its position.
+  // The pointer takes the arrow with the nearest tip, thin or bold; a bold one is rotated back by its position.
   let held = null;
   const pointer = (event) => {
     const box = plane.getBoundingClientRect();
@@ -243,7 +243,7 @@ function render({ model, el }) {
   for (const type of ["pointerup", "pointercancel", "lostpointercapture"]) {
     plane.addEventListener(type, () => (held = null));
   }
-  // A finger on an arrow turns it; a finger beside it scrolls the page.
+  // A finger on an arrow rotates it; a finger next to it scrolls the page.
   plane.addEventListener(
     "touchstart",
     (event) => nearestTip(event.touches[0]) && event.preventDefault(),

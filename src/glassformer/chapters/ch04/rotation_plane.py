@@ -1,16 +1,12 @@
-"""One plane of RoPE: a query and a key, turned by their positions."""
+"""One plane of RoPE: a query and a key, rotated by their positions."""
 
 from traitlets import Int
 
 from glassformer.widgets.kit.view import Number, View
 
 
-class RotationPlane(
-    View,
-    module="rotation_plane",
-    room={288: 1285, 328: 1250, 358: 1268, 568: 1378, 618: 754, 710: 760, 736: 773, 752: 781, 782: 741},
-):
-    """Turn a query and a key by their positions and watch the score: it knows only how far apart they are.
+class RotationPlane(View, module="rotation_plane"):
+    """Rotate a query and a key by their positions and watch the score: it depends only on their distance.
 
     The two vectors lie in one of the d_head/2 planes that rotary positions turn (`rotate` with d_head = 2).
     Position p turns a vector by p·θ; the score is the dot product q·k after both turns. A head adds up the

@@ -1,4 +1,4 @@
-// Words on cards to be put in any order, and what attention makes of each order. See shuffle.py.
+// Words on cards that can be put in any order, and what attention computes for each order. See shuffle_sentence.py.
 import { attention, causalMask, matmul, mulberry32, range, sinusoidal } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, hold, put, redrawing, svg, toggle, write } from "../../widgets/kit/kit.js";
 import { diverging, legend } from "../../widgets/kit/plot.js";
@@ -20,7 +20,7 @@ export function embedWord(word) {
   return range(D_MODEL).map(() => (2 * uniform() - 1) * Math.sqrt(3));
 }
 
-// The vector that attention gives to the card on each place, when the cards lie in this order: (T, D).
+// The vector that attention gives to the card at each place, for this order of the cards: (T, D).
 export function attend(words, order, { positions, causal, layers, weights }) {
   const add = (A, B) => A.map((row, t) => row.map((x, i) => x + B[t][i]));
   let x = order.map((card) => embedWord(words[card]));
@@ -34,7 +34,7 @@ export function attend(words, order, { positions, causal, layers, weights }) {
   return given;
 }
 
-// By place: the vectors now, those the same cards got in the order as typed, and the largest change in each.
+// By place: the current vectors, those of the same cards in the order as typed, and the largest change in each.
 export function compare(words, order, settings) {
   const now = attend(words, order, settings);
   const asTyped = attend(words, range(words.length), settings);
@@ -48,7 +48,7 @@ export function moved(order, from, to) {
   return [...rest.slice(0, to), order[from], ...rest.slice(to)];
 }
 
-// A random order that differs from the present one and, where there are more than two cards, from the one as typed.
+// A random order that differs from the current one and, if there are more than two cards, from the one as typed.
 export function shuffled(order, uniform) {
   const typed = (candidate) => candidate.every((card, place) => card === place);
   const present = (candidate) => candidate.every((card, place) => card === order[place]);
@@ -71,7 +71,7 @@ const amount = (x) => (x === 0 ? "0" : x < 1e-3 ? x.toExponential(1).replace("-"
 
 const quoted = (words) => `“${words.join(" ")}”`;
 
-// What is true in each of the eight settings, and what this order's changes show of it.
+// What is true in each of the eight settings, and how the changes in this order show it.
 export function sentence(words, order, change, { positions, causal, layers }) {
   const shown = order.map((card) => words[card]);
   const sameText = shown.every((word, place) => word === words[place]);
@@ -120,7 +120,7 @@ export function sentence(words, order, change, { positions, causal, layers }) {
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
-// A vector as a row of colours: above as typed, below as it is now.
+// A vector as a row of colours: above for the order as typed, below for the current one.
 function strips(before, now) {
   const cell = (x, i, y) =>
     svg("rect", { x: i * 10, y, width: 10.2, height: 10, fill: diverging(x / STRIP_RANGE) });
@@ -186,14 +186,14 @@ function render({ model, el }) {
     ),
   );
 
-  // The places stay; what lies on them changes. So focus and a captured pointer survive every move.
+  // The places stay; what is on them changes. So the focus and a captured pointer survive every move.
   const list = h("ol", { class: "gf-cards" });
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   view.drawing.append(list, explanation());
   const places = () => [...list.querySelectorAll("button")];
 
-  let chosen = null; // the place of a card that waits for its new place
-  let drag = null; // { place, dx, dy: where the card is held; x, y: where the pointer is; moving }
+  let chosen = null; // the place of a card that is to be moved
+  let drag = null; // { place, dx, dy: the offset of the pointer on the card; x, y: the pointer; moving }
 
   const move = (from, to) => {
     if (to < 0 || to >= order().length || to === from) return;
@@ -270,7 +270,7 @@ function render({ model, el }) {
           class: "gf-card",
           type: "button",
           onkeydown: (event) => keydown(index, event),
-          // A pointer's click is handled when it is lifted; this is the keyboard's, or a screen reader's.
+          // A pointer's click is handled when it is lifted; this handles the keyboard's, or a screen reader's.
           onclick: (event) => event.detail === 0 && click(index),
           onpointerdown: (event) => pointerdown(index, event),
           onpointermove: pointermove,
@@ -285,12 +285,12 @@ function render({ model, el }) {
     );
   }
 
-  let result; // what attention makes of the words and settings that `computed` names
+  let result; // the result of attention for the words and settings that `computed` names
   let computed;
 
   function draw() {
     const [now, cards] = [words(), order()];
-    if (cards.length !== now.length) return; // one of the two is still on its way
+    if (cards.length !== now.length) return; // one of the two has not arrived yet
     if (list.children.length !== now.length) {
       list.replaceChildren(...now.map((_, index) => placeElement(index)));
       chosen = drag = null;

@@ -1,4 +1,4 @@
-"""Words on cards to be put in any order, and what attention makes of each order."""
+"""Words on cards that can be put in any order, and the output of attention for each order."""
 
 import numpy as np
 from jaxtyping import Float
@@ -23,25 +23,21 @@ def fnv1a(text: str) -> int:
 
 
 def embed_word(word: str) -> Float[np.ndarray, " D"]:
-    """A vector (D,) for any word, without a table: drawn from its own characters, uniform, variance one."""
+    """Returns a vector (D,) for any word without a table: uniform with variance one, drawn from its characters."""
     uniform = mulberry32(fnv1a(word))
     return np.array([(2 * next(uniform) - 1) * np.sqrt(3) for _ in range(D_MODEL)])
 
 
-class ShuffleSentence(
-    View,
-    module="shuffle_sentence",
-    room={288: 1027, 328: 943, 358: 943, 568: 702, 618: 564, 710: 543, 736: 543, 752: 543, 782: 520},
-):
+class ShuffleSentence(View, module="shuffle_sentence"):
     """Put the words of a sentence in another order: whose vector does attention change?
 
     Each word is a card. Attention (one head, `d_model` 8) gives each card a vector; the view shows by how
     much that vector differs from the one that the same card got in the order as typed. Without positions and
     without a mask attention is permutation-equivariant and the difference is rounding: chapter 04 proves it.
 
-    With two layers the second reads the sum of the first one's input and output, the residual stream. What is
-    shown is what the last layer's attention gives, without the stream: positions are seen only through what
-    attention does with them.
+    With two layers, the second reads the sum of the first layer's input and output, the residual stream. The
+    view shows only the output of the last layer's attention, without the stream, so positions appear only
+    through their effect on attention.
 
     Traits:
         words: the sentence, 1 to 12 words; the order as typed.

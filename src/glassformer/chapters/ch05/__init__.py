@@ -1,1 +1,1 @@
-"""Everything that chapter 05 brings to the package."""
+"""Everything that chapter 05 adds to the package."""

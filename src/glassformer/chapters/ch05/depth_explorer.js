@@ -1,4 +1,4 @@
-// A signal and a gradient through many random layers, three ways at once. See layers.py.
+// Sends a signal and a gradient through many random layers, in three kinds of networks. See depth_explorer.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, put, redrawing, slider, svg, write } from "../../widgets/kit/kit.js";
 import { linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
@@ -6,7 +6,7 @@ import { linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
 const WIDTH = 48;
 const DEEPEST = 64;
 const DRAWS = 3;
-const EPS = 1e-5; // of the norm: RMSNorm's default
+const EPS = 1e-5; // RMSNorm's default
 
 const WAYS = {
   plain: { name: "Plain", rule: "x ← f(x)" },
@@ -25,8 +25,8 @@ const meanSquare = (x) => {
 
 const size = (x) => Math.sqrt(meanSquare(x));
 
-// Three networks: a signal and a gradient of size 1, and 64 matrices one after the other. A matrix has a row for each of its
-// inputs; entries have variance 2/D, which makes up for the half of the mean square that a ReLU takes away.
+// Three networks: a signal and a gradient of size 1, and 64 matrices in a row. A matrix has a row for each of its inputs; its
+// entries have variance 2/D, which makes up for the half of the mean square that a ReLU removes.
 export function networks(seed) {
   const uniform = mulberry32(seed);
   const fill = (count, scale) => {
@@ -46,8 +46,8 @@ export function networks(seed) {
   }));
 }
 
-// What one layer writes, and its way back. A ReLU lets through what is positive, so of the matrix only the rows of those
-// inputs count. Plain loops: all of it is done again for every move of the hand.
+// The output of one layer, and its backward pass. A ReLU passes on only positive inputs, so only the matrix rows of those
+// inputs count. These are plain loops, because all of it is repeated for every movement of the slider.
 function written(x, weights, start, gain) {
   const out = new Float64Array(WIDTH);
   for (let i = 0; i < WIDTH; i++) {
@@ -64,7 +64,7 @@ function writtenBack(x, grad, weights, start, gain) {
   for (let i = 0; i < WIDTH; i++) {
     if (x[i] <= 0) continue;
     const row = start + i * WIDTH;
-    let a = 0; // two sums: one would have to wait for itself at every step
+    let a = 0; // two sums, because one would have to wait for itself at every step
     let b = 0;
     for (let j = 0; j < WIDTH; j += 2) {
       a += grad[j] * weights[row + j];
@@ -88,7 +88,7 @@ function divided(x, by) {
 
 const divisor = (x) => Math.sqrt(meanSquare(x) + EPS);
 
-// Back through x / divisor(x), which gave `read`: a step along x itself changes only the divisor.
+// Backward through x / divisor(x), which gave `read`: a step along x itself changes only the divisor.
 function normBack(read, by, grad) {
   let along = 0;
   for (let i = 0; i < WIDTH; i++) along += grad[i] * read[i];
@@ -121,7 +121,7 @@ function through({ signal, gradient, weights }, way, depth, gain) {
   return sizes;
 }
 
-// { plain: { signal, gradient }, … }, each { low, median, high } of the three networks, at layers 0 … depth.
+// { plain: { signal, gradient }, … }, each { low, median, high } over the three networks, at layers 0 … depth.
 export function compute(drawn, { depth, gain }) {
   const spread = (sizes) => {
     const sorted = range(depth + 1).map((layer) => sizes.map((each) => each[layer]).sort((a, b) => a - b));
@@ -144,15 +144,15 @@ const superscript = (n) => [...String(n)].map((c) => (c === "-" ? "⁻" : "⁰¹
 
 const power = (exponent) => (exponent === 0 ? "1" : exponent === 1 ? "10" : `10${superscript(exponent)}`);
 
-// Two digits that count: 0.16, 8.4, 150, 1.7·10⁻⁷.
+// Two significant digits: 0.16, 8.4, 150, 1.7·10⁻⁷.
 export function short(x) {
   const [digits, exponent] = x.toExponential(1).split("e").map(Number);
   if (exponent < -2 || exponent > 2) return `${fixed(digits, 1)}·${power(exponent)}`;
   return fixed(Number(x.toPrecision(2)), Math.max(0, 1 - exponent));
 }
 
-// Of what arrives at the end, and of what comes back: less than a thirtieth is left, more than thirty times as much, or
-// neither.
+// For the signal at the end, and for the gradient at the beginning: it is below a thirtieth, above thirty times its size,
+// or in between.
 export function fate(signal, gradient) {
   const both = Math.sqrt(signal) * Math.sqrt(gradient);
   return both < 1 / 30 ? "dies" : both > 30 ? "explodes" : "holds";
@@ -172,7 +172,7 @@ export function sentence({ depth, gain }, found) {
 
 const BOX = { left: 44, right: 330, top: 8, bottom: 196 };
 
-// Decades from at least a tenth to at least ten, in steps of which at most seven fit in.
+// Decades from at most a tenth to at least ten, in steps such that at most seven fit.
 export function decades(smallest, largest) {
   const low = Math.min(-1, Math.floor(Math.log10(smallest)));
   const high = Math.max(1, Math.ceil(Math.log10(largest)));
@@ -181,13 +181,13 @@ export function decades(smallest, largest) {
   return range(Math.ceil(high / step) - first + 1).map((i) => (first + i) * step + 0);
 }
 
-// The layers that the axis names: both ends, and round ones between.
+// The layers that the axis labels: both ends, and round numbers between them.
 const named = (depth) => {
   const step = [1, 2, 4, 8, 16].find((each) => depth / each <= 5);
   return [...range(Math.ceil(depth / step - 0.4)).map((i) => i * step), depth];
 };
 
-// A chart of sizes by layer: its element, and how to bring it to another state.
+// A chart of sizes by layer: its element, and a function that brings it to another state.
 function chart(quantity) {
   const scene = svg("g");
   const marks = NAMES.map((way) => ({
@@ -230,7 +230,7 @@ const panel = (name, says, { element }) =>
     element,
   );
 
-// What the lines mean, and what they come to: a row for each way.
+// What the lines mean, and their final values: one row for each kind of network.
 function readout() {
   const cells = NAMES.map(() => [h("span", { class: "gf-came" }), h("span", { class: "gf-came" })]);
   const sample = (way) =>

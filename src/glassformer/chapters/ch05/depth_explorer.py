@@ -1,4 +1,4 @@
-"""Depth under the hand: a signal and a gradient through many random layers, three ways at once."""
+"""Depth to explore: a signal and a gradient through many random layers, in three designs at once."""
 
 import math
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Networks(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The root mean square of each draw's vector, of R draws at layers 0 … N."""
+    """The root mean square of each draw's vector, for R draws at layers 0 … N."""
 
     signal: Float[np.ndarray, "R N"]
     gradient: Float[np.ndarray, "R N"]
@@ -37,8 +37,8 @@ class Sizes(NamedTuple):
 def networks(seed: int) -> Networks:
     """Three networks of 64 layers, each with a signal to send in and a gradient to send back, both of size 1.
 
-    An entry of a matrix has mean 0 and variance 2/D: then a ReLU and such a matrix keep, on average, the mean
-    square of what passes.
+    Each entry of a matrix has mean 0 and variance 2/D, so a ReLU followed by such a matrix preserves the mean
+    square on average.
 
     Source: He et al. 2015, "Delving Deep into Rectifiers", section 2.2.
     """
@@ -50,7 +50,7 @@ def networks(seed: int) -> Networks:
 
 
 def through(drawn: Networks, way: str, depth: int, gain: float) -> Sizes:
-    """The sizes on the way through the first `depth` layers, and on the way back, by the chain rule."""
+    """Returns the sizes on the way forward through the first `depth` layers, and on the way back by the chain rule."""
     norm = RMSNorm(WIDTH, dtype=np.float64)
     x, reads, saved, signal = drawn.signals, [], [], [_size(drawn.signals)]
     for layer in range(depth):
@@ -73,11 +73,7 @@ def _size(x: Float[np.ndarray, "R D"]) -> Float[np.ndarray, " R"]:
     return np.sqrt(np.mean(x**2, axis=-1))
 
 
-class DepthExplorer(
-    View,
-    module="depth_explorer",
-    room={288: 1384, 328: 1340, 358: 1321, 568: 1238, 618: 747, 710: 738, 736: 728, 752: 733, 782: 699},
-):
+class DepthExplorer(View, module="depth_explorer"):
     """Send a signal forward and a gradient back through 2 to 64 layers: plain, residual, residual with norms.
 
     A layer f is a ReLU and a random matrix, 48 numbers wide. Plain, a layer's output replaces its input; residual,

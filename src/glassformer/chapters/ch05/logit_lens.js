@@ -1,19 +1,20 @@
-// What the model would write if it stopped early, and which part wrote how much of that. See lens.py.
+// What the model would write if it stopped early, and how much each part contributes to it. See logit_lens.py.
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, write } from "../../widgets/kit/kit.js";
 import { named, streamsOf, textReader, visible } from "../../widgets/engine/model.js";
-import { legend, shade, shareBar } from "../../widgets/kit/plot.js";
+import { legend } from "../../widgets/kit/plot.js";
+import { shade, shareBar } from "../../widgets/kit/shares.js";
 import { softmax } from "../../widgets/engine/transformer.js";
 
 const SCENE = "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\n\nCATESBY:\nWithdraw, my lord; I'll help you to a horse.";
-const SHOWN = 5; // characters that have a bar; lens.py has the same
-const LONGEST = 1000; // characters of a text; model.py has the same
-const LINES = { wide: 5, narrow: 3 }; // of the text, at most, are drawn at a time
+const SHOWN = 5; // characters that have a bar, as in logit_lens.py
+const LONGEST = 1000; // characters of a text, as in model.py
+const LINES = { wide: 5, narrow: 3 }; // the largest number of lines of the text that are drawn at a time
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// What each part adds to every logit: what it wrote (D), through the final norm and the head, with the norm held at the scale
-// that it has for the whole stream. RMSNorm divides by a vector's size, so the part's own size is put back in.
+// What each part adds to every logit: its write (D) goes through the final norm and the head, and the norm keeps the scale
+// that it has for the whole stream. RMSNorm divides by a vector's size, so the part's own size is multiplied back in.
 export function added(parts, stream, transformer) {
   const { norm_eps: eps } = transformer.config;
   const size = (x) => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0) / x.length + eps);
@@ -23,7 +24,7 @@ export function added(parts, stream, transformer) {
   });
 }
 
-// Of one position: the probabilities of what comes next, by depth; and what each part adds to the logits.
+// For one position: the probabilities of the next character, by depth, and what each part adds to the logits.
 function look(seen, transformer) {
   const streams = streamsOf(seen);
   const writes = seen.filter(({ name }) => name === "write").map(({ array }) => array);
@@ -35,14 +36,14 @@ function look(seen, transformer) {
   };
 }
 
-// The place of an id among all, likeliest first, from 1.
+// The rank of an id among all ids, the likeliest first, from 1.
 export const rankOf = (probabilities, id) =>
   1 + probabilities.reduce((n, p, other) => n + (p > probabilities[id] || (p === probabilities[id] && other < id)), 0);
 
 // --- scenes: what is known of a text ----------------------------------------------------------------------------------
 
-// guesses(depth, t): the likeliest, [id, probability]; of what comes after t, loss(depth, t) and rank(depth, t), and what
-// each part adds to its logit; after the last character, to that of the likeliest.
+// guesses(depth, t): the likeliest characters, [id, probability]. For the actual next one: loss(depth, t), rank(depth, t),
+// and what each part adds to its logit; after the last character, what each part adds to that of the likeliest.
 const storedScene = ({ text, guesses, probabilities, losses, ranks, added: logits }) => ({
   text: [...text],
   T: guesses[0].length,
@@ -108,9 +109,10 @@ function render({ model, el }) {
   view.drawing.setAttribute("role", "group");
 
   let scene = storedScene(model.get("_stored"));
-  let version = 0; // of the scene
+  let version = 0; // version of the scene
   let pointed = null; // { depth, position } under the pointer
   const reader = textReader(model, {
+    view,
     label: `Your text; of a long one the model sees the last ${context} characters`,
     longest: LONGEST,
     seen: (text) => text.slice(-context),
@@ -125,7 +127,7 @@ function render({ model, el }) {
     told: () => drawn.ask(),
   });
 
-  // Positions are those of the whole text; the model may see its end alone.
+  // Positions count in the whole text; the model may see only its end.
   const hidden = () => Math.max(0, model.get("text").length - context);
   const pinned = () => {
     const position = model.get("position") - hidden();
@@ -179,8 +181,8 @@ function render({ model, el }) {
     systems.map(({ element }) => element),
   );
 
-  const NAME = 70; // pixels for the names of the rows; lens.css has the same
-  let first = 0; // line of the text that is drawn first; it changes when the chosen place would not be seen
+  const NAME = 70; // pixels for the names of the rows, as in logit_lens.css
+  let first = 0; // first line of the text that is drawn; it changes if the chosen character would not be visible
   function layout() {
     const room = table.clientWidth - NAME;
     const [cell, most] = room > 400 ? [24, LINES.wide] : [21, LINES.narrow];
@@ -230,7 +232,7 @@ function render({ model, el }) {
     pin({ depth: Math.min(Math.max(to[0], 0), L), position: Math.min(Math.max(to[1], 0), scene.T - 1) });
   });
 
-  // --- one place: what could come, and who wrote the logit of what comes
+  // --- one position: what could come next, and which part wrote the logit of what comes
 
   const likely = h("div", { class: "gf-lens-panel" });
   const parts = h("div", { class: "gf-lens-panel" });
@@ -258,7 +260,7 @@ function render({ model, el }) {
     });
   };
 
-  let written = ""; // what the table shows, but for the chosen place
+  let written = ""; // what the table shows, except for the chosen character
   function drawTable({ cell, columns, lines }) {
     const key = `${version} ${cell} ${columns} ${first}`;
     if (key === written) return;
@@ -318,7 +320,7 @@ function render({ model, el }) {
     ]);
   }
 
-  let ends = { of: null }; // of a scene: the least and the most that a part adds, so that bars of all places are alike
+  let ends = { of: null }; // of a scene: the smallest and largest contribution of a part, so that all bars have one scale
   function drawParts({ position: t }) {
     if (ends.of !== scene) {
       const all = range(scene.T).flatMap(scene.added);
@@ -403,7 +405,7 @@ function render({ model, el }) {
     const state = { scene, known, L, hidden: lost, ...now };
     view.says(reader.words() || sentence(state));
     view.describe(() => `The guesses at “${scene.text.join("")}”, from the embedding and after each of ${L} blocks; chosen is position ${now.position + lost}, after ${afterBlock(now.depth)}`);
-    view.tables(() => tables(chosen())); // asked later, perhaps of another text
+    view.tables(() => tables(chosen())); // called later, perhaps for another text
   }
 
   const drawn = redrawing(model, TRAITS, draw);

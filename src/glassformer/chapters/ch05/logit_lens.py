@@ -1,4 +1,4 @@
-"""The guess after every block, and which part wrote how much of it, in a text of the reader's own."""
+"""The guess after every block, and how much each part contributed to it, for a text of the reader's own."""
 
 import re
 from typing import Any
@@ -15,23 +15,19 @@ from glassformer.widgets.engine.model import LINE, ModelView
 SHOWN = 5  # of the characters that could come next: those that have a bar
 
 
-class LogitLens(
-    ModelView,
-    module="logit_lens",
-    room={288: 1838, 328: 1733, 358: 1733, 568: 1255, 618: 1251, 710: 1081, 736: 1081, 752: 1081, 782: 1058},
-):
+class LogitLens(ModelView, module="logit_lens"):
     """Shows under every character of a text the guess at the next one: from the embedding alone, then after each block.
 
-    The final norm and the head read the stream early: the logit lens. Beside the likeliest characters of one
-    place stands what each part of the model adds to the logit of the character that comes: direct attribution,
-    with the final norm held at the scale that it has there. After the last character nothing comes; there it is
-    the logit of the model's own guess.
+    The final norm and the head read the stream early, as in the logit lens. Next to the likeliest characters
+    at one position, the view shows how much each part of the model adds to the logit of the actual next
+    character: direct attribution, with the final norm held at its scale there. After the last character
+    nothing follows, so there it uses the logit of the model's own guess.
 
     Source: nostalgebraist 2020, "interpreting GPT: the logit lens"; Elhage et al. 2021, "A Mathematical Framework
     for Transformer Circuits". Derived in chapter 05.
 
     Traits, beside those of `ModelView`:
-        position: whose guesses are looked at, from 0; beyond the end of the text, the last.
+        position: the position whose guesses are shown, from 0; beyond the end of the text, the last.
         depth: how many blocks have written: 0 is the embedding alone.
 
     Raises:

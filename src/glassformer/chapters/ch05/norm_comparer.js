@@ -1,8 +1,8 @@
-// Four norms side by side on one vector that the reader changes. See norms.py.
+// Four norms side by side, for one vector that the reader changes. See norm_comparer.py.
 import { dot, mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
 
-const LARGEST = 1e6; // that a number may be
+const LARGEST = 1e6; // the largest number that the reader can enter
 const EPS = [1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 const SAME = 1e-8; // a smaller difference is rounding
 
@@ -22,7 +22,7 @@ const PRESETS = [
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// For each norm what is subtracted, what is divided by, and what comes out.
+// For each norm: what is subtracted, what it divides by, and the result.
 export function compute({ x, eps }) {
   const D = x.length;
   const mean = x.reduce((a, b) => a + b, 0) / D;
@@ -44,7 +44,7 @@ export function farthest(a, b) {
   return { most, at: apart.indexOf(most) };
 }
 
-// What was done to all numbers of one vector to get another: { added } or { times }, or nothing of the kind.
+// How all numbers of one vector were changed to get the other: { added } or { times }, or null if in another way.
 export function done(before, x) {
   const near = (a, b) => Math.abs(a - b) <= SAME * Math.max(1, Math.abs(a), Math.abs(b));
   if (before.length !== x.length) return {};
@@ -70,7 +70,7 @@ const plain = (x) => minus(String(Number(x.toPrecision(4))));
 const listed = (names) =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
-// Who noticed what was done to all numbers.
+// Which norms responded to a change of all numbers.
 function noticed({ before, x, eps }, found) {
   const { added, times } = done(before, x);
   if (added === undefined && times === undefined) return "";
@@ -89,7 +89,7 @@ function noticed({ before, x, eps }, found) {
   return `${what}: ${[kept, listed(others) + why].filter(Boolean).join("; ")}. `;
 }
 
-// How far each of the others is from LayerNorm, and where, the farthest first.
+// The distance of each other norm from LayerNorm, and where it is largest, the most distant norm first.
 export const apart = (found) =>
   NAMES.slice(1)
     .map((name) => ({ name, ...farthest(found[name].out, found.layer.out) }))
@@ -111,10 +111,10 @@ export function sentence(state, found) {
 
 const TRAITS = ["x", "before", "eps"];
 
-// Where a number lies on a bar from −√D to √D: of D numbers whose mean square is at most 1 none lies outside.
+// The place of a number on a bar from −√D to √D: if the mean square of D numbers is at most 1, none lies outside.
 const share = (value, D) => `${(50 + (50 * value) / Math.sqrt(D)).toFixed(2)}%`;
 
-// A number and its bar, which grows from the middle; a thin line stands where it ended before.
+// A number and its bar, which starts at the centre; a thin line marks its previous end.
 function cell() {
   const [text, bar, was] = ["gf-normed-value", "gf-normed-bar", "gf-normed-was"].map((style) => h("span", { class: style }));
   const element = h("div", { class: "gf-normed" }, text, h("div", { class: "gf-normed-track" }, bar, was));
@@ -167,7 +167,7 @@ function render({ model, el }) {
       format: (eps) => (eps < 1e-3 ? minus(eps.toExponential(0)) : String(eps)),
     }),
   );
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of inputs
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain inputs
 
   function change(i, value) {
     if (!Number.isFinite(value)) return;

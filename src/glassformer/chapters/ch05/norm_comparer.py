@@ -13,15 +13,11 @@ NORMS = ("layer", "sigma", "unbiased", "rms")
 """(x − μ) / √(σ² + ε); (x − μ) / (σ + ε); (x − μ) / √(s² + ε), where s² divides by D − 1; x / √(mean(x²) + ε)."""
 
 
-class NormComparer(
-    View,
-    module="norm_comparer",
-    room={288: 1052, 328: 989, 358: 989, 568: 718, 618: 697, 710: 697, 736: 697, 752: 697, 782: 697},
-):
-    """One vector, and what LayerNorm, two that look like it, and RMSNorm make of it.
+class NormComparer(View, module="norm_comparer"):
+    """One vector after LayerNorm, two look-alikes, and RMSNorm.
 
-    Change a number, or do something to all of them at once and see who notices. Gain and shift are left at 1 and 0.
-    "unbiased" is LayerNorm in all but one thing: its variance divides by D − 1.
+    Change one number, or change all of them at once, and see which norms react. Gain and shift stay at 1 and
+    0. "unbiased" is LayerNorm with one difference: its variance divides by D − 1.
 
     Derived in chapter 05.
 

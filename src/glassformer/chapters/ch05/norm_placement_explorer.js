@@ -1,10 +1,10 @@
-// Pre-norm against post-norm in the book's own runs. See placement.py.
+// Compares pre-norm with post-norm in the book's own runs. See norm_placement_explorer.py.
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, hold, onChange, setAll, slider, svg, toggle } from "../../widgets/kit/kit.js";
 import { line, linear, roundNumbers, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
 const PLACEMENTS = ["pre", "post"];
-const STUCK = 0.1; // below the plateau by less than this, and a model is stuck on it
+const STUCK = 0.1; // a model less than this below the plateau is stuck on it
 const INITS = [
   ["ours", "the book’s own", "the weights that the book’s models start from"],
   ["gpt2", "GPT-2’s", "GPT-2’s weights, small and smaller with depth"],
@@ -15,7 +15,7 @@ const INITS = [
 
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
-// The middle one, the lowest and the highest of several seeds; null if one of them has none.
+// The median, the lowest and the highest of several seeds; null if any of them is missing.
 export function spread(values) {
   if (values.length === 0 || values.includes(null)) return null;
   const order = values.toSorted((a, b) => a - b);
@@ -51,7 +51,7 @@ export function trainingSentence({ depth, rate, warmup, ends, unigram }) {
   return `${where}${told.join("; ")}. ${verdicts.join(" ")}`;
 }
 
-// ratios: { pre, post }, of all seeds, the last block's gradient over the first's.
+// ratios: { pre, post } for all seeds, the last block's gradient divided by the first's.
 export function gradientsSentence({ depth, init, ratios }) {
   const [pre, post] = PLACEMENTS.map((name) => between(spread(ratios[name]), 2));
   const weights = INITS.find(([name]) => name === init)[2];
@@ -69,21 +69,21 @@ const plot = (...inside) => svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, clas
 const curve = (points, style) =>
   svg("path", { d: points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join(""), class: style });
 
-// One run: a circle with the norm before, a square with the norm after.
+// One run: a circle for pre-norm, a square for post-norm.
 const mark = (name, x, y) =>
   name === "pre"
     ? svg("circle", { cx: x, cy: y, r: 4, class: "gf-norms-mark gf-norms-pre" })
     : svg("rect", { x: x - 3.5, y: y - 3.5, width: 7, height: 7, class: "gf-norms-mark gf-norms-post" });
 
-// Runs of several seeds about x, side by side, so that all are seen: pre-norm on the left, post-norm on the right.
+// Runs with several seeds around x, side by side so that all are visible: pre-norm on the left, post-norm on the right.
 const marks = (name, x, heights) =>
   heights.map((y, seed) => y !== null && mark(name, name === "pre" ? x - 5 - 6 * (heights.length - 1 - seed) : x + 5 + 6 * seed, y));
 
-// The chosen one of several things beside each other.
+// Highlights the chosen one of several things that are next to each other.
 const band = (x, width) =>
   svg("rect", { x: x - width / 2, y: BOX.top, width, height: BOX.bottom - BOX.top, class: "gf-norms-chosen" });
 
-// A scale for numbers whose ratios matter, and round numbers on it.
+// A logarithmic scale, and round numbers on it.
 function logarithmic([low, high]) {
   const place = linear([Math.log(low), Math.log(high)], [BOX.bottom, BOX.top]);
   const round = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100];
@@ -127,7 +127,7 @@ function render({ model, el }) {
     ...training,
     ...before,
   );
-  // Another depth takes a learning rate that was not measured there to the nearest that was: here, and in Python.
+  // If a learning rate was not measured at the new depth, it becomes the nearest one that was: here, and in Python.
   const fit = () => {
     const [rate, rates] = [model.get("learning_rate"), ratesOf(model.get("trained_depth"))];
     const apart = (other) => Math.abs(Math.log(other / rate));
@@ -283,7 +283,7 @@ function render({ model, el }) {
 
   const stop = onChange(model, TRAITS, () => {
     const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-    if (!ratesOf(state.trained_depth).includes(state.learning_rate)) return; // about to be fitted
+    if (!ratesOf(state.trained_depth).includes(state.learning_rate)) return; // about to be corrected
     for (const control of training) control.hidden = state.view !== "training";
     for (const control of before) control.hidden = state.view !== "gradients";
     (state.view === "training" ? drawTraining : drawGradients)(state);

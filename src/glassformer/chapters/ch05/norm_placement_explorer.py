@@ -1,4 +1,4 @@
-"""The norm before the sublayer or after the sum: what training makes of it, and how the gradient lies at first."""
+"""The norm before the sublayer or after the sum: how training goes, and the gradients at the start."""
 
 import math
 from statistics import median
@@ -14,16 +14,12 @@ POINTS = 20  # of a run's curve
 PLAIN = {"placement", "n_layers", "warmup", "learning_rate", "seed"}  # settings of the runs that are shown
 
 
-class NormPlacementExplorer(
-    View,
-    module="norm_placement_explorer",
-    room={288: 1240, 328: 1239, 358: 1264, 568: 1237, 618: 706, 710: 670, 736: 681, 752: 687, 782: 712},
-):
-    """Pre-norm against post-norm in the book's own runs: what was measured, every seed of it, and nothing else.
+class NormPlacementExplorer(View, module="norm_placement_explorer"):
+    """Pre-norm and post-norm in the book's own runs, with exactly what was measured, for every seed.
 
-    First how the loss falls and where it ends, at several depths and learning rates, with a warm-up and without;
-    a line marks the loss of knowing only how often each character occurs. Then, of models that have not been
-    trained yet, how long the gradient of each block's last matrix is, for three ways to begin.
+    The first view shows how the loss falls and where it ends, at several depths and learning rates, with and
+    without a warm-up; a line marks the loss from character frequencies alone. The second shows, for untrained
+    models, the length of the gradient of each block's last matrix, for three initializations.
 
     Source: the experiments `norm_placement` and `norm_gradients`; Xiong et al. 2020, "On Layer Normalization in the
     Transformer Architecture". Derived in chapter 05.

@@ -1,1 +1,1 @@
-"""Everything that chapter 06 brings to the package."""
+"""Everything that chapter 06 adds to the package."""

@@ -1,11 +1,11 @@
-// Activations under the hand: what bends a neuron's number, how steeply, and what a gate makes of two. See activations.py.
+// Activation functions: the curve, its slope, and how a gate combines two numbers. See activation_explorer.py.
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, grouped, h, put, redrawing, slider, svg, write } from "../../widgets/kit/kit.js";
 import { diverging, legend, line, linear, paint, palette, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
-const FURTHEST = 4; // of the curves' number, from zero
-const WIDEST = 3; // of a gated neuron's two numbers
-const LARGEST = 9; // of a gated neuron, at the ends of the colours: 3 · silu(3) is 8.6
+const FURTHEST = 4; // the range of the curves' input, from zero
+const WIDEST = 3; // the range of a gated neuron's two numbers
+const LARGEST = 9; // the value of a gated neuron with the strongest colour: 3 · silu(3) is 8.6
 const STEP = 0.05;
 
 // --- maths ----------------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ const normalCdf = (x) => (1 + erf(x / Math.SQRT2)) / 2;
 const normalDensity = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
 const [SCALE, CUBIC] = [Math.sqrt(8 / Math.PI), 0.044715]; // of the tanh form, x · σ(SCALE · (x + CUBIC · x³))
 
-// What each makes of a number, and its slope there.
+// The value and the slope of each function.
 const CURVES = {
   relu: { name: "ReLU", value: (x) => Math.max(x, 0), slope: (x) => (x > 0 ? 1 : 0) },
   gelu: {
@@ -97,7 +97,7 @@ export function gateSentence({ gate, up }) {
 const signed = (x) => String(x).replace("-", "−");
 const round = (pixels) => Math.round(pixels * 100) / 100;
 
-// A panel of curves: one line for each, all faint but the chosen one, and a point on that.
+// A panel of curves: one line for each function, all pale except the chosen one, and a point on that one.
 function curvePanel({ low, high, height, of, unit, style }) {
   const box = { left: 36, right: 344, top: 8, bottom: height - 38 };
   const place = { x: linear([-FURTHEST, FURTHEST], [box.left, box.right]), y: linear([low, high], [box.bottom, box.top]) };
@@ -131,11 +131,11 @@ function curvePanel({ low, high, height, of, unit, style }) {
   return { element, above, place, at, trace, show, box };
 }
 
-const CELLS = 121; // of a map, each way
+const CELLS = 121; // cells of a map in each direction
 const SHADES = palette(diverging, range(511).map((i) => i / 255 - 1));
 const shade = (value) => SHADES[Math.round(255 * (value / LARGEST + 1))];
 
-// A map of what becomes of two numbers: the gate across, the other upward.
+// A map of the product of two numbers: the gate is on the horizontal axis, the other number on the vertical one.
 function gateMap(of) {
   const box = { left: 40, right: 300, top: 8, bottom: 268 };
   const x = linear([-WIDEST, WIDEST], [box.left, box.right]);

@@ -1,22 +1,22 @@
-"""Activations under the hand: what bends a neuron's number, how steeply, and what a gate makes of two numbers."""
+"""Activation functions to explore: their values, their slopes, and how a gate combines two numbers."""
 
 from typing import NamedTuple
 
 import numpy as np
 from traitlets import Enum
 
-from glassformer.scratch.feedforward import SLOPES, gelu, gelu_tanh, relu, silu
+from glassformer.scratch.feedforward import SLOPES, relu, silu
 from glassformer.widgets.kit.view import Number, View
 
 VIEWS = ("curves", "gate")
-CURVES = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
+CURVES = {activation.__name__: activation for activation in SLOPES}
 FURTHEST = 4.0  # of the curves' number, from zero
 WIDEST = 3.0  # of a gated neuron's two numbers
 MAGNIFIED = (1, 10, 100, 1000)
 
 
 class Bent(NamedTuple):
-    """One number after each activation, and the slope there."""
+    """One number after each activation, with the slope there."""
 
     values: dict[str, float]
     slopes: dict[str, float]
@@ -31,11 +31,7 @@ class Gated(NamedTuple):
     relu: float  # of `up`
 
 
-class ActivationExplorer(
-    View,
-    module="activation_explorer",
-    room={288: 1349, 328: 1381, 358: 1348, 568: 1508, 618: 819, 710: 858, 736: 869, 752: 876, 782: 888},
-):
+class ActivationExplorer(View, module="activation_explorer"):
     """ReLU, both GELUs and SiLU with their slopes; or a gated neuron as the product of two numbers.
 
     Pointing into a drawing moves the point there; so do the sliders.
@@ -44,7 +40,7 @@ class ActivationExplorer(
     Transformer". Derived in chapter 06.
 
     Traits:
-        show: "curves", what is made of one number; "gate", what SwiGLU's neuron makes of two.
+        show: "curves", activations of one number; "gate", SwiGLU's combination of two.
         curve: which is under the hand: "relu", "gelu" (exact), "gelu_tanh" or "silu".
         x: the number that is bent, −4 to 4.
         magnified: how many times larger the difference of the two GELUs is drawn: 1, 10, 100 or 1,000.

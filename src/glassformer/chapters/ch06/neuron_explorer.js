@@ -1,4 +1,4 @@
-// What each neuron of the book's model waits for, what it then says, and what it does on a text. See neurons.py.
+// What excites each neuron of the book's model, what it then promotes, and its values on a text. See neuron_explorer.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
@@ -6,23 +6,23 @@ import { loadBeside, named, textReader, unpacked, visible } from "../../widgets/
 import { diverging, ink, legend } from "../../widgets/kit/plot.js";
 
 const PROMOTED = 5;
-const BEFORE = 18; // characters of a context, the one that excites included; fewer where the model's window began
+const BEFORE = 18; // characters of a context, including the one that excites; fewer at the start of the model's window
 const WAYS = ["positive", "negative"];
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// Of one position: the neurons of every block.
+// For one position: the neurons of every block.
 export const look = (seen) => seen.filter(({ name }) => name === "neurons").map(({ array }) => array);
 
-// The furthest from zero that a neuron was in the training text: [contexts, values, promoted, adds] of both ways.
+// The values of a neuron farthest from zero in the training text: [contexts, values, promoted, adds] for both signs.
 export const largest = (memory) => Math.max(...memory.map(([, values]) => Math.abs(values[0])));
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
-// With its sign, and three digits of it where they can be seen.
+// With its sign, and three significant digits.
 const signed = (x, digits = Math.abs(x) < 9.995 ? 2 : 1) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
 
-// In a context every character shows; blanks stay blank.
+// In a context, every character is visible; spaces stay spaces.
 const spelled = (text) => text.replaceAll("\n", "⏎");
 
 // A context's last characters, up to the one that excites.
@@ -45,7 +45,7 @@ export function sentence({ block, neuron, memory, open, here }) {
 
 const TRAITS = ["text", "block", "neuron", "position", "guess", "opened"];
 
-// One way that a neuron can be excited: the contexts that do it most, and the characters that it then makes likelier.
+// One sign of a neuron's value: the contexts that excite it most, and the characters that it then makes likelier.
 function wayOf(way) {
   const title = h("p", { class: "gf-panel-title" });
   const contexts = h("ol", { class: "gf-contexts" });
@@ -106,26 +106,27 @@ function render({ model, el }) {
   const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
   const stored = model.get("_stored");
   const storedValues = unpacked(stored.values).data;
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   const send = (changes) => setAll(model, changes);
 
-  // --- what there is to show, and how it comes
+  // --- the data, and how it arrives
 
-  let table; // of all neurons, once it was asked for
-  let late = ""; // why it is not there
+  let table; // facts about all neurons, once they were requested
+  let late = ""; // why they are missing
   let read; // { text, positions }, once there is a model
 
   const seen = (text) => [...text].slice(0, context).join("");
   const isFirst = (block, neuron) => block === stored.block && neuron === stored.neuron;
   const memoryOf = (block, neuron) => (isFirst(block, neuron) ? stored.memory : table?.[block][neuron]);
 
-  // What the neuron is at the characters of the text that were read.
+  // The values of the neuron at the characters that were read.
   function valuesOf({ text, block, neuron }) {
     if (read?.text === seen(text)) return read.positions.map((blocks) => blocks[block][neuron]);
     return text === stored.text && isFirst(block, neuron) ? [...storedValues] : [];
   }
 
   const reader = textReader(model, {
+    view,
     label: `Your text (up to ${context} characters)`,
     longest: context,
     seen,
@@ -142,11 +143,13 @@ function render({ model, el }) {
   async function wantTable() {
     late = "";
     if (table || isFirst(model.get("block"), model.get("neuron"))) return;
+    view.busy("contexts", true);
     try {
       table = await loadBeside(model, "neurons");
     } catch (error) {
       late = `The contexts did not come: ${error.message}.`;
     }
+    view.busy("contexts", false);
     drawn.ask();
   }
 
@@ -156,7 +159,7 @@ function render({ model, el }) {
   const missed = model.get("_missed");
   function another() {
     const here = missed.findIndex(([block, neuron]) => block === model.get("block") && neuron === model.get("neuron"));
-    go(...missed[(here + 5) % missed.length]); // five on: another block, and after sixteen all were there
+    go(...missed[(here + 5) % missed.length]); // five further on: another block each time; after sixteen steps, all were shown
   }
   function random() {
     const uniform = mulberry32(model.get("drawn") + 1);
@@ -195,7 +198,7 @@ function render({ model, el }) {
     scale,
   );
 
-  let shown; // which neuron the panels show, and how much of it
+  let shown; // the neuron that the panels show, and how much of it
 
   function draw() {
     const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));

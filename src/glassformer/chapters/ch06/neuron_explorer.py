@@ -1,4 +1,4 @@
-"""Shows what excites each neuron of the book's model, what it then adds, and how it acts on the reader's text."""
+"""Shows what activates each neuron of the book's model, what it then adds, and how it acts on the reader's text."""
 
 import json
 from functools import cache
@@ -23,7 +23,7 @@ N_PROMOTED = 5
 
 
 def known() -> list[str]:
-    """The models whose neurons have been looked at."""
+    """The models whose neurons have been examined."""
     return sorted(path.name.removesuffix(".safetensors") for path in PLACE.iterdir())
 
 
@@ -75,23 +75,20 @@ def _short(numbers: np.ndarray) -> list[float]:
     return [float(f"{x:.3g}") for x in numbers]
 
 
-class NeuronExplorer(
-    ModelView,
-    module="neuron_explorer",
-    room={288: 1763, 328: 1594, 358: 1573, 568: 991, 618: 960, 710: 914, 736: 914, 752: 914, 782: 914},
-):
-    """A neuron: the contexts in a million characters that excite it most, the characters that it makes likelier.
+class NeuronExplorer(ModelView, module="neuron_explorer"):
+    """A neuron: the contexts among a million characters that activate it most, and the characters it makes likelier.
 
-    The hidden number of a gated neuron can be positive or negative, and it writes its row of W_down with that sign:
-    so it waits for two kinds of contexts, and makes other characters likelier in each. What it promotes stays
-    covered until it is asked for. Below, what it does at each character of the reader's own text.
+    The hidden number of a gated neuron can be positive or negative, and it writes its row of W_down with that
+    sign. So it responds to two kinds of contexts and makes different characters likelier in each. What it
+    promotes stays hidden until the reader asks for it. Below that, the view shows its value at each character
+    of the reader's own text.
 
     Source: Geva et al. 2021, "Transformer Feed-Forward Layers Are Key-Value Memories". Derived in chapter 06.
 
     Traits:
         text: what the model reads, as far as its context reaches.
         block, neuron: which one; both count from 0.
-        position: the character of the text whose number is said.
+        position: the character of the text for which the value is shown.
         guess: cover what a neuron promotes whenever another one is chosen.
         opened: show what this neuron promotes.
         drawn: how many neurons were drawn at random.
@@ -115,7 +112,7 @@ class NeuronExplorer(
         super().__init__(model, **traits)
         if model not in known():
             raise TraitError(
-                f"model={model!r} has neurons that nobody has looked at: must be {' or '.join(known())}"
+                f"model={model!r} has neurons that have not been examined: it must be {' or '.join(known())}"
             )
 
     def values(self) -> Float[np.ndarray, " T"]:
@@ -137,8 +134,8 @@ class NeuronExplorer(
 
     @default("_missed")
     def _default_missed(self) -> list[list[int]]:
-        """Neurons that are missed: the loss right after their contexts rises most without them."""
-        # Imported here: a notebook with another view shall not be stale when an experiment changes
+        """Returns neurons that are missed most: without them, the loss right after their contexts rises most."""
+        # Imported here so that notebooks with other views do not become stale when an experiment changes
         from glassformer.experiments import stored
 
         [run] = stored("inside", part="memories")

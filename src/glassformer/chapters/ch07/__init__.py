@@ -1,1 +1,1 @@
-"""Everything that chapter 07 brings to the package."""
+"""Everything that chapter 07 adds to the package."""

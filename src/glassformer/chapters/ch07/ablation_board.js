@@ -1,17 +1,17 @@
-// The book's model as a board of switches: what is lost without a head, a sublayer, or several at once. See ablation.py.
+// The book's model as a board of switches: the cost of removing heads and sublayers, alone or together. See ablation_board.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, slider, uniqueId, write } from "../../widgets/kit/kit.js";
 import { alphabet, inSlices, loadModel, named } from "../../widgets/engine/model.js";
 import { Transformer, distribution, draw as drawId } from "../../widgets/engine/transformer.js";
 
-const N_NEW = 60; // characters that the model writes; ablation.py has the same
-const PIECE = 16; // positions that are read at a time, so that the page never waits
+const N_NEW = 60; // characters that the model writes, as in ablation_board.py
+const PIECE = 16; // positions that are read at a time, so that the page stays responsive
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
 const partsOf = (L, H) => range(L).flatMap((b) => [...range(H).map((i) => `block ${b}: head ${i}`), `block ${b}: feed-forward`]);
 
-// The same model, but the rows of its last matrices through which these parts speak are zero.
+// The same model, with zeros in those rows of its last matrices through which these parts write.
 export function ablated(transformer, off) {
   const tensors = { ...transformer.tensors };
   const { H } = transformer.heads;
@@ -28,7 +28,7 @@ export function ablated(transformer, off) {
   return off.length ? new Transformer(transformer.config, tensors) : transformer;
 }
 
-// The mean loss in nats over texts, lists of ids, each read from its beginning. Pauses as `steps` does.
+// The average loss in nats over texts (lists of ids), each read from its beginning. Pauses as `steps` does.
 export function* meanLoss(transformer, texts) {
   const V = transformer.config.vocab_size;
   let [total, count] = [0, 0];
@@ -48,7 +48,7 @@ export function* meanLoss(transformer, texts) {
   return total / count;
 }
 
-// The ids that it writes after a prompt. Pauses as `steps` does.
+// The ids that the model writes after a prompt. Pauses as `steps` does.
 export function* written(transformer, prompt, count, temperature, seed) {
   const V = transformer.config.vocab_size;
   const cache = transformer.newCache();
@@ -65,7 +65,7 @@ export function* written(transformer, prompt, count, temperature, seed) {
   }
 }
 
-// Heads and feed-forward networks that are off, an attention that has lost all its heads as one.
+// The heads and feed-forward networks that are off; an attention without any head counts as one.
 export function merged(off, H) {
   const parts = [];
   for (const part of off) {
@@ -120,14 +120,14 @@ function render({ model, el }) {
   const { known, ids, unknown } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
   const everything = partsOf(L, H);
-  const guess = Math.log(known.length); // the loss of who knows nothing
+  const guess = Math.log(known.length); // the loss of a uniform guess
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
     model.save_changes();
   };
   const inOrder = (off) => everything.filter((part) => off.has(part));
 
-  // --- what is known: by what is asked, numbers and texts
+  // --- what has been computed: numbers and texts, by question
 
   const texts = stored.windows.map(ids);
   const characters = sum(texts.map((text) => text.length - 1));
@@ -154,7 +154,7 @@ function render({ model, el }) {
   const missing = (state) => Object.entries(keys(state)).filter(([, key]) => !results.has(key));
 
   let turn = 0;
-  let trouble = ""; // what keeps the model from reading, in words
+  let trouble = ""; // why the model cannot read, in words
 
   async function follow() {
     const mine = ++turn;
@@ -162,6 +162,7 @@ function render({ model, el }) {
     const state = now();
     drawn.ask();
     const asked = [state, { ...state, off: [] }].filter((one) => missing(one).length);
+    view.busy("results", asked.length > 0);
     if (asked.length === 0) return;
     try {
       const whole = await loadModel(model);
@@ -177,15 +178,17 @@ function render({ model, el }) {
               ? written(transformer, read.slice(-(context - N_NEW)), N_NEW, one.temperature, one.seed)
               : meanLoss(transformer, what === "text" ? [read] : texts);
           const result = await inSlices(steps, wanted);
-          if (result === undefined) return; // another switch came in between
+          if (result === undefined) return; // another switch was used meanwhile
           results.set(key, what === "writes" ? result.map((id) => known[id]).join("") : result);
           drawn.ask();
         }
       }
       trouble = "";
     } catch (error) {
+      if (!wanted()) return;
       trouble = `The model did not come: ${error.message}.`;
     }
+    view.busy("results", false);
     drawn.ask();
   }
 
@@ -260,7 +263,7 @@ function render({ model, el }) {
       ),
     ),
   );
-  // One stop for the Tab key; arrows go from switch to switch, as the drawing is read.
+  // One stop for the Tab key; arrow keys go from switch to switch, in reading order.
   const order = [...switches.keys()];
   const stand = (name) => {
     for (const [other, { input }] of switches) put(input, { tabindex: other === name ? 0 : -1 });
@@ -275,7 +278,7 @@ function render({ model, el }) {
     switches.get(order[to])?.input.focus();
   });
 
-  // --- what comes of it
+  // --- the results
 
   const meter = (title) => {
     const bars = range(2).map(() => h("i", {}));
@@ -292,7 +295,7 @@ function render({ model, el }) {
     return { prompt, words, element: h("div", {}, h("p", { class: "gf-result-of" }, title), h("p", { class: "gf-paper gf-written" }, prompt, words)) };
   };
   const pages = { now: page("It goes on, as it is now"), intact: page("And with all of its parts") };
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of switches
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain switches
   view.drawing.append(
     h("div", { class: "gf-pages" }, pages.now.element, pages.intact.element),
     h("div", { class: "gf-meters" }, Object.values(meters).map(({ element }) => element)),

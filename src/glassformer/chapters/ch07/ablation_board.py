@@ -1,4 +1,4 @@
-"""The book's model as a board of switches: what is lost without a head, a sublayer, or several at once."""
+"""The book's model as a switchboard: what is lost without a head, a sublayer, or several at once?"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -32,22 +32,19 @@ class _Draws(np.random.Generator):
         return np.array([next(self._uniform) for _ in range(size)])
 
 
-class AblationBoard(
-    ModelView,
-    module="ablation_board",
-    room={288: 2209, 328: 2168, 358: 2083, 568: 1370, 618: 1347, 710: 1185, 736: 1185, 752: 1185, 782: 1147},
-):
-    """Switch any head, attention or feed-forward network of the shipped model off: what is lost, what does it write?
+class AblationBoard(ModelView, module="ablation_board"):
+    """Switch off any head, attention or feed-forward network of the shipped model: what is lost, what does it write?
 
-    What is off writes nothing into the stream: its rows of W_o, or all of W_down, are zero. The loss is measured on 512
-    characters of the validation text and on the reader's own; beside each switch stands what it is worth alone, in
-    nats a character, as the experiment `inside` measured it on 32,768.
+    A part that is off writes nothing into the stream: its rows of W_o, or all of W_down, are zero. The loss
+    is measured on 512 characters of the validation text and on the reader's own text. Next to each switch is
+    the effect of that part alone, in nats per character, as the experiment `inside` measured it on 32,768
+    characters.
 
     Derived in chapter 07.
 
     Traits, beside those of `ModelView` (of the text, as much as the context holds is read):
         off: what is switched off: "block 0: head 2", "block 3: feed-forward". "block 0: attention" is all of its heads.
-        temperature: with which the model goes on writing, 0 (the likeliest) to 1.5.
+        temperature: of the model's continuation, 0 (the likeliest) to 1.5.
         seed: of the numbers it draws with; intact or not, it draws with the same.
 
     Raises:
@@ -63,7 +60,8 @@ class AblationBoard(
     def losses(self, off: Sequence[str] | None = None) -> dict[str, float | None]:
         """The mean loss in nats on the 512 characters and on the text, computed with `scratch`.
 
-        `off` is what is off, if not the trait's. Of a single character nothing can be foretold: its loss is None.
+        `off` is what is off, if not the trait's. For a text of a single character there is nothing to
+        predict, so its loss is None.
         """
         text = self.text[: self._source.config.context_length]
         return _losses(self.model, text, tuple(self.off if off is None else off))
@@ -107,7 +105,7 @@ class AblationBoard(
         wholes = {whole for _, whole in parts}
         if strange := sorted(given - {part for part, _ in parts} - wholes):
             raise TraitError(
-                f"off has {strange[0]!r}, must be 'block …: attention', 'block …: head …' or "
+                f"off has {strange[0]!r}, which must be 'block …: attention', 'block …: head …' or "
                 f"'block …: feed-forward', of {config.n_layers} blocks with {config.n_heads} heads"
             )
         return [part for part, whole in parts if part in given or (whole in given and "head" in part)]

@@ -1,1 +1,1 @@
-"""Everything that chapter 08 brings to the package."""
+"""Everything that chapter 08 adds to the package."""

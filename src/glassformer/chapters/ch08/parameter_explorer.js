@@ -1,4 +1,4 @@
-// Where a model's parameters live: any configuration, counted to the digit, part by part. See parameters.py.
+// Where a model's parameters are: any configuration, counted exactly, part by part. See parameter_explorer.py.
 import { blockOf, counted, evaluate, followed, formulaOf, lettered, percent, problem, resolved, sentence, signed, spell, sum, total } from "../../widgets/engine/counting.js";
 import { frame, grouped, h, put, redrawing, uniqueId, write } from "../../widgets/kit/kit.js";
 import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
@@ -38,7 +38,7 @@ const TOGGLES = {
   pooler: "Pooler",
 };
 
-// What a choice takes with it: a decoder has no pooler, a model without a head no bias of it.
+// What a choice implies: a decoder has no pooler, and a model without a head has no bias in it.
 function consistent(fields) {
   const next = { ...fields };
   if (next.family !== "encoder") Object.assign(next, { pooler: false, n_segments: 0 });
@@ -61,13 +61,13 @@ function render({ model, el }) {
   });
   const [formulas, options, limits, letters] = ["_formulas", "_options", "_limits", "_letters"].map((name) => model.get(name));
   const presets = new Map(model.get("_presets").map(([name, kind, fields, note]) => [name, { kind, fields, note }]));
-  let trouble = null; // { names, words }: the fields that cannot be, and why
+  let trouble = null; // { names, words }: the fields that do not fit together, and why
 
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
     model.save_changes();
   };
-  // Every field as it stands on the screen: what breaks a rule is there, too, but not in the model.
+  // Every field as it is on the screen, including values that break a rule and are not in the model.
   let draft = { ...model.get("fields") };
   function change(name, value) {
     draft = consistent({ ...draft, [name]: value });
@@ -149,7 +149,7 @@ function render({ model, el }) {
   const choose = (part) => part !== model.get("part") && send({ part });
   const list = partList(choose);
   const facts = h("p", { class: "gf-hint gf-facts-of" });
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   view.drawing.append(
     h("div", { class: "gf-stacks", "aria-hidden": "true" }, now.element, before.element),
     list.element,
@@ -244,7 +244,7 @@ function render({ model, el }) {
   }
 
   const drawn = redrawing(model, ["preset", "fields", "part"], draw);
-  // What Python sets is shown, whatever was being typed.
+  // A value set by Python is shown, whatever the reader is typing.
   const follow = () => {
     if (problem(draft, limits) && model.get("fields") !== draft) trouble = null;
   };

@@ -15,7 +15,7 @@ from glassformer.widgets.kit.view import View
 
 
 def fields_of(config: ModelConfig) -> dict[str, Any]:
-    """The fields that count; None for a size that follows from others."""
+    """The fields that affect the count; None for a size that follows from others."""
     fields = {name: getattr(config, name) for name in FIELDS}
     for name in FOLLOWS:
         free = config.replace(**{name: None})
@@ -35,7 +35,7 @@ def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
 
 
 def _check(fields: dict[str, Any]) -> None:
-    """Checks that the fields hold what can be chosen in the view and make a model."""
+    """Checks that the fields have values that the view offers and that form a valid model."""
     for name, options in OPTIONS.items():
         if isinstance(options[0], bool):
             checks.flag(name, fields[name])
@@ -49,12 +49,8 @@ def _check(fields: dict[str, Any]) -> None:
     ModelConfig(**fields)
 
 
-class ParameterExplorer(
-    View,
-    module="parameter_explorer",
-    room={288: 2199, 328: 1814, 358: 1612, 568: 1203, 618: 1153, 710: 1112, 736: 1099, 752: 1099, 782: 948},
-):
-    """Every number that a model learns, counted part by part, for any configuration and every published model.
+class ParameterExplorer(View, module="parameter_explorer"):
+    """Counts every number that a model learns, part by part, for any configuration and every published model.
 
     The counts are those of `ModelConfig.parameter_count`, and so are the formulas.
 
@@ -87,7 +83,7 @@ class ParameterExplorer(
 
     @property
     def config(self) -> ModelConfig:
-        """The model that is counted."""
+        """Returns the configuration that is counted."""
         return ModelConfig(**self.fields)
 
     def count(self) -> ParameterCount:
@@ -120,7 +116,7 @@ class ParameterExplorer(
     def _validate_fields(self, proposal: dict) -> dict[str, Any]:
         given = proposal["value"]
         if unknown := [name for name in given if name not in FIELDS]:
-            raise TraitError(f"fields has {unknown[0]!r}, and counts {', '.join(FIELDS)}")
+            raise TraitError(f"fields has {unknown[0]!r}, but must be among {', '.join(FIELDS)}")
         fields = presets()[self.preset][1] | given
         try:
             _check(fields)

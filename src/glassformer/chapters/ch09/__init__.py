@@ -1,1 +1,1 @@
-"""Everything that chapter 09 brings to the package."""
+"""Everything that chapter 09 adds to the package."""

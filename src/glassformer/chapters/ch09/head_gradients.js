@@ -1,4 +1,4 @@
-// One head of attention, there and back: every number, and beside it its gradient. See headgradients.py.
+// One head of attention, forward and backward: every number with its gradient. See head_gradients.py.
 import { cells as cellsOf, fill, number, plain, products } from "../../widgets/kit/cells.js";
 import { attention, causalMask, dot, matmul, range, transpose } from "../../widgets/kit/maths.js";
 import { button, choice, frame, h, put, redrawing, toggle, write } from "../../widgets/kit/kit.js";
@@ -6,13 +6,13 @@ import { cividis, diverging, ink } from "../../widgets/kit/plot.js";
 
 const WORDS = ["for", "a", "horse", "!"];
 const K = 3;
-const LARGEST = 3; // that a number may be
+const LARGEST = 3; // the largest number that the reader can enter
 const ALL = range(WORDS.length);
 const ROOT = Math.sqrt(K);
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// Every number of the head and its gradient, of all outputs together or of one, "3 0". Masked scores are −∞.
+// Every number of the head and its gradient, for the sum of all outputs or for one output, "3 0". Masked scores are −∞.
 export function compute({ q, k, v, mask, raised }) {
   const seen = causalMask(WORDS.length).map((row) => row.map((past) => past || !mask));
   const { weights, output: outputs } = attention(q, k, v, { mask: seen });
@@ -37,7 +37,7 @@ export function compute({ q, k, v, mask, raised }) {
   };
 }
 
-// What a number is made of: [kind, row, column], … ; null is all.
+// The numbers that a number is computed from: [kind, row, column], … ; null: all.
 export function madeOf([kind, row, column]) {
   return {
     scores: [["q", row, null], ["k", column, null]],
@@ -72,7 +72,7 @@ const bracketed = (x) => (x < 0 ? `(${number(x)})` : number(x));
 const nameOf = (kind, row, i) =>
   KINDS[kind].size === K ? `${KINDS[kind].one} of “${WORDS[row]}”, number ${i}` : `${KINDS[kind].one} of “${WORDS[row]}” with “${WORDS[i]}”`;
 
-// What the gradients are of.
+// Which quantity the gradients belong to.
 export function target(raised) {
   if (raised === "all") return "the sum of all outputs";
   const [row, i] = raised.split(" ");
@@ -81,7 +81,7 @@ export function target(raised) {
 
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-// The arithmetic of one number, and what it means.
+// The arithmetic behind one number, and its meaning.
 export function sentence({ cell: [kind, row, i], mask, raised }, found) {
   const { q, k, v, scores, weights, grad_outputs: up, grad_weights: dw, grad_scores: ds } = found;
   const value = found[kind][row][i];
@@ -165,7 +165,7 @@ function render({ model, el }) {
     toggle(model, "mask", { label: "Causal mask" }),
     h("div", { class: "gf-buttons" }, button("Restore the numbers", () => send(begun))),
   );
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of inputs
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain inputs
 
   const make = cellsOf({ largest: LARGEST });
   const cells = {};

@@ -1,19 +1,18 @@
-"""One head of attention, there and back: every number, and beside it its gradient."""
+"""One attention head, forward and backward: every number next to its gradient."""
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Bool, Enum, List, default, validate
+from traitlets import Bool, Enum, List
 
 from glassformer.scratch.attention import (
     causal_mask,
     scaled_dot_product_attention,
     scaled_dot_product_attention_backward,
 )
-from glassformer.widgets.kit.tables import cell, table
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.tables import HeadTables
 
 WORDS = ("for", "a", "horse", "!")
 T, K = len(WORDS), 3
@@ -42,15 +41,11 @@ class Computed(NamedTuple):
     grad_outputs: Float[np.ndarray, "T K"]
 
 
-class HeadGradients(
-    View,
-    module="head_gradients",
-    room={288: 1781, 328: 1760, 358: 1737, 568: 1544, 618: 1544, 710: 969, 736: 969, 752: 969, 782: 947},
-):
-    """Four words through one head of attention, and from what is to be raised back to queries, keys and values.
+class HeadGradients(HeadTables, module="head_gradients"):
+    """Four words through one attention head, and the gradients back to queries, keys and values.
 
-    Pointing at a number, or taking the focus there, outlines what it is made of and what is made of it, and writes
-    out the sum. Queries, keys and values can be changed.
+    Pointing at a number, or focusing it, outlines the numbers it depends on and those that depend on it, and
+    writes out the calculation. Queries, keys and values can be changed.
 
     Derived in chapter 09.
 
@@ -64,9 +59,10 @@ class HeadGradients(
         TraitError: a table of another size, a number out of range, an unknown output or cell.
     """
 
-    q = List().tag(sync=True)
-    k = List().tag(sync=True)
-    v = List().tag(sync=True)
+    tables: ClassVar = {"q": QUERIES, "k": KEYS, "v": ANSWERS}
+    largest = LARGEST
+    kinds = KINDS
+
     mask = Bool(True).tag(sync=True)
     raised = Enum(RAISED, "3 0").tag(sync=True)
     cell = List(["grad_scores", 3, 1]).tag(sync=True)
@@ -83,23 +79,3 @@ class HeadGradients(
         grad_q, grad_k, grad_v, grad_scores = scaled_dot_product_attention_backward(grad, q, k, v, weights)
         scores = np.where(mask, q @ k.T / math.sqrt(K), -np.inf)
         return Computed(scores, weights, outputs, grad_q, grad_k, grad_v, grad_scores, grad @ v.T, grad)
-
-    @default("q")
-    def _default_q(self) -> list[list[float]]:
-        return [list(row) for row in QUERIES]
-
-    @default("k")
-    def _default_k(self) -> list[list[float]]:
-        return [list(row) for row in KEYS]
-
-    @default("v")
-    def _default_v(self) -> list[list[float]]:
-        return [list(row) for row in ANSWERS]
-
-    @validate("q", "k", "v")
-    def _validate_table(self, proposal: dict) -> list:
-        return table(proposal["trait"].name, proposal["value"], (T, K), LARGEST)
-
-    @validate("cell")
-    def _validate_cell(self, proposal: dict) -> list:
-        return cell(proposal["value"], T, KINDS)

@@ -1,11 +1,11 @@
-// One weight of a small GPT under the hand: its loss, tangent and finite difference; and one step of all. See nudge.py.
+// One weight of a small GPT: the loss, its tangent and its finite difference; and one step of all. See nudge_explorer.py.
 import { cells } from "../../widgets/kit/cells.js";
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, uniqueId, write } from "../../widgets/kit/kit.js";
 import { diverging, ink, legend, line, linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
 import { loss } from "./tinygpt.js";
 
-const FURTHEST = 2; // that a weight may be moved
+const FURTHEST = 2; // how far a weight may be moved
 const STEPS = range(13).map((i) => Number(`1e-${i}`));
 const RATES = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
 const [PIECES, OF_A_STEP] = [40, 24]; // of the two curves
@@ -25,7 +25,7 @@ const square = (array) => array.reduce((sum, each) => sum + (Array.isArray(each)
 const difference = (at, step, sides) =>
   sides === "both" ? (at(step) - at(-step)) / (2 * step) : (at(step) - at(0)) / step;
 
-// The model's loss where a weight is moved, or where all have taken a step against their gradient.
+// The model's loss if one weight is moved, or if all weights take a step against their gradient.
 function landscape({ ids, n_heads: nHeads, weights, gradients }) {
   const names = Object.keys(weights);
   const land = {
@@ -33,7 +33,7 @@ function landscape({ ids, n_heads: nHeads, weights, gradients }) {
     moved: (name, at, by) => loss(ids, { ...weights, [name]: withMoved(weights[name], at, by) }, nHeads),
     after: (rate) =>
       loss(ids, Object.fromEntries(names.map((name) => [name, stepped(weights[name], gradients[name], rate)])), nHeads),
-    // nudge.py's Nudged
+    // Nudged in nudge_explorer.py
     numbers({ name, at, by, h: step, sides, rate }) {
       const moved = (far) => land.moved(name, at, far);
       return {
@@ -51,7 +51,7 @@ function landscape({ ids, n_heads: nHeads, weights, gradients }) {
 
 export const compute = (data, state) => landscape(data).numbers(state);
 
-// How many digits of a slope another has, from the first that is not 0; 15 is all.
+// How many digits two slopes have in common, from the first that is not 0; at most 15.
 export function digits(right, other) {
   if (right === other) return 15;
   if (right === 0) return 0;
@@ -98,7 +98,7 @@ export function sentence(state, { loss: begun, slope, moved, measured, promised,
 const [WIDTH, HEIGHT] = [340, 262];
 const BOX = { left: 46, right: 330, top: 10, bottom: 216 };
 
-// About `count` round numbers between two.
+// About `count` round numbers between two limits.
 function ticks(low, high, count) {
   const rough = (high - low) / count;
   const decade = 10 ** Math.floor(Math.log10(rough));
@@ -109,7 +109,7 @@ function ticks(low, high, count) {
   return { values, format: (x) => fixed(x, places) };
 }
 
-// A curve over its axes, a straight line with it, and what lies on both. Nothing leaves the box.
+// A curve with its axes, a straight line, and marks on both. Nothing leaves the box.
 function panel(title, marked) {
   const id = uniqueId();
   const axes = svg("g");
@@ -130,7 +130,7 @@ function panel(title, marked) {
   const pixel = ([x, y]) => `${place.x(x).toFixed(1)} ${place.y(y).toFixed(1)}`;
   return {
     element,
-    // points of the curve, and other heights that are to be in view
+    // points of the curve, and other heights that must be visible
     axes(key, make) {
       hold(axes, key, () => {
         const { points, also, name } = make();
@@ -174,7 +174,7 @@ function render({ model, el }) {
     choice(model, "sides", { label: "Measure on", options: [["one", "one side"], ["both", "both sides"]] }),
     slider(model, "rate", { label: "Learning rate η of a step", values: RATES }),
   );
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   const fit = () => setAll(model, { at: Array.isArray(weights[model.get("name")][0]) ? [0, 0] : [0], by: 0 });
   model.on("change:name", fit);
 
@@ -226,7 +226,7 @@ function render({ model, el }) {
   };
   const step = { norm: row("‖g‖²"), promised: row("promised, η‖g‖²"), dropped: row("fell by"), share: row("fell ÷ promised") };
   const table = (rows) => h("table", { class: "gf-readout" }, h("tbody", {}, Object.values(rows).map(({ element }) => element)));
-  // A slope, the digits that both have in bold.
+  // A slope, with the digits that agree in bold.
   const slopeText = (x, bold) => {
     const text = fixed(x, 12);
     const first = text.search(/[1-9]/);
@@ -238,7 +238,7 @@ function render({ model, el }) {
 
   // --- the curves
 
-  const known = {}; // those of steps, by η
+  const known = {}; // the curves of steps, by η
   const one = panel("This weight alone", ["end", "begun", "now"]);
   const all = panel(`One step of all ${count}, against the gradient`, ["begun", "now"]);
   const key = (style, text, circle) =>
@@ -281,7 +281,7 @@ function render({ model, el }) {
     const { name, at, by, h: width, rate } = state;
     const array = rowsOf(weights[name]);
     const [r, c] = at.length === 2 ? at : [0, at[0]];
-    if (at.length !== (Array.isArray(weights[name][0]) ? 2 : 1) || array[r]?.[c] === undefined) return; // about to be fitted
+    if (at.length !== (Array.isArray(weights[name][0]) ? 2 : 1) || array[r]?.[c] === undefined) return; // about to be corrected
     hold(grid, [name], () => build(name));
     map.forEach((cellsOf, i) =>
       cellsOf.forEach((cell, j) => {

@@ -1,4 +1,4 @@
-"""One weight of a small GPT under the hand: its loss, the slope there, and what a small step measures."""
+"""One weight of a small GPT to nudge: the loss, the slope there, and what a finite difference measures."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -64,16 +64,12 @@ class Nudged(NamedTuple):
     dropped: float  # how much it does
 
 
-class NudgeExplorer(
-    View,
-    module="nudge_explorer",
-    room={288: 1936, 328: 1873, 358: 1817, 568: 1745, 618: 1157, 710: 990, 736: 1000, 752: 1006, 782: 962},
-):
-    """Move one weight of a GPT of 536 and see its loss, the tangent by the backward pass and a finite difference.
+class NudgeExplorer(View, module="nudge_explorer"):
+    """Move one of a GPT's 536 weights: see the loss, the tangent from the backward pass and a finite difference.
 
-    The model is small enough that the page computes its whole forward pass for every point of a curve. The gradient
-    comes from `glassformer.scratch`. Beside it: one step of all weights against the gradient, and whether the loss
-    falls by what was promised.
+    The model is so small that the page computes its whole forward pass for every point of a curve. The
+    gradient comes from `glassformer.scratch`. The view also shows one step of all weights against the
+    gradient, and whether the loss falls by the predicted amount.
 
     Derived in chapter 09.
 
@@ -145,5 +141,7 @@ class NudgeExplorer(
     @validate("at")
     def _validate_at(self, proposal: dict) -> list[int]:
         if not self._fits(proposal["value"]):
-            raise TraitError(f"at={proposal['value']!r} is no place in {self.name}, of shape {self._shape()}")
+            raise TraitError(
+                f"at={proposal['value']!r} is not an index into {self.name}, of shape {self._shape()}"
+            )
         return proposal["value"]

@@ -1,5 +1,5 @@
 // A small GPT in double precision: chapter 08's gpt(ids, weights, n_heads), line by line, and its loss. Weights are arrays of
-// rows under the names of glassformer.scratch. tests/widgets/test_nudge.py holds it to that.
+// rows, with the names of glassformer.scratch. tests/chapters/ch09/test_nudge_explorer.py compares the two.
 import { attention, causalMask, matmul, range, transpose } from "../../widgets/kit/maths.js";
 
 const EPS = 1e-5;
@@ -47,7 +47,7 @@ export function gpt(ids, weights, nHeads) {
   return matmul(layerNorm(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"]), transpose(table));
 }
 
-// The mean surprise, in nats, at what follows each word but the last.
+// The average surprise, in nats, at what follows each word but the last.
 export function loss(ids, weights, nHeads) {
   const logits = gpt(ids.slice(0, -1), weights, nHeads);
   const lost = logits.map((row, t) => {

@@ -1,1 +1,1 @@
-"""Everything that chapter 10 brings to the package."""
+"""Everything that chapter 10 adds to the package."""

@@ -1,18 +1,18 @@
-// A loss curve that grows while a model trains, and afterwards plays again. See losswatcher.py.
+// A loss curve that grows while a model trains, and that can be replayed afterwards. See loss_watcher.py.
 import { range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { line, linear, roundNumbers, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
 const SMOOTH = [1, 5, 10, 20, 50, 100, 200];
 const PACES = [60, 30, 15, 10, 5];
-const CALM = 1500; // milliseconds from sample to sample, for readers who asked for less motion
-const NEAR = 0.1; // nats from the highest landmark
-const FRAME = 100; // milliseconds at most that a frame moves the run on: a tab that was hidden goes on where it was
+const CALM = 1500; // milliseconds between samples, for readers who prefer reduced motion
+const NEAR = 0.1; // distance in nats from the highest landmark
+const FRAME = 100; // milliseconds by which one frame advances the run at most: a hidden tab continues where it was
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// points: [step, mean, lowest, highest], as losswatcher.py keeps them. At each the mean over the last `over` steps, and
-// never over later ones; every point weighs as much as it stands for steps. null where a loss is no number.
+// points: [step, mean, lowest, highest], as loss_watcher.py stores them. For each, the average over the last `over` steps,
+// never over later ones; a point counts as many times as it has steps. null if a loss is not a number.
 export const smoothed = (points, over) =>
   points.map(([now], i) => {
     let [sum, weight] = [0, 0];
@@ -26,20 +26,20 @@ export const smoothed = (points, over) =>
     return sum / weight;
   });
 
-// The first step at which the line is below a landmark, up to the point `at`; null: not yet.
+// The first step at which the line is below a landmark, up to the point `at`; null: none so far.
 export function below(points, smooth, value, at) {
   const i = smooth.findIndex((loss) => loss !== null && loss < value);
   return i < 0 || i > at ? null : points[i][0];
 }
 
-// Which sample was the last one written by a step; −1: none.
+// The last sample written up to a step; −1: none.
 export const written = (samples, step) => samples.findLastIndex(([when]) => when <= step);
 
 const descending = (landmarks) => Object.entries(landmarks).sort(([, a], [, b]) => b - a);
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
-// What it means to cost less than a landmark.
+// What it means if the loss is below a landmark.
 const MEANS = {
   "ln V": "it no longer gives every character the same chance",
   unigram: "it uses the text before, for counting characters alone costs more",
@@ -50,7 +50,7 @@ const called = (name, value) => (name === "ln V" ? `ln V = ${fixed(value, 2)}` :
 const the = (name, value) => (name === "ln V" ? called(name, value) : `the ${called(name, value)}`);
 const stepsOf = (step) => (step === 1 ? "1 step" : `${grouped(step)} steps`);
 
-// loss: the smoothed one, null if it is no number.
+// loss: the smoothed loss, or null if it is not a number.
 export function sentence({ step, loss, landmarks, per_step: perStep, steps, newest }) {
   if (step === null) return `No loss yet${steps ? ` of ${stepsOf(steps)}` : ""}: the curve grows while the training runs.`;
   const read = perStep && step ? `, ${grouped(step * perStep)} characters read` : "";
@@ -75,7 +75,7 @@ const HEIGHT = 290;
 const BOX = { left: 40, right: 350, top: 12, bottom: 250 };
 const log = (step) => Math.log10(1 + step);
 
-// The losses between which all is drawn: half numbers around landmarks and curve. What is far above is cut off.
+// The range of losses in the drawing: half numbers around landmarks and curve. What is far above is cut off.
 export function limits(points, landmarks) {
   const values = Object.values(landmarks);
   const [lows, highs] = [2, 3].map((i) => points.map((point) => point[i]).filter((loss) => loss !== null));
@@ -90,7 +90,7 @@ function ticks(axis, last) {
   return [0, ...range(Math.floor(Math.log10(last)) + 1).map((i) => 10 ** i)];
 }
 
-// The curve, and how to bring it to another state.
+// The curve, and a function that brings it to another state.
 function chart() {
   const id = uniqueId();
   const revealed = svg("rect", { x: 0, y: 0, height: HEIGHT });
@@ -114,7 +114,7 @@ function chart() {
   );
   let place = {};
 
-  // What stays while the run plays.
+  // What does not change while the run plays.
   function build({ points, line: values, landmarks, samples, axis, last, version }) {
     const [low, high] = limits(points, landmarks);
     const along = axis === "log" ? log : Number;
@@ -148,8 +148,8 @@ function chart() {
   }
 
   function show({ step, loss, line: values, landmarks, since, axis, version, raw: isRaw }) {
-    // Beside its line a landmark's name, and where the curve was first below: on a linear axis on the right and above, on
-    // a logarithmic one on the left and below, where the curve is not.
+    // Next to its line is a landmark's name, and where the curve first went below it: on a linear axis at the top right, on a
+    // logarithmic one at the bottom left, where they do not cover the curve.
     hold(names, [version, ...since], () =>
       descending(landmarks).map(([name, value], i) => {
         const left = axis === "log" && value < values[0] - 0.5;
@@ -172,7 +172,7 @@ function chart() {
     if (loss !== null) put(spot, { cx: x, cy: place.y(loss).toFixed(1) });
   }
 
-  // How far along a place on the page is, in the drawing's own pixels.
+  // The horizontal position of a point on the page, in the drawing's own pixels.
   const across = (clientX) => {
     const { left, width } = element.getBoundingClientRect();
     return ((clientX - left) * WIDTH) / width;
@@ -189,12 +189,12 @@ function render({ model, el }) {
     title: "Watch it learn",
     hint: "Play the run, or walk along it with the slider. Which line does it cross first, and what does it write by then?",
   });
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of what scrolls
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain what scrolls
 
   const points = () => model.get("points");
   const newest = () => points().length - 1;
   const place = () => (model.get("at") < 0 ? newest() : Math.min(model.get("at"), newest()));
-  const told = (i) => (i >= newest() ? -1 : Math.max(0, i)); // the last one is whichever is newest
+  const told = (i) => (i >= newest() ? -1 : Math.max(0, i)); // the last one is always the newest
 
   // --- playing
 
@@ -288,7 +288,7 @@ function render({ model, el }) {
     ),
   );
 
-  let known = {}; // what the curve was built of
+  let known = {}; // the data that the curve was built from
   let version = 0;
 
   function draw() {

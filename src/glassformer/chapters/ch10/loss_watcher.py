@@ -1,4 +1,4 @@
-"""A loss curve that grows while a model trains, and afterwards plays again at the reader's pace."""
+"""A loss curve that grows while a model trains, and can be replayed afterwards at the reader's pace."""
 
 import json
 import math
@@ -10,8 +10,8 @@ from traitlets import Bool, Dict, Enum, Int, List, TraitError, validate
 
 from glassformer.widgets.kit.view import View
 
-EVERY = 0.25  # seconds between two messages to the page: what is drawn costs the training nothing
-SINGLE = 96  # steps that are kept one by one; a later point stands for step / SINGLE of them
+EVERY = 0.25  # seconds between two messages to the page, so that drawing does not slow down training
+SINGLE = 96  # steps stored one by one; a later point stands for step / SINGLE of them
 DIGITS = 4  # of a loss, after the point
 LONGEST = 400  # characters of a sample
 SAMPLES = 24_000  # bytes that all samples may take together
@@ -20,23 +20,20 @@ PACES = (60, 30, 15, 10, 5)
 AXES = ("linear", "log")
 
 Point = list[int | float | None]
-"""A step, and the mean, the lowest and the highest loss of the steps that it stands for; None: not a number."""
+"""A step with the mean, lowest and highest loss of the steps that it stands for; None: not a number."""
 
 
-class LossWatcher(
-    View,
-    module="loss_watcher",
-    room={288: 1084, 328: 1095, 358: 1047, 568: 1087, 618: 1127, 710: 726, 736: 740, 752: 748, 782: 763},
-):
-    """Watch a model learn: its loss against landmarks, and what it writes.
+class LossWatcher(View, module="loss_watcher"):
+    """Watch a model learn: its loss compared with landmarks, and samples of its text.
 
         watcher = LossWatcher(landmarks={"ln V": 4.17, "unigram": 3.31, "bigram": 2.46}, steps=300, per_step=512)
         display(watcher)
         for step, loss in enumerate(losses):
             watcher.add(step, loss)
 
-    The first 96 steps are kept one by one, a later point stands for about a hundredth of the steps before it, so a
-    long run stays small. The page is told a few times a second, whatever the training's pace.
+    The first 96 steps are stored one by one, and a later point stands for about a hundredth of the steps
+    before it, so a long run stays small. The page is updated a few times per second, however fast training
+    is.
 
     Traits:
         steps: how many steps are planned; 0: not known.
@@ -69,9 +66,9 @@ class LossWatcher(
         super().__init__(**traits)
         self._kept: list[Point] = [list(point) for point in self.points]
         self._said: list[list] = [list(sample) for sample in self.samples]
-        self._open: list[tuple[int, float]] = []  # losses of which no point was made yet
+        self._open: list[tuple[int, float]] = []  # losses that belong to no point yet
         self._last: int | None = self.points[-1][0] if self.points else None  # the step that was added last
-        self._sent = -math.inf  # when the page was last told
+        self._sent = -math.inf  # when the page was last updated
 
     @classmethod
     def recorded(
@@ -80,7 +77,7 @@ class LossWatcher(
         samples: Iterable[tuple[int, str]] = (),
         **traits: Any,
     ) -> "LossWatcher":
-        """A run that is over: its losses and samples, each with its step."""
+        """Makes a watcher of a finished run from its losses and samples, each with its step."""
         watcher = cls(**traits)
         for step, sample in samples:
             watcher._write(step, sample)
@@ -90,7 +87,7 @@ class LossWatcher(
         return watcher
 
     def add(self, step: int, loss: float) -> None:
-        """The loss after `step` steps of learning: the first is that of step 0. Step 0 again begins another run.
+        """Adds the loss after `step` training steps; the first is that of step 0. Step 0 again starts another run.
 
         Raises:
             ValueError: steps do not increase.
@@ -104,7 +101,7 @@ class LossWatcher(
         self._tell(done=self._is_over())
 
     def finish(self) -> None:
-        """The run is over: the page is told what it does not know yet. A run of `steps` steps does so by itself."""
+        """Ends the run and sends the remaining points to the page. A run of `steps` steps does this by itself."""
         self._tell(done=True)
 
     def _is_over(self) -> bool:
@@ -130,7 +127,7 @@ class LossWatcher(
         if step == 0 and self._last:  # before the first loss of another run
             self._begin_anew()
         self._said.append([int(step), str(sample)[:LONGEST]])
-        while len(json.dumps(self._said)) > SAMPLES:  # every other one goes, the first and the last stay
+        while len(json.dumps(self._said)) > SAMPLES:  # drop every other one, keep the first and last
             self._said = [*self._said[:-1:2], self._said[-1]]
 
     def _tell(self, *, done: bool) -> None:
@@ -158,7 +155,7 @@ class LossWatcher(
 
 
 def _point(losses: list[tuple[int, float]]) -> Point:
-    """Summarises some neighbouring losses in one point."""
+    """Summarizes several neighbouring losses in one point."""
     step, values = losses[-1][0], [loss for _, loss in losses]
     if not all(map(math.isfinite, values)):
         return [step, None, None, None]

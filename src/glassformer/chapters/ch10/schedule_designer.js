@@ -1,17 +1,17 @@
-// A learning rate's course under the hand, and what such courses did in the book's own runs. See schedules.py.
+// A learning-rate schedule that the reader shapes, and the results of such schedules in the book. See schedule_designer.py.
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, grouped, h, hold, onChange, put, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { cividis, ink, legend, line, linear, roundNumbers, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
-const PEAKS = [1, 2, 3, 5, 7]; // of every decade
+const PEAKS = [1, 2, 3, 5, 7]; // the values within every decade
 const STEPS = [100, 200, 300, 500, 1000, 2000, 5000];
 const DECAYS = [["none", "none"], ["linear", "linear"], ["cosine", "cosine"]];
-const GRAIN = 60; // notches of the warm-up's slider
+const GRAIN = 60; // steps of the warm-up's slider
 const PROGRESS = range(201).map((i) => i / 200);
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// What part of the peak a step has: glassformer.train.schedule.rate_share.
+// The fraction of the peak at a step: glassformer.train.schedule.rate_share.
 export function rateShare({ warmup, decay, final_share: finalShare, steps }, step) {
   if (step < warmup) return (step + 1) / (warmup + 1);
   const progress = Math.min(1, (step - warmup) / Math.max(1, steps - warmup));
@@ -21,13 +21,13 @@ export function rateShare({ warmup, decay, final_share: finalShare, steps }, ste
 
 export const rates = (state) => range(state.steps).map((step) => state.peak * rateShare(state, step));
 
-// The area between two courses, each over its own steps and with a peak of 1.
+// The area between two schedules, each over its own steps and with a peak of 1.
 const apart = (a, b) => {
   const share = (state, part) => rateShare(state, part * (state.steps - 1));
   return PROGRESS.reduce((sum, part) => sum + Math.abs(share(a, part) - share(b, part)), 0) / PROGRESS.length;
 };
 
-// Which of the stored choices is nearest: by the ratio of the peaks, then by shape; and whether it is the very same course.
+// The nearest of the stored choices, by the ratio of the peaks and then by shape; and whether it is exactly the same schedule.
 export function nearest(state, { choices, steps }) {
   const ratio = ({ peak }) => Math.abs(Math.log(peak / state.peak));
   const peak = Math.min(...choices.map(ratio));
@@ -38,7 +38,7 @@ export function nearest(state, { choices, steps }) {
   return { index, same };
 }
 
-// Of a choice: the middle, lowest and highest of the seeds' last losses; null if a run broke off.
+// For a choice: the median, lowest and highest of the seeds' final losses; null if a run broke off.
 export function ends({ runs }) {
   const found = runs.map(({ end }) => end);
   if (found.some((end) => end === null)) return null;
@@ -103,7 +103,7 @@ function rateChart() {
   const scene = svg("g");
   const [yours, theirs] = ["gf-rate-yours", "gf-rate-stored"].map((style) => svg("path", { class: style }));
   const element = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "gf-panel" }, scene, theirs, yours);
-  // Corners, and so many places between them.
+  // Corners, and a number of points between them.
   const places = ({ warmup, steps }) =>
     [...new Set([0, warmup - 1, warmup, steps - 1, ...range(241).map((i) => Math.round((i / 240) * (steps - 1)))])]
       .filter((step) => 0 <= step && step < steps)
@@ -126,7 +126,7 @@ function rateChart() {
 function lossChart({ choices, steps }) {
   const runs = choices.flatMap((each) => each.runs);
   const all = [...runs.flatMap(({ loss }) => loss), ...runs.map(({ end }) => end).filter((end) => end !== null)];
-  const most = 1.1 * Math.max(...runs.map(({ loss }) => loss[0] ?? 0)); // what climbs beyond where runs begin is cut off
+  const most = 1.1 * Math.max(...runs.map(({ loss }) => loss[0] ?? 0)); // whatever rises above the initial losses is cut off
   const low = Math.floor(2 * Math.min(...all)) / 2;
   const high = Math.ceil(2 * Math.min(Math.max(...all), most)) / 2;
   const x = linear([0, steps], [BOX.left, BOX.right]);
@@ -163,7 +163,7 @@ function render({ model, el }) {
     title: "Design the learning rate’s course",
     hint: "Before you move the peak, say where the loss will end. Then choose a course of the table: does a warm-up help, does a decay, and at which peaks?",
   });
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   const data = model.get("_data");
   const { choices, steps } = data;
   const known = choices.map(ends);
@@ -185,7 +185,7 @@ function render({ model, el }) {
   );
   view.controls.classList.add("gf-course-controls");
 
-  // --- all that was measured, a button each
+  // --- all measured choices, a button for each
 
   const finished = known.filter((each) => each !== null).map(({ median }) => median);
   const [least, most] = [Math.min(...finished), Math.max(...finished)];

@@ -1,4 +1,4 @@
-"""A learning rate's course under the hand, and what such courses did in the book's own runs."""
+"""Learning-rate schedules to design, next to the results of such schedules in the book's own runs."""
 
 from typing import Any
 
@@ -13,15 +13,11 @@ DECAYS = ("none", "linear", "cosine")
 MOST = 100_000  # steps
 
 
-class ScheduleDesigner(
-    View,
-    module="schedule_designer",
-    room={288: 1692, 328: 1595, 358: 1525, 568: 1514, 618: 1024, 710: 1001, 736: 1010, 752: 994, 782: 982},
-):
-    """Design a learning rate's course: peak, warm-up, decay. Beside it, the nearest course that was measured.
+class ScheduleDesigner(View, module="schedule_designer"):
+    """Design a learning-rate schedule (peak, warm-up, decay) and compare it with the nearest one that was measured.
 
-    Nearest is first the peak, by ratio; then the shape, by the area between the two courses, each over its own
-    steps. Every loss is of a run of the book's; nothing is interpolated.
+    The nearest schedule has the nearest peak, by ratio, and then the nearest shape, by the area between the
+    two curves, each over its own steps. Every loss comes from a run of the book; nothing is interpolated.
 
     Source: the experiment `schedules`; `glassformer.train.schedule.rate_share`. Derived in chapter 10.
 
@@ -44,7 +40,7 @@ class ScheduleDesigner(
     _data = Dict().tag(sync=True)
 
     def rates(self) -> Float[np.ndarray, " N"]:
-        """Computes the rate of each of N steps, which the view draws, with `glassformer.train`."""
+        """Computes the rate of each of N steps, as the view draws it, with `glassformer.train`."""
         from glassformer.train.config import TrainingConfig
         from glassformer.train.schedule import rate_share
 
@@ -60,7 +56,7 @@ class ScheduleDesigner(
 
     @default("_data")
     def _default_data(self) -> dict[str, Any]:
-        """The stored runs by what was chosen, losses to a hundredth; `end` is None where a run broke off."""
+        """Returns the stored runs by their settings, with losses to a hundredth; `end` is None if a run broke off."""
         choices: dict[tuple, list] = {}
         for run in stored("schedules"):
             chosen = tuple(run.settings[name] for name in ("peak", "warmup", "decay"))

@@ -1,1 +1,1 @@
-"""Everything that chapter 11 brings to the package."""
+"""Everything that chapter 11 adds to the package."""

@@ -1,12 +1,13 @@
-// Beam search as a tree: which texts go on at every step, which are dropped, and what is found. See beamtree.py.
+// Beam search as a tree: which texts continue at every step, which are dropped, and the result. See beam_tree.py.
 import { button, choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { alphabet, inSlices, named, textReader, visible } from "../../widgets/engine/model.js";
-import { shade } from "../../widgets/kit/plot.js";
+import { legendOf } from "../../widgets/kit/plot.js";
+import { shade } from "../../widgets/kit/shares.js";
 
 const LONGEST = 100; // characters of a prompt
 const MOST_BEAMS = 6;
 const MOST_NEW = 12;
-const SHADED = 0.8; // of the strongest shade, for a sure character: its small number must be read, too
+const SHADED = 0.8; // as a share of the strongest shade, for a certain character: its small number must stay legible
 
 // --- searching --------------------------------------------------------------------------------------------------------
 
@@ -17,8 +18,8 @@ export function logSoftmax(logits) {
 }
 
 // The search of generate.beam_search, which remembers every candidate. A node is { ids, score, own, fate, parent, row }: its
-// text and that text's log-probability; that of its last id; "grows", "ends" or "dropped"; the node that it goes on from,
-// null where that is the prompt; its place in its column.
+// text; the log-probability of that text; that of its last id; "grows", "ends" or "dropped"; the node that it continues, or
+// null if that is the prompt; its place in its column.
 export class Search {
   constructor({ nBeams, nNew, stops, lengthPenalty }) {
     Object.assign(this, { nBeams, nNew, stops, lengthPenalty });
@@ -32,7 +33,7 @@ export class Search {
     return score / ids.length ** this.lengthPenalty;
   }
 
-  // From the log-probabilities (V) of what comes next, for each text that grows: the likeliest continuations, best first.
+  // From the log-probabilities (V) of the next id, for each text that grows: the likeliest continuations, best first.
   candidates(logPs) {
     const all = logPs.flatMap((row, beam) => row.map((x, id) => [beam, id, this.growing[beam].score + x]));
     return all.sort((a, b) => b[2] - a[2]).slice(0, this.nBeams * Math.max(2, 1 + this.stops.length));
@@ -60,7 +61,7 @@ export class Search {
     this.over = !grown.length || (enough && this.worth(grown[0]) <= this.worth(this.ended.at(-1)));
   }
 
-  // The best text when so many steps were taken: of those that have ended and those that grow.
+  // The best text after a number of steps, among those that have ended and those that grow.
   bestAt(steps) {
     const before = this.columns.slice(0, steps).flat().filter(({ fate }) => fate === "ends");
     const last = this.columns[steps - 1].filter(({ fate }) => fate === "grows");
@@ -68,15 +69,15 @@ export class Search {
   }
 }
 
-// A search whose candidates are known, at each step.
+// A search whose candidates at each step are known.
 export function replayed(options, steps) {
   const search = new Search(options);
   for (const candidates of steps) search.step(candidates);
   return search;
 }
 
-// One that asks a model: logPs(ids) gives, after a while, the log-probabilities of what comes after the new ids, or
-// undefined where nobody wants them any more.
+// A search that uses a model: logPs(ids) gives a promise of the log-probabilities of what comes after the new ids, or of
+// undefined if nobody needs them any more.
 async function searched(options, logPs) {
   const search = new Search(options);
   while (!search.over) {
@@ -103,7 +104,7 @@ async function greedily({ nNew, stops }, logPs) {
   return made;
 }
 
-// What a model says of the texts that begin with a prompt. Texts that begin alike are read alike, once.
+// What a model predicts for the texts that begin with a prompt. Common beginnings are read only once.
 function teller(transformer, prompt) {
   const cache = transformer.newCache();
   const known = new Map();
@@ -130,7 +131,7 @@ const nats = (x) => fixed(x, 2);
 const isWithin = (path, ids) => path.every((id, i) => id === ids[i]);
 const fateOf = { grows: "It goes on.", ends: "It has ended.", dropped: "It is dropped." };
 
-// At which step the search drops the text of greedy; null where it does not.
+// The step at which the search drops the greedy text; null if it does not.
 export function leaves(columns, greedy) {
   const ids = greedy.map(([id]) => id);
   const at = columns.findIndex(
@@ -185,10 +186,14 @@ function render({ model, el }) {
 
   let now = null; // { search, greedy, number } as drawn
   let [turn, searching, number] = [0, false, 0];
-  let [tell, told] = [null, null]; // who knows what comes next, and after which prompt
+  const working = (is) => {
+    searching = is;
+    view.busy("search", is);
+  };
+  let [tell, told] = [null, null]; // the source of predictions, and the prompt that it is for
   const take = (search, greedy) => {
     now = { search, greedy, number: ++number };
-    searching = false;
+    working(false);
     ask();
   };
   const wantStored = () => {
@@ -200,7 +205,7 @@ function render({ model, el }) {
     const mine = ++turn;
     const prompt = ids(characters.join(""));
     if (told !== characters.join("")) [tell, told] = [teller(transformer, prompt), characters.join("")];
-    searching = true;
+    working(true);
     ask();
     const wanted = () => mine === turn;
     const asked = tell;
@@ -212,6 +217,7 @@ function render({ model, el }) {
   }
   const room = model.get("_config").context_length - MOST_NEW;
   const reader = textReader(model, {
+    view,
     label: `Your prompt (up to ${LONGEST} characters)`,
     longest: LONGEST,
     seen: (text) => [...text].slice(-room).join(""),
@@ -259,9 +265,7 @@ function render({ model, el }) {
   view.drawing.setAttribute("role", "group");
   view.drawing.append(
     h("div", { class: "gf-beam-scroll" }, h("div", { class: "gf-beam-tree" }, lines, nodes), h("p", { class: "gf-panel-title" }, "Greedy"), strip),
-    h(
-      "p",
-      { class: "gf-legend" },
+    legendOf(
       key("gf-beam-best", "the best so far"),
       key("gf-beam-grows", "goes on"),
       key("gf-beam-ends", "has ended"),

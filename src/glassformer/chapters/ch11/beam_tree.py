@@ -1,4 +1,4 @@
-"""Beam search as a tree: which texts go on at every step, which are dropped, and what is found."""
+"""Beam search as a tree: which texts continue at every step, which are dropped, and what is found."""
 
 from typing import Any
 
@@ -17,22 +17,18 @@ MOST_BEAMS, MOST_NEW = 6, 12
 ENDS = ("", ".", "\n")
 
 
-class BeamTree(
-    ModelView,
-    module="beam_tree",
-    room={288: 1266, 328: 1181, 358: 1181, 568: 929, 618: 909, 710: 855, 736: 825, 752: 825, 782: 800},
-):
-    """Every candidate of a beam search, column by column: those that go on, those that are dropped, the best.
+class BeamTree(ModelView, module="beam_tree"):
+    """Every candidate of a beam search, column by column: those that continue, those that are dropped, and the best.
 
-    The search is `generate.beam_search`, and the greedy text is that of `generate`. What is stored has all widths for
-    the text that it begins with.
+    The search is `generate.beam_search`, and the greedy text is that of `generate`. The notebook stores the
+    results of all beam widths for the initial text.
 
     Derived in chapter 11.
 
     Traits:
         model: a decoder, "shakespeare" or the folder of a run. Read-only.
         text: the prompt, up to 100 characters.
-        n_beams: how many texts go on, up to 6.
+        n_beams: how many texts continue, up to 6.
         n_new: how many characters are written, up to 12.
         end: a character with which a text also ends, "." or a new line; "" is none.
         length_penalty: a text is worth its log-probability / length^length_penalty.
@@ -116,14 +112,14 @@ class BeamTree(
     @validate("end")
     def _validate_end(self, proposal: dict) -> str:
         if proposal["value"] not in self._source.tokenizer.characters:  # "" is in every text
-            raise TraitError(f"end={proposal['value']!r} is no character that the model knows")
+            raise TraitError(f"end={proposal['value']!r} is not a character that the model knows")
         return proposal["value"]
 
     @validate("text")
     def _validate_text(self, proposal: dict) -> str:
         text = super()._validate_text(proposal)
         if len(text) > LONGEST:
-            raise TraitError(f"text has {len(text)} characters, must have 1 to {LONGEST}")
+            raise TraitError(f"text has {len(text)} characters, but must have 1 to {LONGEST}")
         return text
 
 

@@ -1,5 +1,5 @@
 // Writing with and without a key–value cache, pass by pass: what is computed again, and what is remembered. See
-// cachemovie.py.
+// cache_movie.py.
 import { cacheBytes, inBytes, kindOf, much } from "../../widgets/engine/counting.js";
 import { range } from "../../widgets/kit/maths.js";
 import {
@@ -11,27 +11,27 @@ export { cacheBytes, kindOf } from "../../widgets/engine/counting.js";
 
 const LONGEST = 24;
 const SHORTEST_LENGTH = 16;
-const BEAT = 1200; // milliseconds between two passes, when the reader lets it play
+const BEAT = 1200; // milliseconds between two passes during automatic play
 
 // --- counting -------------------------------------------------------------------------------------------------------
 
-// The multiply–adds of a pass that reads so many positions after so many that are kept; one goes on to the head.
+// The multiply–adds of a pass that reads a number of positions after the cached ones; one position goes on to the head.
 export function multiplyAdds({ L, D, H, G, K, F, N, V }, read, past = 0) {
   const projections = read * D * K * (2 * H + 2 * G);
   const scoresAndMeans = 2 * H * read * (past + read) * K;
   return L * (projections + scoresAndMeans + read * N * D * F) + D * V;
 }
 
-// Of one pass: the first reads the prompt; with a cache, every other one the last id, without one all of the text.
+// For one pass: the first reads the prompt; later ones read the last id with a cache, and the whole text without one.
 export const passWork = (sizes, prompt, step, cached) =>
   cached && step ? multiplyAdds(sizes, 1, prompt + step - 1) : multiplyAdds(sizes, prompt + step);
 
-// Of so many passes together.
+// For the first passes together.
 export const totalWork = (sizes, prompt, passes, cached) =>
   range(passes).reduce((sum, step) => sum + passWork(sizes, prompt, step, cached), 0);
 
-// What becomes of every row of q, k and v, and of every score, in a pass: "new"; "again", computed as in the pass before;
-// "kept", remembered from there; "masked", computed and then hidden; "gone", neither computed nor needed.
+// The state of every row of q, k and v, and of every score, in a pass: "new"; "again", computed as in the pass before;
+// "kept", remembered from then; "masked", computed and then hidden; "gone", neither computed nor needed.
 export function states(prompt, step, cached) {
   const T = prompt + step;
   const isNew = (t) => step === 0 || t === T - 1;
@@ -81,7 +81,7 @@ export function sentence({ characters, prompt, step, kept, ratio }) {
 const WIDTH = 290;
 const LEFT = 16;
 const TOP = 32;
-const MOST = 216; // pixels of the scores
+const MOST = 216; // pixels for the scores
 const KINDS = ["new", "again", "kept", "masked", "gone"];
 const MEANS = {
   new: "new",
@@ -91,7 +91,7 @@ const MEANS = {
   gone: "not needed any more",
 };
 
-// The pictures that fill cells, so that no state is known by its colour alone.
+// Patterns that fill cells, so that colour is never the only difference between states.
 function fills() {
   const ids = Object.fromEntries(["again", "kept", "masked"].map((kind) => [kind, uniqueId()]));
   const pattern = (kind, size, ...marks) =>
@@ -117,7 +117,7 @@ function lane() {
   const cells = cellsOf(fill);
   const element = svg("svg", { class: "gf-panel" }, defs, scene, Object.values(cells));
 
-  // The characters that are ever read; prompt and step say how far.
+  // All characters that are ever read; prompt and step determine how many.
   function show(characters, prompt, step, cached) {
     const N = characters.length;
     const size = Math.min(MOST / N, 22);
@@ -169,7 +169,7 @@ function legend() {
   return h("p", { class: "gf-legend gf-movie-legend" }, KINDS.map((kind, i) => swatch(kind, i ? null : defs)));
 }
 
-// A name, a bar as long as its share, a number.
+// A name, a bar of proportional length, a number.
 function bar() {
   const [name, length, number] = [h("span"), h("i"), h("b")];
   const element = h("p", { class: "gf-movie-bar" }, name, h("span", { class: "gf-movie-track" }, length), number);
@@ -220,7 +220,7 @@ function render({ model, el }) {
   const [back, forward] = [button("Back", () => go(step() - 1)), button("Forward", () => go(step() + 1))];
   for (const each of [back, forward]) each.addEventListener("click", pause);
 
-  // A text of fewer than two characters leaves nothing to write; the field says so, and the last one stays.
+  // A text of fewer than two characters leaves nothing to write; the field says so, and the last text stays.
   const typed = { get: () => model.get("text"), on: (...given) => model.on(...given), save_changes: () => model.save_changes() };
   typed.set = (name, value) => [...value].length >= 2 && model.set(name, value);
 
@@ -261,7 +261,7 @@ function render({ model, el }) {
   const work = [bar(), bar()];
   const [workTitle, memoryTitle] = [h("span"), h("span")];
   const memory = h("div");
-  const bars = new Map(); // those of the memory, by the number of heads
+  const bars = new Map(); // the bars of the memory, by number of heads
   view.drawing.append(
     written,
     h(

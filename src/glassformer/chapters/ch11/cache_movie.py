@@ -1,4 +1,4 @@
-"""Writing with and without a key–value cache, pass by pass: what is computed again, and what is remembered."""
+"""Writing with and without a key–value cache, pass by pass: what is computed again, and what is cached."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,14 +25,14 @@ NUMBERS = {4: "float32", 2: "float16"}  # bytes of a number
 
 @cache
 def config_of(name: str) -> ModelConfig:
-    """The configuration of one of `MODELS`."""
+    """Returns the configuration of one of `MODELS`."""
     if name in shipped.NAMES:
         return ModelConfig.from_json((shipped.PLACE / name / shipped.CONFIG).read_text("utf-8"))
     return published(name).config
 
 
 def sizes_of(name: str) -> dict[str, int]:
-    """Returns the sizes that the view counts with, by axis letter; `N` is matrices per feed-forward, `P` parameters."""
+    """Returns the sizes for the counts by axis letter; `N`: matrices per feed-forward network, `P`: parameters."""
     config = config_of(name)
     return {
         "L": config.n_layers,
@@ -49,7 +49,7 @@ def sizes_of(name: str) -> dict[str, int]:
 
 
 def lengths(name: str) -> list[int]:
-    """The lengths that can be chosen: powers of two up to the context."""
+    """Returns the available lengths: powers of two up to the context length."""
     context = config_of(name).context_length
     return [2**i for i in range(context.bit_length()) if SHORTEST_LENGTH <= 2**i <= context]
 
@@ -62,20 +62,16 @@ class Counts(NamedTuple):
     kept: int
 
 
-class CacheMovie(
-    View,
-    module="cache_movie",
-    room={288: 2057, 328: 1970, 358: 1956, 568: 1156, 618: 1155, 710: 1132, 736: 1143, 752: 1150, 782: 1096},
-):
-    """A text is written with a key–value cache and without: what each pass computes again, and what it costs.
+class CacheMovie(View, module="cache_movie"):
+    """Writes a text with and without a key–value cache: what each pass computes again, and what it costs.
 
-    Pass 0 reads the prompt, each further one what was written since. The drawing shows one head; the counts are
-    those of a whole model, by `inside.multiply_adds` and `inside.cache_bytes`.
+    Pass 0 reads the prompt, and each further pass reads what was written since. The drawing shows one head;
+    the counts are for a whole model, from `inside.multiply_adds` and `inside.cache_bytes`.
 
     Derived in chapter 11.
 
     Traits:
-        text: what is there in the end, 2 to 24 characters.
+        text: the final text, 2 to 24 characters.
         prompt: how many of these are there at first; at least one is written.
         step: the pass that is seen; beyond the last one, that.
         model: the one whose work is counted, a key of `MODELS`.
@@ -98,7 +94,7 @@ class CacheMovie(
 
     @property
     def config(self) -> ModelConfig:
-        """The model, with so many heads of keys and values as are chosen."""
+        """Returns the model with the chosen number of key/value heads."""
         return config_of(self.model).replace(n_kv_heads=self.n_kv_heads)
 
     def counts(self) -> Counts:

@@ -1,15 +1,16 @@
-// The book's model writes: the distribution behind every character, and what a strategy makes of it. See sampling.py.
+// The book's model writes: the distribution behind every character, and the effect of a strategy on it. See sampling_lab.py.
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { alphabet, inSlices, loadModel, named, visible } from "../../widgets/engine/model.js";
-import { legend, shade } from "../../widgets/kit/plot.js";
+import { legend } from "../../widgets/kit/plot.js";
+import { shade } from "../../widgets/kit/shares.js";
 import { RUN, Writer, leftOf, parting, rankOf, uniformAt } from "../../widgets/engine/writer.js";
 
-const LONGEST = 1000; // characters of a prompt; model.py has the same
-const MOST = 400; // characters beyond it; sampling.py has the same
-const SHOWN = 15; // characters that have a bar, and one that was drawn though it is none of these
+const LONGEST = 1000; // characters of a prompt, as in model.py
+const MOST = 400; // characters after the prompt, as in sampling_lab.py
+const SHOWN = 15; // characters that have a bar, and the drawn one if it is not among them
 const KEPT = 6; // branches
-const SCALES = [0.1, 0.2, 0.3, 0.5, 0.7, 1]; // where the bars' scale may end
+const SCALES = [0.1, 0.2, 0.3, 0.5, 0.7, 1]; // possible ends of the bars' scale
 const STRATEGY = ["temperature", "top_k", "top_p", "min_p"];
 
 // --- words ----------------------------------------------------------------------------------------------------------
@@ -62,8 +63,8 @@ function render({ model, el }) {
 
   let turn = 0;
   let isWriting = false;
-  let slowly = false; // a character a frame, where the reader watches it write
-  let toTheEnd = false; // of the line
+  let slowly = false; // one character per frame, for readers who watch it write
+  let toTheEnd = false; // until the end of the line
   let trouble = "";
   let transformer = null;
 
@@ -108,7 +109,7 @@ function render({ model, el }) {
     slowly = true;
     const length = Math.min(model.get("length") + count, MOST);
     send({ length, position: length });
-    if (trouble) follow(); // once more, though nothing may have changed
+    if (trouble) follow(); // once more, although nothing may have changed
   }
   function stop() {
     if (!isWriting) return;
@@ -123,7 +124,7 @@ function render({ model, el }) {
     return Math.max(0, Math.min(model.get("position"), steps.length - 1));
   };
   const spelled = (ids) => ids.map((id) => known[id]).join("");
-  // What a column has written, as the traits that write it again.
+  // The text of a column, as the traits that write it again.
   function asItIs({ name, prefix, writer }, at) {
     const names = ["text", "seed", "length", ...["picked", ...STRATEGY].map((own) => prefix + own)];
     return { column: name, at, written: spelled(writer.ids), traits: Object.fromEntries(names.map((trait) => [trait, model.get(trait)])) };
@@ -132,7 +133,7 @@ function render({ model, el }) {
   const endOf = ({ column, at, written }) =>
     `${model.get("compared") ? `${column}, ` : ""}${at}: ${written.slice(at, at + 16).replaceAll("\n", "⏎")}…`;
 
-  // Another character where one is written, or the next one by hand.
+  // Choose another character at a place in the text, or choose the next one by hand.
   function choose(t, id, column) {
     if (column.writer.ids[t] === id || t >= MOST) return;
     [slowly, toTheEnd] = [true, false];
@@ -242,7 +243,7 @@ function render({ model, el }) {
     const writer = new Writer(context, { prompt: idsOf(stored.text), ids: idsOf(written), logits });
     const column = { name, prefix, writer };
 
-    // The text, as it would stand on paper.
+    // The text as it would be printed.
     const given = h("span", { class: "gf-lab-prompt" });
     const next = h("span", { class: "gf-lab-letter gf-lab-next" }, "?");
     const letters = [];
@@ -265,7 +266,7 @@ function render({ model, el }) {
       event.preventDefault();
       send({ position: Math.max(0, Math.min(to, last)) });
     });
-    // What stands above or below a character.
+    // What is above or below a character.
     function lineFrom(t, key) {
       const way = { ArrowUp: -1, ArrowDown: 1 }[key];
       if (!way) return undefined;
@@ -298,7 +299,7 @@ function render({ model, el }) {
       put(next, { class: `gf-lab-letter gf-lab-next${t === ids.length ? " gf-lab-chosen" : ""}` });
     }
 
-    // What was written, on average.
+    // Averages over the written text.
     const facts = range(3).map(() => h("b"));
     const names = ["Entropy, nats per character", "−log p, nats per character", `Ends a run of ${RUN} that was there before`];
     const summary = h("div", { class: "gf-lab-facts" }, names.map((word, i) => h("p", {}, h("span", {}, word), facts[i])));
@@ -310,7 +311,7 @@ function render({ model, el }) {
       write(facts[2], some ? percent(repeats) : "–");
     }
 
-    // The bars: what the model says, and what is drawn from.
+    // The bars: the model's probabilities, and those that are drawn from.
     const rows = range(SHOWN + 1).map(() => {
       const parts = {
         letter: h("b"),
@@ -329,7 +330,7 @@ function render({ model, el }) {
       );
       return Object.assign(parts, { element });
     });
-    let focused = 0; // the row that the Tab key comes to
+    let focused = 0; // the row that the Tab key reaches
     const bars = h(
       "div",
       { class: "gf-lab-bars", role: "group", "aria-label": `What could be written here; up and down go along${ending}` },
@@ -468,11 +469,10 @@ function render({ model, el }) {
     const t = place();
     const fork = isCompared ? parting(...columns.map(({ writer }) => writer.ids)) : null;
     put(lab, { class: `gf-lab${isCompared ? " gf-lab-two" : ""}` });
-    if (isWriting) put(lab, { "aria-busy": "true" });
-    else lab.removeAttribute("aria-busy");
+    view.busy("writing", isWriting);
     put(view.controls, { class: `gf-controls gf-lab-controls${isCompared ? " gf-lab-two" : ""}` });
     settings[1].hidden = columns[1].element.hidden = !isCompared;
-    // Of two columns, each at this place or, while it is still writing, at its last.
+    // With two columns, each shows this place or, while it is still writing, its last one.
     const places = used().map(({ writer }) => Math.min(t, Math.max(0, writer.steps.length - 1)));
     const most = used().map(({ writer: { steps } }, i) => steps[places[i]] && Math.max(...steps[places[i]].p, ...steps[places[i]].after));
     const full = SCALES.find((scale) => most.every((share = 0) => share <= scale)) ?? 1;

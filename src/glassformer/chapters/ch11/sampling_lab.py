@@ -1,4 +1,4 @@
-"""The model writes, and shows the distribution behind every character, and what a strategy makes of it."""
+"""Shows the distribution behind every character that the model writes, and how a strategy changes it."""
 
 from typing import Any, ClassVar
 
@@ -18,17 +18,13 @@ MAX_STORED = 110  # characters whose logits are stored: a trait weighs 60 kB at 
 STRATEGY = ("temperature", "top_k", "top_p", "min_p")
 
 
-class SamplingLab(
-    ModelView,
-    module="sampling_lab",
-    room={288: 2030, 328: 1818, 358: 1712, 568: 1509, 618: 1453, 710: 1124, 736: 1101, 752: 1101, 782: 1101},
-):
+class SamplingLab(ModelView, module="sampling_lab"):
     """The sampling lab: every character that the model writes, and the distribution that it was drawn from.
 
-    What is written follows from the traits alone. The character `i` beyond the prompt is drawn with the number `i` of
-    mulberry32 from `seed`, unless the reader has picked it by hand; so another temperature, with the same
-    numbers, writes another text, and the same settings the same. A second column, if `compared`, writes with the
-    same numbers and a strategy of its own. Of a text longer than its context the model sees the end.
+    The text depends only on the traits. Character `i` after the prompt is drawn with number `i` of mulberry32
+    from `seed`, unless the reader has picked it by hand. So the same settings always write the same text, and
+    another temperature writes another text with the same random numbers. A second column, if `compared`, uses
+    the same numbers with its own strategy. If a text is longer than the context, the model sees its end.
 
     Derived in chapter 11.
 
@@ -39,7 +35,8 @@ class SamplingLab(
         compared: whether there is a second column.
         seed: of the numbers, 0 to 99.
         length: how many characters are written, up to 400.
-        position: whose distribution is looked at, from 0; `length` is the one that would be drawn next.
+        position: the character whose distribution is shown, from 0; `length` is the one that would be drawn
+        next.
         picked, other_picked: [position, character] of those that were chosen by hand, in either column.
         branches: texts that were left when the reader picked another character, as the traits that write them.
 
@@ -66,7 +63,7 @@ class SamplingLab(
     _families: ClassVar[tuple[str, ...]] = ("decoder",)
 
     def strategy(self, *, other: bool = False) -> dict[str, Any]:
-        """The keywords of `glassformer.generate.distribution`: those of the first column, or of the other."""
+        """Returns the keywords for `glassformer.generate.distribution`, for the first or the other column."""
         return {name: getattr(self, f"other_{name}" if other else name) for name in STRATEGY}
 
     def written(self, *, other: bool = False) -> tuple[str, Float[np.ndarray, "N V"]]:
@@ -82,7 +79,7 @@ class SamplingLab(
         reader = Reader(self._source.model, [tokenizer.encode(self.text)], self.length + 1)
         seen, ids = [], []
         for i in range(self.length + 1):
-            # Three decimals are enough to store, and what is stored must draw what is drawn here.
+            # Three decimals are enough, but the stored logits must lead to the same draws.
             seen.append(reader.next_logits()[0].astype(np.float64).round(3))
             if i == self.length:
                 break
@@ -115,7 +112,7 @@ class SamplingLab(
 
     @default("position")
     def _default_position(self) -> int:
-        """Returns a position that shows chance and the cut: the likeliest was not drawn; some, not most, remain."""
+        """Returns an instructive position: the likeliest character was not drawn, and some but not most remain."""
         first = self._stored["columns"][0]
         logits, drawn = np.array(first["logits"]), self._source.tokenizer.encode(first["written"])
         left = (distribution(logits, **self.strategy()) > 0).sum(axis=-1)
@@ -142,6 +139,6 @@ class SamplingLab(
                 ):
                     continue
             raise TraitError(
-                f"{proposal['trait'].name} has {pick!r}, which is no [position, character] of the model's"
+                f"{proposal['trait'].name} has {pick!r}, which is not a [position, character] of the model"
             )
         return proposal["value"]

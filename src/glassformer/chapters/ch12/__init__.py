@@ -1,1 +1,1 @@
-"""Everything that chapter 12 brings to the package."""
+"""Everything that chapter 12 adds to the package."""

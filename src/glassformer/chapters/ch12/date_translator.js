@@ -1,22 +1,23 @@
-// Dates in words, translated as one types, and where the answer looks meanwhile. See translator.py.
+// Dates in words, translated while the reader types, and where the decoder attends. See date_translator.py.
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, svg, uniqueId, write } from "../../widgets/kit/kit.js";
 import { alphabet, inSlices, loadModel, named, visible } from "../../widgets/engine/model.js";
-import { cividis, ink, legend, paint, palette, shade, shareBar, words } from "../../widgets/kit/plot.js";
+import { cividis, ink, legend, paint, palette, words } from "../../widgets/kit/plot.js";
+import { shade, shareBar } from "../../widgets/kit/shares.js";
 import { softmax } from "../../widgets/engine/transformer.js";
 import { entropy } from "../../widgets/engine/writer.js";
 
 const EXAMPLES = ["the third of May, 1994", "3.5.1994", "Tue, 3 May 1994", "2099, oct 15", "30 February 2001", "23-11-1984", "no date at all"];
-const CALM = 150; // milliseconds without a key, after which it translates
-const BEAT = 700; // between two characters, where the reader watches it write
+const CALM = 150; // milliseconds after the last key before it translates
+const BEAT = 700; // milliseconds between two characters, for readers who watch it write
 const SHADES = palette(cividis, range(256).map((i) => i / 255));
 const STOP = "■";
-const LEAST = 0.02; // of a weight that has a ribbon
+const LEAST = 0.02; // the smallest weight that has a ribbon
 
 // --- translating ----------------------------------------------------------------------------------------------------
 
-// What the model writes of a source, always the likeliest: a step for each character and one for the stop, each
-// { id, p, weights }, weights (H·S) of every block. told(steps) after each. Pauses as the model's `steps` do.
+// The model's greedy translation of a source: a step for each character and one for the stop, each { id, p, weights }, with
+// weights (H·S) of every block. It calls told(steps) after each step, and pauses as the model's `steps` do.
 export function* translated(transformer, source, { start, stop, most }, told = () => {}) {
   const memory = transformer.encode(source);
   yield;
@@ -33,7 +34,7 @@ export function* translated(transformer, source, { start, stop, most }, told = (
   return steps;
 }
 
-// The same as it was stored, in whole numbers of small parts: probabilities (T, V), weights (L, H, T, S).
+// The stored translation, in whole numbers of small units: probabilities (T, V), weights (L, H, T, S).
 const unstored = ({ scales: [ofP, ofWeight], probabilities, weights }) =>
   probabilities.map((row, t) => ({
     id: largest(row, 1)[0],
@@ -41,7 +42,7 @@ const unstored = ({ scales: [ofP, ofWeight], probabilities, weights }) =>
     weights: weights.map((block) => Float32Array.from(block.flatMap((head) => head[t]), (x) => x / ofWeight)),
   }));
 
-// Where a step looks (S): one head of a block, or with −1 the mean of all.
+// The attention of a step (S): one head of a block, or with −1 the average of all heads.
 export function looked({ weights }, S, block, head) {
   const all = weights[block];
   const H = all.length / S;
@@ -49,11 +50,11 @@ export function looked({ weights }, S, block, head) {
   return Float32Array.from({ length: S }, (_, s) => range(H).reduce((sum, i) => sum + all[i * S + s], 0) / H);
 }
 
-// --- what is known of dates -------------------------------------------------------------------------------------------
+// --- facts about dates ----------------------------------------------------------------------------------------------------
 
 const daysOf = (year, month) => [31, year % 4 || (!(year % 100) && year % 400) ? 28 : 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1];
 
-// Whether a text is a day of the calendar, as ISO 8601 has it.
+// Whether a text is a valid date in ISO 8601.
 export function isDay(text) {
   const found = /^(\d{4})-(\d\d)-(\d\d)$/.exec(text);
   if (!found) return false;
@@ -63,8 +64,8 @@ export function isDay(text) {
 
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
 
-// What a text means that is written in one of the ways that glassformer.dates has; null for any other. The weekday is for
-// company there, and here.
+// The date that a text means, if it has one of the formats of glassformer.dates; null otherwise. As there, the
+// weekday is ignored.
 export function meaning(text, { forms, words: tables }) {
   for (const short of [false, true]) {
     for (const small of [false, true]) {
@@ -92,7 +93,7 @@ export function meaning(text, { forms, words: tables }) {
   return null;
 }
 
-// What may be said of an answer: { mark, says }, mark "✓", "✗" or "?".
+// The verdict on an answer: { mark, says }, with the mark "✓", "✗" or "?".
 export function verdict(text, answer, ways) {
   const meant = meaning(text, ways);
   const [first, last] = ways.years;
@@ -111,7 +112,7 @@ export function verdict(text, answer, ways) {
 const ORDINAL = ["1st", "2nd", "3rd", "4th"];
 const FIELDS = [["year", 0, 4], ["month", 5, 7], ["day", 8, 10]];
 
-// What a character of the answer is, where it has the form of a date.
+// The meaning of a character of the answer, if the answer has the form of a date.
 function placeOf(answer, t) {
   if (t === answer.length) return "after the last character";
   if (!/^\d{4}-\d\d-\d\d$/.test(answer)) return "";
@@ -119,7 +120,7 @@ function placeOf(answer, t) {
   return field ? `the ${field[0]}’s ${ORDINAL[t - field[1]]} digit` : `the ${t === 4 ? "1st" : "2nd"} hyphen`;
 }
 
-// A character of the source: in which word it is, and where.
+// A character of the source: its word, and its place in it.
 function inItsWord(text, s) {
   const word = [...text.matchAll(/[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*/g)].find(({ index, 0: { length } }) => s >= index && s < index + length);
   const of = word && word[0].length > 1 ? ` of “${word[0]}”` : "";
@@ -140,10 +141,10 @@ function sentence({ text, answer, spelled, step, t, block, head }) {
 // --- the drawing --------------------------------------------------------------------------------------------------------
 
 const ROOM = 128; // between source and answer
-const [CELL, ASKING] = [24, 34]; // the most that a character takes
-const NARROW = 11; // less than this, and the source goes down the page, not across
+const [CELL, ASKING] = [24, 34]; // the largest size of a character
+const NARROW = 11; // if there is less room than this, the source runs down the page instead of across
 
-// Where characters stand: across the page, or where that is too narrow down. For ribbons all is along and over.
+// The places of characters: across the page, or down if it is too narrow. Ribbons use these two directions, along and over.
 export function layout(width, S, T) {
   const upright = width / S < NARROW;
   const cell = upright ? 19 : Math.min(CELL, width / S);
@@ -180,7 +181,7 @@ function render({ model, el }) {
   const spelled = (id) => (id === marks.stop ? STOP : (known[id] ?? "?"));
   const fieldId = uniqueId();
 
-  // What is seen: a source, and the steps of its answer so far.
+  // What is shown: a source, and the steps of its translation so far.
   let shown = { text: stored.text, steps: unstored(stored), isWhole: true, version: 0 };
   const show = (text, steps, isWhole) => {
     shown = { text, steps: [...steps], isWhole, version: shown.version + 1 };
@@ -190,7 +191,11 @@ function render({ model, el }) {
   // --- translating
 
   let [turn, trouble, timer] = [0, "", null];
-  const busy = (is) => (is ? put(view.drawing, { "aria-busy": "true" }) : view.drawing.removeAttribute("aria-busy"));
+  let busy = false; // until what the reader has typed last is translated
+  const working = (is) => {
+    busy = is;
+    view.busy("translation", is);
+  };
 
   async function translate() {
     const mine = ++turn;
@@ -210,14 +215,14 @@ function render({ model, el }) {
       trouble = `The model did not come: ${error.message}.`;
       drawn.ask();
     }
-    busy(false);
+    working(false);
   }
   function follow() {
     stop();
     if (field.value !== model.get("text")) [field.value, strange] = [model.get("text"), ""];
-    turn++; // what is under way is not wanted any more
+    turn++; // cancels what is under way
     clearTimeout(timer);
-    busy(true);
+    working(true);
     timer = setTimeout(translate, CALM);
     drawn.ask();
   }
@@ -302,7 +307,7 @@ function render({ model, el }) {
 
   let [width, sources, targets, ribbons] = [0, [], [], []];
 
-  // A box for a character: its middle along, and over the page.
+  // A box for a character: its centre along the text, and across it.
   const box = (style, along, over, size, letter, upright) => {
     const [x, y] = upright ? [over, along + size / 2] : [along + size / 2, over];
     const [w, tall] = upright ? [26, Math.min(size - 1, 26)] : [size - 1, 26];
@@ -311,7 +316,7 @@ function render({ model, el }) {
     return { element: svg("g", { class: style }, back, text), back, text };
   };
 
-  // All that stays where it is while one walks along the answer: characters, and the ribbons of a head.
+  // What does not change while the reader moves along the answer: the characters, and the ribbons of a head.
   function build(characters, steps, block, head) {
     const [S, T] = [characters.length, steps.length];
     const form = layout(width, S, T);
@@ -347,7 +352,7 @@ function render({ model, el }) {
     const answer = steps.map(({ id }) => id).filter((id) => id !== marks.stop).map(spelled).join("");
     hold(picture, [version, block, head, width], () => build(characters, steps, block, head));
     const rows = steps.map((step) => looked(step, S, block, head));
-    const isHidden = (i) => beat !== null && i > t; // while it writes, what is not written yet
+    const isHidden = (i) => beat !== null && i > t; // while it writes, hide what is not written yet
     ribbons.forEach((group, i) => put(group, { class: `gf-translator-ribbons${i === t ? " gf-chosen" : ""}${isHidden(i) ? " gf-unwritten" : ""}` }));
     sources.forEach(({ back, text: letter }, s) => {
       const colour = cividis(rows[t][s]);
@@ -377,7 +382,7 @@ function render({ model, el }) {
     write(mark, said.mark);
     write(judged, isWhole ? `${answer}. ${said.says}` : "Writing …");
 
-    const stillGoing = view.drawing.hasAttribute("aria-busy") && model.get("text") !== text;
+    const stillGoing = busy && model.get("text") !== text;
     const state = { text, answer, spelled: shownId, step, t, block, head };
     view.says(strange || trouble || (stillGoing ? "Translating …" : sentence(state)));
     view.describe(() => `“${text}” becomes ${answer}. ${said.says} ${sentence(state)}`);

@@ -1,4 +1,4 @@
-"""Dates in words, translated as one types, and the alignment: where the answer looks while it is written."""
+"""Dates in words, translated while you type, and the alignment: where the answer looks while it is written."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,16 +28,13 @@ class Translation(NamedTuple):
     weights: Float[np.ndarray, "L H T S"]
 
 
-class DateTranslator(
-    ModelView,
-    module="date_translator",
-    room={288: 2132, 328: 1984, 358: 1877, 568: 1212, 618: 1169, 710: 1005, 736: 982, 752: 982, 782: 971},
-):
-    """A date in words, as one types, and the same date as the book's encoder–decoder writes it.
+class DateTranslator(ModelView, module="date_translator"):
+    """A date in words, and the same date as the book's encoder–decoder writes it, updated while you type.
 
-    Ribbons lead from every character of the answer to those of the source that its cross-attention looks at, in one
-    head or in the mean of a block's heads. Where the source is written in one of the ways of `glassformer.dates`, the
-    view knows the right answer, too, and says whether the model's is; where it is not, it says that.
+    Ribbons lead from every character of the answer to the characters of the source that its cross-attention
+    looks at, in one head or averaged over a block's heads. If the source has one of the forms of
+    `glassformer.dates`, the view knows the right answer and says whether the model's answer is right;
+    otherwise it says that it does not know the form.
 
     Derived in chapter 12.
 
@@ -46,7 +43,7 @@ class DateTranslator(
         text: the source, at most as long as the context.
         block: of the decoder; from 0.
         head: of that block, from 0; −1 is the mean of all its heads.
-        position: which character of the answer is looked at, from 0; the stop is the last.
+        position: the character of the answer that is shown in detail, from 0; the stop is the last.
 
     Raises:
         TraitError: there is no such block or head, or the model cannot be shown.
@@ -127,7 +124,7 @@ class DateTranslator(
     def _validate_text(self, proposal: dict) -> str:
         text = super()._validate_text(proposal)
         if len(text) > (most := self._source.config.context_length):
-            raise TraitError(f"text has {len(text)} characters, must have 1 to {most}")
+            raise TraitError(f"text has {len(text)} characters, but must have 1 to {most}")
         return text
 
     @validate("block")

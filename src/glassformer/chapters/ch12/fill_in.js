@@ -1,19 +1,20 @@
-// Covered characters of a line, guessed from both sides by an encoder, and from the left alone by a decoder. See fillin.py.
+// Masked characters of a line, predicted by an encoder from both sides and by a decoder from the left. See fill_in.py.
 import { largest, mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { Reading, alphabet, inSlices, loadModel, loadOther, named, visible } from "../../widgets/engine/model.js";
-import { legend, shade, shareBar } from "../../widgets/kit/plot.js";
+import { legend } from "../../widgets/kit/plot.js";
+import { shade, shareBar } from "../../widgets/kit/shares.js";
 import { softmax } from "../../widgets/engine/transformer.js";
 import { entropy, rankOf } from "../../widgets/engine/writer.js";
 
-const SHOWN = 5; // characters that have a bar; fillin.py has the same, and
-const ONE_IN = 7; // of the characters are covered at random, and
-const BEFORE = "\n"; // what the decoder reads before the text
-const [NAME, CELL] = [66, 24]; // pixels; fillin.css has the same
+const SHOWN = 5; // characters that have a bar, as in fill_in.py
+const ONE_IN = 7; // one in this many characters is masked at random, as there
+const BEFORE = "\n"; // what the decoder reads before the text, as there
+const [NAME, CELL] = [66, 24]; // pixels, as in fill_in.css
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// One of seven positions of a text, at least one: those that get the smallest numbers.
+// One of seven positions of a text, at least one: those with the smallest random numbers.
 export function atRandom(length, seed) {
   const next = mulberry32(seed);
   const numbers = range(length).map(() => next());
@@ -21,14 +22,14 @@ export function atRandom(length, seed) {
   return largest(numbers.map((x) => -x), count).sort((a, b) => a - b);
 }
 
-// The positions of the word at a position, or of the next one, of which something is not covered yet.
+// The positions of the first word that ends at or after a position and is not completely masked, or of any such word.
 export function wordAt(text, position, covered) {
   const words = [...text.matchAll(/[^\s.,;:!?]+/g)].map((match) => range(match[0].length).map((i) => match.index + i));
   const open = words.filter((word) => word.some((t) => !covered.includes(t)));
   return open.find((word) => word.at(-1) >= position) ?? open[0] ?? [];
 }
 
-// What is shown of a guess: the likeliest characters, the entropy, and the loss and rank of the true one.
+// What is shown of a prediction: the likeliest characters, the entropy, and the loss and rank of the true one.
 const lookAt = (p, id, V) => ({
   best: largest(p.slice(0, V), SHOWN).map((other) => [other, p[other]]),
   entropy: entropy(p),
@@ -36,22 +37,22 @@ const lookAt = (p, id, V) => ({
   rank: rankOf(p, id),
 });
 
-// Of guesses by position: the position whose likeliest character is the surest, the first of equals.
+// From predictions by position: the position with the most certain prediction, the first one if several are equal.
 export function surest(looks, left) {
   const [place] = largest(left.map((t) => looks.get(t).best[0][1]), 1);
   return left[place];
 }
 
-// What an encoder says of a text with some places covered, and then again with one after the other filled in.
+// An encoder's predictions for a text with masked positions, and then again after filling in one position after the other.
 class Filling {
   constructor(transformer, { ids, covered, mask, V }) {
     Object.assign(this, { transformer, ids, covered, V });
     this.reads = ids.map((id, t) => (covered.includes(t) ? mask : id));
-    this.passes = []; // looks by position, one Map for each time that it read the text
+    this.passes = []; // predictions by position, one Map for each time that it read the text
     this.filled = []; // [position, id], in order
   }
 
-  // A generator, which pauses after every sublayer.
+  // A generator that pauses after every sublayer.
   *upTo(steps) {
     while (this.passes.length <= steps) {
       const left = this.covered.filter((t) => !this.filled.some(([other]) => other === t));
@@ -73,14 +74,14 @@ class Filling {
     return new Map(left.map((t) => [t, lookAt(softmax(logits.subarray(t * width, (t + 1) * width)), this.ids[t], this.V)]));
   }
 
-  // After so many steps: what was filled in, and every guess, of a filled place the one that decided it.
+  // After a number of steps: what was filled in, and every prediction; for a filled position, the one that decided it.
   after(steps) {
     const looks = new Map(this.passes.slice(0, steps + 1).flatMap((pass) => [...pass]));
     return { steps, filled: this.filled.slice(0, steps), looks };
   }
 }
 
-// How many of some guesses are right, and their mean loss.
+// How many predictions are right, and their average loss.
 export function score(looks) {
   const right = looks.filter(({ rank }) => rank === 1).length;
   return { right, of: looks.length, loss: looks.reduce((sum, { loss }) => sum + loss, 0) / looks.length };
@@ -131,7 +132,7 @@ function render({ model, el }) {
   const isCompared = () => Boolean(other.name) && model.get("compared");
   const keyOf = (text, where) => JSON.stringify([text, where]);
 
-  // --- what is known: guesses of one text, covered in one way, filled in so far
+  // --- what has been computed: predictions for one text, masked in one way, filled in so far
 
   let scene = {
     key: keyOf(stored.text, stored.covered.filter((t) => t < stored.text.length)),
@@ -143,6 +144,10 @@ function render({ model, el }) {
   };
   let version = 0;
   let [busy, trouble, strange, turn] = [false, "", "", 0];
+  const working = (is) => {
+    busy = is;
+    view.busy("guesses", is);
+  };
   let [filling, reading] = [null, null];
 
   const isWhole = () =>
@@ -153,7 +158,8 @@ function render({ model, el }) {
   async function follow() {
     const mine = ++turn;
     const isWanted = () => mine === turn;
-    [busy, trouble] = [!isWhole(), ""];
+    trouble = "";
+    working(!isWhole());
     drawn.ask();
     if (!busy) return;
     const [text, where, count] = [model.get("text"), covered(), steps()];
@@ -179,7 +185,7 @@ function render({ model, el }) {
       if (!isWanted()) return;
       trouble = `The model did not come: ${error.message}.`;
     }
-    busy = false;
+    working(false);
     drawn.ask();
   }
   const ask = once(follow);
@@ -189,7 +195,7 @@ function render({ model, el }) {
   function cover(where, changes = {}) {
     strange = "";
     setAll(model, { covered: where.toSorted((a, b) => a - b), steps: 0, ...changes });
-    if (trouble) ask(); // once more, though nothing may have changed
+    if (trouble) ask(); // once more, although nothing may have changed
   }
   function toggleAt(t) {
     const now = covered();
@@ -244,7 +250,7 @@ function render({ model, el }) {
 
   const names = ["the line", "it reads", "both sides", "left alone"];
   const letters = [];
-  let asked = null; // the character that was chosen when the pointer went down
+  let asked = null; // the character that was chosen when the pointer was pressed
   function letter(t) {
     const rows = names.map((_, row) => h("span", { class: `gf-fill-cell gf-fill-${["true", "reads", "guess", "guess"][row]}` }));
     const element = h(

@@ -1,4 +1,4 @@
-"""Covered characters of the reader's own line, guessed from both sides, and from the left alone."""
+"""Masked characters in a line of the reader's own, predicted from both sides and from the left alone."""
 
 import inspect
 import json
@@ -39,23 +39,19 @@ def look(p: Float[np.ndarray, " V"], true: int, n_characters: int) -> dict[str, 
     }
 
 
-class FillIn(
-    ModelView,
-    module="fill_in",
-    room={288: 2050, 328: 1920, 358: 1690, 568: 1240, 618: 1200, 710: 940, 736: 940, 752: 920, 782: 920},
-):
-    """Cover characters of a line: an encoder says what stood there, a decoder what the left alone tells.
+class FillIn(ModelView, module="fill_in"):
+    """Mask characters of a line: an encoder predicts them from both sides, a decoder from the left alone.
 
-    The encoder reads the whole text, an id of its own in every covered place. The decoder reads the text as it
-    was, up to the place that it is asked for, the covered ones before it too; before the first stands a new line.
-    Covered places can be filled in one after the other: of those that are left the surest guess is written down,
-    and all of the text is read again.
+    The encoder reads the whole text, with the mask id at every masked position. The decoder reads the
+    original text up to the position in question, including earlier masked characters, with a newline before
+    the first character. Masked positions can be filled in one after another: the surest of the remaining
+    guesses is written down, and the whole text is read again.
 
     Source: Devlin et al. 2019, "BERT", section 3.1. Used in chapter 12.
 
     Traits, beside those of `ModelView`:
         covered: which positions are covered, in order; those beyond the text wait until it is longer.
-        position: whose guesses are looked at; beyond the end of the text, the last.
+        position: the position whose guesses are shown; beyond the end of the text, the last.
         steps: how many covered places are filled in, the surest first; at most all of them.
         seed: of the last cover at random.
         compared: the decoder's guess is shown beside it.
@@ -128,7 +124,7 @@ class FillIn(
         text = super()._validate_text(proposal)
         if len(text) > (context := self._source.config.context_length):
             raise TraitError(
-                f"text has {len(text)} characters, must have 1 to {context}: the model reads it at once"
+                f"text has {len(text)} characters, but must have 1 to {context}: the model reads it at once"
             )
         return text
 

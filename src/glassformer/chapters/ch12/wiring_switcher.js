@@ -1,10 +1,10 @@
-// One diagram, three families: which boxes are used, who may read whom, and what each is trained to say. See wiring.py.
+// One diagram for three families: the boxes used, who may attend to whom, and the training targets. See wiring_switcher.py.
 import { range } from "../../widgets/kit/maths.js";
 import { choice, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, textField, uniqueId, write } from "../../widgets/kit/kit.js";
 import { named, visible } from "../../widgets/engine/model.js";
 import { line, words } from "../../widgets/kit/plot.js";
 
-const LONGEST = 12; // characters of a text; wiring.py has the same
+const LONGEST = 12; // characters of a text, as in wiring_switcher.py
 const [START, STOP, COVER, PAD] = ["▷", "■", "▁", "∅"];
 const FAMILIES = [
   ["decoder", "Decoder"],
@@ -15,10 +15,10 @@ const MASKS = ["encoder", "decoder", "cross"];
 
 // --- maths ----------------------------------------------------------------------------------------------------------
 
-// How many characters all positions see, whether they come before or after.
+// How many characters all positions see, before and after themselves.
 const prefixOf = ({ family, text, prefix }) => (family === "decoder" ? Math.min(prefix, [...text].length) : 0);
 
-// What each of the two stacks reads and should say, one sign for each position; null where it is not used, or not asked.
+// What each stack reads and should predict, one character for each position; null if it is not used, or has no target.
 export function texts(state) {
   const { family, text, source, padding } = state;
   const [characters, seen] = [[...text], prefixOf(state)];
@@ -44,10 +44,10 @@ export function texts(state) {
   };
 }
 
-// What came before, and the prefix.
+// The characters before, and the prefix.
 const causal = (T, prefix) => range(T).map((t) => range(T).map((s) => s <= t || s < prefix));
 
-// The masks that a family has, true where a query (a row) may read a key (a column).
+// The masks of a family: true if a query (a row) may attend to a key (a column).
 export function masks(state) {
   const { encoder, decoder } = texts(state);
   const seen = prefixOf(state);
@@ -65,7 +65,7 @@ const SIGNS = { [START]: "the start", [STOP]: "the stop", [COVER]: "covered", [P
 const sign = (character) => SIGNS[character] ?? named(character);
 const ofStack = (family, stack) => (family !== "encoder-decoder" ? "text" : stack === "encoder" ? "source" : "target");
 
-// "0…3 and 6" of positions in order.
+// "0…3 and 6" for positions in order.
 export function runs(positions) {
   const found = [];
   for (const t of positions) {
@@ -81,7 +81,7 @@ function readInWords(row, { reads }, name) {
   return isAll ? `all ${seen.length} of the ${name}` : `${name} ${runs(seen)}`;
 }
 
-// Why a cell is as it is.
+// Why a cell is masked or not.
 function cellInWords(state, { mask, query, key }, found, reads) {
   const allowed = found[mask][query][key];
   if (!allowed) return reads === PAD ? "it is padding" : "it comes later";
@@ -121,15 +121,15 @@ const KINDS = { encoder: "self-attention, both ways", decoder: "self-attention, 
 
 const SIZE = { width: 380, height: 494 };
 const BOXES = { encoder: [22, 176], decoder: [204, 358] };
-// Beside the boxes runs the stream: where.
+// The positions of the stream, next to the boxes.
 const STREAM = { encoder: 11, decoder: 369 };
-const WHOLE = { encoder: [2, 182], decoder: [198, 378] }; // as wide as a block's frame
+const WHOLE = { encoder: [2, 182], decoder: [198, 378] }; // the width of a block's frame
 const middle = ([from, to]) => (from + to) / 2;
 const AT = { says: 34, head: 62, letters: 448, embedding: 410, bottom: 392 };
 const FINAL = { encoder: 196, decoder: 104 }; // top of the last norm, above the block
 const NORM = 15;
-const ATTENDS = 50; // height of a box that attends; the others are 22 high
-// The sublayers, from the bottom: the top of the box; a norm stands below it, its sum above.
+const ATTENDS = 50; // the height of an attention box; the others are 22 high
+// The sublayers, from the bottom: the top of each box; its norm is below it, its sum above it.
 const TOPS = { encoder: 309, decoder: 309, cross: 217, ffEncoder: 245, ffDecoder: 153 };
 
 const box = (x, y, width, height, role) => svg("rect", { x, y, width, height, rx: 5, class: `gf-wire-box gf-wire-${role}` });
@@ -152,7 +152,7 @@ function render({ model, el }) {
 
   const stateNow = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   let pointed = null; // { mask, query, key } under the pointer
-  // A cell that there is: of a mask that the family has, within its rows and columns.
+  // A cell that exists: in a mask of this family, within its rows and columns.
   function fitted({ mask, query, key }, found) {
     const has = found[mask] ? mask : found.decoder ? "decoder" : "encoder";
     const row = Math.min(query, found[has].length - 1);
@@ -178,7 +178,7 @@ function render({ model, el }) {
   const source = textField(model, "source", { label: "Source", maxLength: LONGEST });
   const text = textField(model, "text", { label: "Text, or target", maxLength: LONGEST });
   for (const field of [source, text]) {
-    // A field may be empty while something else is typed; the view keeps what it had.
+    // A field may be empty while the reader types; the view then keeps its last text.
     field.addEventListener("input", (event) => event.target.value === "" && event.stopPropagation(), true);
     field.classList.add("gf-wire-field");
   }
@@ -215,7 +215,7 @@ function render({ model, el }) {
     for (const [name, value] of Object.entries({ x: middle(BOXES[side]), y: TOPS[mask] + 14, "text-anchor": "middle" })) label.setAttribute(name, value);
     return [box(from, TOPS[mask], to - from, ATTENDS, mask === "cross" ? "key" : "query"), fans[mask], label];
   }
-  // Off the stream, through a norm and a box, and what comes out is added to the stream.
+  // From the stream through a norm and a box, whose output is added to the stream.
   function sublayer(side, top, height, boxes) {
     const [x, lane] = [middle(BOXES[side]), STREAM[side]];
     const below = top + height; // of the box
@@ -340,7 +340,7 @@ function render({ model, el }) {
     }),
   );
 
-  // --- the diagram under the hand
+  // --- pointing at the diagram
 
   const stackOf = (mask) => (mask === "encoder" ? "encoder" : "decoder");
   function letterUnder(event) {
@@ -375,7 +375,7 @@ function render({ model, el }) {
     pin({ mask: otherSide, query: t, key: t });
   });
 
-  // --- what changes beside it
+  // --- what changes next to it
 
   const configuration = h("div", { class: "gf-wire-grid" });
   const trained = h("p", { class: "gf-wire-trained" });
@@ -436,7 +436,7 @@ function render({ model, el }) {
     ]);
   }
 
-  // The chosen query's lines to the keys that it reads.
+  // Lines from the chosen query to the keys that it attends to.
   function drawFan(mask, found, stacks, chosen) {
     const table = found[mask];
     const side = stackOf(mask);
@@ -460,7 +460,7 @@ function render({ model, el }) {
   function drawLetters(side, found, stacks, chosen) {
     const stack = stacks[side];
     const asks = stackOf(chosen.mask) === side ? chosen.query : null;
-    const isAskedAcross = asks === null && side === "encoder"; // a source reads no target
+    const isAskedAcross = asks === null && side === "encoder"; // a source does not attend to the target
     const seen = (asks !== null ? found[side] : isAskedAcross ? found.cross : null)?.[chosen.query] ?? [];
     const { reads = [], says = [] } = stack ?? {};
     const { width, x } = signAt(side, reads.length || 1);

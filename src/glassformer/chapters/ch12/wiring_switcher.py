@@ -1,4 +1,4 @@
-"""One diagram, three families: which boxes are used, which masks, and what each is trained to say."""
+"""One diagram for three families: which boxes and masks each uses, and what it is trained to predict."""
 
 from functools import cache
 from typing import Any
@@ -20,7 +20,7 @@ BASE = "shakespeare"  # the model whose other choices all three share
 
 @cache
 def configs() -> dict[str, ModelConfig]:
-    """The book's decoder, and the same with another family."""
+    """Returns the book's decoder, or the same model with another family."""
     base = ModelConfig.from_json((shipped.PLACE / BASE / shipped.CONFIG).read_text("utf-8"))
     return {family: base.replace(family=family) for family in FAMILIES}
 
@@ -41,15 +41,11 @@ def lines() -> dict[str, list[str]]:
     }
 
 
-class WiringSwitcher(
-    View,
-    module="wiring_switcher",
-    room={288: 1420, 328: 1430, 358: 1440, 568: 850, 618: 820, 710: 870, 736: 890, 752: 900, 782: 880},
-):
-    """One diagram for the three families: what is not used fades, and the masks say who may read whom.
+class WiringSwitcher(View, module="wiring_switcher"):
+    """One diagram for the three families: unused parts fade, and the masks show which positions may read which.
 
-    An encoder reads a text both ways, a decoder what came before, and a decoder that looks at an encoder all of
-    the source as well. Choose a position in the diagram, or a cell of a mask.
+    An encoder reads a text in both directions, a decoder only what came before, and a decoder that attends to
+    an encoder also the whole source. Choose a position in the diagram or a cell of a mask.
 
     Source: Vaswani et al. 2017, figure 1; Raffel et al. 2020, figures 3 and 4. Used in chapter 12.
 
@@ -120,7 +116,7 @@ class WiringSwitcher(
     def _validate_texts(self, proposal: dict) -> str:
         name, text = proposal["trait"].name, proposal["value"]
         if not 1 <= len(text) <= LONGEST:
-            raise TraitError(f"{name} has {len(text)} characters, must have 1 to {LONGEST}")
+            raise TraitError(f"{name} has {len(text)} characters, but must have 1 to {LONGEST}")
         return text
 
 

@@ -1,1 +1,1 @@
-"""Everything that chapter 13 brings to the package."""
+"""Everything that chapter 13 adds to the package."""

@@ -1,18 +1,18 @@
-// A config.json of Hugging Face, read aloud: sentences, a count, and what our code says to it. See configreader.py.
+// A config.json of Hugging Face in plain sentences, with a parameter count and our code's response. See config_reader.py.
 import { KEPT, cacheBytes, counted, formulaOf, inBytes, lettered, much, percent, sentence, total } from "../../widgets/engine/counting.js";
 import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "../../widgets/kit/kit.js";
 import { model as modelOf, parsed } from "./hubconfig.js";
 import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
 import { guessed, lacking, sentences } from "./sentences.js";
 
-const LONGEST = 20_000; // characters, as in configreader.py
+const LONGEST = 20_000; // characters, as in config_reader.py
 
 // --- reading --------------------------------------------------------------------------------------------------------
 
-// What our code reads past, though it may matter: in files of families that it knows.
+// Fields that our code checks in files of families that it knows. Of other fields that matter, it says that it ignores them.
 const LOOKED_AT = ["sliding_window", "rope_parameters", "rope_scaling", "quantization_config", "partial_rotary_factor"];
 
-// All that is said of a text. `kind`: "unread", "refused" or "runs".
+// Everything that is said about a text. `kind`: "unread", "refused" or "runs".
 export function read(text, tables, formulas, letters) {
   if (text.length > LONGEST) return { kind: "unread", verdict: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(LONGEST)}.` };
   const { given, trouble } = parsed(text);
@@ -36,7 +36,7 @@ export function read(text, tables, formulas, letters) {
   };
 }
 
-// What follows from the fields: [what, the sum, the number].
+// Quantities that follow from the fields: [name, formula, number].
 export function derived({ config: made, total: n, sizes }, known) {
   const { n_layers: L, n_heads: H, n_kv_heads: G, d_head: K, context_length: T } = made;
   const name = known[n];
@@ -108,7 +108,7 @@ function render({ model, el }) {
   const facts = h("table", { class: "gf-readout gf-derived" });
   const counts = h("div", {}, count, h("div", { "aria-hidden": "true" }, bar.element), h("div", { class: "gf-filled" }, parts.element), facts);
   const answer = h("p", { class: "gf-verdict" }, verdict, " ", reason);
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   view.drawing.append(answer, needs, said, counts);
   onPart(view.drawing, choose);
 
@@ -180,7 +180,7 @@ function render({ model, el }) {
     );
   }
 
-  // What Python sets is read, whatever was pasted.
+  // A text set by Python is read, whatever was pasted.
   const follow = () => (draft = model.get("text"));
   model.on("change:text", follow);
   const drawn = redrawing(model, ["text", "part"], draw);

@@ -1,4 +1,4 @@
-"""A config.json of Hugging Face, read aloud: sentences, a count, and whether this book's code runs such a model."""
+"""Explains a Hugging Face config.json in sentences, counts its parameters, and says whether our code runs it."""
 
 import json
 from dataclasses import MISSING, fields
@@ -14,13 +14,13 @@ from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
 from glassformer.widgets.kit.view import View
 
-LONGEST = 20_000  # characters; the longest that is known has a tenth of them
+LONGEST = 20_000  # characters; the longest known file has a tenth of this
 RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "mistral-7b", "qwen3-0.6b")
 """The published models that serve as examples."""
 
 
 def written(name: str) -> dict[str, Any]:
-    """The config.json of a published model, as this book writes it."""
+    """Returns the config.json of a published model, as this book writes it."""
     return config_to_hf(published(name).config)
 
 
@@ -59,7 +59,7 @@ def tables() -> dict[str, Any]:
         "needed": NEEDED,
         "window": WINDOW,
         "ropeBase": ROPE_BASE,
-        # A number that is a float in Python is written as one there: 0.0
+        # A number that is a float in Python is also written as one in JavaScript: 0.0
         "floats": [f.name for f in fields(ModelConfig) if f.type is float],
         "defaults": {f.name: None if f.default is MISSING else f.default for f in fields(ModelConfig)},
         "limits": LIMITS,
@@ -67,15 +67,11 @@ def tables() -> dict[str, Any]:
     }
 
 
-class ConfigReader(
-    View,
-    module="config_reader",
-    room={288: 3865, 328: 3266, 358: 3141, 568: 2379, 618: 2358, 710: 2254, 736: 2212, 752: 2178, 782: 1963},
-):
-    """A config.json, read aloud: what each field means, how many parameters it makes, and what our code says to it.
+class ConfigReader(View, module="config_reader"):
+    """Explains a config.json: what each field means, how many parameters result, and whether our code supports it.
 
-    All is computed in the page, by the tables of `huggingface.configs` and the formulas of
-    `ModelConfig.parameter_count`; what is pasted goes nowhere.
+    Everything is computed on the page, with the tables of `huggingface.configs` and the formulas of
+    `ModelConfig.parameter_count`; pasted text is not sent anywhere.
 
     Derived in chapter 13.
 
@@ -96,10 +92,11 @@ class ConfigReader(
 
     @property
     def config(self) -> ModelConfig:
-        """The model that the text describes.
+        """Returns the configuration that the text describes.
 
         Raises:
-            ValueError: the text is no JSON, or describes no model that our code knows; the message says why.
+            ValueError: the text is not JSON, or does not describe a model that our code supports; the message
+            says why.
             TypeError: a field holds the wrong kind of thing.
         """
         given = json.loads(self.text)
@@ -126,7 +123,9 @@ class ConfigReader(
     @validate("text")
     def _validate_text(self, proposal: dict) -> str:
         if len(proposal["value"]) > LONGEST:
-            raise TraitError(f"text has {len(proposal['value'])} characters, and may have {LONGEST}")
+            raise TraitError(
+                f"text has {len(proposal['value'])} characters, but at most {LONGEST} are allowed"
+            )
         return proposal["value"]
 
     @validate("part")

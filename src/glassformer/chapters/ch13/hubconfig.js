@@ -1,5 +1,5 @@
-// What a config.json of Hugging Face says, in the words of ModelConfig: huggingface/configs.py once more, by its own tables,
-// which the view brings along. What that refuses is refused here, in the same words. Nothing here touches the page.
+// Translates a config.json of Hugging Face into the names of ModelConfig, like huggingface/configs.py and with its tables,
+// which the view provides. It refuses the same files with the same messages. Nothing here touches the page.
 import { problem, resolved } from "../../widgets/engine/counting.js";
 
 // --- as Python has it -----------------------------------------------------------------------------------------------
@@ -10,10 +10,10 @@ const get = (given, field, fallback = null) => (Object.hasOwn(given, field) ? gi
 
 const truthy = (value) => (typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value));
 
-// Numbers and flags are compared as numbers: True is 1.
+// Numbers and booleans are compared as numbers: True is 1.
 const same = (a, b) => a === b || (["number", "boolean"].includes(typeof a) && ["number", "boolean"].includes(typeof b) && Number(a) === Number(b));
 
-// A value as Python writes it.
+// A value in Python's notation.
 export function repr(value) {
   if (value === null) return "None";
   if (value === true) return "True";
@@ -30,7 +30,7 @@ export function repr(value) {
 
 // --- reading --------------------------------------------------------------------------------------------------------
 
-// What cannot be, in words.
+// Raises an error with these words.
 class Refusal extends Error {}
 
 const refuse = (words) => {
@@ -59,7 +59,7 @@ function flag(given, field, fallback) {
   return value;
 }
 
-// What the tables say.
+// What the tables contain.
 function byTables(given, { formats, needed }) {
   const { fields, always, activation, mustBe } = formats[given.model_type];
   for (const [field, value, why] of mustBe) {
@@ -80,7 +80,7 @@ function architecture(given, { architectures }) {
   const known = architectures[given.model_type];
   const names = truthy(get(given, "architectures")) ? given.architectures : [known[0]];
   const fits = Array.isArray(names) && known.includes(names[0]);
-  return fits ? names[0] : unsupported(given, "architectures", `for this model_type it can be ${known.join(", ")}`);
+  return fits ? names[0] : unsupported(given, "architectures", `for this model_type it must be one of ${known.join(", ")}`);
 }
 
 function head(given, tables, tied) {
@@ -99,8 +99,8 @@ function checkWindow(given, { window: usual }) {
   unsupported(
     given,
     "sliding_window",
-    `every position sees all positions before it. With max_position_embeddings=${window} instead of ${length} in config.json the model is ` +
-      "right, for texts up to that length",
+    `every position sees all positions before it. Setting max_position_embeddings to ${window} instead of ${length} in config.json ` +
+      "makes the model correct for texts up to that length",
   );
 }
 
@@ -136,7 +136,7 @@ function llama(given, tables) {
   };
 }
 
-// What no table can say.
+// What no table can express.
 const READERS = {
   gpt2: decoderOnly,
   bert(given, tables) {
@@ -160,7 +160,7 @@ const READERS = {
 
 const SIZES = ["vocab_size", "context_length", "d_model", "n_layers", "n_heads", "n_decoder_layers", "n_kv_heads", "d_head", "d_ff"];
 
-const FOLLOW = ["n_decoder_layers", "n_kv_heads", "d_head", "d_ff"]; // from other sizes
+const FOLLOW = ["n_decoder_layers", "n_kv_heads", "d_head", "d_ff"]; // follow from other sizes
 
 function buckets(bidirectional, n, most) {
   whole("t5_n_buckets", n, bidirectional ? 4 : 2);
@@ -201,7 +201,7 @@ const KINDS = [
   [() => true, "true or false"],
 ];
 
-// A text as an object of fields: { given }; or, in words, why it is none: { trouble }.
+// A text as an object of fields, { given }, or the reason why it is not one, { trouble }.
 export function parsed(text) {
   if (text.trim() === "") return { trouble: "There is nothing to read yet: paste a config.json, or take an example." };
   let given;
@@ -216,8 +216,8 @@ export function parsed(text) {
   return { trouble: `A config.json is an object of fields, { … }, and this is ${kind}.` };
 }
 
-// The model that it describes, { config }; or why our code refuses it, { refused }, in the words of Python; or which size is
-// larger than the view counts, { large }: Python would go on.
+// The model that it describes, { config }; or our code's error in the words of Python, { refused }; or a size that is larger
+// than the view counts, { large }, which Python would accept.
 export function model(given, tables) {
   try {
     among("model_type", get(given, "model_type"), Object.keys(tables.formats));
@@ -232,7 +232,7 @@ export function model(given, tables) {
   }
 }
 
-// A refusal with the names that the file has for our fields.
+// An error that uses the file's names for our fields.
 function inTheirWords(words, given, { formats }) {
   const { fields = {}, said = {} } = formats[get(given, "model_type")] ?? {};
   const names = [...Object.entries(fields).map(([ours, [theirs]]) => [ours, theirs]), ...Object.entries(said)];

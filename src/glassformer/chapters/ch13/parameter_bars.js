@@ -1,4 +1,4 @@
-// Where parameters live in every model of the book, from 512 to 175 billion. See sizes.py.
+// Where the parameters are in every model of the book, from 512 to 175 billion. See parameter_bars.py.
 import { KEPT, formulaOf, inBytes, much, partOf, percent, sentence, total } from "../../widgets/engine/counting.js";
 import { choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, write } from "../../widgets/kit/kit.js";
 import { NAMES, legend, onPart, partList, stack, walk } from "../../widgets/engine/parts.js";
@@ -13,11 +13,11 @@ export function counted({ parts, ...model }) {
 
 const shareOf = ({ parts, total: all }, name) => (parts.find((part) => part.name === name)?.count ?? 0) / all;
 
-// Embeddings are all that stands outside the blocks and knows tokens or positions.
+// Embeddings: everything outside the blocks that depends on tokens or positions.
 const OUTSIDE = ["token embedding", "positions", "segments", "head"];
 export const outside = (model) => OUTSIDE.reduce((share, name) => share + shareOf(model, name), 0);
 
-// The models of a family, in order. All lists begin with the smallest, the oldest, the least feed-forward.
+// The models of a family, in order. All lists begin with the smallest, the oldest, or the smallest feed-forward share.
 export function arranged(models, family, sort) {
   const by = { size: (model) => model.total, year: (model) => model.year ?? 0, "feed-forward": (model) => shareOf(model, "feed-forward") }[sort];
   return models
@@ -25,19 +25,19 @@ export function arranged(models, family, sort) {
     .sort((a, b) => by(a) - by(b) || a.total - b.total);
 }
 
-// Of a frame that one model fills, the width of another one with the same proportions: areas are true to scale.
+// The width of a model relative to the frame that another model fills, so that areas are true to scale.
 export const side = (model, scale) => Math.sqrt(model.total / scale.total);
 
 const HEIGHT = 340; // pixels of the frame
-const DOT = 4; // pixels that are no more than that
-const OWN = "teaching-736"; // the model that chapter 08 counts by hand: it is always shown where it is
+const DOT = 4; // pixels below which a model is only a dot
+const OWN = "teaching-736"; // the model that chapter 08 counts by hand, which is always shown
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
 const times = (x) => (x < 10 ? fixed(x, 1) : x < 1e6 ? grouped(Math.round(x)) : much(x));
 const roughly = (n) => (n < 1e4 ? grouped(n) : much(n));
 
-// What is seen of a model where the other one fills the frame.
+// What is visible of a model if the other one fills the frame.
 export function onScale(model, scale) {
   if (model.name === scale.name) return `${model.name} fills the frame.`;
   if (model.total > scale.total) return `${model.name} is ${times(model.total / scale.total)} times the frame.`;
@@ -48,7 +48,7 @@ export function onScale(model, scale) {
   return `${model.name} is a dot, ${pixels} high: ${fit}`;
 }
 
-// What the weights take, and what they cost: each is multiplied once and added once for every token.
+// The memory of the weights, and their cost: each is used in one multiplication and one addition per token.
 const COSTS = [
   ...KEPT.map(([kind, bytes]) => [`All weights in ${kind}`, ({ total: n }) => inBytes(n * bytes)]),
   ["Operations a token, about 2N", ({ total: n }) => much(2 * n)],
@@ -61,7 +61,7 @@ const costsOf = (models) => [
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
-const LINE = 19; // pixels between two names in it
+const LINE = 19; // pixels between two lines of names
 const TRAITS = ["view", "family", "sort", "model", "other", "scale", "part"];
 
 function render({ model, el }) {
@@ -119,7 +119,7 @@ function render({ model, el }) {
   const list = h("div", { class: "gf-models", role: "group", "aria-label": "The models; arrow keys choose one" });
   list.addEventListener("keydown", (event) => walk([...list.children], event));
 
-  // The smallest lies on top. One that is chosen shows its parts, the others their outlines.
+  // The smallest is on top. A chosen one shows its parts, the others only their outlines.
   const boxes = new Map(
     models
       .toReversed()
@@ -128,7 +128,7 @@ function render({ model, el }) {
         return [name, { element: h("div", { class: "gf-box", onclick: () => chooseModel(name) }, label), label }];
       }),
   );
-  const fillings = [stack(), stack()]; // of the chosen model, and of the one beside it
+  const fillings = [stack(), stack()]; // for the chosen model, and for the one it is compared with
   const dotName = h("span", { class: "gf-box-name" });
   const dot = h("div", { class: "gf-dot" }, dotName);
   const areas = h("div", { class: "gf-areas", "aria-hidden": "true", style: `height: ${HEIGHT}px` }, [...boxes.values()].map(({ element }) => element), dot);
@@ -136,7 +136,7 @@ function render({ model, el }) {
   const about = h("p", { class: "gf-which-model" });
   const parts = partList(choosePart);
   const costs = h("table", { class: "gf-readout" });
-  view.drawing.setAttribute("role", "group"); // a picture cannot be made of buttons
+  view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   const used = NAMES.filter((name) => models.some((each) => shareOf(each, name)));
   view.drawing.append(legend(used), list, areas, about, h("div", { class: "gf-counted" }, parts.element), costs);
   onPart(view.drawing, choosePart);
@@ -157,7 +157,7 @@ function render({ model, el }) {
   }
 
   function drawAreas(seen, chosen, other, full, part) {
-    let lowest = Number.NEGATIVE_INFINITY; // where the last name was written
+    let lowest = Number.NEGATIVE_INFINITY; // the height of the last name
     const first = [chosen.name, other?.name];
     const small = [...new Set([...first, OWN])].filter((name) => seen.some((each) => each.name === name) && HEIGHT * side(named(name), full) < LINE);
     const floor = HEIGHT - (small.length ? 2.5 * LINE : LINE); // the dot has its name there

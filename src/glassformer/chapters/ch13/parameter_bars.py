@@ -19,7 +19,7 @@ SORTS = ("size", "year", "feed-forward")
 
 @cache
 def configs() -> dict[str, ModelConfig]:
-    """Every model that the book counts, by name, the smallest first: published, taught and shipped ones."""
+    """Returns every model that the book counts, by name, smallest first: published, teaching and shipped models."""
     own = {
         name: ModelConfig.from_json((shipped.PLACE / name / shipped.CONFIG).read_text("utf-8"))
         for name in shipped.NAMES
@@ -34,7 +34,7 @@ def year(name: str) -> int | None:
 
 
 def _model(name: str, config: ModelConfig) -> dict[str, Any]:
-    """A model as the view has it; a part is its name, how often it is there, its formula and a note."""
+    """A model as the view stores it; a part has a name, a number of occurrences, a formula and a note."""
     count = config.parameter_count()
     return {
         "name": name,
@@ -45,12 +45,8 @@ def _model(name: str, config: ModelConfig) -> dict[str, Any]:
     }
 
 
-class ParameterBars(
-    View,
-    module="parameter_bars",
-    room={288: 2867, 328: 2471, 358: 2367, 568: 1982, 618: 1962, 710: 1894, 736: 1894, 752: 1894, 782: 1675},
-):
-    """Shows where the parameters of every model in the book are, as bars of 100 % or as areas true to scale.
+class ParameterBars(View, module="parameter_bars"):
+    """Shows how the parameters of every model in the book are distributed, as 100 % bars or as areas true to scale.
 
     The parts and their formulas are those of `ModelConfig.parameter_count`.
 

@@ -1,4 +1,4 @@
-// A config.json in sentences: what each field means for the model, and what our code lacks. See configreader.py.
+// A config.json in sentences: what each field means for the model, and what our code lacks. See config_reader.py.
 import { kindOf } from "../../widgets/engine/counting.js";
 import { grouped } from "../../widgets/kit/kit.js";
 
@@ -9,7 +9,7 @@ const counted = (n) => COUNTS[n] ?? grouped(n);
 
 const times = (a, b) => grouped(Number((a / b).toPrecision(3)));
 
-// How many positions the slowest pair of RoPE takes for a full turn.
+// How many positions the slowest pair of RoPE needs for a full turn.
 export const slowest = (base, width) => 2 * Math.PI * base ** ((width - 2) / width);
 
 const FAMILIES = {
@@ -27,7 +27,7 @@ const FEEDFORWARD = {
 };
 const BIASES = { all: "Queries, keys, values and the output projection have biases.", qkv: "Queries, keys and values have biases, the output projection has none.", none: "No projection of attention has a bias." };
 
-// What a field of ModelConfig means: the chapter that derives it, and a sentence of the sizes that are known.
+// The meaning of a field of ModelConfig: the chapter that derives it, and a sentence with the sizes that are known.
 export const MEANINGS = {
   family: ["12", (c) => FAMILIES[c.family]],
   vocab_size: ["02", (c) => `A token is one of ${grouped(c.vocab_size)}: the embedding has a row for each.`],
@@ -98,7 +98,7 @@ export const MEANINGS = {
   dropout: ["07", (c) => (c.dropout ? `In training ${times(100 * c.dropout, 1)} % of the numbers are set to zero; afterwards none.` : "No dropout, in training either.")],
 };
 
-// Where it stands what our field is, if the tables do not say it.
+// Where the file has our field, if the tables do not say so.
 const ELSEWHERE = {
   family: ["model_type"],
   feedforward_bias: ["mlp_bias"],
@@ -119,7 +119,7 @@ const shown = (value) => {
   return text.length > 34 ? `${text.slice(0, 32)}…` : text;
 };
 
-// Of every field that matters: what the file calls it, what it says there, what that means, and which chapter derives it.
+// For every field that matters: the file's name for it, its value there, its meaning, and the chapter that derives it.
 export function sentences(given, config, { formats }) {
   const { fields, activation } = formats[given.model_type];
   const has = (field) => Object.hasOwn(given, field) && given[field] !== null;
@@ -136,7 +136,7 @@ export function sentences(given, config, { formats }) {
   });
 }
 
-// The same of a file that our code does not know, as far as its fields have names that are known.
+// The same for a file that our code does not know, as far as its fields have known names.
 export function guessed(given, { formats }) {
   const names = new Map(Object.values(formats).flatMap(({ fields }) => Object.entries(fields).map(([ours, [theirs]]) => [theirs, ours])));
   const sizes = {};
@@ -163,7 +163,7 @@ const above = (least) => (value) => typeof value === "number" && value > least;
 const there = (value) => value !== null && value !== false && value !== undefined;
 const kinds = (value) => Array.isArray(value) && new Set(value).size > 1;
 
-// Fields that change what is computed: their names, when they do, and what that is.
+// Fields that change what is computed: their names, when they apply, and what they change.
 const EXPERTS = ["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
 const LATENT = ["kv_lora_rank"];
 const LACKS = [
@@ -182,7 +182,7 @@ const LACKS = [
   [["vision_config", "audio_config"], there, () => "what sees pictures or hears beside the text"],
 ];
 
-// What a model needs and our code lacks, by the fields that say so: [{ field, lacks }].
+// What a model needs and our code lacks, by the fields that show it: [{ field, lacks }].
 export function lacking(given, { formats }) {
   const found = LACKS.flatMap(([fields, holds, words]) =>
     fields.filter((field) => Object.hasOwn(given, field) && holds(given[field])).map((field) => ({ field, lacks: words(given[field]) })),

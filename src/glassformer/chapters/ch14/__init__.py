@@ -1,1 +1,1 @@
-"""Everything that chapter 14 brings to the package."""
+"""Everything that chapter 14 adds to the package."""

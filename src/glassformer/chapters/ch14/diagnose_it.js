@@ -1,4 +1,4 @@
-// A clinic: sick models one at a time, tests that cost something, and what may be wrong, with reasons. See diagnose.py.
+// A clinic: one sick model at a time, tests that have a price, and possible causes with reasons. See diagnose_it.py.
 import { range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, percent, put, redrawing, setAll, svg, uniqueId, write } from "../../widgets/kit/kit.js";
 import { unpacked } from "../../widgets/engine/model.js";
@@ -10,10 +10,10 @@ const SHADES = palette(cividis, range(256).map((i) => i / 255));
 
 // --- what is found ----------------------------------------------------------------------------------------------------
 
-// What the tests cost that were ordered.
+// The total price of the ordered tests.
 export const costOf = (tests, names) => names.reduce((sum, name) => sum + tests.find((test) => test.name === name).cost, 0);
 
-// Which tests a patient fails, by name, the cheapest first.
+// The tests that a patient fails, by name, the cheapest first.
 export const failed = (tests, results) =>
   tests.filter(({ name }) => results[name]?.passed === false).toSorted((a, b) => a.cost - b.cost).map(({ name }) => name);
 
@@ -38,10 +38,10 @@ function found(name, result) {
 
 const [WIDTH, HEIGHT] = [340, 238];
 const BOX = { left: 46, right: 334, top: 12, bottom: 194 };
-const HIGHEST = 4.6; // of the losses that are drawn
+const HIGHEST = 4.6; // the highest loss that is drawn
 const DECADES = [0.1, 0.3, 1, 3, 10, 30];
 
-// A line through what is a number; where one is missing, it is broken.
+// A line through the points that are numbers; it is broken where one is missing.
 function curve(values, x, y, style) {
   let isDown = false;
   const d = values.map((value, i) => {
@@ -181,7 +181,7 @@ function render({ model, el }) {
     return rows.map(({ element }) => element);
   }
 
-  // What was found out when the answer is known.
+  // What was found, once the answer is known.
   function nameOf(p) {
     const { bug, title, results } = patients[p];
     const names = failed(tests, results);

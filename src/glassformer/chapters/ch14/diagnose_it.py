@@ -1,4 +1,4 @@
-"""Sick models, one at a time: curves, text and maps; tests that can be ordered; and what may be wrong, with reasons."""
+"""A clinic for faulty models: curves, text and maps; tests that can be ordered; and possible diagnoses, explained."""
 
 import tomllib
 from collections.abc import Sequence
@@ -28,27 +28,24 @@ LOSS_DIGITS, GRADIENT_DIGITS = 3, 2
 RATE = 1e-3  # of the deep models, both placements
 
 
-class DiagnoseIt(
-    View,
-    module="diagnose_it",
-    room={288: 3151, 328: 2931, 358: 2818, 568: 2418, 618: 1741, 710: 1746, 736: 1690, 752: 1656, 782: 1584},
-):
+class DiagnoseIt(View, module="diagnose_it"):
     """A clinic: what is wrong with this model?
 
         DiagnoseIt()
         DiagnoseIt(["labels-unshifted", "softmax-axis"])  # these patients, in this order
 
-    Each patient is a mistake of `glassformer.bugs`, trained with: its loss beside the right model's, its gradient, what
-    it writes, and the validation loss that its own code reports. Tests cost something: their results are stored, and
-    shown when they are ordered. Then the reader says what is wrong, and reads why that is so or not.
+    Each patient is a model trained with a mistake of `glassformer.bugs`. The view shows its loss next to the
+    correct model's, its gradient, what it writes, and the validation loss that its own code reports. The
+    results of tests are stored and shown when the reader orders them. Then the reader gives a diagnosis and
+    reads why it is right or wrong.
 
-    All numbers come from stored experiments ("pitfalls", "norm_placement", "clinic"), but for the maps: there the
-    book's model is run with the mistake in. The words are in diagnose.toml.
+    All numbers come from stored experiments ("pitfalls", "norm_placement", "clinic"), except for the maps,
+    for which the book's model runs with the mistake. The texts are in diagnose.toml.
 
     Derived in chapter 14.
 
     Traits:
-        patient: who is looked at, from 0; beyond the last one is the review.
+        patient: the current patient, from 0; after the last one comes the review.
         ordered: for each patient the tests that were ordered, by name, in order.
         answers: for each patient the reader's tries in order, options from 0.
 
@@ -102,7 +99,7 @@ class DiagnoseIt(
         for entry, names in zip(self._entries, proposal["value"], strict=True):
             for name in names:
                 if name not in there or (name == "map" and not entry.get("map", True)):
-                    raise TraitError(f"ordered has {name!r}, which is no test of {entry['bug']!r}")
+                    raise TraitError(f"ordered has {name!r}, which is not a test for {entry['bug']!r}")
         return proposal["value"]
 
     @validate("answers")
@@ -146,7 +143,7 @@ def landmarks() -> dict[str, float]:
 
 
 def _patient(entry: dict[str, Any]) -> dict[str, Any]:
-    """All that the view shows of one patient."""
+    """Returns everything that the view shows of one patient."""
     sick = _runs(entry, entry["bug"])
     return {
         "bug": entry["bug"],
@@ -179,7 +176,7 @@ def _right(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _runs(entry: dict[str, Any], bug: str) -> list[Run]:
-    """The runs with a mistake or without, as `bug` says, one of each seed."""
+    """Returns one run per seed, with or without a mistake, depending on `bug`."""
     if "model" in entry:
         return [stored("pitfalls", bug=bug, model=entry["model"], seed=seed)[0] for seed in SEEDS]
     same = {"n_layers": entry["n_layers"], "warmup": 0, "learning_rate": RATE}

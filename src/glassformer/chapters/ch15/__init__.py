@@ -1,1 +1,1 @@
-"""Everything that chapter 15 brings to the package."""
+"""Everything that chapter 15 adds to the package."""

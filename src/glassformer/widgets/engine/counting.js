@@ -1,12 +1,12 @@
-// How many numbers a model learns, part by part: by the formulas of ModelConfig.parameter_count, which parameters.py hands
-// over, and how they are written. Shared by the views that count; nothing here touches the page.
+// Counts a model's parameters, part by part, with the formulas of ModelConfig.parameter_count, which parameters.py provides,
+// and writes the counts and formulas. Shared by the views that count; nothing here touches the page.
 import { fixed, grouped } from "../kit/kit.js";
 
 // --- counting ---------------------------------------------------------------------------------------------------------
 
 export const sum = (list) => list.reduce((a, b) => a + b, 0);
 
-// Sizes that follow from others, where nothing is given.
+// Sizes that follow from others if they are not given.
 export const followed = {
   n_decoder_layers: ({ family, n_layers }) => (family === "encoder-decoder" ? n_layers : null),
   n_kv_heads: ({ n_heads }) => n_heads,
@@ -14,11 +14,11 @@ export const followed = {
   d_ff: ({ d_model }) => 4 * d_model,
 };
 
-// All sizes as numbers: those that follow from others, too.
+// All sizes as numbers, including those that follow from others.
 export const resolved = (fields) =>
   Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, value ?? followed[name]?.(fields) ?? null]));
 
-// Which rule of ModelConfig the fields break, in words; null if none.
+// The rule of ModelConfig that the fields break, in words; null if none.
 export function problem(fields, limits) {
   const sizes = resolved(fields);
   for (const [name, most] of Object.entries(limits)) {
@@ -47,7 +47,7 @@ export const lettered = (fields, letters) => {
 export const evaluate = (terms, sizes) =>
   sum(Object.entries(terms).map(([product, n]) => [...product].reduce((a, letter) => a * sizes[letter], n)));
 
-// A formula as it is written, letters or what `name` makes of them: longer products first.
+// A formula as text, with letters or with what `name` makes of them: longer products first.
 export function spell(terms, name = (letter) => letter) {
   const products = Object.entries(terms).sort(([a], [b]) => b.length - a.length);
   const spelled = products.map(([product, n]) => {
@@ -58,13 +58,13 @@ export function spell(terms, name = (letter) => letter) {
   return spelled.join(" + ") || "0";
 }
 
-// A part that is there so many times, and how many numbers that are.
+// A part with its multiplicity, and the number of its parameters.
 export function partOf(name, times, terms, note, sizes) {
   const each = evaluate(terms, sizes);
   return { name, times, terms, each, count: times * each, note };
 }
 
-// The parts that the configuration has: how often, by which formula, how many numbers.
+// The parts of a configuration: how many of each, their formula, and their number of parameters.
 export function counted(fields, formulas, letters) {
   const values = resolved(fields);
   const sizes = lettered(fields, letters);
@@ -83,7 +83,7 @@ export function counted(fields, formulas, letters) {
 
 export const total = (parts) => sum(parts.map(({ count }) => count));
 
-// The formula of one block, of a decoder where there is one, with 4D in the place of F where d_ff is a multiple of D.
+// The formula of one block, of a decoder if there is one, with 4D instead of F if d_ff is a multiple of D.
 export function blockOf(parts, sizes) {
   const terms = {};
   const add = (name, times) => {
@@ -103,10 +103,10 @@ export function blockOf(parts, sizes) {
 
 // --- what follows ----------------------------------------------------------------------------------------------------
 
-// Bytes of a number, as it is kept.
+// Bytes per number, as it is stored.
 export const KEPT = [["float32", 4], ["bfloat16", 2], ["int8", 1]];
 
-// Keys and values of so many positions, in all blocks.
+// Keys and values for a number of positions, in all blocks.
 export const cacheBytes = ({ L, G, K }, positions, bytes) => 2 * L * G * K * positions * bytes;
 
 export const kindOf = (G, H) => (G === H ? "MHA" : G === 1 ? "MQA" : "GQA");
@@ -121,7 +121,7 @@ function scaled(x, units) {
   return `${grouped(Number((x / 1000 ** place).toPrecision(3)))}${units[place]}`;
 }
 
-// In three digits: 8030261248 is "8.03 billion", and as bytes "8.03 GB", in powers of a thousand.
+// With three digits: 8030261248 is "8.03 billion", and as bytes "8.03 GB", in powers of a thousand.
 export const much = (x) => scaled(x, SCALES);
 export const inBytes = (x) => scaled(x, UNITS);
 
@@ -137,7 +137,7 @@ export const formulaOf = ({ times, terms, note }, name) => {
   return Object.keys(terms).length > 1 ? `${grouped(times)} × (${one})` : `${grouped(times)} × ${one}`;
 };
 
-// One part: its formula, with letters and with numbers; and, where they differ, what another model has there.
+// One part: its formula, with letters and with numbers; and what another model has instead, if that differs.
 export function sentence(part, parts, sizes, base, preset) {
   const all = total(parts);
   const name = part.name[0].toUpperCase() + part.name.slice(1);

@@ -1,4 +1,4 @@
-"""The formulas by which counting.js counts the parameters of any configuration, asked of `parameter_count`."""
+"""The formulas with which counting.js counts the parameters of any configuration, taken from `parameter_count`."""
 
 import itertools
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.config import CHOICES, ModelConfig
 from glassformer.parameters import Part
 
-# The largest that a size may be: the count of the largest model is still a whole number in JavaScript.
+# The largest allowed size, for which the parameter count is still an exact whole number in JavaScript.
 LIMITS = {
     "vocab_size": 10_000_000,
     "context_length": 10_000_000,
@@ -19,7 +19,7 @@ LIMITS = {
     "d_head": 1000,
     "d_ff": 1_000_000,
 }
-FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # from other sizes, where nothing is given
+FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # derived from other sizes if not given
 OPTIONS: dict[str, tuple[Any, ...]] = {
     **{name: CHOICES[name] for name in ("family", "positions", "norm", "norm_placement", "feedforward")},
     **{name: CHOICES[name] for name in ("attention_bias", "head")},
@@ -29,16 +29,16 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "t5_n_buckets": (8, 16, 32, 64),
 }
 FIELDS = (*LIMITS, *OPTIONS)
-"""The fields of a configuration that a count depends on."""
+"""The fields of a configuration on which a count depends."""
 
-# How queries and keys are written depends on sizes: whether H·K is D, whether G is H or 1.
+# The formulas for queries and keys depend on sizes: whether H·K is D, and whether G is H or 1.
 RELATIONS: dict[str, dict[str, dict[str, int]]] = {
     "queries": {"D": {}, "HK": {"d_head": 8}},
     "keys": {"all": {}, "one": {"n_kv_heads": 1}, "some": {"n_kv_heads": 2}},
 }
-_SIZES = {"vocab_size": 5, "context_length": 7, "d_model": 24, "n_heads": 4}  # any that fit will do
+_SIZES = {"vocab_size": 5, "context_length": 7, "d_model": 24, "n_heads": 4}  # any sizes that fit will do
 
-# What the formula of each part depends on, beside the family. The order is that of the table.
+# The choices on which the formula of each part depends, besides the family. The order is that of the table.
 DEPENDS = {
     "token embedding": (),
     "positions": ("positions", "t5_n_buckets"),
@@ -55,16 +55,16 @@ DEPENDS = {
 
 
 def key(values: Any) -> str:
-    """How a list of choices is written where formulas are looked up; JavaScript writes it alike."""
+    """Writes a list of choices as a key for looking up formulas; JavaScript writes it in the same way."""
     return " ".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
 
 
 @cache
 def formulas() -> dict[str, dict[str, Any]]:
-    """Returns, for every part and every choice that it depends on, how often it occurs and its formula.
+    """Returns the formula of every part, and how often the part occurs, for all choices that it depends on.
 
-    All are asked of `ModelConfig.parameter_count`, which says them once and for all. `times` is a number for all
-    models, one for each block (of the encoder), one for each block of the decoder.
+    All formulas come from `ModelConfig.parameter_count`, their only source. `times` has three numbers: one
+    for the whole model, one for each block (of the encoder), and one for each block of the decoder.
     """
     found: dict[str, dict[str, Any]] = {}
     for name, fields in DEPENDS.items():
@@ -79,7 +79,7 @@ def formulas() -> dict[str, dict[str, Any]]:
 
 
 def _entry(name: str, choices: dict[str, Any]) -> dict[str, Any] | None:
-    """None: there is no such model, or it has no such part."""
+    """Returns a part's formula and how often it occurs, or None if there is no such model or part."""
     fields = dict(_SIZES)
     for field, value in choices.items():
         fields |= RELATIONS[field][value] if field in RELATIONS else {field: value}

@@ -1,11 +1,11 @@
-// A text as a row of characters, each with its colour: to be pointed at, and walked along with the arrow keys.
+// A text as a row of coloured characters, for the pointer and for the arrow keys.
 import { h, put } from "../kit/kit.js";
 import { named, visible } from "./model.js";
 import { ink } from "../kit/plot.js";
 
 // ask(t) is called for the character that is pointed at, pressed, or has the focus.
-// show(characters, T, at, of): T of them were read, `at` is the chosen one, and of(t) gives what is seen of one that was
-// read, { colours, value, hidden, says }: its place on a scale of plot.js, whether it is hatched instead, and words for it.
+// show(characters, T, at, of): T of them were read, `at` is the chosen one, and of(t) returns how to show one that was read,
+// { colours, value, hidden, says }: its value on a scale of plot.js, whether it is hatched instead, and a description.
 export function letters({ label, ask }) {
   const element = h("div", { class: "gf-characters", role: "group", "aria-label": label });
   const all = element.children;

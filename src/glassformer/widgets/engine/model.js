@@ -1,18 +1,18 @@
-// A model in a view's hands: what it is at once, its weights when they are needed, and a text that it reads piece by piece.
+// A model that a view uses: its stored results, its weights when they are needed, and the texts that it reads step by step.
 
 import { h, setAll, uniqueId } from "../kit/kit.js";
 import { Transformer, readTensors } from "./transformer.js";
 
-const PATIENCE = 20_000; // milliseconds, after which nobody is taken to answer
+const PATIENCE = 20_000; // milliseconds without a reply after which we assume that there is no kernel
 
 // --- weights ----------------------------------------------------------------------------------------------------------
 
-const asked = new Map(); // what has come or is on its way, by its name and the checksum of the weights, for all views
+const asked = new Map(); // what has arrived or is on its way, by name and checksum of the weights, for all views
 
-// Ask whoever is behind the view, its kernel or the page, for "weights" or what else lies beside the model.
+// Ask the kernel or the page for "weights" or another file of the model.
 function askFor(view, what) {
   return new Promise((resolve, reject) => {
-    const late = () => finish(reject, new Error("no kernel answers: run the cell again, and the model comes"));
+    const late = () => finish(reject, new Error("no kernel responds: run the cell again to load the model"));
     const timer = setTimeout(late, PATIENCE);
     const finish = (settle, result) => {
       clearTimeout(timer);
@@ -29,7 +29,7 @@ function askFor(view, what) {
   });
 }
 
-// What is made of such a file. It comes once, and again only if that failed.
+// What is made from such a file. It is loaded once, and again only after a failure.
 function once(view, what, make) {
   const key = `${what} ${view.get("_digest")}`;
   if (!asked.has(key)) {
@@ -44,11 +44,11 @@ function once(view, what, make) {
 export const loadModel = (view) =>
   once(view, "weights", (file) => new Transformer(view.get("_config"), readTensors(file)));
 
-// Another of the book's models beside it, by its name: its configuration is a trait of the view.
+// Another of the book's models, by name; its configuration is a trait of the view.
 export const loadOther = (view, name, config) =>
   once(view, `weights of ${name}`, (file) => new Transformer(config, readTensors(file)));
 
-// What is known of it besides, in JSON: `what` is "neurons".
+// Other facts about the model, in JSON: `what` is "neurons".
 export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(new TextDecoder().decode(file)));
 
 // --- characters -------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(
 export const streamsOf = (seen) =>
   seen.filter(({ name }) => name === "stream").flatMap(({ array }, i) => (i % 2 ? [] : [array]));
 
-// A tokenizer of characters: ids of a text, which characters it does not know, and these in words, or "".
+// A tokenizer of characters: the ids of a text, the characters that it does not know, and a sentence about these, or "".
 export function alphabet(characters) {
   const known = [...characters];
   const ids = new Map(known.map((character, id) => [character, id]));
@@ -73,15 +73,15 @@ export function alphabet(characters) {
   };
 }
 
-// A character as it can be seen.
+// A character in visible form.
 export const visible = (character) => ({ " ": "␣", "\n": "⏎" })[character] ?? character;
 
-// As it is said in a sentence.
+// A character as it is named in a sentence.
 export const named = (character) => ({ " ": "a blank", "\n": "a new line" })[character] ?? `“${character}”`;
 
 // --- stored results ---------------------------------------------------------------------------------------------------
 
-// An array that `packed` of model.py wrote: { shape, data }.
+// An array that `packed` in model.py wrote: { shape, data }.
 export function unpacked({ shape, largest, numbers }) {
   const bytes = Int8Array.from(atob(numbers), (character) => character.charCodeAt(0));
   return { shape, data: Float32Array.from(bytes, (number) => (number * largest) / 127) };
@@ -89,7 +89,7 @@ export function unpacked({ shape, largest, numbers }) {
 
 // --- reading ----------------------------------------------------------------------------------------------------------
 
-const SLICE = 6; // milliseconds of work, after which the page may do what it has to do
+const SLICE = 6; // milliseconds of work before the page gets a turn
 
 const channel = new MessageChannel();
 const resumed = [];
@@ -101,8 +101,8 @@ const pause = () =>
     channel.port2.postMessage(0);
   });
 
-// Have done what pauses, such as the `steps` of a Transformer, in slices: its result, or undefined where it is not wanted any
-// more when its turn comes.
+// Run a generator that pauses, such as the `steps` of a Transformer, in slices. Returns its result, or undefined if it is no
+// longer needed when its turn comes.
 export async function inSlices(steps, wanted = () => true) {
   let began = performance.now();
   for (;;) {
@@ -115,8 +115,8 @@ export async function inSlices(steps, wanted = () => true) {
   }
 }
 
-// What a decoder has read: ids, and for each position what `look` made of its trace. A text that begins as the last one did
-// is read on from there, since no position sees those after it.
+// What a decoder has read: ids, and for each position the result of `look` on its trace. If a text begins like the last one,
+// only the rest is read, because no position depends on later ones.
 export class Reading {
   constructor(transformer, look) {
     this.transformer = transformer;
@@ -127,8 +127,8 @@ export class Reading {
     this.turn = 0;
   }
 
-  // Read ids, a position at a time, and tell `progress` after every slice. Whether they were read to the end: another call
-  // may have come in between.
+  // Read ids, one position at a time, and call `progress` after every slice. Returns whether all of them were read: another
+  // call may have started meanwhile.
   async read(ids, progress) {
     const turn = ++this.turn;
     const differs = this.ids.findIndex((id, t) => id !== ids[t]);
@@ -158,22 +158,27 @@ export class Reading {
   }
 }
 
-// --- a text in a view's hands -----------------------------------------------------------------------------------------
+// --- a text in a view -------------------------------------------------------------------------------------------------
 
-// A field for the reader's text, and the model that reads it. What came with the view is enough until something else is
-// wanted: then the weights are asked for, and the text is read, from its first character that differs.
+// A field for the reader's text, and the model that reads it. The stored results are enough until the reader wants something
+// else. Then the weights are requested, and the text is read from its first character that differs.
+//   view                   the frame, which is marked as busy while the text is read
 //   label, longest         of the field
-//   seen(text)             what of the text the model is given, at most its context
+//   seen(text)             the part of the text that the model gets, at most its context
 //   look                   as in Reading
-//   also                   traits that, beside the text, change what is wanted
-//   isStored()             what came with the view is what is wanted
-//   show(reading, characters)    so many positions of these characters are read
-//   told()                 what `words` says has changed
-// Gives the field's control; words(), what hinders the view or is under way, or ""; start() and stop().
-export function textReader(model, { label, longest, seen, look, also = [], isStored, show, told }) {
+//   also                   other traits that change what is needed
+//   isStored()             whether the stored results are what is needed
+//   show(reading, characters)    called when some positions of these characters have been read
+//   told()                 called when the result of `words` has changed
+// Returns the field's control; words(), which says what the view is waiting for or why it fails, or ""; start() and stop().
+export function textReader(model, { view, label, longest, seen, look, also = [], isStored, show, told }) {
   const { ids, complaint } = alphabet(model.get("_characters"));
   const names = ["text", ...also];
   let [reading, busy, trouble, latest] = [null, false, "", null];
+  const working = (is) => {
+    busy = is;
+    view.busy("text", is);
+  };
 
   const field = h("textarea", { rows: 2, maxlength: longest, spellcheck: "false", id: uniqueId() });
   field.addEventListener("input", () => {
@@ -188,7 +193,8 @@ export function textReader(model, { label, longest, seen, look, also = [], isSto
     if (field.value !== text) field.value = text;
     const wanted = JSON.stringify(names.map((name) => model.get(name)));
     if (wanted === latest) return told();
-    [latest, trouble, busy] = [wanted, "", reading !== null || !isStored()];
+    [latest, trouble] = [wanted, ""];
+    working(reading !== null || !isStored());
     told();
     if (!busy) return;
     try {
@@ -200,9 +206,11 @@ export function textReader(model, { label, longest, seen, look, also = [], isSto
       if (!(await reading.read(ids(characters.join("")), update))) return;
       busy = false;
       update();
+      working(false);
     } catch (error) {
       if (wanted !== latest) return;
-      [busy, latest, trouble] = [false, null, `The model did not come: ${error.message}.`];
+      [latest, trouble] = [null, `The model did not come: ${error.message}.`];
+      working(false);
       told();
     }
   }

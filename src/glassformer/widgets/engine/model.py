@@ -1,4 +1,4 @@
-"""The base of every view that runs a model: which model, which text, and how the weights reach the page."""
+"""The base of all views that run a model: the model, the text, and how the weights reach the page."""
 
 import base64
 import json
@@ -19,9 +19,9 @@ from glassformer.text import CharTokenizer, tokenizer_from_json
 from glassformer.widgets.kit.view import View
 
 LINE = "A horse! a horse! my kingdom for a horse!"
-MAX_LENGTH = 1000  # characters of a text; the model may see fewer of them
+MAX_LENGTH = 1000  # characters of a text; the model may see fewer
 
-# What transformer.js takes for granted, as it says there; a test holds the two together.
+# The assumptions that transformer.js states; a test keeps the two in agreement.
 MUST_BE = {
     "positions": "rope",
     "rope_layout": "half",
@@ -42,7 +42,7 @@ MUST_BE = {
 
 
 def refusal(fields: Mapping[str, Any]) -> str | None:
-    """Why transformer.js cannot run a configuration, in words; None if it can."""
+    """Returns in words why transformer.js cannot run a configuration, or None if it can."""
     for name, value in MUST_BE.items():
         if fields[name] != value:
             return f"{name}={_in_json(fields[name])} is not {_in_json(value)}"
@@ -51,13 +51,13 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
 
 
 def _in_json(value: Any) -> str:
-    """Writes a value as JavaScript does, for which 4.0 is 4."""
+    """Writes a value as in JavaScript, where 4.0 is 4."""
     is_whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if is_whole else value)
 
 
 class Source(NamedTuple):
-    """A model as a view needs it."""
+    """A model in the form that a view needs."""
 
     config: ModelConfig
     tokenizer: CharTokenizer
@@ -65,16 +65,16 @@ class Source(NamedTuple):
 
     @property
     def model(self) -> Transformer:
-        """The same model in NumPy."""
+        """Returns the same model in NumPy."""
         return model_of(self.config, arrays_from(self.weights))
 
 
 def source_of(name: str) -> Source:
-    """A shipped model by its name, or the last checkpoint in a folder.
+    """Loads a shipped model by its name, or the last checkpoint in a folder.
 
     Raises:
-        ValueError: the page cannot run it (the message says why), or a file is not what was written.
-        FileNotFoundError: there is neither such a model nor such a folder.
+        ValueError: the page cannot run it (the message says why), or a file does not match its checksum.
+        FileNotFoundError: there is no such model and no such folder.
     """
     if name in shipped.NAMES:
         folder = shipped.PLACE / name
@@ -100,7 +100,7 @@ def source_of(name: str) -> Source:
 
 
 def packed(array: np.ndarray) -> dict[str, Any]:
-    """An array in a byte a number, for a drawing: text that `unpacked` of model.js takes back."""
+    """Packs an array for a drawing, one byte per number, into text that `unpacked` of model.js decodes."""
     largest = float(f"{np.abs(array).max():.4g}") or 1.0
     numbers = np.round(array / largest * 127).astype(np.int8)
     return {
@@ -111,23 +111,23 @@ def packed(array: np.ndarray) -> dict[str, Any]:
 
 
 class ModelView(View):
-    """Base of the views that run a model where the reader is: in the page, in the browser of JupyterLab.
+    """The base of views that run a model in the reader's browser: on the page or in JupyterLab.
 
         class GlassMachine(ModelView, module="glass_machine"):
             ...
 
-    The weights are no trait, so no notebook stores them. The view asks for them by a message when it needs
-    them: a kernel answers with the bytes, and so does the page, which has those of the shipped models.
-    A subclass whose view asks for more answers in `_file`, and tools/pages/weights.py has it for the page.
-    What a view draws before that is in `_stored`, for the text that it has at first. A subclass says which
-    `_families` of models it shows.
+    The weights are not a trait, so no notebook stores them. The view requests them by a message when it needs
+    them. A kernel answers with the bytes, and so does the page, which has those of the shipped models. A
+    subclass whose view requests more files answers in `_file`, and tools/pages/weights.py provides them on
+    the page. `_stored` holds what a view draws before that, for its initial text. A subclass lists the
+    `_families` of models that it shows.
 
     Traits:
         model: "shakespeare", "masked" or "dates", or the folder of a run, such as "runs/first". Read-only.
         text: what the model reads, up to 1,000 characters.
 
     Raises:
-        TraitError: there is no such model, the page cannot run it, or it does not know a character of the text.
+        TraitError: there is no such model, the page cannot run it, or it lacks a character of the text.
     """
 
     model = Unicode(read_only=True).tag(sync=True)
@@ -146,7 +146,7 @@ class ModelView(View):
         family = self._source.config.family
         if family not in self._families:
             raise TraitError(
-                f"model={model!r} is of the family {family}, must be {' or '.join(self._families)}"
+                f"model={model!r} belongs to the family {family}; it must be {' or '.join(self._families)}"
             )
         self._name = model
         super().__init__(**traits)
@@ -165,7 +165,7 @@ class ModelView(View):
     def _validate_text(self, proposal: dict) -> str:
         text = proposal["value"]
         if not 1 <= len(text) <= MAX_LENGTH:
-            raise TraitError(f"text has {len(text)} characters, must have 1 to {MAX_LENGTH}")
+            raise TraitError(f"text has {len(text)} characters, but must have 1 to {MAX_LENGTH}")
         try:
             self._source.tokenizer.encode(text)
         except ValueError as error:
@@ -189,7 +189,7 @@ class ModelView(View):
         return self._source.weights if what == "weights" else None
 
     def _answer(self, _: Any, message: dict, buffers: Any) -> None:
-        """The file that a view asks for."""
+        """Sends the file that a view asks for."""
         what = message.get("ask", "")
         if (file := self._file(what)) is not None:
             self.send({"answer": what}, [file])

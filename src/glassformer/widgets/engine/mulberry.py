@@ -1,4 +1,4 @@
-"""Numbers that Python and JavaScript draw alike from a seed: mulberry32, short enough to write in both languages."""
+"""Random numbers that are the same in Python and JavaScript: mulberry32, short enough for both languages."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ _UINT32 = 0xFFFFFFFF
 
 
 def mulberry32(seed: int) -> Iterator[float]:
-    """Uniform numbers in [0, 1) from a 32-bit seed: a generator short enough to write in both languages."""
+    """Yields uniform numbers in [0, 1) from a 32-bit seed."""
     state = seed
     while True:
         state = (state + 0x6D2B79F5) & _UINT32
@@ -19,7 +19,7 @@ def mulberry32(seed: int) -> Iterator[float]:
 
 
 def uniform(seed: int, count: int) -> Float[np.ndarray, " count"]:
-    """The first `count` numbers of mulberry32, uniform in [0, 1), all at once: its state goes up in equal steps."""
+    """Returns the first `count` numbers of mulberry32, uniform in [0, 1), at once; its state grows in equal steps."""
     state = np.uint32(seed) + np.arange(1, count + 1, dtype=np.uint32) * np.uint32(0x6D2B79F5)
     t = (state ^ (state >> 15)) * (state | 1)
     t ^= t + (t ^ (t >> 7)) * (t | 61)

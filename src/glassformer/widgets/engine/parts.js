@@ -1,30 +1,30 @@
-// A model's parts as they are drawn: a bar of 100 %, and a list of which one part is chosen. Shared by the views that count.
+// How a model's parts are drawn: a bar of 100 %, and a list in which one part is chosen. Shared by the views that count.
 import { sum } from "./counting.js";
 import { h, put, write } from "../kit/kit.js";
 
-export const ROLES = {
-  "token embedding": "residual",
-  positions: "position",
-  segments: "position",
-  "embedding norm": "norm",
-  attention: "query",
-  "cross-attention": "key",
-  "feed-forward": "feedforward",
-  norms: "norm",
-  "final norm": "norm",
-  pooler: "value",
-  head: "prediction",
+const COLOURS = {
+  "token embedding": "var(--gf-residual)",
+  positions: "var(--gf-position)",
+  segments: "var(--gf-position)",
+  "embedding norm": "var(--gf-norm)",
+  attention: "var(--gf-query)",
+  "cross-attention": "var(--gf-key)",
+  "feed-forward": "var(--gf-feedforward)",
+  norms: "var(--gf-norm)",
+  "final norm": "var(--gf-norm)",
+  pooler: "var(--gf-value)",
+  head: "var(--gf-prediction)",
 };
 
-export const NAMES = Object.keys(ROLES);
+export const NAMES = Object.keys(COLOURS);
 
-const coloured = (part) => `--kind: var(--gf-${ROLES[part]})`;
+const coloured = (part) => `--kind: ${COLOURS[part]}`;
 
-// What the colours mean.
+// The meaning of the colours.
 export const legend = (names) =>
   h("p", { class: "gf-part-legend" }, names.map((name) => h("span", { "data-part": name }, h("i", { style: coloured(name) }), name)));
 
-// A bar of all parts, each as long as its share. What is pointed at is in `data-part`.
+// A bar of all parts, each as long as its share. `data-part` is the part under the pointer.
 export function stack() {
   const segments = NAMES.map((part) => h("span", { "data-part": part, style: coloured(part) }));
   return {
@@ -41,7 +41,7 @@ export function stack() {
   };
 }
 
-// Keys that go from one to the next of some elements, those that are hidden left out.
+// Keys that move from one element to the next, skipping hidden ones.
 export function walk(elements, event, { next = "ArrowDown", back = "ArrowUp" } = {}) {
   const shown = elements.filter((element) => !element.hidden);
   const at = shown.indexOf(document.activeElement);
@@ -51,8 +51,8 @@ export function walk(elements, event, { next = "ArrowDown", back = "ArrowUp" } =
   shown[to]?.focus();
 }
 
-// The parts below each other, each with its formula, its count, its share and one number more; the sums of these below.
-// ↑ and ↓ choose one.
+// A list of the parts, each with its formula, its count, its share and one more number, and the sums below.
+// ↑ and ↓ choose a part.
 export function partList(choose) {
   const rows = NAMES.map((part) => {
     const cells = ["gf-formula-of", "gf-count-of", "gf-share-of", "gf-change-of"].map((style) => h("span", { class: style }));
@@ -67,7 +67,7 @@ export function partList(choose) {
   list.addEventListener("keydown", (event) => walk(rows.map(({ element }) => element), event));
   return {
     element: h("div", {}, list, h("div", { class: "gf-part-row gf-sums" }, sums)),
-    // seen: the parts that are in the list, [{ name, cells }]; chosen: a name; all: what stands below count, share and change
+    // seen: the parts in the list, [{ name, cells }]; chosen: a name; all: the sums of count, share and change
     draw(seen, chosen, all) {
       for (const { part, element, cells } of rows) {
         const found = seen.find(({ name }) => name === part);
@@ -80,7 +80,7 @@ export function partList(choose) {
   };
 }
 
-// The part that a mouse points at, anywhere in a drawing.
+// The part under the pointer, anywhere in a drawing.
 export function onPart(drawing, choose) {
   drawing.addEventListener("pointerover", ({ target, pointerType }) => {
     const part = target.closest("[data-part]")?.dataset.part;

@@ -1,10 +1,10 @@
-// The book's models, running in the page: glassformer.scratch's forward pass for the configurations that are shipped.
+// The book's models, running in the page: glassformer.scratch's forward pass for the shipped configurations.
 // Arrays are Float32Array, one row after another; T positions, D d_model, H heads, K d_head, F d_ff, V vocabulary.
-// tests/widgets/test_transformer.py holds it to glassformer.scratch: logits, every array of the trace, every strategy.
+// tests/widgets/test_transformer.py compares it with glassformer.scratch: logits, all arrays of the trace, all strategies.
 
 // --- which models -----------------------------------------------------------------------------------------------------
 
-// What must be so. The sizes, the family, rope_base, attention_scale, qk_norm and embedding_norm are free.
+// The settings that are required. The sizes, the family, rope_base, attention_scale, qk_norm and embedding_norm are free.
 const MUST_BE = {
   positions: "rope",
   rope_layout: "half",
@@ -55,7 +55,7 @@ export function readTensors(file) {
   const tensors = {};
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
     if (name === "__metadata__") continue;
-    if (!READERS[dtype]) throw new Error(`${name} is of dtype ${dtype}, must be F16 or F32`);
+    if (!READERS[dtype]) throw new Error(`${name} has dtype ${dtype}, but it must be F16 or F32`);
     const [start, end] = offsets;
     const length = shape.reduce((product, size) => product * size, 1);
     tensors[name] = { shape, data: READERS[dtype](bytes(8 + headerLength + start, end - start), length) };
@@ -65,7 +65,7 @@ export function readTensors(file) {
 
 // --- layers -----------------------------------------------------------------------------------------------------------
 
-// x (T, n) times W (n, m), two rows of x and four of W at a time: what was read from memory once is used again.
+// x (T, n) times W (n, m), two rows of x and four of W at a time, so that each value read from memory is used several times.
 function linear(x, { shape: [n, m], data: W }) {
   const y = new Float32Array((x.length / n) * m);
   const sums = new Float64Array(2 * m);
@@ -97,7 +97,7 @@ function linear(x, { shape: [n, m], data: W }) {
   return y;
 }
 
-// Every run of n numbers scaled to a mean square of 1, then by the learned gain.
+// Scales every run of n numbers to a mean square of 1, then multiplies by the learned gain.
 function rmsNorm(x, { shape: [n], data: gain }, eps) {
   const y = new Float32Array(x.length);
   for (let start = 0; start < x.length; start += n) {
@@ -111,7 +111,7 @@ function rmsNorm(x, { shape: [n], data: gain }, eps) {
 
 const plus = (x, y) => x.map((value, i) => value + y[i]);
 
-// x (T, H·K) turned by positions from, from + 1, …; each pair i, i + K/2 of a head by base^(−2i/K) a position.
+// Rotates x (T, H·K) for positions from, from + 1, …; each pair i, i + K/2 of a head by base^(−2i/K) per position.
 function turned(x, { H, K, base }, from) {
   const y = new Float32Array(x.length);
   for (let i = 0; i < K / 2; i++) {
@@ -128,7 +128,7 @@ function turned(x, { H, K, base }, from) {
   return y;
 }
 
-// q (T, H·K) and k (S, H·K) -> scores (H, T, S); −∞ where a causal query, the last T of S, may not look.
+// q (T, H·K) and k (S, H·K) -> scores (H, T, S); −∞ where a causal query, one of the last T of S, may not attend.
 function scored(q, k, { H, K, scale, causal }) {
   const [D, T, S] = [H * K, q.length / (H * K), k.length / (H * K)];
   const scores = new Float32Array(H * T * S).fill(-Infinity);
@@ -152,7 +152,7 @@ function softmaxed(x, n) {
   return y;
 }
 
-// weights (H, T, S) and v (S, H·K) -> (T, H·K): each head's mean of its values, the heads side by side again.
+// weights (H, T, S) and v (S, H·K) -> (T, H·K): each head's weighted average of its values, with the heads side by side.
 function mixed(weights, v, { H, K }) {
   const [D, S] = [H * K, v.length / (H * K)];
   const T = weights.length / (H * S);
@@ -168,7 +168,7 @@ function mixed(weights, v, { H, K }) {
   return y;
 }
 
-// (T, H·K) -> (H, T, K), as a trace shows it.
+// (T, H·K) -> (H, T, K), as in a trace.
 function headsFirst(x, { H, K }) {
   const T = x.length / (H * K);
   const y = new Float32Array(x.length);
@@ -181,7 +181,7 @@ function headsFirst(x, { H, K }) {
 // --- the model --------------------------------------------------------------------------------------------------------
 
 export class Transformer {
-  // config as its config.json has it; tensors as readTensors gives them.
+  // config as in its config.json; tensors as returned by readTensors.
   constructor(config, tensors) {
     const why = refusal(config);
     if (why) throw new Error(`this model cannot be run here: ${why}`);
@@ -191,7 +191,7 @@ export class Transformer {
     this.heads = { H, K, base, scale: scale ?? 1 / Math.sqrt(K) };
   }
 
-  // An empty cache. Its `length` may be lowered again: what comes then is read after that many positions.
+  // An empty cache. Its `length` may be reduced again: the next ids are then read after that many positions.
   newCache() {
     const size = this.config.context_length * this.heads.H * this.heads.K;
     const blocks = Array.from({ length: this.config.n_decoder_layers ?? this.config.n_layers }, () => ({
@@ -201,19 +201,19 @@ export class Transformer {
     return { length: 0, blocks };
   }
 
-  // ids -> logits (T, V). An encoder reads ids as they are; a decoder after what the cache holds; with an encoder, the
-  // decoder looks at `memory`, which `encode` gives. see({ part, sublayer, name, array, shape }) gets every array that
-  // glassformer.trace keeps, in the same order.
+  // ids -> logits (T, V). An encoder reads ids as they are; a decoder reads them after the contents of the cache; with an
+  // encoder, the decoder attends to `memory`, which `encode` returns. see({ part, sublayer, name, array, shape }) receives
+  // every array that glassformer.trace records, in the same order.
   forward(ids, inputs = {}) {
     return drained(this.steps(ids, inputs));
   }
 
-  // The same as a generator, which pauses after every sublayer.
+  // The same as a generator that pauses after every sublayer.
   *steps(ids, { cache, memory, see } = {}) {
     const { family } = this.config;
     const isEncoder = family === "encoder";
     if (memory && family !== "encoder-decoder") throw new Error(`family=${family} takes no memory`);
-    if (!memory && family === "encoder-decoder") throw new Error("memory is missing: it is what encode makes of a source");
+    if (!memory && family === "encoder-decoder") throw new Error("memory is missing: pass what encode returns for a source");
     const x = yield* isEncoder ? this.#encode(ids, see) : this.#stack("decoder", ids, { cache, memory, see });
     const logits = linear(x, this.#tensor("unembedding.weight"));
     const part = `${isEncoder ? "encoder" : "decoder"}: out`;
@@ -221,13 +221,13 @@ export class Transformer {
     return logits;
   }
 
-  // What an encoder makes of a text, (S, D).
+  // An encoder's output for a text, (S, D).
   encode(ids, see) {
     return drained(this.#encode(ids, see));
   }
 
-  // What would be written if the model stopped here: any state of the decoder's (or the encoder's) stream (T, D) through
-  // the last norm and the head.
+  // What the model would write if it stopped here: any state (T, D) of the decoder's (or the encoder's) stream, after the last
+  // norm and the head.
   lens(stream) {
     const normed = this.#norm(stream, `${this.config.family === "encoder" ? "encoder" : "decoder"}.norm`);
     return linear(normed, this.#tensor("unembedding.weight"));
@@ -308,8 +308,8 @@ export class Transformer {
     return x;
   }
 
-  // Queries from x, keys and values from `source`; where positions count (`from`), queries and keys are turned. `kept` are
-  // a block's arrays of the cache, to which what is new is added.
+  // Queries from x, keys and values from `source`; if positions count (`from`), queries and keys are rotated. `kept` are a
+  // block's arrays of the cache, to which new keys and values are added.
   #attention(name, x, source, { causal = false, from = null, kept = null, show }) {
     const { H, K } = this.heads;
     const projected = (rows, which) => linear(rows, this.#tensor(`${name}.${which}.weight`));
@@ -363,7 +363,7 @@ export function softmax(x) {
 const only = (logits, keep) => logits.map((value, i) => (keep(value, i) ? value : -Infinity));
 
 // The probabilities (V) that the next id is drawn from: glassformer.generate.distribution. Strategies apply in this order,
-// each to what those before it left; temperature 0 leaves the likeliest id, of several equals the first.
+// each to the result of those before it; temperature 0 leaves the likeliest id, the first one if several are equal.
 export function distribution(logits, { temperature = 1, top_k = null, top_p = null, min_p = null } = {}) {
   const largest = logits.reduce((a, b) => Math.max(a, b), -Infinity);
   let left = Float64Array.from(logits, (value) => (value - largest) / (temperature || 1));
@@ -375,7 +375,7 @@ export function distribution(logits, { temperature = 1, top_k = null, top_p = nu
   if (top_p !== null && top_p < 1) {
     const p = softmax(left);
     const likeliestFirst = Array.from(p.keys()).sort((a, b) => left[b] - left[a] || a - b);
-    let before = 0; // what the likelier ones have together
+    let before = 0; // the total probability of likelier ids
     const kept = new Set();
     for (const id of likeliestFirst) {
       if (before < top_p) kept.add(id);
@@ -391,7 +391,7 @@ export function distribution(logits, { temperature = 1, top_k = null, top_p = nu
   return softmax(left);
 }
 
-// One id, each as often as its probability says; `uniform` is a random number in [0, 1).
+// Draws one id with these probabilities; `uniform` is a random number in [0, 1).
 export function draw(probabilities, uniform) {
   const total = probabilities.reduce((a, b) => a + b, 0);
   let end = 0;

@@ -1,1 +1,1 @@
-"""The kit that every view is made of: base class, modules, controls, plots and mathematics."""
+"""The components of every view: base class, modules, controls, plots and mathematics."""

@@ -1,15 +1,15 @@
-// Matrices whose every number is an element of its own: numbers that the reader changes, and numbers that follow from them.
+// Matrices in which every number is an element of its own: numbers that the reader changes, and numbers computed from them.
 import { fixed, h } from "./kit.js";
 
-const PIXELS = 5; // to drag for one step
+const PIXELS = 5; // the distance to drag for one step
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
-// The cells of one view. While one of them is dragged, none is pointed at.
+// The cells of one view. While one is dragged, pointing at others has no effect.
 export function cells({ largest = 9, step = 0.1 } = {}) {
-  let drag = null; // { x, value, moving }: where it began, with which number, and whether it has moved
+  let drag = null; // { x, value, moving }: where the drag began, with which number, and whether it has moved
 
-  // A number from −largest to largest: to type, to step with ↑ and ↓, to drag sideways. get() is what it is, set(value) what
-  // it is to be, point() that the reader looks at it.
+  // A number from −largest to largest that can be typed, stepped with ↑ and ↓ or dragged sideways. get() returns it; set(value)
+  // changes it, and point() is called when the reader looks at it.
   function given({ label, get, set, point }) {
     const input = h("input", {
       type: "number",
@@ -46,7 +46,7 @@ export function cells({ largest = 9, step = 0.1 } = {}) {
     return input;
   }
 
-  // One that follows. They take the focus one at a time; arrows go from one to the next, to(down, right), if there is one.
+  // A computed number. They take the focus one at a time; arrow keys move to the next one, to(down, right), if it exists.
   const result = ({ point, to, ...events }) =>
     h("button", {
       type: "button",
@@ -64,7 +64,7 @@ export function cells({ largest = 9, step = 0.1 } = {}) {
   return { given, result };
 }
 
-// Show a number in its input, unless the reader has just emptied that.
+// Show a number in its input, unless the reader has just cleared it.
 export function fill(input, value) {
   if (Number(input.value) !== value || (input.value === "" && input !== document.activeElement)) input.value = value;
 }
@@ -73,9 +73,9 @@ export function fill(input, value) {
 
 export const number = (x, digits = 2) => (x === -Infinity ? "−∞" : fixed(x, digits));
 
-// With one decimal where one is enough.
+// With one decimal if that is enough.
 export const plain = (x) => number(x, Math.abs(10 * x - Math.round(10 * x)) < 1e-9 ? 1 : 2);
 
-// "2.0·(−0.5) + 1.0·0.3": two rows multiplied, each number written by its function.
+// "2.0·(−0.5) + 1.0·0.3": two rows multiplied, with a function that writes each number.
 export const products = (a, b, first, second) =>
   a.map((x, i) => `${first(x)}·${b[i] < 0 ? `(${second(b[i])})` : second(b[i])}`).join(" + ");

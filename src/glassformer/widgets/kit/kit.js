@@ -19,8 +19,8 @@ export const h = (tag, attrs = {}, ...children) => build(document.createElement(
 export const svg = (tag, attrs = {}, ...children) =>
   build(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
 
-// A drawing follows the hand by changing what differs from what is there, and nothing else: every element and every
-// attribute that is written costs style, layout and paint, written with the same value too.
+// A drawing changes only what differs from what is there: every element and every attribute that is written costs style,
+// layout and paint, even if the value is the same.
 export function put(element, attrs) {
   for (const [name, value] of Object.entries(attrs)) {
     if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
@@ -29,7 +29,7 @@ export function put(element, attrs) {
 
 export const write = (element, text) => element.textContent !== String(text) && (element.textContent = text);
 
-// What an element holds, made again only when the key differs: a list of all that it is made of.
+// The contents of an element, rebuilt only if the key differs: a list of everything that they are made from.
 const holding = new WeakMap();
 export function hold(element, key, make) {
   const now = key.join(" ");
@@ -39,7 +39,7 @@ export function hold(element, key, make) {
   build(element, {}, [make()]);
 }
 
-// An id that nothing else on the page has, though every view carries its own copy of this module.
+// An id that is unique on the page, although every view has its own copy of this module.
 export function uniqueId() {
   const counter = Symbol.for("glassformer.ids");
   globalThis[counter] = (globalThis[counter] ?? 0) + 1;
@@ -48,13 +48,13 @@ export function uniqueId() {
 
 // --- the frame ---------------------------------------------------------------------------------------------
 
-// In JupyterLab plain keys are shortcuts wherever the focus is: arrows go from cell to cell, D D deletes one. A view keeps
-// the keys pressed inside it to itself; those with Ctrl, Alt or Cmd go on to the page.
+// In JupyterLab, plain keys are shortcuts wherever the focus is: arrows go from cell to cell, D D deletes one. A view keeps
+// plain keys to itself; those with Ctrl, Alt or Cmd go on to the page.
 function keepKeys(event) {
   if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
 }
 
-// The card that every view lies on, with what it is called and what you can ask it.
+// The card that contains a view, with its title and its question.
 export function card(el, { title, hint }) {
   const id = uniqueId();
   const root = h(
@@ -67,13 +67,14 @@ export function card(el, { title, hint }) {
   return root;
 }
 
-const REST = 150; // milliseconds without a change, after which the hand is taken to rest
+const REST = 150; // milliseconds without a change after which the pointer counts as resting
 
-// A view, top to bottom: the card's heading, the controls, the drawing, one line saying what is seen, the numbers.
-//   says(text)         the line. It is read aloud when the hand has come to rest, and so are
-//   describe(text)     the drawing's own label, for those who cannot see it, and
-//   tables(list)       the numbers, [{ caption, headers, rows }, …], if they are shown. Both are functions, asked then.
-//   rows               may be a function, too, which is called only while the table is shown
+// A view, from top to bottom: the card's heading, the controls, the drawing, one line that describes it, the numbers.
+//   says(text)         sets the line. It is read aloud when the pointer has come to rest, and so are
+//   describe(text)     the drawing's own label, for readers who cannot see it, and
+//   tables(list)       the numbers, [{ caption, headers, rows }, …], if shown. Both are functions, called at that time.
+//   rows               may also be a function, which is called only while the table is shown
+//   busy(what, is)     marks the drawing as out of date while something is loaded or computed
 export function frame(el, { title, hint }) {
   const controls = h("div", { class: "gf-controls" });
   const drawing = h("div", { class: "gf-drawing", role: "img", "aria-label": title });
@@ -91,11 +92,11 @@ export function frame(el, { title, hint }) {
   details.addEventListener("toggle", fill);
 
   let timer;
-  let delay = 0; // the first time all is told at once
+  let delay = 0; // the first time, everything is announced at once
   const rested = () => {
     delay = REST;
     line.removeAttribute("aria-busy");
-    line.replaceChildren(line.textContent); // the same words anew, which is what screen readers listen for
+    line.replaceChildren(line.textContent); // the same words again, which is what screen readers listen for
     put(drawing, { "aria-label": label() });
     fill();
   };
@@ -104,10 +105,16 @@ export function frame(el, { title, hint }) {
     timer = setTimeout(rested, delay);
     put(line, { "aria-busy": "true" });
   };
+  const underway = new Set();
   return {
     root,
     controls,
     drawing,
+    busy(what, is) {
+      underway[is ? "add" : "delete"](what);
+      if (underway.size) put(drawing, { "aria-busy": "true" });
+      else drawing.removeAttribute("aria-busy");
+    },
     says(text) {
       write(line, text);
       moved();
@@ -142,14 +149,14 @@ function send(model, name, value) {
   model.save_changes();
 }
 
-// Several traits together, as far as they have other values.
+// Sets several traits together, as far as their values differ.
 export function setAll(model, changes) {
   const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
   for (const [name, value] of news) model.set(name, value);
   if (news.length) model.save_changes();
 }
 
-// What may be called for each of several traits that change together, and then calls act once.
+// Returns a function that may be called for each of several traits that change together; it calls act only once.
 export function once(act) {
   let isAsked = false;
   return () => {
@@ -162,15 +169,15 @@ export function once(act) {
   };
 }
 
-// Call show now, and again whenever one of the traits changes.
+// Calls show now, and again whenever one of the traits changes.
 function follow(model, names, show) {
   for (const name of names) model.on(`change:${name}`, show);
   show();
 }
 
-// min and max may be functions, when other traits decide them: name those traits in `follows`. On a log scale the
-// handle moves by step decades, and lands on three significant digits. With `values`, a list or a function, it goes from
-// one of them to the next.
+// min and max may be functions, if other traits determine them: name those traits in `follows`. On a log scale, the handle
+// moves by `step` decades and stops at three significant digits. With `values`, a list or a function, it moves from one of
+// them to the next.
 export function slider(model, name, { label, min, max, values, step, format = String, scale = "linear", follows = [] }) {
   const log = scale === "log";
   const given = (x) => (typeof x === "function" ? x() : x);
@@ -187,12 +194,12 @@ export function slider(model, name, { label, min, max, values, step, format = St
     input.setAttribute("aria-valuetext", text);
     output.textContent = text;
   });
-  input.id = uniqueId(); // the value stays outside the label: it is announced as the value, not as part of the name
+  input.id = uniqueId(); // the value stays outside the label, so it is announced as the value, not as part of the name
   const caption = h("label", { class: "gf-label", for: input.id }, label);
   return h("div", { class: "gf-control gf-slider" }, caption, output, input);
 }
 
-// Up to four options are radio buttons, more a drop-down list.
+// Up to four options are radio buttons; more are a drop-down list.
 export function choice(model, name, { label, options }) {
   const indexOf = () => options.findIndex(([value]) => value === model.get(name));
   if (options.length > 4) {
@@ -231,7 +238,7 @@ export const button = (label, onClick) => h("button", { class: "gf-button", type
 
 // --- redrawing ---------------------------------------------------------------------------------------------
 
-// Draw now, and then in the next frame, once, whenever one of the traits has changed or the view asks for it.
+// Draw now, and then once in the next frame whenever a trait has changed or the view requests it.
 export function redrawing(model, names, draw) {
   let frameId = null;
   const ask = () => {
@@ -249,10 +256,10 @@ export function redrawing(model, names, draw) {
   return { ask, stop };
 }
 
-// The same for a view that has nothing of its own to ask for. Returns the way to stop.
+// The same for a view that makes no requests of its own. Returns a function that stops it.
 export const onChange = (model, names, draw) => redrawing(model, names, draw).stop;
 
-// Call act when the element's width has changed, which it also does when it is first put on the page.
+// Calls act when the element's width has changed, including when it is first put on the page.
 export function onResize(element, act) {
   let width = element.clientWidth;
   const observer = new ResizeObserver(() => {
@@ -270,14 +277,14 @@ export function onResize(element, act) {
 const groups = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
 export const grouped = (x) => groups.format(x);
 
-// A share as hundredths. What is not quite nothing, or not quite all, does not look so.
+// A share in hundredths. Shares close to 0 or 1 are never rounded to exactly 0 or 1.
 export function percent(share) {
   const hundredths = 100 * share;
   if (hundredths > 0 && hundredths < 1) return "< 1 %";
   return `${hundredths > 99 && hundredths < 100 ? "> 99" : fixed(hundredths, 0)} %`;
 }
 
-// A number with a true minus sign, and no minus on a zero.
+// A number with a true minus sign, and without a minus sign on zero.
 export function fixed(x, digits) {
   const text = x.toFixed(digits);
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");

@@ -1,9 +1,9 @@
-// All that a view's own state holds of its code: how to fetch the rest. Its modules, each with its stylesheet, are models of
-// their own, which a notebook stores once however many views run them (modules.py). Here they are put together. JupyterLab
-// and the page are hosts of the same kind (https://anywidget.dev/en/afm/), so the same few lines serve both.
+// The only code in a view's own state: it loads the rest. The view's modules, each with its stylesheet, are separate models,
+// which a notebook stores once, however many views use them (modules.py). This file puts them together. JupyterLab and the page
+// are hosts of the same kind (https://anywidget.dev/en/afm/), so the same few lines work in both.
 
-// One text, one module and one stylesheet on the page, whoever asks. A notebook that stores another version beside this
-// one has other texts, so each gets its own.
+// The same text gives one module and one stylesheet on the page, whoever asks. A notebook with another version has other
+// texts, so each version gets its own.
 const page = (globalThis[Symbol.for("glassformer.code")] ??= { urls: new Map(), scopes: new Map() });
 
 function remembered(map, text, make) {
@@ -11,17 +11,17 @@ function remembered(map, text, make) {
   return map.get(text);
 }
 
-// By address: what was imported once is there at once when it is asked for again, within the same task.
+// By address: a module that was imported once is available at once, within the same task.
 const imported = new Map();
 
-// A module in memory. This one was imported from a data: URL only where blob: URLs cannot be, as in some browsers from disk.
+// A module in memory. This file was imported from a data: URL only if blob: URLs are impossible, as in some browsers from disk.
 const urlOf = (source) =>
   import.meta.url.startsWith("data:")
     ? `data:text/javascript;charset=utf-8,${encodeURIComponent(source)}`
     : URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
 
-// The last of some modules, each of which imports from those before it by their files: `from "../kit/plot.js"`. No two
-// have the same name, so the folders do not matter here. A notebook of an older version says `from "./plot.js"`.
+// The last of a list of modules, each of which imports from those before it by file: `from "../kit/plot.js"`. No two have the
+// same name, so the folders do not matter here. A notebook of an older version has `from "./plot.js"`.
 export function link(modules) {
   const urls = {};
   for (const { name, source } of modules) {
@@ -31,7 +31,7 @@ export function link(modules) {
   return remembered(imported, urls[modules.at(-1).name], (url) => import(url));
 }
 
-// Put the stylesheets on the page, for what lies inside an element of the class that is returned and for nothing else.
+// Put the stylesheets on the page, only for elements inside one with the class that is returned.
 export function dress(modules) {
   const css = modules.map(({ style }) => style).join("");
   return remembered(page.scopes, css, () => {
@@ -42,7 +42,7 @@ export function dress(modules) {
   });
 }
 
-// A view and what it is dressed in. A host may ask ahead of time, so that `render` has nothing to wait for.
+// A view and its stylesheets. A host may prepare them in advance, so that `render` does not have to wait.
 async function prepare({ model, host }) {
   const stored = await Promise.all(model.get("_modules").map((reference) => host.getModel(reference)));
   const modules = stored.map((module) => ({
@@ -56,7 +56,7 @@ async function prepare({ model, host }) {
 
 async function render({ model, el, host }) {
   const { view, scope } = await prepare({ model, host });
-  // Jupyter puts a red broken link beside a view that has no kernel. This one does not miss it.
+  // Jupyter puts a red broken link next to a view that has no kernel. This view does not need one.
   el.classList.remove("jupyter-widgets-disconnected");
   el.classList.add(scope);
   return view.render({ model, el });

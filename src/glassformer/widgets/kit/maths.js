@@ -1,15 +1,15 @@
-// The book's maths, once more, in the browser's language: glassformer.scratch without NumPy.
-// A matrix is an array of rows, everything is double precision, nothing here touches the page.
-// tests/widgets/test_maths.py holds every export against the Python of the same name.
+// The book's mathematics in JavaScript: glassformer.scratch without NumPy.
+// A matrix is an array of rows, everything is in double precision, and nothing here touches the page.
+// tests/widgets/test_maths.py compares every export with the Python function of the same name.
 
-// The base of the frequencies where nothing else is said: ModelConfig's default.
+// The default base of the frequencies, as in ModelConfig.
 export const BASE = 10_000;
 
 export const range = (n) => Array.from({ length: n }, (_, i) => i);
 
 export const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
-// Which of some numbers are the largest, at most so many, the largest first; of equals the first.
+// The indices of the largest numbers, at most a given number of them, the largest first; of equal numbers, the first.
 export const largest = (numbers, count) =>
   range(numbers.length)
     .sort((a, b) => numbers[b] - numbers[a] || a - b)
@@ -22,7 +22,7 @@ export function matmul(A, B) {
   return A.map((row) => columns.map((column) => dot(row, column)));
 }
 
-// Stable; a row that is −∞ everywhere gives zeros: a query that may see no key attends to nothing.
+// Numerically stable. A row of −∞ gives zeros: a query that may see no key attends to nothing.
 export function softmax(row) {
   const max = Math.max(...row);
   if (max === -Infinity) return row.map(() => 0);
@@ -58,24 +58,24 @@ export function sinusoidal(positions, dModel, base = BASE) {
 // How many positions each pair takes for one full turn.
 export const wavelengths = (d, base) => frequencies(d, base).map((w) => (2 * Math.PI) / w);
 
-// How similar two rows of the sinusoidal table are that lie 0, 1, 2 … n − 1 apart. Each row has length √(D/2), so their
-// cosine is PE(p)·PE(p + distance) / (D/2), and that depends on the distance alone.
+// The similarity of two rows of the sinusoidal table that are 0, 1, 2 … n − 1 apart. Each row has length √(D/2), so their
+// cosine is PE(p)·PE(p + distance) / (D/2), which depends only on the distance.
 export function similarities(n, dModel, base = BASE) {
   const omega = frequencies(dModel, base);
   return range(n).map((distance) => omega.reduce((sum, w) => sum + Math.cos(distance * w), 0) / omega.length);
 }
 
-// What such similarities, of a row to those 0, 1, 2 … away, are worth as a ruler.
+// How well the similarities of a row to those 0, 1, 2 … away work as a ruler.
 //   most       the distance of the row that is most like it
-//   falls      how many steps away from it similarity only falls
-//   rises      in how many steps beyond it rises
-//   deceives   { far, near }: the farther of two rows is the more similar, by 0.001 at least; of all such pairs the one
-//              whose distances differ by the largest factor. null if there is none
+//   falls      for how many steps away from it the similarity only falls
+//   rises      at how many steps beyond that it rises
+//   deceives   { far, near }: the farther of two rows is more similar, by at least 0.001; of all such pairs, the one whose
+//              distances differ by the largest factor. null if there is none
 export function ruler(similar) {
   const last = similar.length - 1;
   const risen = range(last).filter((i) => similar[i + 1] > similar[i]);
   const most = similar.indexOf(Math.max(...similar.slice(1)), 1);
-  const lows = []; // the distances at which similarity is lower than at all before
+  const lows = []; // the distances at which the similarity is lower than at any distance before
   let deceives = null;
   similar.forEach((s, far) => {
     const near = lows.find((distance) => similar[distance] <= s - 0.001);
@@ -85,7 +85,7 @@ export function ruler(similar) {
   return { most, falls: risen[0] ?? last, rises: risen.length, deceives };
 }
 
-// positions (T) -> (T, K/2): how far each pair is turned at each position, in radians.
+// positions (T) -> (T, K/2): the angle of each pair at each position, in radians.
 export function rotationAngles(positions, dHead, base = BASE, interpolation = 1) {
   const omega = frequencies(dHead, base);
   return positions.map((p) => omega.map((w) => (p / interpolation) * w));
@@ -115,7 +115,7 @@ export function alibiSlopes(n) {
   return [...geometric(power), ...between.slice(0, n - power)];
 }
 
-// T5's bucket for one relative position (key − query): exact near zero, logarithmic beyond, one past maxDistance.
+// T5's bucket for one relative position (key − query): exact near zero, logarithmic farther out, constant beyond maxDistance.
 export function t5Bucket(relative, { bidirectional, nBuckets = 32, maxDistance = 128 }) {
   const buckets = bidirectional ? nBuckets / 2 : nBuckets;
   const offset = bidirectional && relative > 0 ? buckets : 0;

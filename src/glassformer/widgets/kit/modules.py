@@ -1,8 +1,8 @@
-"""The views' JavaScript, and how a notebook stores it: each module once, however many views run it.
+"""Stores the views' JavaScript in a notebook: each module once, however many views use it.
 
-A view is written as a few small ES modules, each with a stylesheet of its name where it needs one. A stored notebook
-has no folder to import from, so it holds them as models beside the views', and each view names those that it is made
-of. loader.js puts them together again, in JupyterLab and in the page.
+A view consists of a few small ES modules, each with a stylesheet of the same name if it needs one. A stored
+notebook has no folder to import from, so it contains the modules as widget models next to those of the views,
+and each view lists its modules. loader.js puts them together again, in JupyterLab and on the page.
 """
 
 import re
@@ -29,7 +29,7 @@ def _script(name: str, package: Path) -> Path:
 
 
 def read(name: str, package: Path = PACKAGE) -> str:
-    """Returns the source of the module `name`, wherever it lies.
+    """Returns the source of the module `name`, wherever it is.
 
     Raises:
         ImportError: there is no such module.
@@ -39,13 +39,13 @@ def read(name: str, package: Path = PACKAGE) -> str:
 
 @cache
 def needed(name: str, package: Path = PACKAGE) -> tuple[str, ...]:
-    """Returns the modules that `name` is made of, each after those that it imports, itself last.
+    """Returns the modules that `name` needs, each after those that it imports, with itself last.
 
-    A module goes by the name of its file: no two have the same, in whichever folders they lie.
+    A module is identified by its file name, so no two may share one, even in different folders.
 
     Raises:
-        ImportError: a module imports what is no module of the package, two modules have the same name, or modules
-            import each other in a circle.
+        ImportError: a module imports something that is not a module of the package, two modules have the same
+            name, or modules import each other in a circle.
     """
 
     def add(module: str, importers: tuple[str, ...]) -> None:
@@ -71,16 +71,16 @@ def needed(name: str, package: Path = PACKAGE) -> tuple[str, ...]:
 
 
 def stylesheet(name: str, package: Path = PACKAGE) -> str:
-    """Returns what the module `name` adds to the look of a view; the kit also brings the colours of the roles."""
+    """Returns the styles that the module `name` adds to a view, including the colours of the roles that it names."""
     try:
         own = _script(name, package).with_suffix(".css").read_text("utf-8")
-    except FileNotFoundError:  # is_file() would not be heard: a first stylesheet must make a notebook stale
+    except FileNotFoundError:  # is_file() is not recorded; a first stylesheet must make a notebook stale
         own = ""
-    return roles.variables(".gf-widget") + own if name == "kit" else own
+    return roles.variables(".gf-widget", roles.named_in(read(name, package) + own)) + own
 
 
 class Module(ipywidgets.Widget):
-    """One module and its stylesheet, as a notebook stores them. It is never shown; views refer to it."""
+    """One module with its stylesheet, as stored in a notebook. It is never shown; views refer to it."""
 
     name = Unicode().tag(sync=True)
     source = Unicode().tag(sync=True)
@@ -90,9 +90,10 @@ class Module(ipywidgets.Widget):
 
     @classmethod
     def of(cls, view: str) -> list["Module"]:
-        """The models of all modules that a view is made of, in the order in which they must be put together.
+        """Returns the models of all modules of a view, in the order in which they must be put together.
 
-        There is one for each module in a kernel; closed ones, as by `Widget.close_all()`, are made again.
+        A kernel has one model per module; closed models, for example after `Widget.close_all()`, are made
+        again.
         """
         for name in needed(view):
             if name not in cls._open or cls._open[name].comm is None:

@@ -1,7 +1,7 @@
 """Finds the files of views and their modules: in the folders of widgets, or in the folder of a chapter.
 
-A notebook is stale when what it opened or listed has changed. To find a view by its name, no folder is listed and no
-file is opened, so another view beside it makes no notebook stale.
+A notebook is stale if a file that it opened or a folder that it listed has changed. Finding a view by its
+name lists no folder and opens no file, so adding another view does not make any notebook stale.
 """
 
 from functools import cache
@@ -14,9 +14,9 @@ _FOLDERS = (*_SHARED, *(f"chapters/ch{number:02d}" for number in range(100)))
 
 @cache
 def find(name: str, package: Path = PACKAGE) -> Path | None:
-    """Returns the path of the file `name`, such as "kit.js", or None where no folder of views has one.
+    """Returns the path of the file `name`, such as "kit.js", or None if no folder of views has it.
 
-    The folders of widgets come first, then those of the chapters.
+    The folders of widgets are searched first, then those of the chapters.
     """
     return next((path for folder in _FOLDERS if (path := package / folder / name).is_file()), None)
 

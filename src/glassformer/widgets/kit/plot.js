@@ -1,11 +1,11 @@
-// What drawings are made of: colours for numbers, marks and words, axes, and the bars that say what a colour means.
+// What drawings are made of: colours for numbers, marks and text, axes, and the bars that explain colours.
 
 import { range } from "./maths.js";
-import { h, percent, svg, uniqueId } from "./kit.js";
+import { h, svg, uniqueId } from "./kit.js";
 
 // --- colours ---------------------------------------------------------------------------------------------------------
 
-// Colours for the numbers from low to high, as CSS writes them; .channels(value) are their red, green and blue.
+// Colours for the numbers from low to high, in CSS notation; .channels(value) returns red, green and blue.
 function scale(low, high, hexes) {
   const stops = hexes.split(" ").map((hex) => [0, 2, 4].map((c) => Number.parseInt(hex.slice(c, c + 2), 16)));
   const channels = (value) => {
@@ -28,20 +28,20 @@ export const cividis = scale(
 // Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
 export const diverging = scale(-1, 1, "0072b2 f7f7f7 d55e00");
 
-// Black or white, whichever is read better on a colour given by its channels.
+// Black or white, whichever has more contrast with a colour given by its channels.
 export function ink(rgb) {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 
-// One colour for each value, as a picture of pixels wants them.
+// One colour for each value, in the format of a picture of pixels.
 export const palette = (colours, values) =>
   Uint32Array.from(values, (value) => {
     const [red, green, blue] = colours.channels(value);
     return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
   });
 
-// Paint a picture of one pixel for each cell: colour(row, column), from a palette, or 0 for none.
+// Paint a picture with one pixel for each cell: colour(row, column), from a palette, or 0 for none.
 export function paint(canvas, rows, columns, colour) {
   const image = new ImageData(columns, rows);
   const pixels = new Uint32Array(image.data.buffer);
@@ -57,7 +57,7 @@ export function paint(canvas, rows, columns, colour) {
 
 export const line = (x1, y1, x2, y2, style) => svg("line", { x1, y1, x2, y2, class: style });
 
-// anchor: which part of the words lies at x, "start", "middle" or "end".
+// anchor: which part of the text is at x, "start", "middle" or "end".
 export const words = (text, x, y, anchor = "start", style = null) =>
   svg("text", { x, y, "text-anchor": anchor, class: style }, text);
 
@@ -77,11 +77,11 @@ export function roundNumbers(max, count) {
   return range(Math.floor(max / step) + 1).map((i) => i * step);
 }
 
-// An axis writes numbers beside a box { left, right, top, bottom }, each at its place, and what they count.
+// An axis writes numbers next to a box { left, right, top, bottom }, each at its place, and a title.
 //   lines    a line through the box at each number, a stronger one at zero
-//   ticks    a short line at each number instead
+//   ticks    instead, a short line at each number
 //   inside   the first and the last number do not stick out
-//   above    over the box, not below it
+//   above    above the box, not below it
 const lineStyle = (value) => (value === 0 ? "gf-axis" : "gf-grid");
 
 export function xAxis(box, { values, place, format = String, title, lines, ticks, inside, above }) {
@@ -115,21 +115,6 @@ export function yAxis(box, { values, place, format = String, title, lines, insid
   );
 }
 
-// --- shares ----------------------------------------------------------------------------------------------------------
-
-// How sure a guess is: the colour behind its letter, which stays in ink.
-export const shade = (share) => `color-mix(in srgb, var(--gf-prediction) calc(${share} * var(--gf-most)), var(--gf-sunken))`;
-
-// A letter, a bar as long as its share, and the share.
-export const shareBar = (letter, share) =>
-  h(
-    "span",
-    { class: "gf-bar" },
-    h("b", {}, letter),
-    h("span", { class: "gf-bar-length", style: `--share: ${share.toFixed(4)}` }),
-    h("span", { class: "gf-bar-number" }, percent(share)),
-  );
-
 // --- what a colour means ---------------------------------------------------------------------------------------------
 
 // All colours from one end, 0, to the other, 1, as a bar in any drawing.
@@ -139,9 +124,12 @@ export function colourBar(colours, { x = 0, y = 0, width, height }) {
   return [svg("linearGradient", { id }, stops), svg("rect", { x, y, width, height, fill: `url(#${id})` })];
 }
 
-// The same beside a drawing, between the words for its two ends.
+// The same next to a drawing, between the words for its two ends.
 export function legend(colours, from, to, ...more) {
   const size = { width: 80, height: 10 };
   const bar = svg("svg", { viewBox: "0 0 80 10", ...size, "aria-hidden": "true" }, colourBar(colours, size));
-  return h("p", { class: "gf-legend" }, more, h("span", { class: "gf-scale" }, from, bar, to));
+  return legendOf(more, h("span", { class: "gf-scale" }, from, bar, to));
 }
+
+// What marks mean, beside a drawing.
+export const legendOf = (...marks) => h("p", { class: "gf-legend" }, marks);

@@ -1,6 +1,6 @@
-"""In NumPy alone, in picoGPT's manner: functions of arrays, one text at a time; LLaMA's kind of block.
+"""A GPT in NumPy alone, in the style of picoGPT: functions of arrays, one text at a time, with LLaMA's kind of block.
 
-Its gradient is worked out by hand, backwards through the same lines.
+Its gradient is derived by hand, backwards through the same lines.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ def flat(x):
 
 
 def block(x, p, h, cs=None, kept=None, tape=None, scale=None, normed=False):
-    """(T, D) -> (T, D). `kept` is a list of past keys and values; `tape` notes what the way back needs."""
+    """Maps (T, D) to (T, D). `kept` is a list of past keys and values; `tape` saves what the backward pass needs."""
     a = rms(x, p["g1"])
     q, k, v = (heads(a @ p[n], h) for n in ("wq", "wk", "wv"))
     if normed:
@@ -130,7 +130,7 @@ def gpt_back(ids, targets, p, h):
 
 
 def init(n_vocab, d=24, layers=2, f=40):
-    """What is added to the stream begins at 0."""
+    """Returns initial weights; those of layers that write to the stream are 0."""
     rng = np.random.default_rng(42)
 
     def mat(*s):

@@ -1,6 +1,6 @@
-"""Of torch's own parts: TransformerEncoderLayer, post-norm as it comes, with dropout; bytes; the waves of 2017.
+"""A GPT made of torch's own parts: TransformerEncoderLayer (post-norm, with dropout), bytes, and sinusoids of 2017.
 
-It has no attention of its own to show, and no cache. Handed over as a module that is its own adapter.
+It shows no attention weights and has no cache. The module is its own adapter.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""In PyTorch, as nanoGPT has it: one module, (B, T) in, a tuple of logits and loss out."""
+"""A GPT in PyTorch, in the style of nanoGPT: one module that maps (B, T) to a tuple of logits and loss."""
 
 import math
 

@@ -4,11 +4,11 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from glassformer.contents import chapter
+from glassformer.contents import page
 from glassformer.exercises import commands as exercises
 from glassformer.exercises import own_file
 from glassformer.exercises.expect import describe
-from glassformer.exercises.source import CannotKeepError
+from glassformer.exercises.source import CannotSaveError
 from glassformer.exercises.verdict import Panel, Table
 from glassformer.progress import bar
 
@@ -28,7 +28,7 @@ def start() -> None:
     """Put an adapter into the next cell: filled in with what your own file has, where there is one."""
     try:
         module = own_file.load()
-    except CannotKeepError as error:
+    except CannotSaveError as error:
         said = f"{own_file.MODULE}.py cannot be imported as it is now. {error}"
         return _show(Panel("Your adapter is empty", [("", said)], code=adapter_source([]), mood="bad"))
     names = [name for name in vars(module) if callable(getattr(module, name))] if module else []
@@ -144,7 +144,7 @@ def _number(stage: str) -> str:
 def _link(number: str) -> str:
     """A chapter's title, as a link from where the notebook lies."""
     here = "../" if Path.cwd().name == "exercises" else ""
-    return f"[Chapter {number}, {chapter(number).title}]({here}{chapter(number).name}.ipynb)"
+    return f"[Chapter {number}, {page(number).title}]({here}{page(number).name}.ipynb)"
 
 
 def _failure(verdict: Verdict) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glassformer import checkpoints, shipped
-from glassformer.contents import chapter
+from glassformer.contents import page
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.exercises.surroundings import as_it_was, untouched_randomness
@@ -153,7 +153,7 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
         rows.append(
             (
                 stage.words.title,
-                f"{number} {chapter(number).title}",
+                f"{number} {page(number).title}",
                 "✓" if name in done else "",
                 "" if lines is None else str(lines),
                 found["sizes"].get(name, ""),

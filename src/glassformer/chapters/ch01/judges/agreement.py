@@ -1,0 +1,83 @@
+"""Judges "When has it made up its mind?" (chapter 01).
+
+How often each stage already predicts what the last stage predicts.
+
+Axes: T tokens, V vocabulary, L blocks.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float
+
+
+def agreement(views: Float[np.ndarray, "L T V"]) -> Float[np.ndarray, " L"]:
+    """Returns, for each stage, the fraction of positions where its likeliest token is that of the last stage."""
+    likeliest = np.argmax(views, axis=-1)
+    return (likeliest == likeliest[-1]).mean(axis=-1)
+
+
+agree = exercise("machine.agreement", agreement, axes="L")
+
+
+def _views(*likeliest: Sequence[int], V: int = 5) -> np.ndarray:
+    """Logits whose largest is where it is asked for, and whose smallest is the next one."""
+    at = np.array(likeliest)
+    views = np.random.default_rng(at.size).normal(size=(*at.shape, V))
+    np.put_along_axis(views, at[..., None], 6.0, axis=-1)
+    np.put_along_axis(views, (at[..., None] + 1 + np.arange(len(at))[:, None, None]) % V, -6.0, axis=-1)
+    return views
+
+
+agree.case(
+    "by hand: at four places, two stages agree with the last at one and at three",
+    _views([4, 4, 4, 3], [0, 1, 4, 3], [0, 1, 2, 3]), want=[0.25, 0.75, 1.0], what="agreement of three stages",
+)  # fmt: skip
+agree.case(
+    "what counts is the last stage, not the one before",
+    _views([2, 2, 0, 1, 3], [2, 2, 0, 1, 3], [1, 2, 0, 4, 4]), want=[0.4, 0.4, 1.0],
+    what="agreement where the last changes much",
+)  # fmt: skip
+agree.case(
+    "it is the likeliest token that is compared, whatever its logit",
+    _views([1, 1], [1, 1]) * np.array([1.0, 30.0])[:, None, None], want=[1.0, 1.0],
+    what="agreement where one stage is surer",
+)  # fmt: skip
+agree.case(
+    "a stage may agree, and a later one not",
+    _views([0, 1, 2, 3], [0, 4, 4, 3], [0, 1, 4, 3], [0, 1, 2, 3]), want=[1.0, 0.5, 0.75, 1.0],
+    what="agreement where places leave and return",
+)  # fmt: skip
+agree.case(
+    "the last stage agrees with itself, everywhere", _views([0, 1, 2, 3]), want=[1.0],
+    what="agreement of one stage alone",
+)  # fmt: skip
+
+
+def _by(change):
+    return lambda views: change(np.argmax(views, axis=-1))
+
+
+def _from_here_on(best):
+    same = best == best[-1]
+    return np.array([same[stage:].all(axis=0).mean() for stage in range(len(same))])
+
+
+agree.mistake("stage before", _by(lambda best: (best == np.vstack([best[:1], best[:-1]])).mean(axis=-1)))
+agree.mistake("first stage", _by(lambda best: (best == best[0]).mean(axis=-1)))
+agree.mistake("counted", _by(lambda best: (best == best[-1]).sum(axis=-1).astype(float)))
+agree.mistake("by place", _by(lambda best: (best == best[-1]).mean(axis=0)))
+agree.mistake("all or nothing", _by(lambda best: (best == best[-1]).all(axis=-1).astype(float)))
+agree.mistake("last place alone", _by(lambda best: (best[:, -1] == best[-1, -1]).astype(float)))
+agree.mistake("for good", _by(_from_here_on))
+agree.mistake("no mean", _by(lambda best: best == best[-1]))
+agree.mistake("percent", _by(lambda best: 100 * (best == best[-1]).mean(axis=-1)))
+agree.mistake("last one dropped", _by(lambda best: (best == best[-1]).mean(axis=-1)[:-1]))
+agree.mistake("max", lambda views: (np.max(views, -1) == np.max(views, -1)[-1]).mean(axis=-1))
+agree.mistake("one number", _by(lambda best: (best == best[-1]).mean()))
+agree.mistake("disagreement", _by(lambda best: (best != best[-1]).mean(axis=-1)))
+agree.mistake("wrong axis", lambda views: agreement(np.swapaxes(views, 1, 2)))
+agree.mistake("logits compared", lambda views: np.isclose(views, views[-1]).mean(axis=(1, 2)))
+agree.mistake("rows compared", lambda views: np.isclose(views, views[-1]).all(axis=-1).mean(axis=-1))

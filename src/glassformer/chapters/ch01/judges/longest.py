@@ -1,0 +1,35 @@
+"""Judges "Where the pairs take over" (chapter 01).
+
+The longest text whose pairs take at most half of the operations.
+"""
+
+from glassformer.exercises.catalogue import exercise
+
+
+def longest(D: int, F: int, V: int, n_layers: int) -> int:
+    """The longest text for which the pairs take at most half of a run's operations, without a gate."""
+    return 2 * D + F + V // (2 * n_layers)
+
+
+pairs = exercise("machine.longest", longest)
+
+pairs.case(
+    "one block by hand", 3, 5, 8, 1, want=15,
+    being="the T at which 12·T² is 72·T + 60·T + 48·T",
+)  # fmt: skip
+pairs.case(
+    "two blocks share one head", 3, 5, 8, 2, want=13, being="the T at which 24·T² is 144·T + 120·T + 48·T"
+)
+pairs.case("where no T gives exactly half, it is the one below", 3, 5, 7, 1, want=14)
+pairs.also(4, 6, 11, 3, want=15)
+pairs.case("GPT-2 small", 768, 3072, 50_257, 12, want=6702)
+
+pairs.mistake("one pair", lambda D, F, V, L: int(2 * (2 * D + F + V / (2 * L))))
+pairs.mistake("no head", lambda D, F, V, L: 2 * D + F)
+pairs.mistake("a head in every block", lambda D, F, V, L: 2 * D + F + V // 2)
+pairs.mistake("with a gate", lambda D, F, V, L: int(2 * D + 3 * F / 2 + V / (2 * L)))
+pairs.mistake("no W_o", lambda D, F, V, L: int(3 * D / 2 + F + V / (2 * L)))
+pairs.mistake("not back", lambda D, F, V, L: int(2 * D + F / 2 + V / (2 * L)))
+pairs.mistake("not whole", lambda D, F, V, L: 2 * D + F + V / (2 * L))
+pairs.mistake("one too long", lambda D, F, V, L: 2 * D + F + V // (2 * L) + 1)
+pairs.mistake("one too short", lambda D, F, V, L: 2 * D + F + -(-V // (2 * L)) - 1)

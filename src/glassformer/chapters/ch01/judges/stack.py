@@ -1,0 +1,71 @@
+"""Judges "A stack" (chapter 01): every sublayer reads the stream and adds to it.
+
+Axes: T tokens, D d_model.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float
+
+
+def run(
+    x: Float[np.ndarray, "T D"], sublayers: Sequence[Callable[[np.ndarray], np.ndarray]]
+) -> Float[np.ndarray, "T D"]:
+    """The stream after all sublayers: each reads it and adds to it."""
+    for sublayer in sublayers:
+        x = x + sublayer(x)
+    return x
+
+
+stack = exercise("machine.stack", run, axes="T D")
+
+
+def _double(x):
+    return 2 * x
+
+
+def _square(x):
+    return x * x
+
+
+def _one(x):
+    return 0 * x + 1
+
+
+_x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+stack.case(
+    "one sublayer adds what it makes of the stream", _x, [_square], want=_x + _x**2, what="one that squares"
+)
+stack.case(
+    "the second reads what the first has added",
+    np.array([[1.0, 2.0]]), [_double, _square], want=[[12.0, 42.0]], what="one that doubles, then one that squares",
+)  # fmt: skip
+stack.case(
+    "the order is that of the list, and none is left out",
+    np.array([[1.0, 2.0]]), [_square, _one, _double], want=[[9.0, 21.0]],
+    what="one that squares, one that gives 1, one that doubles",
+)  # fmt: skip
+stack.case("without sublayers the stream comes out as it went in", _x, [], want=_x, what="run(x, [])")
+
+stack.mistake("replaced", lambda x, sublayers: _folded(x, sublayers, lambda x, f: f(x)))
+stack.mistake("side by side", lambda x, sublayers: x + sum((f(x) for f in sublayers), np.zeros_like(x)))
+stack.mistake("backwards", lambda x, sublayers: run(x, list(sublayers)[::-1]))
+stack.mistake("writes alone", lambda x, sublayers: run(x, sublayers) - x)
+stack.mistake("last left out", lambda x, sublayers: run(x, sublayers[:-1]))
+stack.mistake("from the start", lambda x, sublayers: _folded(x, sublayers, lambda now, f: x + f(now)))
+stack.mistake("first left out", lambda x, sublayers: run(x, sublayers[1:]))
+
+
+@stack.mistake("return inside")
+def _return_inside(x, sublayers):
+    for f in sublayers:
+        return x + f(x)
+
+
+def _folded(x, sublayers, step):
+    for f in sublayers:
+        x = step(x, f)
+    return x

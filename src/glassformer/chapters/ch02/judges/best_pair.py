@@ -1,0 +1,95 @@
+"""Judges "The most frequent pair" (chapter 02): the pair of neighbours that occurs most often.
+
+Axis: T tokens.
+"""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect
+from glassformer.shapes import Int, Integer
+
+
+def counted_pairs(ids):
+    """Returns how often each pair of neighbours occurs."""
+    return Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
+
+
+def _first_of_most(ids, key):
+    pairs = counted_pairs(ids)
+    return min((pair for pair in pairs if pairs[pair] == max(pairs.values())), key=key)
+
+
+def best_pair(ids: Integer[np.ndarray, " T"]) -> Int[np.ndarray, "2"]:
+    """The two neighbours that stand side by side most often; of equals, the pair with the lower ids."""
+    pairs = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
+    return np.array(min(pairs, key=lambda pair: (-pairs[pair], pair)))
+
+
+pair = exercise("tokens.best_pair", best_pair)
+
+
+@pair.check("the pair that occurs most often")
+def _(best_pair):
+    got = best_pair(np.array([5, 1, 2, 1, 2, 7, 1, 2]))
+    if isinstance(got, tuple | list) and len(got) == 2 and np.ndim(got[0]) == 1:
+        raise Wrong("two ids should come back; yours is the pair and its count. Return the pair alone.")
+    expect(got, [1, 2], "best_pair([5, 1, 2, 1, 2, 7, 1, 2])")
+
+
+_ids = [2, 1, 9, 2, 1, 5, 6, 1, 2, 5, 6, 1, 2, 5, 6]
+pair.case("order counts: 1 2 is not 2 1", np.array(_ids), want=[5, 6], what=f"best_pair({_ids})")
+pair.case("3 3 3 has the pair 3 3 twice", np.array([3, 3, 3, 1, 2]), want=[3, 3])
+pair.case(
+    "every two neighbours are a pair, wherever it begins", np.array([0, 8, 4, 0, 8, 4, 4, 9]), want=[0, 8]
+)
+pair.also(np.array([6, 8, 4, 0, 8, 4]), want=[8, 4])
+pair.case("of equals, the lower first id goes first", np.array([7, 3, 5, 2, 7, 3, 0, 5, 2]), want=[5, 2])
+_ids = [2, 3, 0, 1, 9, 7, 2, 3, 5, 1, 9]
+pair.also(np.array(_ids), want=[1, 9], what=f"best_pair({_ids})")
+pair.case("then the lower second one", np.array([4, 9, 0, 4, 6, 1, 4, 9, 2, 4, 6]), want=[4, 6])
+pair.also(np.array([12, 40]), want=[12, 40])
+
+
+pair.mistake("first met", lambda ids: np.array(counted_pairs(ids).most_common(1)[0][0]))
+pair.mistake("second id", lambda ids: np.array(_first_of_most(ids, lambda p: p[0])))
+pair.mistake("by sum", lambda ids: np.array(_first_of_most(ids, sum)))
+pair.mistake(
+    "larger ids", lambda ids: np.array(max(counted_pairs(ids), key=lambda p: (counted_pairs(ids)[p], p)))
+)
+
+
+@pair.mistake("either way round")
+def _(ids):
+    pairs = Counter(tuple(sorted(p)) for p in zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
+    return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
+
+
+@pair.mistake("counted once")
+def _(ids):
+    pairs, behind = Counter(), {}
+    for i, p in enumerate(itertools.pairwise(ids.tolist())):
+        if i >= behind.get(p, 0):
+            pairs[p] += 1
+            behind[p] = i + 2
+    return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
+
+
+@pair.mistake("in twos")
+def _(ids):
+    pairs = Counter(zip(ids[0:-1:2].tolist(), ids[1::2].tolist(), strict=False))
+    return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
+
+
+@pair.mistake("two most frequent")
+def _(ids):
+    singles = Counter(ids.tolist())
+    return np.array(sorted(singles, key=lambda i: (-singles[i], i))[:2])
+
+
+pair.mistake(
+    "rarest", lambda ids: np.array(min(counted_pairs(ids), key=lambda p: (counted_pairs(ids)[p], p)))
+)

@@ -1,0 +1,34 @@
+"""Judges "Bits per byte" (chapter 02): a loss that does not depend on how a text is cut into tokens."""
+
+import math
+
+from glassformer.exercises.catalogue import exercise
+
+
+def bits_per_byte(nats_per_token: float, n_tokens: int, n_bytes: int) -> float:
+    """The loss that does not depend on how a text is cut into tokens."""
+    return nats_per_token * n_tokens / math.log(2) / n_bytes
+
+
+bits = exercise("tokens.bits_per_byte", bits_per_byte)
+
+bits.case(
+    "a guess among 256 bytes costs 8 bits",
+    math.log(256),
+    10,
+    10,
+    want=8.0,
+    what="bits_per_byte(ln 256, 10, 10)",
+)
+bits.case(
+    "half as many tokens as bytes", math.log(16), 50, 100, want=2.0, what="bits_per_byte(ln 16, 50, 100)"
+)
+bits.case("a token of three bytes, at 3 nats", 3.0, 7, 21, want=1.4426950408889634)
+bits.case("characters of two bytes each", math.log(2), 5, 10, want=0.5, what="bits_per_byte(ln 2, 5, 10)")
+
+bits.mistake("nats", lambda nats, n_tokens, n_bytes: nats * n_tokens / n_bytes)
+bits.mistake("times ln 2", lambda nats, n_tokens, n_bytes: nats * n_tokens * math.log(2) / n_bytes)
+bits.mistake("per token", lambda nats, n_tokens, n_bytes: nats / math.log(2))
+bits.mistake("upside down", lambda nats, n_tokens, n_bytes: nats * n_bytes / math.log(2) / n_tokens)
+bits.mistake("the whole text", lambda nats, n_tokens, n_bytes: nats * n_tokens / math.log(2))
+bits.mistake("already summed", lambda nats, n_tokens, n_bytes: nats / math.log(2) / n_bytes)

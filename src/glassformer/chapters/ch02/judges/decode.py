@@ -1,0 +1,65 @@
+"""Judges "And back" (chapter 02): ids become text again, and an id without a character is refused.
+
+Axis: T tokens.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect
+from glassformer.shapes import Integer
+from glassformer.text import CharTokenizer
+
+from .encode import encode
+from .vocabulary import LINE, vocabulary
+
+
+def decode(ids: Integer[np.ndarray, " T"], characters: str) -> str:
+    """The text that ids spell.
+
+    Raises:
+        ValueError: an id is below 0, or has no character.
+    """
+    return CharTokenizer(characters).decode(ids)
+
+
+to_text = exercise("tokens.decode", decode, built_on=(CharTokenizer.decode,))
+
+to_text.case("ids are places in `characters`", np.array([2, 0, 1]), "abc", want="cab")
+to_text.case("blanks are characters as well", np.array([1, 0, 2, 0]), " xy", want="x y ")
+
+
+@to_text.check("what was encoded comes back, letter by letter")
+def _(decode):
+    for text in (LINE, "horse\n\nKING:\n  a!"):
+        characters = vocabulary(text)
+        expect(
+            decode(encode(text, characters), characters),
+            text,
+            f"the line encoded and decoded, {text[:7]!r} …",
+        )
+
+
+to_text.refuses(
+    "an id with no character: ValueError, and the message names it", np.array([0, 2, 13]), "abc", names=(13,)
+)
+to_text.also_refuses(np.array([3]), "abc", names=(3,))
+to_text.refuses(
+    "a negative id is refused too, though Python would take it", np.array([0, -1]), "abc", names=(-1,)
+)
+
+to_text.mistake("code points", lambda ids, characters: "".join(chr(97 + i) for i in ids))
+to_text.mistake("from 1", lambda ids, characters: "".join(characters[i - 1] for i in ids))
+to_text.mistake("blanks between", lambda ids, characters: " ".join(characters[i] for i in ids))
+to_text.mistake("stripped", lambda ids, characters: "".join(characters[i] for i in ids).strip())
+to_text.mistake("wraps", lambda ids, characters: "".join(characters[i % len(characters)] for i in ids))
+to_text.mistake(
+    "left out", lambda ids, characters: "".join(characters[i] for i in ids if i < len(characters))
+)
+
+
+@to_text.mistake("from the end")
+def _(ids, characters):
+    if max(ids) >= len(characters):
+        raise ValueError(f"id {max(ids)} has no character")
+    return "".join(characters[i] for i in ids)

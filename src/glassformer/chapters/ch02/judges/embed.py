@@ -1,0 +1,57 @@
+"""Judges "Look rows up" (chapter 02): every id selects its row of a table, and an id without a row is refused.
+
+Axes: B batch, T tokens, V vocabulary, D d_model.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer import _checks as checks
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.shapes import Float, Integer
+
+
+def embed(ids: Integer[np.ndarray, "*B T"], table: Float[np.ndarray, "V D"]) -> Float[np.ndarray, "*B T D"]:
+    """The row of the table for each id.
+
+    Raises:
+        ValueError: an id is below 0, or has no row; the message names it.
+    """
+    checks.indices("ids", ids, "vocab_size", len(table))
+    return table[ids]
+
+
+lookup = exercise("tokens.embed", embed, axes="T D")
+
+_ids, _table = np.array([4, 0, 4]), numbers(6, 3)
+lookup.case("row i for id i", _ids, _table, want=np.stack([_table[4], _table[0], _table[4]]))
+_ids, _square = np.array([[1, 0], [3, 3], [2, 1]]), numbers(4, 4, seed=1)
+lookup.case(
+    "a batch keeps its shape, (B, T, D)",
+    _ids, _square, want=[[_square[i] for i in row] for row in _ids], axes="B T D",
+)  # fmt: skip
+lookup.refuses(
+    "an id that has no row: ValueError, and the message names it", np.array([0, 17, 2]), _table, names=(17,)
+)
+lookup.also_refuses(np.array([6]), _table, names=(6,))
+lookup.refuses(
+    "a negative id is refused too, though NumPy would take it", np.array([0, -1, 2]), _table, names=(-1,)
+)
+lookup.also_refuses(np.array([[0, -2]]), _table, names=(-2,))
+
+lookup.mistake("columns", lambda ids, table: table[:, ids])
+lookup.mistake("first rows", lambda ids, table: table[: ids.shape[-1]])
+lookup.mistake("scaled", lambda ids, table: table[ids] * math.sqrt(table.shape[1]))
+lookup.mistake("summed", lambda ids, table: table[ids].sum(axis=-2))
+lookup.mistake("flat", lambda ids, table: table[ids.reshape(-1)])
+lookup.mistake("clipped", lambda ids, table: table[np.clip(ids, 0, len(table) - 1)])
+lookup.mistake("wraps", lambda ids, table: table[ids % len(table)])
+
+
+@lookup.mistake("from the end")
+def _(ids, table):
+    if ids.max() >= len(table):
+        raise ValueError(f"id {ids.max()} has no row")
+    return table[ids]

@@ -1,0 +1,45 @@
+"""Judges "Letters to ids" (chapter 02): characters become ids, and an unknown character is refused.
+
+Axis: T tokens.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Int
+from glassformer.text import CharTokenizer
+
+from .vocabulary import LETTERS, LINE, vocabulary
+
+
+def encode(text: str, characters: str) -> Int[np.ndarray, " T"]:
+    """The id of every character of the text: its place in `characters`.
+
+    Raises:
+        ValueError: a character is not among them; the message says where it stands.
+    """
+    return CharTokenizer(characters).encode(text)
+
+
+to_ids = exercise("tokens.encode", encode, built_on=(CharTokenizer.encode,), axes="T")
+
+to_ids.case("an id is a place in `characters`", "cab", "abc", want=[2, 0, 1])
+to_ids.case("whatever their order", "cab", "xcba", want=[1, 3, 2])
+to_ids.also("cab", "abcdefgh", want=[2, 0, 1])
+to_ids.case("the line of the horse", LINE, LETTERS, want=[LETTERS.index(c) for c in LINE])
+to_ids.refuses(
+    "an unknown character: ValueError, and the message says where it stands", "abba#ab", "ab", names=(4,),
+    advice="Places count from 0.",
+)  # fmt: skip
+to_ids.also_refuses("bbbbbbbbbbbbB", "ab", names=(12,), advice="Places count from 0.")
+to_ids.also_refuses("aXbYa", "ab", names=(1,), advice="That is the first of two; places count from 0.")
+
+to_ids.mistake("code points", lambda text, characters: np.array([ord(c) for c in text]))
+to_ids.mistake("from 1", lambda text, characters: encode(text, characters) + 1)
+to_ids.mistake("own vocabulary", lambda text, characters: encode(text, vocabulary(text)))
+to_ids.mistake("sorted", lambda text, characters: encode(text, vocabulary(characters)))
+to_ids.mistake("minus one", lambda text, characters: np.array([characters.find(c) for c in text]))
+to_ids.mistake(
+    "left out", lambda text, characters: np.array([characters.index(c) for c in text if c in characters])
+)
+to_ids.mistake("zero", lambda text, characters: np.array([max(characters.find(c), 0) for c in text]))

@@ -1,0 +1,76 @@
+"""Judges "Encode with merges" (chapter 02).
+
+Learned merges are applied to a text, in the order in which they were learned.
+
+Axes: T tokens, M merges.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Int, Integer
+
+from .learn import byte_ids
+from .merge import merge
+
+
+def encode_pairs(
+    ids: Integer[np.ndarray, " T"], merges: Integer[np.ndarray, "M 2"], first_new: int = 256
+) -> Int[np.ndarray, " t"]:
+    """The ids after all merges, made in the order in which they were learned; merge k makes first_new + k."""
+    for k, pair in enumerate(merges):
+        ids = merge(ids, tuple(pair), first_new + k)
+    return ids
+
+
+by_pairs = exercise("tokens.encode_pairs", encode_pairs, built_on=(merge,))
+
+_merges = np.array([[1, 2], [3, 10], [2, 3]])  # with first_new=10: 10, 11, 12
+by_pairs.case("merge k makes the id first_new + k", np.array([4, 1, 2]), _merges, first_new=10, want=[4, 10])
+by_pairs.case(
+    "a merge may use what an earlier one made", np.array([3, 1, 2, 5]), _merges, first_new=10, want=[11, 5]
+)
+by_pairs.case(
+    "the merge that was learned first goes first, wherever it fits",
+    np.array([2, 3, 1, 2]), _merges, first_new=10, want=[2, 11],
+)  # fmt: skip
+by_pairs.also(np.array([1, 2, 3]), _merges, first_new=10, want=[10, 3])
+by_pairs.also(np.array([1, 2, 1, 2, 3, 1, 2]), _merges, first_new=10, want=[10, 10, 11])
+by_pairs.case(
+    "bytes, with new ids from 256 on", byte_ids("aaabdaaabac"),
+    np.array([[97, 97], [97, 98], [256, 257]]), want=[258, 100, 258, 97, 99],
+    what="encode_pairs of aaabdaaabac",
+)  # fmt: skip
+
+by_pairs.mistake("not kept", lambda ids, merges, first_new=256: ids)
+by_pairs.mistake("backwards", lambda ids, merges, first_new=256: _in_order(ids, merges, first_new, -1))
+by_pairs.mistake(
+    "first merge alone", lambda ids, merges, first_new=256: encode_pairs(ids, merges[:1], first_new)
+)
+by_pairs.mistake("own first", lambda ids, merges, first_new=256: encode_pairs(ids, merges))
+by_pairs.mistake("from 257", lambda ids, merges, first_new=256: encode_pairs(ids, merges, first_new + 1))
+
+
+def _in_order(ids, merges, first_new, step):
+    for k in range(len(merges))[::step]:
+        ids = merge(ids, tuple(merges[k]), first_new + k)
+    return ids
+
+
+@by_pairs.mistake("leftmost")
+def _(ids, merges, first_new=256):
+    ids, ranks = ids.tolist(), {tuple(pair): k for k, pair in enumerate(merges.tolist())}
+    while fits := [i for i in range(len(ids) - 1) if (ids[i], ids[i + 1]) in ranks]:
+        i = fits[0]
+        ids[i : i + 2] = [first_new + ranks[ids[i], ids[i + 1]]]
+    return np.array(ids)
+
+
+@by_pairs.mistake("once each")
+def _(ids, merges, first_new=256):
+    ids = ids.tolist()
+    for k, pair in enumerate(merges.tolist()):
+        places = [i for i in range(len(ids) - 1) if ids[i : i + 2] == pair]
+        for i in places[:1]:
+            ids[i : i + 2] = [first_new + k]
+    return np.array(ids)

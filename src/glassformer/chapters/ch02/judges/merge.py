@@ -1,0 +1,103 @@
+"""Judges "One merge" (chapter 02): a pair of neighbours is replaced by a new id, from left to right.
+
+Axis: T tokens.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Int, Integer
+
+
+def merge(
+    ids: Integer[np.ndarray, " T"], pair: Sequence[int | np.integer], new_id: int
+) -> Int[np.ndarray, " t"]:
+    """The ids with every `pair` of neighbours replaced by `new_id`, from left to right."""
+    merged, i = [], 0
+    while i < len(ids):
+        fits = i + 1 < len(ids) and (ids[i], ids[i + 1]) == tuple(pair)
+        merged.append(new_id if fits else ids[i])
+        i += 2 if fits else 1
+    return np.array(merged)
+
+
+one_merge = exercise("tokens.merge", merge)
+
+_ids = np.array([1, 2, 3, 1, 2])
+one_merge.case("every such pair becomes one id", _ids, (1, 2), 9, want=[9, 3, 9])
+one_merge.case("in this order alone", np.array([2, 1, 2, 2, 1]), (1, 2), 7, want=[2, 7, 2, 1])
+one_merge.case("the others stay, the last one too", np.array([4, 1, 2, 5, 1]), (1, 2), 6, want=[4, 6, 5, 1])
+one_merge.also(np.array([5, 4, 1]), (1, 2), 6, want=[5, 4, 1])
+one_merge.case(
+    "an id is one number: 11 2 is not 1 2", np.array([11, 2, 1, 2, 21]), (1, 2), 9, want=[11, 2, 9, 21]
+)
+one_merge.case("no id is used twice: from left to right", np.array([3, 3, 3, 0]), (3, 3), 8, want=[8, 3, 0])
+one_merge.also(np.array([3, 3, 3, 3, 3]), (3, 3), 8, want=[8, 8, 3])
+
+one_merge.mistake("either way round", lambda ids, pair, new: merge(merge(ids, pair, new), pair[::-1], new))
+
+
+@one_merge.mistake("either way round")
+def _(ids, pair, new_id):
+    merged, i = [], 0
+    while i < len(ids):
+        fits = tuple(ids[i : i + 2].tolist()) in (tuple(pair), tuple(pair)[::-1])
+        merged.append(new_id if fits else ids[i])
+        i += 2 if fits else 1
+    return np.array(merged)
+
+
+@one_merge.mistake("added up")
+def _(ids, pair, new_id):
+    merged = []
+    for i in ids.tolist():
+        if merged and (merged[-1], i) == tuple(pair):
+            merged[-1] += i
+        else:
+            merged.append(i)
+    return np.array(merged)
+
+
+@one_merge.mistake("digits")
+def _(ids, pair, new_id):
+    text = " ".join(map(str, ids)).replace(" ".join(map(str, pair)), str(new_id))
+    return np.array([int(i) for i in text.split()])
+
+
+@one_merge.mistake("first alone")
+def _(ids, pair, new_id):
+    ids = ids.tolist()
+    for i in range(len(ids) - 1):
+        if (ids[i], ids[i + 1]) == tuple(pair):
+            return np.array([*ids[:i], new_id, *ids[i + 2 :]])
+    return np.array(ids)
+
+
+@one_merge.mistake("second stays")
+def _(ids, pair, new_id):
+    ids = ids.tolist()
+    fits = [(a, b) == tuple(pair) for a, b in zip(ids, [*ids[1:], None], strict=True)]
+    return np.array([new_id if fit else i for i, fit in zip(ids, fits, strict=True)])
+
+
+@one_merge.mistake("used twice")
+def _(ids, pair, new_id):
+    ids = ids.tolist()
+    fits = [(a, b) == tuple(pair) for a, b in zip(ids, [*ids[1:], None], strict=True)]
+    used = [False, *fits[:-1]]
+    return np.array([new_id if f else i for i, f, u in zip(ids, fits, used, strict=True) if f or not u])
+
+
+one_merge.mistake("from the right", lambda ids, pair, new: merge(ids[::-1], pair[::-1], new)[::-1])
+
+
+@one_merge.mistake("last is lost")
+def _(ids, pair, new_id):
+    merged, i = [], 0
+    while i < len(ids) - 1:
+        fits = (ids[i], ids[i + 1]) == tuple(pair)
+        merged.append(new_id if fits else ids[i])
+        i += 2 if fits else 1
+    return np.array(merged)

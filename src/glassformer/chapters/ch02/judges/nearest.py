@@ -1,0 +1,64 @@
+"""Judges "Who is near?" (chapter 02): the other rows of a table, ordered by their cosine with one row.
+
+Axes: V vocabulary, D d_model.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float, Int
+
+
+def nearest(table: Float[np.ndarray, "V D"], row: int) -> Int[np.ndarray, " _"]:
+    """All other rows by their cosine with this one, the most alike first."""
+    directions = table / np.linalg.norm(table, axis=1, keepdims=True)
+    order = np.argsort(-(directions @ directions[row]))
+    return order[order != row]
+
+
+near = exercise("tokens.nearest", nearest, axes="V−1")
+
+# Directions in the plane, and lengths that say nothing of them.
+_angles, _lengths = np.deg2rad([0.0, 100, 20, 175, 55]), np.array([1.0, 9, 0.5, 2, 4])
+_table = _lengths[:, None] * np.stack([np.cos(_angles), np.sin(_angles)], axis=1)
+near.shape("all the others, and not the row itself", _table, 0, want=(4,))
+near.case("by direction: 20°, 55°, 100° and 175° away", _table, 0, want=[2, 4, 1, 3])
+near.also(_table, 1, want=[4, 3, 2, 0], what="the rows nearest to the one at 100°")
+near.case("however long a row is", _table * np.array([[5.0], [1], [30], [0.1], [1]]), 0, want=[2, 4, 1, 3])
+near.also(_table * np.array([[1.0], [1], [0.01], [9], [1]]), 4, want=[2, 1, 0, 3])
+near.case(
+    "in any number of dimensions",
+    np.array([[1.0, 0, 0], [0, 1, 0.1], [1, 1, 0], [-1, 0, 0], [0.9, 0.1, 0]]),
+    0,
+    want=[4, 2, 1, 3],
+)
+near.case(
+    "the row that is left out is the row itself, also where another points the very same way",
+    np.array([[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 0, 3]]), 1, want=[0, 2, 3],
+)  # fmt: skip
+
+near.mistake("itself", lambda table, row: np.append(row, nearest(table, row)))
+near.mistake("farthest first", lambda table, row: nearest(table, row)[::-1])
+
+
+def _cosines(table, row):
+    return table @ table[row] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[row])
+
+
+def _sorted_by(likeness, row):
+    order = np.argsort(-likeness, kind="stable")
+    return order[order != row]
+
+
+near.mistake("first dropped", lambda table, row: np.argsort(-_cosines(table, row), kind="stable")[1:])
+near.mistake("shifted", lambda table, row: np.argsort(-np.delete(_cosines(table, row), row)))
+near.mistake("dot product", lambda table, row: _sorted_by(table @ table[row], row))
+near.mistake("distance", lambda table, row: _sorted_by(-np.linalg.norm(table - table[row], axis=1), row))
+near.mistake(
+    "signs lost",
+    lambda table, row: _sorted_by(np.abs(table @ table[row]) / np.linalg.norm(table, axis=1), row),
+)
+near.mistake("first only", lambda table, row: nearest(table, row)[:1])
+near.mistake(
+    "cosines", lambda table, row: np.sort(table @ table[row] / np.linalg.norm(table, axis=1))[::-1][1:]
+)

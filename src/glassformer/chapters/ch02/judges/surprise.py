@@ -1,0 +1,92 @@
+"""Judges "How surprised?" (chapter 02): the mean surprise at the targets, from logits of any size.
+
+Axes: T tokens, V vocabulary.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect
+from glassformer.exercises.material import numbers
+from glassformer.scratch.loss import cross_entropy
+from glassformer.shapes import Float, Integer
+
+
+def surprise(logits: Float[np.ndarray, "T V"], targets: Integer[np.ndarray, " T"]) -> float:
+    """The mean of −ln p(target), in nats, with p = softmax(logits)."""
+    return float(cross_entropy(logits, targets))
+
+
+loss = exercise("tokens.surprise", surprise, built_on=(cross_entropy,))
+
+_zeros, _targets = np.zeros((3, 65)), np.array([0, 64, 7])
+loss.case("65 alike: ln 65, whatever came", _zeros, _targets, want=math.log(65), being="ln 65")
+_odds = np.log([[3.0, 1.0], [1.0, 1.0]])
+loss.case(
+    "three to one: −ln 3/4; even: −ln 1/2", _odds[:1], np.array([0]), want=math.log(4 / 3), being="ln 4/3"
+)
+loss.also(_odds[:1], np.array([1]), want=math.log(4), being="ln 4")
+loss.also(_odds, np.array([0, 1]), want=(math.log(4 / 3) + math.log(2)) / 2, being="(ln 4/3 + ln 2) / 2")
+
+
+@loss.check("a number added to a whole row changes nothing")
+def _(surprise):
+    logits, targets = numbers(4, 6), np.array([5, 0, 3, 3])
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    want = -np.log(np.prod([p[0, 5], p[1, 0], p[2, 3], p[3, 3]])) / 4
+    expect(surprise(logits, targets), want, "surprise(logits, targets)")
+    expect(surprise(logits + 5, targets), want, "surprise(logits + 5, targets)")
+
+
+loss.case(
+    "large logits: 1000 against 999 is e to one", np.array([[1000.0, 999.0]]), np.array([0]),
+    want=math.log(1 + math.exp(-1)), what="the surprise of logits 1000 and 999, target 0,",
+)  # fmt: skip
+loss.also(
+    np.array([[1000.0, 0.0]]), np.array([1]), want=1000.0,
+    what="the surprise of logits 1000 and 0, target 1,",
+)  # fmt: skip
+loss.case(
+    "each row for itself, however far apart the rows are", np.array([[1000.0, 999.0], [0.0, 0.0]]),
+    np.array([0, 1]), want=(math.log(1 + math.exp(-1)) + math.log(2)) / 2,
+    what="the surprise of logits [[1000, 999], [0, 0]], targets [0, 1],",
+)  # fmt: skip
+
+
+def _nats(logits, targets):
+    shifted = _shifted(logits)
+    return np.log(np.exp(shifted).sum(axis=-1)) - shifted[np.arange(len(targets)), targets]
+
+
+def _shifted(logits):
+    return logits - logits.max(axis=-1, keepdims=True)
+
+
+@np.errstate(all="ignore")
+def _directly(logits, targets, axis=1, besides=0.0):
+    p = np.exp(logits) / np.exp(logits).sum(axis=axis, keepdims=True)
+    return -np.log(p[np.arange(len(targets)), targets] + besides).mean()
+
+
+loss.mistake("overflow", _directly)
+loss.mistake("log of p", lambda logits, targets: _directly(_shifted(logits), targets))
+loss.mistake("log of p", lambda logits, targets: _directly(_shifted(logits), targets, besides=1e-12))
+loss.mistake("one maximum", lambda logits, targets: _directly(logits - logits.max(), targets))
+loss.mistake("clipped", lambda logits, targets: _nats(np.clip(logits, -50, 50), targets).mean())
+loss.mistake("columns", lambda logits, targets: _directly(logits, targets, axis=0))
+loss.mistake(
+    "every target",
+    lambda logits, targets: np.mean([_nats(logits, np.full_like(targets, one)) for one in targets]),
+)
+loss.mistake("no sign", lambda logits, targets: -_nats(logits, targets).mean())
+loss.mistake("bits", lambda logits, targets: _nats(logits, targets).mean() / math.log(2))
+loss.mistake("sum", lambda logits, targets: _nats(logits, targets).sum())
+loss.mistake("no softmax", lambda logits, targets: -logits[np.arange(len(targets)), targets].mean())
+loss.mistake("probability", lambda logits, targets: np.exp(-_nats(logits, targets)).mean())
+loss.mistake(
+    "mean of p",
+    np.errstate(all="ignore")(lambda logits, targets: -np.log(np.exp(-_nats(logits, targets)).mean())),
+)
+loss.mistake("first target", lambda logits, targets: _nats(logits, np.full_like(targets, targets[0])).mean())

@@ -1,0 +1,73 @@
+"""Judges "One query" (chapter 03): one query's weights, and the mean of the values with these weights.
+
+Axes: S positions answering, K d_head.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers, quiet
+from glassformer.scratch.attention import softmax
+from glassformer.shapes import Float
+
+from .by_hand import attended
+
+
+def attend_one(
+    query: Float[np.ndarray, " K"], keys: Float[np.ndarray, "S K"], values: Float[np.ndarray, "S N"]
+) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " N"]]:
+    """The weights that one query gives to the keys, and the mean of the values with these weights."""
+    weights = softmax(keys @ query / math.sqrt(len(query)))
+    return weights, weights @ values
+
+
+single = exercise(
+    "attention.attend_one", attend_one, built_on=(softmax,), parts=("weights", "output"), axes=("S", "N")
+)
+
+_k, _v = numbers(4, 2), numbers(4, 3, seed=1)
+single.case(
+    "a query of zeros prefers no key: the mean of all values",
+    np.zeros(2), _k, _v, want=([0.25] * 4, [math.fsum(column) / 4 for column in _v.T]), being="",
+)  # fmt: skip
+_apart = math.log(3)
+single.case(
+    "a score that is larger by ln 3 is worth three shares",
+    np.array([2 * _apart, 0, 0, 0]), np.array([[1.0, 0, 0, 0], [0, 1, 0, 0]]), np.array([[8.0, 0], [0, 4.0]]),
+    want=([0.75, 0.25], [6.0, 1.0]),
+)  # fmt: skip
+_q, _k, _v = numbers(3), numbers(5, 3, seed=1), numbers(5, 3, seed=2)
+_o, _w = attended([_q], _k, _v)
+single.case("random vectors", _q, _k, _v, want=(_w[0], _o[0]))
+_q, _k, _v = numbers(2), numbers(1, 2, seed=1), numbers(1, 4, seed=2)
+single.case("a single key gets everything", _q, _k, _v, want=([1.0], _v[0]))
+
+
+def _one(weigh, mix=lambda weights, k, v: weights @ v):
+    """A wrong answer: `weigh` makes weights of the plain dot products and the width, `mix` the output."""
+
+    def wrong(q, k, v):
+        weights = weigh(k @ q, len(q))
+        return weights, mix(weights, k, v)
+
+    return quiet(wrong)
+
+
+def _rooted(x, K):
+    return softmax(x / math.sqrt(K))
+
+
+single.mistake("no root", _one(lambda x, K: softmax(x)))
+single.mistake("by the width", _one(lambda x, K: softmax(x / K)))
+single.mistake("root of two", _one(lambda x, K: softmax(x / math.sqrt(2))))
+single.mistake("root of N", lambda q, k, v: (lambda w: (w, w @ v))(softmax(k @ q / math.sqrt(v.shape[1]))))
+single.mistake("no softmax", _one(lambda x, K: x / math.sqrt(K)))
+single.mistake("not divided", _one(lambda x, K: np.exp(x / math.sqrt(K))))
+single.mistake("no exp", _one(lambda x, K: x / x.sum()))
+single.mistake("winner", _one(lambda x, K: np.eye(len(x))[x.argmax()]))
+single.mistake("winner's value", _one(_rooted, lambda weights, k, v: v[weights.argmax()]))
+single.mistake("keys mixed", _one(_rooted, lambda weights, k, v: weights @ k))
+single.mistake("summed", _one(_rooted, lambda weights, k, v: v.sum(axis=0)))
+single.mistake("pair", lambda q, k, v: attend_one(q, k, v)[::-1])

@@ -1,0 +1,39 @@
+"""Judges "Who may see whom" (chapter 03): each position may see itself and the positions before it.
+
+Axes: T positions asking, S positions answering.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect, expect_shape
+from glassformer.scratch.attention import causal_mask
+
+past = exercise("attention.causal_mask", causal_mask, axes="T S")
+
+past.shape("a row for each query, a column for each key", 3, 3, want=(3, 3))
+past.case(
+    "each position sees itself and what is before it",
+    3, 3, want=[[True, False, False], [True, True, False], [True, True, True]],
+)  # fmt: skip
+past.case("a single position sees itself", 1, 1, want=[[True]])
+past.case(
+    "of five keys, the last two positions ask",
+    2, 5, want=[[True, True, True, True, False], [True, True, True, True, True]],
+)  # fmt: skip
+past.also(1, 4, want=[[True, True, True, True]])
+
+
+@past.check("under it 55 cells of 100 remain")
+def _(causal_mask):
+    got = causal_mask(10, 10)
+    expect_shape(got, (10, 10), "causal_mask(10, 10)", axes="T S")
+    expect(int(np.asarray(got).sum()), 55, "the number of True in causal_mask(10, 10)")
+
+
+past.mistake("other triangle", lambda T, S=None: np.triu(np.ones((T, S or T), bool), (S or T) - T))
+past.mistake("what is hidden", lambda T, S=None: ~causal_mask(T, S))
+past.mistake("not itself", lambda T, S=None: np.tri(T, S or T, (S or T) - T - 1, dtype=bool))
+past.mistake("one ahead", lambda T, S=None: np.tri(T, S or T, (S or T) - T + 1, dtype=bool))
+past.mistake("from the first", lambda T, S=None: np.tri(T, S or T, dtype=bool))
+past.mistake("square", lambda T, S=None: np.tri(T, dtype=bool))

@@ -1,0 +1,41 @@
+"""Judges "Merge" (chapter 03): the heads' columns are joined again, in order.
+
+Axes: B batch, T positions asking, D d_model.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.scratch.attention import merge_heads
+
+merging = exercise("attention.merge_heads", merge_heads, axes="T D")
+
+merging.shape("positions first, then all heads side by side", numbers(2, 5, 3), want=(5, 6))
+merging.case(
+    "it puts back what splitting took apart",
+    np.array([[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]), want=np.arange(12.0).reshape(2, 6),
+)  # fmt: skip
+_x = numbers(1, 4, 3)
+merging.case("one head: it is the head", _x, want=_x[0])
+_x = numbers(2, 3, 2, 4)
+merging.case("a batch in front stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
+
+merging.mistake("no swap", lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1))
+merging.mistake("from the front", lambda x: x.swapaxes(0, 1).reshape(*x.shape[:-3], x.shape[-2], -1))
+merging.mistake("last two", lambda x: x.swapaxes(-1, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
+
+
+@merging.mistake("three axes")
+def _(x):
+    H, T, K = x.shape
+    return x.swapaxes(0, 1).reshape(T, H * K)
+
+
+merging.mistake("in turn", lambda x: np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1))
+merging.mistake("sum", lambda x: x.sum(axis=-3))
+merging.mistake("mean", lambda x: x.mean(axis=-3))
+merging.mistake("below each other", lambda x: x.reshape(*x.shape[:-3], -1, x.shape[-1]))
+merging.mistake(
+    "backwards", lambda x: np.concatenate([x[..., h, :, :] for h in range(x.shape[-3])][::-1], axis=-1)
+)

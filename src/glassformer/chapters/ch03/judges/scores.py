@@ -1,0 +1,46 @@
+"""Judges "How well do they match?" (chapter 03): a query's scaled dot product with each key.
+
+Axes: S positions answering, K d_head.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.scratch.attention import softmax
+from glassformer.shapes import Float
+
+
+def scores(query: Float[np.ndarray, " K"], keys: Float[np.ndarray, "S K"]) -> Float[np.ndarray, " S"]:
+    """Computes how well a query matches each key: their dot products, divided by √K."""
+    return keys @ query / math.sqrt(len(query))
+
+
+matching = exercise("attention.scores", scores, axes="S")
+
+matching.shape("one score for each key", numbers(4), numbers(3, 4, seed=1), want=(3,))
+matching.case(
+    "the same direction scores high, a right angle 0, the opposite low",
+    np.array([2.0, 0, 0, 0]), np.array([[3.0, 0, 0, 0], [0, 1, 0, 0], [-1, 0, 5, 0]]), want=[3.0, 0.0, -1.0],
+    being="6/√4, 0/√4 and −2/√4",
+)  # fmt: skip
+_q, _k = numbers(5), numbers(2, 5, seed=1)
+matching.case(
+    "random vectors, and another width",
+    _q, _k, want=[sum(a * b for a, b in zip(_q, row, strict=True)) / 5**0.5 for row in _k],
+)  # fmt: skip
+_q, _k = numbers(1), numbers(6, 1, seed=1)
+matching.case("one number wide: the root is 1", _q, _k, want=[_q[0] * row[0] for row in _k])
+
+matching.mistake("no root", lambda q, k: k @ q)
+matching.mistake("by the width", lambda q, k: k @ q / len(q))
+matching.mistake("times root", lambda q, k: k @ q * math.sqrt(len(q)))
+matching.mistake("number of keys", lambda q, k: k @ q / math.sqrt(len(k)))
+matching.mistake("cosine", lambda q, k: k @ q / np.linalg.norm(k, axis=1) / np.linalg.norm(q))
+matching.mistake("root of two", lambda q, k: k @ q / math.sqrt(2))
+matching.mistake("shapes", lambda q, k: k.T @ q)
+matching.mistake("shapes", lambda q, k: q @ k)
+matching.mistake("products", lambda q, k: k * q / math.sqrt(len(q)))
+matching.mistake("shares", lambda q, k: softmax(k @ q / math.sqrt(len(q))))

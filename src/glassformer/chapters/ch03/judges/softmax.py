@@ -1,0 +1,65 @@
+"""Judges "A softmax that does not overflow" (chapter 03): every row of scores becomes shares that sum to 1.
+
+Axes: B batch, T positions asking, S positions answering.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers, quiet
+from glassformer.scratch.attention import softmax
+
+from .by_hand import softmax_by_hand
+from .mistakes import shifted_softmax
+
+shares = exercise("attention.softmax", softmax, axes="T S")
+
+shares.case(
+    "one point more is worth a factor of e",
+    np.array([1.0, 0.0]), want=[math.e / (1 + math.e), 1 / (1 + math.e)], being="e/(e + 1) and 1/(e + 1)", axes="S",
+)  # fmt: skip
+_x = numbers(3, 4)
+shares.case("each row of a table by itself", _x, want=[softmax_by_hand(row) for row in _x])
+_x = numbers(2, 3, 4)
+shares.case(
+    "the last axis, however many there are",
+    _x,
+    want=[[softmax_by_hand(row) for row in table] for table in _x],
+    axes="B T S",
+)
+shares.case("a score of −∞ gets nothing", np.array([-np.inf, 0.0, 0.0]), want=[0, 0.5, 0.5], axes="S")
+shares.case(
+    "large scores do not overflow",
+    np.array([1000.0, 1000.0, 999.0]), want=softmax_by_hand([1, 1, 0]), axes="S",
+    advice="Subtract the largest of the row first.",
+)  # fmt: skip
+shares.also(np.array([2000.0, 0.0, 0.0]), want=[1.0, 0.0, 0.0], axes="S")
+shares.case(
+    "rows of very different size do not disturb each other",
+    np.array([[1000.0, 1001.0], [-1000.0, -1000.0]]), want=[softmax_by_hand([0, 1]), [0.5, 0.5]],
+)  # fmt: skip
+
+
+shares.mistake("overflow", quiet(lambda x: shifted_softmax(x, 0)))
+shares.mistake("largest of all", quiet(lambda x: shifted_softmax(x, x.max())))
+shares.mistake("no exp", quiet(lambda x: x / x.sum(axis=-1, keepdims=True)))
+
+
+@shares.mistake("mean")
+@quiet
+def _(x):
+    seen = np.isfinite(x)
+    return shifted_softmax(x, np.mean(x, axis=-1, keepdims=True, where=seen))
+
+
+shares.mistake("mean", quiet(lambda x: shifted_softmax(x, x.mean(axis=-1, keepdims=True))))
+shares.mistake("absolute", quiet(lambda x: shifted_softmax(x, np.abs(x).max(axis=-1, keepdims=True))))
+shares.mistake("upside down", quiet(lambda x: softmax(-x)))
+shares.mistake("divided by it", quiet(lambda x: shifted_softmax(x / x.max(axis=-1, keepdims=True), 0)))
+shares.mistake("powers of 2", lambda x: softmax(x * math.log(2)))
+shares.mistake("not divided", lambda x: np.exp(x - x.max(axis=-1, keepdims=True)))
+shares.mistake("whole table", lambda x: softmax(x.ravel()).reshape(x.shape))
+shares.mistake("columns", lambda x: softmax(x, axis=0))
+shares.mistake("axis 1", lambda x: softmax(x, axis=min(1, x.ndim - 1)))

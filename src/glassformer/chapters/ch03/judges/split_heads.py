@@ -1,0 +1,63 @@
+"""Judges "Split" (chapter 03): the width of each row is divided among the heads.
+
+Axes: B batch, T positions asking, H heads, K d_head.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.scratch.attention import split_heads
+
+splitting = exercise("attention.split_heads", split_heads, axes="H T K")
+
+splitting.shape(
+    "heads first, then positions, then what is left of the width", numbers(5, 6), 2, want=(2, 5, 3)
+)
+splitting.case(
+    "each head gets neighbouring numbers of every position",
+    np.arange(12.0).reshape(2, 6), 3, want=[[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]],
+)  # fmt: skip
+_x = numbers(4, 6)
+splitting.case("one head: nothing is cut", _x, 1, want=_x[None])
+splitting.case("as many heads as numbers", _x, 6, want=_x.T[:, :, None])
+_x = numbers(2, 3, 4)
+splitting.case(
+    "a batch in front stays in front", _x, 2, want=[[x[:, :2], x[:, 2:]] for x in _x], axes="B H T K"
+)
+splitting.refuses(
+    "heads that do not divide the width: ValueError", numbers(3, 6), 4, what="6 numbers for 4 heads"
+)
+
+
+def _cut(x, n_heads):
+    return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads)
+
+
+splitting.mistake("no swap", lambda x, n_heads: _cut(x, n_heads))
+splitting.mistake("reshaped only", lambda x, n_heads: x.reshape(*x.shape[:-2], n_heads, x.shape[-2], -1))
+
+
+splitting.mistake("from the front", lambda x, n_heads: _cut(x, n_heads).swapaxes(0, 1))
+
+
+@splitting.mistake("two axes")
+def _(x, n_heads):
+    T, D = x.shape
+    return x.reshape(T, n_heads, D // n_heads).swapaxes(0, 1)
+
+
+@splitting.mistake("every n-th")
+def _(x, n_heads):
+    return np.moveaxis(x.reshape(*x.shape[:-1], x.shape[-1] // n_heads, n_heads), -1, -3)
+
+
+@splitting.mistake("first for all")
+def _(x, n_heads):
+    return np.stack([x[..., : x.shape[-1] // n_heads]] * n_heads, axis=-3)
+
+
+@splitting.mistake("rest dropped")
+def _(x, n_heads):
+    K = x.shape[-1] // n_heads
+    return np.stack([x[..., h * K : (h + 1) * K] for h in range(n_heads)], axis=-3)

@@ -1,0 +1,48 @@
+"""Judges "Why the root" (chapter 03): the variance of a score with and without the division by √K."""
+
+import math
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect, expect_shape
+from glassformer.exercises.material import numbers
+
+
+def score_variance(d_head: int, query_variance: float, key_variance: float, scaled: bool) -> float:
+    """The variance of q·k, or of q·k/√K, for independent numbers with mean 0."""
+    return (1 if scaled else d_head) * query_variance * key_variance
+
+
+spread = exercise("attention.variance", score_variance)
+
+spread.case("64 numbers of variance 1, before the root", 64, 1.0, 1.0, False, want=64.0)
+spread.case("the same after dividing by √64", 64, 1.0, 1.0, True, want=1.0)
+spread.case("one number of variance 4 and one of 9", 1, 4.0, 9.0, False, want=36.0)
+spread.case("sixteen numbers, before and after the root", 16, 4.0, 0.25, False, want=16.0)
+spread.also(16, 4.0, 9.0, True, want=36.0)
+
+
+@spread.check("it is what twenty thousand drawn pairs show")
+def _(score_variance):
+    q, k = 0.5 * numbers(20_000, 12), 3 * numbers(20_000, 12, seed=1)
+    drawn = float((q * k).sum(axis=1).var())
+    got = score_variance(12, 0.25, 9.0, False)
+    expect_shape(got, (), "score_variance(12, 0.25, 9, False)")
+    if abs(float(got) / drawn - 1) > 0.05:
+        expect(
+            got,
+            27.0,
+            "score_variance(12, 0.25, 9, False)",
+            being=f"27; twenty thousand drawn pairs show {drawn:.1f}",
+        )
+
+
+spread.mistake("deviation", lambda d, a, b, scaled: math.sqrt((1 if scaled else d) * a * b))
+spread.mistake("root once", lambda d, a, b, scaled: d * a * b / (math.sqrt(d) if scaled else 1))
+spread.mistake("not scaled", lambda d, a, b, scaled: d * a * b)
+spread.mistake("added", lambda d, a, b, scaled: (1 if scaled else d) * (a + b))
+spread.mistake("added", lambda d, a, b, scaled: (1 if scaled else d) * (a + b) / 2)
+spread.mistake("no variances", lambda d, a, b, scaled: 1 if scaled else d)
+spread.mistake("K squared", lambda d, a, b, scaled: a * b * d**2 / (d if scaled else 1))
+spread.mistake("squared", lambda d, a, b, scaled: (1 if scaled else d) * (a * b) ** 2)
+spread.mistake("keys forgotten", lambda d, a, b, scaled: (1 if scaled else d) * a)
+spread.mistake("always scaled", lambda d, a, b, scaled: a * b)

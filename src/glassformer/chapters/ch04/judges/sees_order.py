@@ -1,0 +1,141 @@
+"""Judges "Write the test" (chapter 04): a test that finds out whether a function uses the order of its rows.
+
+Axes: T positions asking, D d_model.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, as_numbers, expect, is_tensor, remark
+from glassformer.exercises.material import numbers
+from glassformer.scratch.attention import causal_mask, scaled_dot_product_attention
+from glassformer.scratch.positions import sinusoidal
+from glassformer.shapes import Float
+
+from .one_head import one_head
+from .rotary import rotary
+
+
+def sees_order(attention: Any, x: Float[np.ndarray, "T D"]) -> bool:
+    """Returns whether a function (T, D) → (T, D) uses the order of its rows: shuffles before or after, and compares."""
+    generator = np.random.default_rng(0)
+    orders = [generator.permutation(len(x)) for _ in range(5)]
+    return not all(np.allclose(attention(x[order]), attention(x)[order], atol=1e-8) for order in orders)
+
+
+detector = exercise("positions.sees_order", sees_order)
+
+
+def _judge(sees_order, attention, want, what, advice):
+    """The answer for one function. A mistake is recognised by the inputs that it tries: True says too little."""
+    tried = []
+
+    def watched(x):
+        given = as_numbers(x, "what you hand to `attention`")
+        tried.append(np.array(given))
+        outputs = attention(given)
+        if is_tensor(x):
+            remark(
+                "You hand tensors to `attention`. The layers of this notebook take NumPy arrays and nothing else."
+            )
+            return x.new_tensor(outputs)
+        return outputs
+
+    got = sees_order(watched, numbers(24, 8))
+    try:
+        expect(got, want, f"for {what} the answer", advice=advice)
+    except Wrong as wrong:
+        if not wrong.advice:  # it answers neither yes nor no
+            raise
+        tried.sort(key=np.ndarray.tobytes)
+        raise Wrong(wrong.message, advice=advice, what=what, got=(wrong.got, *tried)) from None
+
+
+@detector.check("a function of each row alone does not see it")
+def _(sees_order):
+    advice = (
+        "It moves its outputs with the words: shuffle the rows of x, and expect the outputs shuffled in the "
+        "same way, attention(x)[order]."
+    )
+    _judge(sees_order, lambda x: np.maximum(x, 0), False, "np.maximum(x, 0)", advice)
+
+
+@detector.check("unmasked attention without positions does not see it, nor does a mean")
+def _(sees_order):
+    advice = "Sums taken in another order differ in the last digits: compare with np.allclose."
+    _judge(sees_order, lambda x: one_head(x)[0], False, "unmasked attention without positions", advice)
+    _judge(sees_order, lambda x: x + x.mean(axis=0), False, "adding the mean of all rows to each", advice)
+
+
+@detector.check("a causal mask sees it")
+def _(sees_order):
+    def causal(x):
+        return one_head(x, mask=causal_mask(len(x)))[0]
+
+    advice = "The first row may look at one key and the last at all of them: order is in the mask."
+    _judge(sees_order, causal, True, "attention with a causal mask", advice)
+
+
+@detector.check("positions are seen, whichever way they enter")
+def _(sees_order):
+    def sinusoids(x):
+        return one_head(x + sinusoidal(np.arange(len(x)), x.shape[1]))[0]
+
+    def rope(x):
+        q, k = rotary(x @ numbers(8, 8, seed=1)), rotary(x @ numbers(8, 8, seed=2))
+        return scaled_dot_product_attention(q, k, x)[0]
+
+    def alibi(x):
+        apart = np.abs(np.arange(len(x)) - np.arange(len(x))[:, None])
+        return one_head(x, score_bias=-0.5 * apart)[0]
+
+    advice = "Its outputs for shuffled rows are not its outputs shuffled."
+    _judge(sees_order, sinusoids, True, "attention over x plus sinusoids", advice)
+    _judge(sees_order, rope, True, "attention with RoPE", advice)
+    _judge(sees_order, alibi, True, "attention with ALiBi, in both directions,", advice)
+
+
+@detector.check("order that a careless shuffle misses is seen too")
+def _(sees_order):
+    advice = "Its outputs for shuffled rows are not its outputs shuffled: compare them row by row, in several orders."
+    around = "adding to each row the one before it, round a circle,"
+    _judge(sees_order, lambda x: x + np.roll(x, 1, axis=0), True, around, advice)
+    _judge(sees_order, _two_exchanged, True, "exchanging rows 8 and 9", advice)
+    end = "replacing the last row by the one before it"
+    _judge(sees_order, lambda x: np.concatenate([x[:-1], x[-2:][:1]]), True, end, advice)
+
+
+@detector.check("a little order is order: in one column, or hardly to be seen")
+def _(sees_order):
+    def one_column(x):
+        return np.concatenate([x[:, :5], np.roll(x[:, 5:6], 1, axis=0), x[:, 6:]], axis=1)
+
+    advice = "Its outputs for shuffled rows are not its outputs shuffled: compare all of their columns."
+    _judge(sees_order, one_column, True, "moving one column down by a row, round a circle,", advice)
+    faint = "adding to each row a thousandth of the one before it, round a circle,"
+    advice = (
+        "A weak effect is an effect: forgive rounding, which is a billion times smaller, and nothing else."
+    )
+    _judge(sees_order, lambda x: x + 0.001 * np.roll(x, 1, axis=0), True, faint, advice)
+
+
+def _two_exchanged(x):
+    seats = np.arange(len(x))
+    middle = slice(8, 10)
+    seats[middle] = seats[middle][::-1]
+    return x[seats]
+
+
+def _one_order(order):
+    return lambda attention, x: (
+        not np.allclose(attention(x[order(len(x))]), attention(x)[order(len(x))], atol=1e-8)
+    )
+
+
+detector.mistake("reversed", _one_order(lambda n: np.arange(n)[::-1]))
+detector.mistake("shifted", _one_order(lambda n: np.roll(np.arange(n), 1)))
+detector.mistake("shifted", _one_order(lambda n: np.roll(np.arange(n), -1)))
+detector.mistake("two rows", _one_order(lambda n: np.r_[1, 0, 2:n]))
+detector.mistake("two rows", _one_order(lambda n: np.r_[n - 1, 1 : n - 1, 0]))

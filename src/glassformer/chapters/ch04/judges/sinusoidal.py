@@ -1,0 +1,114 @@
+"""Judges "Sinusoids from a blank cell" (chapter 04): the sinusoidal table of positions.
+
+Axes: T positions asking, D d_model.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect, expect_shape
+from glassformer.scratch.positions import sinusoidal
+
+from .rotations import add_wrong_frequencies, in_halves, pair_frequencies
+
+
+def _waves(positions, theta):
+    angles = np.asarray(positions)[:, None] * np.asarray(theta)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(positions), -1)
+
+
+sinusoids = exercise("positions.sinusoidal", sinusoidal, axes="T D")
+
+sinusoids.shape("one row for each position, one column for each dimension", np.arange(5), 8, want=(5, 8))
+sinusoids.case(
+    "position 0: sin 0 = 0 and cos 0 = 1, alternating", np.arange(5), 8, row=0, want=[0.0, 1.0] * 4
+)
+
+
+@sinusoids.check("the two dimensions of a pair share a frequency")
+def _(sinusoidal):
+    got = sinusoidal(np.arange(5), 8)
+    expect_shape(got, (5, 8), "sinusoidal(positions, 8)", axes="T D")
+    squares = np.asarray(got) ** 2
+    expect(squares[:, 0::2] + squares[:, 1::2], np.ones((5, 4)), "sin² + cos² of each pair", axes="T pair")
+
+
+sinusoids.case(
+    "with two dimensions, position p is (sin p, cos p)",
+    np.arange(4), 2, want=[[math.sin(p), math.cos(p)] for p in range(4)],
+)  # fmt: skip
+sinusoids.case(
+    "the frequencies fall from 1 by the same factor, pair after pair",
+    np.arange(2), 8, row=1, want=_waves([1], [1, 0.1, 0.01, 0.001])[0],
+    being="the sines and cosines of 1, 0.1, 0.01 and 0.001",
+)  # fmt: skip
+sinusoids.case("another base", np.arange(2), 4, base=100.0, row=1, want=_waves([1], [1, 0.1])[0])
+sinusoids.also(np.arange(2), 8, base=16.0, row=1, want=_waves([1], [1, 1 / 2, 1 / 4, 1 / 8])[0])
+sinusoids.case(
+    "the positions are the ones you were given",
+    np.array([7, 3, 1000, 0]), 2, want=[[math.sin(p), math.cos(p)] for p in (7, 3, 1000, 0)],
+)  # fmt: skip
+sinusoids.also(
+    np.array([-2.5, 0.5, 12.0]), 10, want=_waves([-2.5, 0.5, 12.0], 10.0 ** (-4 * np.arange(5) / 5)),
+    what="sinusoidal([-2.5, 0.5, 12], 10)",
+)  # fmt: skip
+sinusoids.refuses(
+    "an odd d_model leaves one sine without its cosine: ValueError", np.arange(3), 5, what="d_model=5"
+)
+sinusoids.also_refuses(np.arange(3), 1, what="d_model=1")
+
+
+sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, pair_frequencies(d_model, base)))
+sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, _every_second(d_model, base)))
+sinusoids.mistake(
+    "any width", lambda p, D, base=1e4: np.pad(_waves(p, pair_frequencies(D, base)), ((0, 0), (0, D % 2)))
+)
+
+
+@sinusoids.mistake("any width")
+def _(positions, d_model, base=1e4):
+    return _waves(positions, _every_second(d_model, base))[:, :d_model]
+
+
+@sinusoids.mistake("by chance")
+def _(positions, d_model, base=1e4):
+    table, angles = np.empty((len(positions), d_model)), positions[:, None] * _every_second(d_model, base)
+    table[:, 0::2] = np.sin(angles)
+    table[:, 1::2] = np.cos(angles)
+    return table
+
+
+def _every_second(d_model, base):
+    return base ** (-np.arange(0, d_model, 2) / d_model)
+
+
+@sinusoids.mistake("swapped")
+def _(positions, d_model, base=1e4):
+    right = _waves(positions, pair_frequencies(d_model, base))
+    return right[:, np.arange(right.shape[1]) ^ 1]  # 1, 0, 3, 2, …
+
+
+@sinusoids.mistake("frequency each")
+def _(positions, d_model, base=1e4):
+    angles = positions[:, None] * base ** (-np.arange(d_model) / d_model)
+    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+@sinusoids.mistake("in turn")
+def _(positions, d_model, base=1e4):
+    angles = np.tile(positions[:, None] * pair_frequencies(d_model, base), 2)
+    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+sinusoids.mistake(
+    "blocks", lambda p, d_model, base=1e4: in_halves(_waves(p, pair_frequencies(d_model, base)))
+)
+add_wrong_frequencies(sinusoids, lambda theta, p, d_model, base=1e4: _waves(p, theta(d_model, base)))
+sinusoids.mistake(
+    "counted", lambda p, d_model, base=1e4: _waves(np.arange(len(p)), pair_frequencies(d_model, base))
+)
+sinusoids.mistake(
+    "whole", lambda p, d_model, base=1e4: _waves(p.astype(int), pair_frequencies(d_model, base))
+)

@@ -1,0 +1,142 @@
+"""Judges "Leave some out" (chapter 07): numbers are dropped in training, and the rest is scaled up."""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect, expect_shape
+from glassformer.shapes import Float
+
+
+def dropout(
+    x: Float[np.ndarray, "..."], rate: float, generator: np.random.Generator, training: bool = True
+) -> Float[np.ndarray, "..."]:
+    """Sets numbers to 0 with probability `rate` in training and divides the rest by 1 − rate; otherwise returns x."""
+    if not training:
+        return x
+    return x * (generator.random(x.shape) >= rate) / (1 - rate)
+
+
+dropping = exercise("block.dropout", dropout)
+
+
+def _drawn(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+_x = 1 + np.arange(12.0).reshape(3, 4)
+dropping.case("in evaluation nothing is dropped", _x, 0.5, _drawn(), training=False, want=_x)
+dropping.also(_x[0], 0.9, _drawn(), False, want=_x[0])
+dropping.also(_x.reshape(2, 3, 2), 0.2, _drawn(), training=False, want=_x.reshape(2, 3, 2))
+dropping.case("at a rate of 0 nothing is dropped", _x, 0.0, _drawn(), want=_x)
+MANY = np.ones((60, 50))
+
+
+@dropping.check("each number is dropped, or divided by 1 − rate")
+def _(dropout):
+    for rate, factor in ((0.2, 1.25), (0.75, 4.0)):
+        got = dropout(3 * MANY, rate, _drawn())
+        what = f"dropout(x, {rate}, generator)"
+        expect_shape(got, (60, 50), what)
+        values = np.unique(np.round(np.asarray(got), 5))
+        expect(values, [0.0, 3 * factor], f"where all of x is 3, the values in {what}")
+    for shape in ((50,), (3, 40, 5)):
+        expect_shape(dropout(np.ones(shape), 0.5, _drawn()), shape, f"dropout of x of shape {shape}")
+
+
+@dropping.check("as many are dropped as the rate says")
+def _(dropout):
+    for rate in (0.2, 0.75):
+        gone = float((np.asarray(dropout(MANY, rate, _drawn())) == 0).mean())
+        if abs(gone - rate) > 0.05:
+            what = f"the share that dropout(x, {rate}, generator) drops"
+            raise Wrong(f"{what} should be near {rate}; yours is {gone:.2f}.", what=what, got=round(gone, 1))
+
+
+@dropping.check("each number has a fate of its own")
+def _(dropout):
+    kept = np.asarray(dropout(MANY, 0.5, _drawn())) != 0
+    for axis, name in ((1, "row"), (0, "column")):
+        share = kept.mean(axis=axis)
+        if share.min() < 0.1 or share.max() > 0.9:
+            what = f"of a {name} of {kept.shape[axis]} numbers, the share that is kept at rate 0.5"
+            raise Wrong(
+                f"{what}, should be near 0.5; yours has {share.min():.1f} to {share.max():.1f}.",
+                what=what,
+                got=[float(share.min()), float(share.max())],
+            )
+
+
+@dropping.check("so has each text of a batch, and each neighbour")
+def _(dropout):
+    kept = np.asarray(dropout(np.ones((8, 30, 20)), 0.5, _drawn())) != 0
+    for axis, name in enumerate(("texts of a batch", "positions", "columns")):
+        slices = np.moveaxis(kept, axis, 0)
+        agree = (slices[1:] == slices[:-1]).mean(axis=(1, 2))
+        if agree.max() > 0.9:
+            what = f"of two {name} side by side, the share of numbers that go or stay alike at rate 0.5"
+            raise Wrong(f"{what}, should be near 0.5; yours has {agree.max():.1f}.", what=what, got=agree)
+
+
+@dropping.check("chance comes from the generator: the same seed drops the same numbers, another one others")
+def _(dropout):
+    one, again, other = (np.asarray(dropout(MANY, 0.5, _drawn(seed))) for seed in (1, 1, 2))
+    expect(bool((one == again).all()), True, "that the same seed drops the same numbers")
+    expect(bool((one == other).all()), False, "that another seed drops the same numbers")
+
+
+def _dropping(factor, stays=lambda g, x, rate: g.random(x.shape) >= rate, whenever=False):
+    """A wrong dropout: `factor` of the rate for what stays, `stays` says what."""
+
+    def wrong(x, rate, generator, training=True):
+        if not (training or whenever) or rate == 0:
+            return x
+        return x * stays(generator, x, rate) * factor(rate)
+
+    return wrong
+
+
+def _rest(rate):
+    return 1 / (1 - rate)
+
+
+dropping.mistake("not divided", _dropping(lambda rate: 1.0))
+dropping.mistake("times the rest", _dropping(lambda rate: 1 - rate))
+dropping.mistake("by the rate", _dropping(lambda rate: 1 / rate))
+dropping.mistake("upside down", _dropping(_rest, lambda g, x, rate: g.random(x.shape) < rate))
+dropping.mistake("always", _dropping(_rest, whenever=True))
+dropping.mistake("rows", _dropping(_rest, lambda g, x, rate: g.random((*x.shape[:-1], 1)) >= rate))
+dropping.mistake("columns", _dropping(_rest, lambda g, x, rate: g.random(x.shape[-1]) >= rate))
+dropping.mistake(
+    "upside down",
+    lambda x, rate, generator, training=True: (
+        x * (generator.random(x.shape) < rate) / (1 - rate) if training else x
+    ),
+)
+
+
+@dropping.mistake("by the rate")
+@np.errstate(divide="ignore", invalid="ignore")
+def _(x, rate, generator, training=True):
+    return x * (generator.random(x.shape) >= rate) / rate if training else x
+
+
+dropping.mistake("one for all", _dropping(_rest, lambda g, x, rate: g.random(x.shape[-2:]) >= rate))
+dropping.mistake(
+    "in pairs",
+    _dropping(
+        _rest,
+        lambda g, x, rate: np.repeat(g.random(x.shape), 2, axis=-1)[..., : x.shape[-1]] >= rate,
+    ),
+)
+dropping.mistake(
+    "scaled in evaluation",
+    lambda x, rate, generator, training=True: (
+        x * (generator.random(x.shape) >= rate) if training else x * (1 - rate)
+    ),
+)
+dropping.mistake(
+    "own seed", _dropping(_rest, lambda g, x, rate: np.random.default_rng(0).random(x.shape) >= rate)
+)
+dropping.mistake(
+    "no seed", _dropping(_rest, lambda g, x, rate: np.random.default_rng().random(x.shape) >= rate)
+)

@@ -1,0 +1,106 @@
+"""Judges "Two lines moved" (chapter 07): the post-norm block of 2017.
+
+Axes: T positions, D d_model.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from glassformer.chapters.ch03.judges.multi_head import multi_head
+from glassformer.chapters.ch05.judges.layer_norm import layer_norm
+from glassformer.chapters.ch05.judges.norms import layer_norm_by_hand
+from glassformer.chapters.ch06.judges.feed_forward import feed_forward
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import Weights, numbers
+from glassformer.shapes import Float
+
+from .block import block
+from .by_hand import attention_by_hand, feed_forward_by_hand, norm_by_hand
+from .parts import normed_after, put_together, writes_normed
+from .weights import ATTENTION_WRITES, FEEDFORWARD_WRITES, block_weights, with_zeros
+
+
+def _post(x: Any, w: Weights, n_heads: int) -> np.ndarray:
+    x = norm_by_hand(x + attention_by_hand(x, w, n_heads), w, "norm_attention")
+    return norm_by_hand(x + feed_forward_by_hand(x, w), w, "norm_feedforward")
+
+
+def post_block(x: Float[np.ndarray, "T D"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T D"]:
+    """The block of 2017: the norm comes after the sum."""
+    w = weights
+    W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
+    x = x + multi_head(x, W_q, W_k, W_v, W_o, n_heads)
+    x = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])
+    W_up, b_up = w["feedforward.W_up.weight"], w["feedforward.W_up.bias"]
+    W_down, b_down = w["feedforward.W_down.weight"], w["feedforward.W_down.bias"]
+    x = x + feed_forward(x, W_up, b_up, W_down, b_down)
+    return layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
+
+
+after = exercise("block.post_block", post_block, built_on=(multi_head, layer_norm, feed_forward), axes="T D")
+
+_x, _w = numbers(5, 6, seed=4), block_weights(6, 10, seed=2)
+after.shape("the shape of x", _x, _w, 2, want=(5, 6))
+_plain = with_zeros(
+    _w, *ATTENTION_WRITES, *FEEDFORWARD_WRITES, "norm_attention.bias", "norm_feedforward.bias"
+)
+_plain |= {f"{name}.weight": np.ones(6) for name in ("norm_attention", "norm_feedforward")}
+
+
+_alike = layer_norm_by_hand(layer_norm_by_hand(_x, np.ones(6), np.zeros(6)), np.ones(6), np.zeros(6))
+after.case(
+    "where nothing is written, and the gains are 1, each row comes out with mean 0 and variance 1",
+    _x, _plain, 2, want=_alike,
+)  # fmt: skip
+after.case("the whole block", _x, _w, 2, want=_post(_x, _w, 2))
+_x, _w = 5 * numbers(4, 6, seed=5), block_weights(6, 7, seed=3)
+after.case("other sizes, three heads, a larger stream", _x, _w, 3, want=_post(_x, _w, 3))
+
+after.mistake("pre-norm", block)
+after.mistake("norm of the write", put_together(writes_normed))
+
+
+@after.mistake("replaced")
+@put_together
+def _(p, x):
+    return p.norm(p.feed(p.norm(p.attend(x), 0)), 1)
+
+
+@after.mistake("one norm left out")
+@put_together
+def _(p, x):
+    x = x + p.attend(x)
+    return p.norm(x + p.feed(x), 1)
+
+
+@after.mistake("one norm left out")
+@put_together
+def _(p, x):
+    x = p.norm(x + p.attend(x), 0)
+    return x + p.feed(x)
+
+
+@after.mistake("old x")
+@put_together
+def _(p, x):
+    y = p.norm(x + p.attend(x), 0)
+    return p.norm(x + p.feed(y), 1)
+
+
+@after.mistake("reads old x")
+@put_together
+def _(p, x):
+    y = p.norm(x + p.attend(x), 0)
+    return p.norm(y + p.feed(x), 1)
+
+
+@after.mistake("before and after")
+@put_together
+def _(p, x):
+    x = p.norm(x + p.attend(p.norm(x, 0)), 0)
+    return p.norm(x + p.feed(p.norm(x, 1)), 1)
+
+
+after.mistake("norms swapped", put_together(normed_after, norms=("norm_feedforward", "norm_attention")))
+after.mistake("one norm", put_together(normed_after, norms=("norm_attention", "norm_attention")))

@@ -1,0 +1,79 @@
+"""Judges "Take a head out" (chapter 07): W_o without the rows of one head.
+
+Axes: T positions, D d_model.
+"""
+
+import numpy as np
+
+from glassformer.chapters.ch03.judges.multi_head import head_by_head
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect, expect_shape
+from glassformer.exercises.material import numbers
+from glassformer.shapes import Float
+
+from .weights import block_weights
+
+
+def without_head(W_o: Float[np.ndarray, "D D"], head: int, n_heads: int) -> Float[np.ndarray, "D D"]:
+    """W_o without what this head has to say: its K rows are zero."""
+    K = len(W_o) // n_heads
+    silenced = np.array(W_o)
+    silenced[head * K : (head + 1) * K] = 0
+    return silenced
+
+
+silence = exercise("block.without_head", without_head, axes="D D")
+
+_W = np.arange(1.0, 17).reshape(4, 4)
+silence.case(
+    "of two heads, head 0: the first two rows",
+    _W, 0, 2, want=[[0.0, 0, 0, 0], [0, 0, 0, 0], [9, 10, 11, 12], [13, 14, 15, 16]],
+)  # fmt: skip
+silence.case(
+    "the last of two heads", _W, 1, 2, want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]]
+)
+_W = numbers(6, 6, seed=7)
+silence.case("of three heads, the middle one", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
+silence.case("a single head: nothing is left", _W, 0, 1, want=np.zeros((6, 6)))
+
+
+@silence.check("what all heads write, less what is left, is what this head writes")
+def _(without_head):
+    x, w, n_heads, head = numbers(4, 6, seed=8), block_weights(6, 8, seed=7), 3, 2
+    W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
+    alone = np.zeros_like(W_o)
+    alone[4:6] = W_o[4:6]
+    silenced = np.asarray(without_head(W_o, head, n_heads), dtype=float)
+    expect_shape(silenced, (6, 6), "without_head(W_o, 2, 3)", axes="D D")
+    written = head_by_head(x, W_q, W_k, W_v, W_o, n_heads)
+    expect(
+        written - head_by_head(x, W_q, W_k, W_v, silenced, n_heads),
+        head_by_head(x, W_q, W_k, W_v, alone, n_heads),
+        "what head 2 of 3 writes",
+        axes="T D",
+    )
+
+
+def _zeroed(at):
+    """A wrong answer: zeros at these places, which follow from D, the head and the number of heads."""
+
+    def wrong(W_o, head, n_heads):
+        silenced = np.array(W_o)
+        silenced[at(len(W_o), head, n_heads)] = 0
+        return silenced
+
+    return wrong
+
+
+def _run(D, head, n_heads):
+    return slice(head * (D // n_heads), (head + 1) * (D // n_heads))
+
+
+silence.mistake("columns", _zeroed(lambda D, h, H: (slice(None), _run(D, h, H))))
+silence.mistake("in turns", _zeroed(lambda D, h, H: slice(h, None, H)))
+silence.mistake("one row", _zeroed(lambda D, h, H: h))
+silence.mistake("n_heads rows", _zeroed(lambda D, h, H: slice(h * H, (h + 1) * H)))
+silence.mistake("from 1", _zeroed(lambda D, h, H: _run(D, h - 1, H) if h else slice(D, D)))
+silence.mistake("the others", lambda W, h, H: W - without_head(W, h, H))
+silence.mistake("rescaled", lambda W, h, H: without_head(W, h, H) * (H / max(H - 1, 1)))
+silence.mistake("removed", lambda W, h, H: np.delete(W, np.arange(len(W))[_run(len(W), h, H)], axis=0))

@@ -1,0 +1,73 @@
+"""Judges "Find the slip" (chapter 08): how far printed parameter counts are from their own formulas."""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect
+from glassformer.shapes import Integer
+
+
+def audit(
+    printed: Integer[np.ndarray, " 4"], vocab_size: int, context_length: int, d_model: int, n_layers: int
+) -> tuple[Integer[np.ndarray, " 4"], int]:
+    """Returns how far each printed term is above its own formula, and what the formulas leave out of GPT-2."""
+    V, T, D = vocab_size, context_length, d_model
+    terms = np.array([V * D, T * D, n_layers * (12 * D * D + 9 * D), 2 * D])
+    return printed - terms, n_layers * 4 * D
+
+
+audited = exercise("gpt.audit", audit, parts=("slips", "missing"), axes=("", ""))
+
+_PRINTED = np.array([38_597_376, 786_432, 85_026_816, 1_536])
+_GPT2 = (50_257, 1024, 768, 12)
+_small = np.array([16, 256, 456, 8])
+audited.case(
+    "a sum without a slip, of a model with V = 4, D = 4 and two blocks",
+    _small, 4, 64, 4, 2, want=(np.zeros(4, int), 32), what="audit of 16 + 256 + 456 + 8",
+)  # fmt: skip
+audited.case(
+    "each term beside its own formula",
+    _small + np.array([0, 4, 0, -8]), 4, 64, 4, 2, want=np.array([0, 4, 0, -8]), part="slips",
+    what="audit of 16 + 260 + 456 + 0",
+)  # fmt: skip
+audited.case(
+    "the printed terms of GPT-2 small",
+    _PRINTED, *_GPT2, want=np.array([0, 0, 85_026_816 - 85_017_600, 0]), part="slips", what="audit of GPT-2's terms",
+)  # fmt: skip
+audited.case(
+    "what no term counts: four vectors of biases in every block",
+    _PRINTED, *_GPT2, want=12 * (768 + 768 + 768 + 768), part="missing", what="audit of GPT-2's terms",
+)  # fmt: skip
+
+
+@audited.check("with both put right, the sum is what GPT-2 small has: 124,439,808")
+def _(audit):
+    slips, missing = audit(_PRINTED, *_GPT2)
+    expect(
+        int(_PRINTED.sum()) - int(np.sum(slips)) + int(missing),
+        124_439_808,
+        "the printed sum, less the slips, and what is missing",
+    )
+
+
+def _audit(blocks=9, sign=1, missing=lambda V, T, D, N: 4 * D * N, swap=False):
+    """A wrong answer, one of its numbers changed."""
+
+    def wrong(printed, V, T, D, N):
+        terms = np.array([V * D, T * D, N * (12 * D * D + blocks * D), 2 * D])
+        pair = sign * (printed - terms), missing(V, T, D, N)
+        return pair[::-1] if swap else pair
+
+    return wrong
+
+
+audited.mistake("sign", _audit(sign=-1))
+audited.mistake("with its biases", _audit(blocks=13))
+audited.mistake("one block", _audit(missing=lambda V, T, D, N: 4 * D))
+audited.mistake("three biases", _audit(missing=lambda V, T, D, N: 3 * D * N))
+audited.mistake("all biases", _audit(missing=lambda V, T, D, N: 13 * D * N))
+audited.mistake("head", _audit(missing=lambda V, T, D, N: V * D))
+audited.mistake(
+    "net", lambda printed, V, T, D, N: (_audit()(printed, V, T, D, N)[0], 13 * D * N - 9 * D * N - 12 * D)
+)
+audited.mistake("pair", _audit(swap=True))

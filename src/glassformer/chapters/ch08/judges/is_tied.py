@@ -1,0 +1,88 @@
+"""Judges "One matrix, or two that are equal?" (chapter 08).
+
+A test that finds out whether embedding and head are one matrix.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+
+
+def is_tied(make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Returns whether embedding (V, D) and head (D, V) are one matrix: writes into one and looks at the other."""
+    return _written(*make())
+
+
+def _written(embedding: np.ndarray, head: np.ndarray) -> bool:
+    embedding[...] = np.arange(embedding.size).reshape(embedding.shape)
+    return head.shape == embedding.shape[::-1] and bool((head == embedding.T).all())
+
+
+one = exercise("gpt.is_tied", is_tied)
+
+
+def _pair(V: int, D: int, of: Callable) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    def make() -> tuple[np.ndarray, np.ndarray]:
+        embedding = numbers(V, D, seed=80_808) * 0.02  # no numbers that an answer writes itself
+        return of(embedding)
+
+    return make
+
+
+def _of_one_store(embedding: np.ndarray) -> np.ndarray:
+    """Another view of the same memory: `embedding` itself is a view of what both look at."""
+    return np.frombuffer(embedding.data, embedding.dtype).reshape(embedding.shape).T
+
+
+def _in_one_row(embedding: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns two views of one store; only row number `row` of each is the same memory."""
+    V = len(embedding)
+    store = np.concatenate([embedding, embedding])
+    return store[row : row + V], store[::2][:V].T
+
+
+_TITLES = {
+    "the embedding, turned: one matrix": (5, 3, lambda E: (E, E.T), True),
+    "a matrix of its own": (5, 3, lambda E: (E, numbers(3, 5, seed=9)), False),
+    "a copy: the same numbers, until one is changed": (5, 3, lambda E: (E, E.T.copy()), False),
+    "the same memory the wrong way round": (4, 4, lambda E: (E, E), False),
+    "the same memory in another order": (5, 3, lambda E: (E, E[::-1].T), False),
+    "the same memory in its first row alone": (5, 3, lambda E: _in_one_row(E, 0), False),
+    "the same memory in its last row alone": (5, 3, lambda E: _in_one_row(E, 4), False),
+    "the same memory through another door": (6, 2, lambda E: (E, _of_one_store(E)), True),
+}
+for _title, (_V, _D, _of, _is) in _TITLES.items():
+    one.case(_title, _pair(_V, _D, _of), want=_is, what=f"is_tied where the head is {_title.split(':')[0]},")
+
+
+one.mistake("equal now", lambda make: (lambda E, W: E.T.shape == W.shape and bool((E.T == W).all()))(*make()))
+one.mistake("says no", lambda make: _written(make()[0], make()[1]))
+
+
+@one.mistake("says no")
+def _(make):
+    embedding, head = make()
+    return np.array_equal(embedding.T + 1, head)
+
+
+@one.mistake("one row")
+def _(make):
+    embedding, head = make()
+    embedding[0] = 999.0 + np.arange(len(embedding[0]))
+    return head.shape == embedding.shape[::-1] and bool((head[:, 0] == embedding[0]).all())
+
+
+one.mistake("shares memory", lambda make: bool(np.shares_memory(*make())))
+one.mistake("says no", lambda make: (lambda E, W: W is E.T)(*make()))
+one.mistake("base", lambda make: (lambda E, W: W.base is E)(*make()))
+one.mistake("shapes", lambda make: (lambda E, W: E.T.shape == W.shape)(*make()))
+
+
+@one.mistake("one number")
+def _(make):
+    embedding, head = make()
+    embedding[0, 0] = 999.0
+    return bool(head[0, 0] == 999.0)

@@ -1,0 +1,85 @@
+"""Judges "The loss" (chapter 09): the mean surprise at the targets, from logits of any size.
+
+Axes: T positions, V vocabulary.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float, Integer
+
+from .slopes import drawn, softmax_rows
+
+
+def cross_entropy(logits: Float[np.ndarray, "T V"], targets: Integer[np.ndarray, " T"]) -> np.floating:
+    """Mean surprise at the targets, in nats, from logits of any size."""
+    top = logits.max(axis=-1, keepdims=True)
+    total = top[:, 0] + np.log(np.exp(logits - top).sum(axis=-1))
+    return (total - logits[np.arange(len(targets)), targets]).mean()
+
+
+surprise = exercise("back.cross_entropy", cross_entropy)
+
+
+def _surprise(logits: Any, targets: Any) -> float:
+    """From the definition; no logit may be large."""
+    return math.fsum(
+        math.log(math.fsum(math.exp(z) for z in row)) - row[target]
+        for row, target in zip(logits, targets, strict=True)
+    ) / len(targets)
+
+
+surprise.case(
+    "two alike: the logarithm of 2", np.array([[0.0, 0.0]]), np.array([1]), want=math.log(2), being="ln 2"
+)
+surprise.case(
+    "a probability of 3/4 that comes true", np.array([[math.log(3), 0.0]]), np.array([0]),
+    want=math.log(4 / 3), being="−ln ¾",
+)  # fmt: skip
+_z, _t = drawn(4, 7), np.array([6, 0, 3, 3])
+surprise.case("the mean of four positions", _z, _t, want=_surprise(_z, _t))
+_z, _t = drawn(9, 3, seed=1), np.array([2, 0, 1, 1, 0, 2, 2, 0, 1])
+surprise.case("more positions than entries", _z, _t, want=_surprise(_z, _t))
+surprise.case(
+    "a logit of 800: exp would be infinite", np.array([[0.0, 800.0], [3.0, 3.0]]), np.array([0, 1]),
+    want=(800 + math.log(2)) / 2,
+)  # fmt: skip
+surprise.also(np.array([[-900.0, -900.0]]), np.array([0]), want=math.log(2))
+surprise.also(np.array([[0.0, 800.0], [0.0, 0.0]]), np.array([1, 0]), want=math.log(2) / 2)
+
+
+def _picked(table, targets):
+    return table[np.arange(len(targets)), targets]
+
+
+surprise.mistake("sum", lambda z, t: cross_entropy(z, t) * len(t))
+surprise.mistake("sign", lambda z, t: -cross_entropy(z, t))
+surprise.mistake("bits", lambda z, t: cross_entropy(z, t) / math.log(2))
+surprise.mistake("probability", lambda z, t: _picked(softmax_rows(z), t).mean())
+surprise.mistake("logit alone", lambda z, t: -_picked(z, t).mean())
+surprise.mistake("log of the mean", lambda z, t: -math.log(_picked(softmax_rows(z), t).mean()))
+surprise.mistake("of all entries", lambda z, t: cross_entropy(z, t) / z.shape[1])
+surprise.mistake("its own guess", lambda z, t: cross_entropy(z, z.argmax(axis=-1)))
+surprise.mistake("whole columns", lambda z, t: (np.log(np.exp(z - 700).sum(axis=-1)) + 700 - z[:, t]).mean())
+surprise.mistake("shifted again", lambda z, t: cross_entropy(z[:-1], t[1:]) if len(t) > 1 else np.float64(0))
+
+
+@surprise.mistake("overflow")
+def _(z, t):
+    with np.errstate(all="ignore"):
+        return (np.log(np.exp(z).sum(axis=-1)) - _picked(z, t)).mean()
+
+
+@surprise.mistake("softmax first")
+def _(z, t):
+    with np.errstate(all="ignore"):
+        return -np.log(_picked(softmax_rows(z), t)).mean()
+
+
+@surprise.mistake("one largest")
+def _(z, t):
+    with np.errstate(all="ignore"):
+        return (z.max() + np.log(np.exp(z - z.max()).sum(axis=-1)) - _picked(z, t)).mean()

@@ -1,0 +1,163 @@
+"""Judges "The gradient of a GPT" (chapter 09): the loss of a tied GPT, and the gradient of every weight.
+
+Axis: T positions.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from glassformer.chapters.ch05.judges.layer_norm import layer_norm
+from glassformer.chapters.ch07.judges.block import block
+from glassformer.chapters.ch08.judges.gpt import gpt_weights, weights_of_block
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import expect, expect_parts
+from glassformer.exercises.material import Weights
+from glassformer.shapes import Integer
+
+from .block_backward import block_backward
+from .cross_entropy import cross_entropy
+from .cross_entropy_backward import cross_entropy_backward, loss_of
+from .forward import complex_block, complex_norm
+from .layer_norm_backward import layer_norm_backward
+from .linear_backward import linear_backward
+from .slopes import expect_gradients, slopes_of
+
+
+def gpt_gradients(
+    ids: Integer[np.ndarray, " T"], targets: Integer[np.ndarray, " T"], weights: Weights, n_heads: int
+) -> tuple[np.floating, dict[str, np.ndarray]]:
+    """The loss of a tied GPT on one text, and the gradient of every weight under its name."""
+    table, places = weights["token_embedding.weight"], weights["decoder.positions.weight"]
+    last = ["decoder.norm.weight", "decoder.norm.bias"]
+    ends: Any = [weights[name] for name in last]
+    n_layers = sum(name.endswith("norm_attention.weight") for name in weights)
+
+    def of_block(i):
+        start = f"decoder.blocks.{i}."
+        return {n.removeprefix(start): w for n, w in weights.items() if n.startswith(start)}
+
+    stream = [table[ids] + places[: len(ids)]]
+    for i in range(n_layers):
+        stream.append(block(stream[-1], of_block(i), n_heads))
+    normed = layer_norm(stream[-1], *ends)
+    logits = normed @ table.T
+
+    grads = {"decoder.positions.weight": np.zeros_like(places)}
+    grad, grad_head = linear_backward(cross_entropy_backward(logits, targets), normed, table.T)
+    grad, *of_last = layer_norm_backward(grad, stream[-1], *ends)
+    grads |= dict(zip(last, of_last, strict=True))
+    for i in reversed(range(n_layers)):
+        grad, own = block_backward(grad, stream[i], of_block(i), n_heads)
+        grads |= {f"decoder.blocks.{i}.{name}": g for name, g in own.items()}
+    grads["decoder.positions.weight"][: len(ids)] = grad
+    grads["token_embedding.weight"] = grad_head.T.copy()
+    np.add.at(grads["token_embedding.weight"], ids, grad)
+    return cross_entropy(logits, targets), grads
+
+
+whole = exercise(
+    "back.gpt_gradients",
+    gpt_gradients,
+    built_on=(block_backward, cross_entropy_backward),
+    parts=("loss", "gradients"),
+)
+
+
+@cache
+def _of_gpt(T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int) -> tuple[Any, ...]:
+    """ids, targets and weights; and the loss and its gradients."""
+    rng = np.random.default_rng((99, seed))
+    ids, targets = rng.integers(V, size=(2, T))
+    ids[-1] = ids[0]  # a token that is read twice
+    weights = gpt_weights(V, D, n_layers, seed=seed)
+
+    def forward(*arrays):
+        w = dict(zip(weights, arrays, strict=True))
+        table = w["token_embedding.weight"]
+        x = table[ids] + w["decoder.positions.weight"][:T]
+        for i in range(n_layers):
+            at = f"decoder.blocks.{i}."
+            own = {n.removeprefix(at): a for n, a in w.items() if n.startswith(at)}
+            x = complex_block(x, own, n_heads)
+        ends = w["decoder.norm.weight"], w["decoder.norm.bias"]
+        return loss_of(targets)(complex_norm(x, *ends) @ table.T)
+
+    found = slopes_of(forward, list(weights.values()))
+    loss = forward(*(w.astype(complex) for w in weights.values())).real
+    return ids, targets, weights, float(loss), dict(zip(weights, found, strict=True))
+
+
+for _title, _sizes in {
+    "no blocks: the two ends and the norm": (4, 7, 6, 0, 1),
+    "one block of one head": (4, 5, 4, 1, 1),
+    "two blocks of two heads, a shorter text than the context": (5, 9, 4, 2, 2),
+}.items():
+
+    @whole.check(_title)
+    def _(learner, sizes=_sizes):
+        *_, n_heads = sizes
+        ids, targets, weights, loss, grads = _of_gpt(*sizes, 60)
+        got = expect_parts(learner(ids, targets, weights, n_heads), whole.parts)
+        expect(got[0], loss, "loss of gpt_gradients(…)")
+        expect_gradients(got[1], grads, "gradients of gpt_gradients(…)")
+
+
+def _gpt_wrong(
+    lookup="add", head=True, order=reversed, final=True, mean=True, entry=None, tail=None, summed=False, on=0
+):
+    """A wrong answer: one thing left out or changed."""
+
+    def wrong(ids, targets, weights, n_heads):
+        table, places = weights["token_embedding.weight"], weights["decoder.positions.weight"]
+        ends = weights["decoder.norm.weight"], weights["decoder.norm.bias"]
+        n_layers = sum(name.endswith("norm_attention.weight") for name in weights)
+        blocks = [weights_of_block(weights, i) for i in range(n_layers)]
+        stream = [table[ids] + places[: len(ids)]]
+        for own in blocks:
+            stream.append(block(stream[-1], own, n_heads))
+        normed = layer_norm(stream[-1], *ends)
+        logits = normed @ table.T
+        grads = {}
+        of_logits = cross_entropy_backward(logits, targets) * (1 if mean else len(ids))
+        grad = of_logits @ table
+        back, *of_last = layer_norm_backward(grad, stream[-1], *ends)
+        grad = back if final else grad
+        grads |= dict(zip(("decoder.norm.weight", "decoder.norm.bias"), of_last, strict=True))
+        for i in order(range(n_layers)):
+            grad, own = block_backward(grad, stream[0 if entry else i + on], blocks[i], n_heads)
+            grads |= {f"decoder.blocks.{i}.{name}": g for name, g in own.items()}
+        grads["decoder.positions.weight"] = np.zeros_like(places)
+        grads["decoder.positions.weight"][: len(ids)] = grad
+        both = of_logits.T @ normed if head else np.zeros_like(table)
+        if lookup == "add":
+            np.add.at(both, ids, grad)
+        elif lookup == "overwrite":
+            both[ids] += grad
+        grads["token_embedding.weight"] = both
+        loss = cross_entropy(logits, targets) * (len(ids) if summed else 1)
+        return loss, grads if tail is None else tail(grads, len(ids))
+
+    return wrong
+
+
+def _short_table(grads, T):
+    return grads | {"decoder.positions.weight": grads["decoder.positions.weight"][:T]}
+
+
+def _without_positions(grads, T):
+    return {name: g for name, g in grads.items() if name != "decoder.positions.weight"}
+
+
+whole.mistake("head alone", _gpt_wrong(lookup=None))
+whole.mistake("lookup alone", _gpt_wrong(head=False))
+whole.mistake("overwritten", _gpt_wrong(lookup="overwrite"))
+whole.mistake("mean forgotten", _gpt_wrong(mean=False))
+whole.mistake("sum of surprises", _gpt_wrong(summed=True))
+whole.mistake("no final norm", _gpt_wrong(final=False))
+whole.mistake("forwards", _gpt_wrong(order=lambda r: r))
+whole.mistake("first stream again", _gpt_wrong(entry=True))
+whole.mistake("what the block wrote", _gpt_wrong(on=1))
+whole.mistake("short table", _gpt_wrong(tail=_short_table))
+whole.mistake("no positions", _gpt_wrong(tail=_without_positions))

@@ -1,0 +1,75 @@
+"""Judges "Gradient flow" (chapter 09): the gradient at the beginning of the stream, with and without the residual.
+
+Axis: D d_model.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float
+
+from .slopes import drawn
+
+
+def stream_gradient(
+    grad: Float[np.ndarray, " D"], matrices: Float[np.ndarray, "N D D"], *, residual: bool = True
+) -> Float[np.ndarray, " D"]:
+    """The gradient at the stream's beginning, after N linear sublayers x + x @ A, or x @ A without the residual."""
+    for A in matrices[::-1]:
+        grad = grad * residual + grad @ A.T
+    return grad
+
+
+flow = exercise("back.stream_gradient", stream_gradient, axes="D")
+flow.case(
+    "one sublayer, with the way around", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]),
+    want=[3.0, 2.0],
+)  # fmt: skip
+flow.case(
+    "and without", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]), residual=False, want=[2.0, 0.0]
+)
+flow.case(
+    "sublayers that do nothing, with the way around: all of it arrives", np.array([1.0, -1.0, 2.0]),
+    np.zeros((5, 3, 3)), want=[1.0, -1.0, 2.0],
+)  # fmt: skip
+_A, _g = drawn(3, 4, 4, seed=70) / 2, drawn(4, seed=71)
+_I = np.eye(4)
+flow.case(
+    "three sublayers, in the right order", _g, _A, want=(_I + _A[0]) @ ((_I + _A[1]) @ ((_I + _A[2]) @ _g))
+)
+flow.case("and without the way around", _g, _A, residual=False, want=_A[0] @ (_A[1] @ (_A[2] @ _g)))
+flow.case("no sublayers", _g, np.zeros((0, 4, 4)), want=_g)
+_small = np.full((40, 1, 1), 0.1)
+flow.case(
+    "forty sublayers of 0.1: forty times 1.1",
+    np.array([1.0]),
+    _small,
+    want=[1.1**40],
+    being="1.1 to the 40th",
+)
+
+
+def _flow_wrong(order=lambda m: m[::-1], turn=True, keep=None):
+    def wrong(grad, matrices, *, residual=True):
+        for A in order(matrices):
+            grad = grad * (residual if keep is None else keep) + grad @ (A.T if turn else A)
+        return grad
+
+    return wrong
+
+
+flow.mistake("not turned", _flow_wrong(turn=False))
+flow.mistake("forwards", _flow_wrong(order=lambda m: m))
+flow.mistake("always around", _flow_wrong(keep=True))
+flow.mistake("never around", _flow_wrong(keep=False))
+
+
+@flow.mistake("around all at once")
+def _(grad, matrices, *, residual=True):
+    through = stream_gradient(grad, matrices, residual=False)
+    return grad + through if residual else through
+
+
+@flow.mistake("each by itself")
+def _(grad, matrices, *, residual=True):
+    return grad * residual + sum((grad @ A.T for A in matrices), np.zeros_like(grad))

@@ -1,0 +1,166 @@
+"""Judges "Batches" (chapter 10): endless batches of windows that begin anywhere in the text.
+
+Axes: B texts of a batch, T positions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect, expect_parts, expect_shape
+from glassformer.shapes import Integer
+
+Batch = tuple[Integer[np.ndarray, "B T"], Integer[np.ndarray, "B T"]]
+
+
+def batches(
+    ids: Integer[np.ndarray, " N"], size: int, length: int, generator: np.random.Generator
+) -> Iterator[Batch]:
+    """Endless batches: inputs and targets, (size, length) each, of windows that begin anywhere in the text."""
+    while True:
+        starts = generator.integers(len(ids) - length, size=size)
+        windows = ids[starts[:, None] + np.arange(length + 1)]
+        yield windows[:, :-1], windows[:, 1:]
+
+
+batched = exercise("training.batches", batches)
+
+
+def _drawn(learner: Callable, n: int, *args: Any, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns n batches as arrays, or raises `Wrong`."""
+    found = learner(*args, np.random.default_rng(seed))
+    if not isinstance(found, Iterable) or isinstance(found, tuple | np.ndarray):
+        raise Wrong(
+            "batches(…) should be a generator: `yield` the pair of inputs and targets, again and again."
+        )
+    drawn = []
+    try:
+        for pair in islice(found, n):
+            inputs, targets = expect_parts(pair, ("inputs", "targets"))
+            drawn.append((np.asarray(inputs), np.asarray(targets)))
+    except (
+        IndexError,
+        ValueError,
+    ) as error:  # a window that is shorter than the others, or ids that are not there
+        said = (
+            f"batches(…) raised {type(error).__name__}: {error}. Does a window run past the end of the text? "
+            "It needs length + 1 ids."
+        )
+        raise Wrong(said, what=type(error).__name__, got=0) from error
+    if len(drawn) < n:
+        said = f"batches(…) ended after {len(drawn)} batches; it should go on for as long as it is asked."
+        raise Wrong(said, what="how many batches come", got=len(drawn))
+    return drawn
+
+
+_COUNTED = np.arange(200)  # the id of a place is its number
+
+
+@batched.check("inputs and targets, (size, length) each")
+def _(batches):
+    for name, one in zip(("inputs", "targets"), _drawn(batches, 1, _COUNTED, 3, 5)[0], strict=True):
+        expect_shape(one, (3, 5), f"the {name} of a batch of 3 windows of 5", axes="B T")
+
+
+@batched.check("a window is a piece of the text as it stands")
+def _(batches):
+    inputs, _ = _drawn(batches, 1, _COUNTED, 4, 6)[0]
+    expect(
+        np.diff(inputs, axis=1), np.ones((4, 5), int), "by how many places neighbours in a window are apart"
+    )
+
+
+@batched.check("the target is the next id")
+def _(batches):
+    inputs, targets = _drawn(batches, 1, _COUNTED, 4, 6)[0]
+    expect(targets - inputs, np.ones((4, 6), int), "by how many places the targets are after the inputs")
+
+
+@batched.check("it goes on")
+def _(batches):
+    _drawn(batches, 12, _COUNTED, 2, 3)
+
+
+def _starts(batches: Callable) -> list[int]:
+    """Returns where 600 windows of 6 begin in a text of 9 ids."""
+    return [int(start) for inputs, _ in _drawn(batches, 150, np.arange(9), 4, 6) for start in inputs[:, 0]]
+
+
+@batched.check("every place can be a start, the first and the last, too")
+def _(batches):
+    starts = _starts(batches)
+    expect(sorted(set(starts)), [0, 1, 2], "where windows of 6 begin in a text of 9 ids, in 150 batches,")
+
+
+@batched.check("and all places equally often")
+def _(batches):
+    counts = np.bincount(_starts(batches), minlength=3)
+    what = "whether 600 windows of 6 in a text of 9 ids begin about 200 times at each of its three places"
+    expect(bool((abs(counts - 200) < 60).all()), True, what)  # five standard deviations
+
+
+@batched.check("the windows of a batch begin at places of their own")
+def _(batches):
+    inputs, _ = _drawn(batches, 1, np.arange(5000), 32, 4)[0]
+    few = len(set(inputs[:, 0].tolist())) <= 16
+    expect(few, False, "whether many of 32 windows begin at the same place")
+
+
+@batched.check("the generator decides: the same seed gives the same batches, another one others")
+def _(batches):
+    text = np.arange(5000)
+    one, again, other = (_drawn(batches, 2, text, 4, 3, seed=seed)[1][0][:, 0] for seed in (5, 5, 6))
+    expect(bool((one == again).all()), True, "whether the same seed gives the same batches")
+    expect(bool((one == other).all()), False, "whether another seed gives the same batches")
+    first, second = (inputs[:, 0] for inputs, _ in _drawn(batches, 2, text, 4, 3))
+    expect(bool((first == second).all()), False, "whether the second batch is the first again")
+
+
+def _batching(
+    shift=1, starts=lambda g, n, size: g.integers(n, size=size), spread=0, once=False, turned=False
+):
+    """A wrong answer: one choice changed."""
+
+    def wrong(ids, size, length, generator):
+        while True:
+            chosen = starts(generator, len(ids) - length + spread, size)
+            places = np.asarray(chosen)[:, None] + np.arange(length)
+            inputs, targets = ids[places], ids[np.minimum(places + shift, len(ids) - 1)]
+            yield (inputs.T, targets.T) if turned else (inputs, targets)
+            if once:
+                return
+
+    return wrong
+
+
+batched.mistake("not shifted", _batching(shift=0))
+batched.mistake("shifted twice", _batching(shift=2))
+batched.mistake("shifted back", _batching(shift=-1))
+batched.mistake("one batch", _batching(once=True))
+batched.mistake("turned", _batching(turned=True))
+batched.mistake("last start", _batching(spread=-1))
+batched.mistake(
+    "crowd at the end", _batching(starts=lambda g, n, size: np.minimum(g.integers(n + 6, size=size), n - 1))
+)
+batched.mistake("one window", _batching(starts=lambda g, n, size: np.full(size, g.integers(n))))
+batched.mistake(
+    "own seed", _batching(starts=lambda g, n, size: np.random.default_rng(0).integers(n, size=size))
+)
+
+
+@batched.mistake("one window")
+def _(ids, size, length, generator):
+    while True:
+        start = generator.integers(len(ids) - length)
+        window = np.stack([ids[start : start + length + 1]] * size)
+        yield window[:, :-1], window[:, 1:]
+
+
+@batched.mistake("random ids")
+def _(ids, size, length, generator):
+    while True:
+        places = generator.integers(len(ids) - 1, size=(size, length))
+        yield ids[places], ids[places + 1]

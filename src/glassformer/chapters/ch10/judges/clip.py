@@ -1,0 +1,93 @@
+"""Judges "Clipping" (chapter 10): all gradients are scaled by one factor if together they are too long."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect
+
+from .named import Weights, expect_names
+
+
+def clip(gradients: Mapping[str, np.ndarray], max_norm: float) -> tuple[Weights, float]:
+    """All gradients, scaled by one factor if together they are longer than max_norm; and how long they were."""
+    norm = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
+    factor = min(1.0, max_norm / (norm + 1e-6))
+    return {name: g * factor for name, g in gradients.items()}, norm
+
+
+clipped = exercise("training.clip", clip)
+
+
+def _clip_case(title: str, gradients: Weights, max_norm: float, want: dict[str, Any], norm: float) -> None:
+    call = f"clip(gradients of length {norm:g}, {max_norm:g})"
+
+    @clipped.check(title)
+    def _(clip):
+        found = clip(gradients, max_norm)
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise Wrong(
+                f"{call} should be a pair: the dictionary of clipped gradients, and the length they had."
+            )
+        named = expect_names(found[0], gradients, f"the first part of {call}")
+        for name, right in want.items():
+            expect(named[name], right, f"{name} of {call}")
+        expect(found[1], norm, f"the length that {call} gives")
+
+
+_SHORT = {"a": np.array([0.3]), "b": np.array([[0.0, 0.4]])}
+_LONG = {"a": np.array([1e4, 2e4]), "b": np.array([[0.0, -2e4]])}  # what PyTorch adds, 1e-6, is nothing here
+_clip_case("a short gradient stays as it is", _SHORT, 1.0, _SHORT, 0.5)
+_clip_case("a long one becomes half as long", _LONG, 1.5e4, {"a": [5e3, 1e4], "b": [[0.0, -1e4]]}, 3e4)
+_clip_case("or a quarter", _LONG, 7.5e3, {"a": [2.5e3, 5e3], "b": [[0.0, -5e3]]}, 3e4)
+_clip_case(
+    "each is short, together they are long: it is the whole that counts",
+    {name: np.array([8e4, -8e4, 8e4, 8e4]) for name in "abcd"}, 1.6e5,
+    {name: [4e4, -4e4, 4e4, 4e4] for name in "abcd"}, 3.2e5,
+)  # fmt: skip
+_clip_case("a gradient of zeros", {"a": np.zeros(3)}, 1.0, {"a": np.zeros(3)}, 0.0)
+
+
+def _length(gradients):
+    return math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
+
+
+def _clipping(factor, norm=_length, gives=lambda before, after: _length(before)):
+    """A wrong answer: another factor for each gradient."""
+
+    def wrong(gradients, max_norm):
+        after = {
+            name: g * factor(g, norm(gradients), max_norm, max(_length({"": g}), 1e-9))
+            for name, g in gradients.items()
+        }
+        return after, gives(gradients, after)
+
+    return wrong
+
+
+def _at_most(g, whole, limit, own):
+    return min(1.0, limit / (whole + 1e-6))
+
+
+clipped.mistake("each alone", _clipping(lambda g, whole, limit, own: min(1.0, limit / own)))
+clipped.mistake("always", _clipping(lambda g, whole, limit, own: limit / (whole + 1e-6)))
+clipped.mistake("not at all", _clipping(lambda g, whole, limit, own: 1.0))
+clipped.mistake("squared", _clipping(_at_most, norm=lambda g: _length(g) ** 2))
+clipped.mistake(
+    "squared", _clipping(_at_most, lambda g: _length(g) ** 2, lambda before, after: _length(before) ** 2)
+)
+clipped.mistake("length given", _clipping(_at_most, gives=lambda before, after: _length(before) ** 2))
+clipped.mistake("length after", _clipping(_at_most, gives=lambda before, after: _length(after)))
+clipped.mistake("largest", _clipping(_at_most, norm=lambda g: max(abs(one).max() for one in g.values())))
+clipped.mistake(
+    "sum of lengths", _clipping(_at_most, norm=lambda g: sum(_length({"": one}) for one in g.values()))
+)
+clipped.mistake("to nothing", _clipping(lambda g, whole, limit, own: float(whole <= limit)))
+
+
+@clipped.mistake("number by number")
+def _(gradients, max_norm):
+    return {name: np.clip(g, -max_norm, max_norm) for name, g in gradients.items()}, _length(gradients)

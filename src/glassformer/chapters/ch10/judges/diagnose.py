@@ -1,0 +1,94 @@
+"""Judges "What is wrong with this run?" (chapter 10): what a few numbers of a run reveal about it."""
+
+import math
+
+from glassformer.exercises.catalogue import exercise
+
+FINE, START, BROKEN, TARGETS, LEAK, OVERFIT = "fine", "start", "broken", "targets", "leak", "overfitting"
+
+
+def diagnose(
+    first: float, one_batch: float, training: float, validation: float, vocab_size: int, unigram: float
+) -> str:
+    """Returns what a run's few numbers show, with the cheapest test first."""
+    if first > math.log(vocab_size) + 0.5:
+        return "start"
+    if one_batch > 0.1:
+        return "broken"
+    if training > unigram - 0.05:
+        return "targets"
+    if validation < 0.5:
+        return "leak"
+    if validation > training + 0.3:
+        return "overfitting"
+    return "fine"
+
+
+judged = exercise("training.diagnose", diagnose)
+
+judged.case("a good run", 4.2, 0.03, 1.52, 1.61, 65, 3.35, want=FINE)
+judged.case("it begins far above ln V", 9.7, 0.02, 1.9, 1.95, 65, 3.35, want=START)
+judged.also(5.5, 0.02, 1.9, 1.95, 65, 3.35, want=START)
+judged.also(4.6, 0.02, 1.9, 1.95, 65, 3.35, want=FINE)
+judged.also(10.9, 0.02, 3.1, 3.2, 50_257, 7.7, want=FINE)
+judged.case("one batch is not learned by heart", 4.2, 1.3, 2.4, 2.45, 65, 3.35, want=BROKEN)
+judged.case("it knows no more than how often characters occur", 4.2, 0.02, 3.34, 3.36, 65, 3.35, want=TARGETS)
+judged.also(7.0, 0.02, 2.9, 2.95, 700, 2.92, want=TARGETS)
+judged.case("too good to be true", 4.2, 0.01, 0.03, 0.02, 65, 3.35, want=LEAK)
+judged.case("good on its own text, bad on another", 4.2, 0.02, 0.92, 3.7, 65, 3.35, want=OVERFIT)
+judged.also(4.2, 0.02, 0.03, 4.9, 65, 3.35, want=OVERFIT)
+judged.also(4.2, 0.02, 1.5, 1.75, 65, 3.35, want=FINE)
+judged.also(4.2, 0.02, 2.0, 2.35, 65, 3.35, want=OVERFIT)
+judged.also(4.2, 0.02, 0.6, 0.85, 65, 3.35, want=FINE)
+judged.case("a first loss below ln V is no fault", 3.0, 0.02, 1.9, 1.95, 65, 3.35, want=FINE)
+judged.case("the limits are those of the list", 4.2, 0.3, 1.9, 1.95, 65, 3.35, want=BROKEN)
+judged.also(4.2, 0.02, 3.32, 3.33, 65, 3.35, want=TARGETS)
+judged.also(4.2, 0.02, 3.27, 3.3, 65, 3.35, want=FINE)
+judged.also(4.2, 0.02, 1.0, 0.7, 65, 3.35, want=FINE)
+judged.also(4.2, 0.02, 0.6, 0.45, 65, 3.35, want=LEAK)
+judged.case("of several, the first in the list", 9.7, 2.0, 3.4, 3.4, 65, 3.35, want=START)
+judged.also(4.2, 2.0, 3.4, 3.4, 65, 3.35, want=BROKEN)
+judged.also(4.2, 0.02, 3.4, 4.0, 65, 3.35, want=TARGETS)
+judged.also(4.2, 0.02, 3.4, 0.3, 65, 3.35, want=TARGETS)
+judged.also(4.2, 0.02, 0.05, 0.45, 65, 3.35, want=LEAK)
+
+
+def _judging(
+    begins=lambda first, V: first > math.log(V) + 0.5,
+    stuck=lambda training, unigram: training > unigram - 0.05,
+    good=lambda training, validation: validation < 0.5,
+    apart=lambda training, validation: validation > training + 0.3,
+    order=(START, BROKEN, TARGETS, LEAK, OVERFIT),
+    by_heart=lambda one_batch: one_batch > 0.1,
+):
+    """A wrong answer: one rule changed."""
+
+    def wrong(first, one_batch, training, validation, vocab_size, unigram):
+        says = {
+            START: begins(first, vocab_size),
+            BROKEN: by_heart(one_batch),
+            TARGETS: stuck(training, unigram),
+            LEAK: good(training, validation),
+            OVERFIT: apart(training, validation),
+        }
+        return next((name for name in order if says[name]), FINE)
+
+    return wrong
+
+
+judged.mistake("fixed start", _judging(begins=lambda first, V: first > math.log(65) + 0.5))
+judged.mistake("exact start", _judging(begins=lambda first, V: first > math.log(V)))
+judged.mistake("log2", _judging(begins=lambda first, V: first > math.log2(V) + 0.5))
+judged.mistake("fixed unigram", _judging(stuck=lambda training, unigram: training > 3.3))
+judged.mistake("training leak", _judging(good=lambda training, validation: training < 0.5))
+judged.mistake("any gap", _judging(apart=lambda training, validation: validation > training))
+judged.mistake("order", _judging(order=(OVERFIT, LEAK, TARGETS, BROKEN, START)))
+judged.mistake("order", _judging(order=(BROKEN, START, TARGETS, LEAK, OVERFIT)))
+judged.mistake("order", _judging(order=(START, BROKEN, OVERFIT, TARGETS, LEAK)))
+judged.mistake("order", _judging(order=(START, BROKEN, LEAK, TARGETS, OVERFIT)))
+judged.mistake("order", _judging(order=(START, BROKEN, TARGETS, OVERFIT, LEAK)))
+judged.mistake("both sides", _judging(begins=lambda first, V: abs(first - math.log(V)) > 0.5))
+judged.mistake("lenient", _judging(by_heart=lambda one_batch: one_batch > 1))
+judged.mistake("a share", _judging(apart=lambda training, validation: validation > 1.3 * training))
+judged.mistake("above the line", _judging(stuck=lambda training, unigram: training > unigram + 0.05))
+judged.mistake("gap turned", _judging(apart=lambda training, validation: training > validation + 0.3))

@@ -1,0 +1,173 @@
+"""Judges "A GPT that PyTorch can train" (chapter 10).
+
+The same GPT in PyTorch, which computes the gradients by itself.
+
+Axes: T positions, V vocabulary.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glassformer.chapters.ch08.judges.gpt import gpt_by_hand
+from glassformer.chapters.ch09.judges.gpt_gradients import gpt_gradients
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect
+
+from .named import Weights
+from .small_gpt import LENGTH, VOCABULARY, start_weights
+
+
+def gpt_torch(ids: Any, weights: Mapping[str, Any], n_heads: int) -> Any:
+    """Ids (T,) to logits (T, V), all of it in PyTorch: whoever calls `backward` gets every gradient."""
+    from torch.nn import functional
+
+    table = weights["token_embedding.weight"]
+    x = table[ids] + weights["decoder.positions.weight"][: len(ids)]
+    n_layers = sum(name.endswith("norm_attention.weight") for name in weights)
+    for i in range(n_layers):
+        at = f"decoder.blocks.{i}."
+        w = {name.removeprefix(at): one for name, one in weights.items() if name.startswith(at)}
+        normed = functional.layer_norm(x, x.shape[-1:], w["norm_attention.weight"], w["norm_attention.bias"])
+        q, k, v = (
+            (normed @ w[f"attention.W_{name}.weight"]).unflatten(-1, (n_heads, -1)).transpose(0, 1)
+            for name in "qkv"
+        )
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + mixed.transpose(0, 1).flatten(1) @ w["attention.W_o.weight"]
+        normed = functional.layer_norm(
+            x, x.shape[-1:], w["norm_feedforward.weight"], w["norm_feedforward.bias"]
+        )
+        wide = functional.gelu(normed @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"])
+        x = x + wide @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
+    x = functional.layer_norm(x, x.shape[-1:], weights["decoder.norm.weight"], weights["decoder.norm.bias"])
+    return x @ table.T
+
+
+in_torch = exercise("training.gpt_torch", gpt_torch, axes="T V", needs=("torch",))
+
+
+def _as_tensors(weights: Weights) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.tensor(w, requires_grad=True) for name, w in weights.items()}
+
+
+def _in_torch_case(title: str, T: int, n_layers: int, n_heads: int) -> None:
+    what = f"gpt_torch of {T} ids, {n_layers} block{'s' * (n_layers != 1)} and {n_heads} heads,"
+
+    @in_torch.check(title)
+    def _(gpt_torch):
+        import torch
+
+        ids = np.random.default_rng(T).integers(VOCABULARY, size=T)
+        found = gpt_torch(torch.tensor(ids), _as_tensors(start_weights(n_layers)), n_heads)
+        expect(found, gpt_by_hand(ids, start_weights(n_layers), n_heads), what, axes="T V")
+
+
+_in_torch_case("no block: look up, norm, head", 3, 0, 2)
+_in_torch_case("one token and one block", 1, 1, 2)
+_in_torch_case("one block, two heads", 5, 1, 2)
+_in_torch_case("two blocks, four heads", 6, 2, 4)
+
+
+@in_torch.check("a tensor that knows where it comes from: every weight gets the gradient of chapter 09")
+def _(gpt_torch):
+    import torch
+    from torch.nn import functional
+
+    ids = np.random.default_rng(9).integers(VOCABULARY, size=LENGTH + 1)
+    weights = _as_tensors(start_weights(1))
+    # What the checks hand back is an array: to go backwards, the tensor itself is needed.
+    logits = getattr(gpt_torch, "function", gpt_torch)(torch.tensor(ids[:-1]), weights, 2)
+    _, want = gpt_gradients(ids[:-1], ids[1:], start_weights(1), 2)
+    if not isinstance(logits, torch.Tensor):
+        raise Wrong(
+            "gpt_torch(…) should be a tensor: compute in PyTorch from beginning to end.", what="kind", got=0
+        )
+    if not logits.requires_grad:
+        raise Wrong(
+            "gpt_torch(…) does not know where it comes from: without .detach(), .numpy(), .item() or no_grad.",
+            what="where it comes from", got=0,
+        )  # fmt: skip
+    functional.cross_entropy(logits, torch.tensor(ids[1:])).backward()
+    for name in sorted(want):
+        grad = weights[name].grad
+        if grad is None:
+            raise Wrong(f"{name} gets no gradient from gpt_torch(…).", what=f"the gradient of {name}", got=0)
+        expect(grad, want[name], f"the gradient of {name}")
+
+
+def _gpt_of_torch(
+    gelu=lambda x: 0.5 * x * (1 + (x / math.sqrt(2)).erf()),
+    scale=lambda K: math.sqrt(K),
+    causal=True,
+    table=lambda one: one,
+    stream=lambda x: x,
+    end=lambda x: x,
+    heads=lambda y, H: y.reshape(len(y), H, -1).transpose(0, 1),
+    merged=lambda y: y.transpose(0, 1).reshape(y.shape[1], -1),
+    final=True,
+    add=True,
+    places=True,
+    biases=True,
+):
+    """A wrong answer: one choice changed."""
+
+    def norm(x, w, name):
+        centred = x - x.mean(-1, keepdim=True)
+        return (
+            centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * w[f"{name}.weight"]
+            + w[f"{name}.bias"]
+        )
+
+    def wrong(ids, weights, n_heads):
+        E = weights["token_embedding.weight"]
+        x = table(E)[ids]
+        if places:
+            x = x + weights["decoder.positions.weight"][: len(ids)]
+        i = 0
+        while f"decoder.blocks.{i}.attention.W_q.weight" in weights:
+            at = f"decoder.blocks.{i}."
+            w = {name[len(at) :]: one for name, one in weights.items() if name.startswith(at)}
+            normed = norm(x, w, "norm_attention")
+            q, k, v = (heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
+            scores = q @ k.transpose(1, 2) / scale(q.shape[-1])
+            if causal:
+                ahead = scores.new_ones(scores.shape[-2:]).triu(1).bool()
+                scores = scores.masked_fill(ahead, -math.inf)
+            mixed = merged(scores.softmax(-1) @ v) @ w["attention.W_o.weight"]
+            x = x + mixed if add else mixed
+            wide = (
+                norm(x, w, "norm_feedforward") @ w["feedforward.W_up.weight"]
+                + biases * w["feedforward.W_up.bias"]
+            )
+            x = stream(
+                x + gelu(wide) @ w["feedforward.W_down.weight"] + biases * w["feedforward.W_down.bias"]
+            )
+            i += 1
+        if final:
+            x = norm(x, weights, "decoder.norm")
+        return end(x @ E.T)
+
+    return wrong
+
+
+in_torch.mistake("not causal", _gpt_of_torch(causal=False))
+in_torch.mistake(
+    "tanh", _gpt_of_torch(gelu=lambda x: 0.5 * x * (1 + (0.7978845608 * (x + 0.044715 * x**3)).tanh()))
+)
+in_torch.mistake("no root", _gpt_of_torch(scale=lambda K: 1.0))
+in_torch.mistake("detached", _gpt_of_torch(end=lambda x: x.detach()))
+in_torch.mistake("detached", _gpt_of_torch(end=lambda x: x.detach().numpy()))
+in_torch.mistake("cut in the middle", _gpt_of_torch(stream=lambda x: x.detach()))
+in_torch.mistake("embedding cut", _gpt_of_torch(table=lambda one: one.detach()))
+in_torch.mistake("softmax", _gpt_of_torch(end=lambda x: x.softmax(-1)))
+in_torch.mistake("no final norm", _gpt_of_torch(final=False))
+in_torch.mistake("no residual", _gpt_of_torch(add=False))
+in_torch.mistake("no positions", _gpt_of_torch(places=False))
+in_torch.mistake("no biases", _gpt_of_torch(biases=0.0))
+in_torch.mistake("heads by reshape", _gpt_of_torch(heads=lambda y, H: y.reshape(H, len(y), -1)))
+in_torch.mistake("merged by reshape", _gpt_of_torch(merged=lambda y: y.reshape(y.shape[1], -1)))

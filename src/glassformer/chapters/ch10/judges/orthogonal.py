@@ -1,0 +1,104 @@
+"""Judges "All directions equally long" (chapter 10).
+
+Muon's matrix: the directions of a gradient, all about equally long.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.shapes import Float
+
+
+def orthogonal(G: Float[np.ndarray, "N M"], iterations: int = 4) -> Float[np.ndarray, "N M"]:
+    """The directions of G, all about equally long: so many rounds of a polynomial in X and X Xᵀ."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    X = G / np.linalg.norm(G)
+    for _ in range(iterations):
+        Z = X @ X.T
+        X = a * X + (b * Z + c * Z @ Z) @ X
+    return X
+
+
+squared = exercise("training.orthogonal", orthogonal, axes="N M")
+
+
+def _by_singular_values(G: np.ndarray, iterations: int) -> np.ndarray:
+    """Each singular value by itself through the polynomial; the directions as they are."""
+    U, S, Vt = np.linalg.svd(G, full_matrices=False)
+    S = S / math.sqrt(math.fsum(S**2))
+    for _ in range(iterations):
+        S = 3.4445 * S - 4.7750 * S**3 + 2.0315 * S**5
+    return U * S @ Vt
+
+
+squared.case("one number: 3.4445 − 4.7750 + 2.0315", np.array([[5.0]]), 1, want=[[0.701]])
+squared.case(
+    "no rounds: divided by the length of the whole matrix",
+    np.array([[3.0, 0.0], [0.0, 4.0]]),
+    0,
+    want=[[0.6, 0.0], [0.0, 0.8]],
+)
+_G = np.array([[3.0, 0.0], [0.0, -4.0]])
+squared.case("a diagonal, one round", _G, 1, want=_by_singular_values(_G, 1))
+for _title, _shape, _rounds, _seed in (  # where float32 loses less than the seventh digit
+    ("a wide matrix, two rounds", (3, 5), 2, 2),
+    ("a tall one, four", (6, 2), 4, 19),
+    ("a square one, five", (4, 4), 5, 23),
+):
+    _G = numbers(*_shape, seed=_seed)
+    squared.case(_title, _G, _rounds, want=_by_singular_values(_G, _rounds))
+_G = numbers(4, 6, seed=9) * 1e3
+squared.case("how long the gradient is makes no difference", _G, want=_by_singular_values(_G, 4))
+
+
+def _rounds_of(
+    size=np.linalg.norm,
+    coefficients=(3.4445, -4.7750, 2.0315),
+    step=lambda X, a, b, c: a * X + (b * X @ X.T + c * X @ X.T @ X @ X.T) @ X,
+    count=lambda n: n,
+    between=lambda X: X,
+):
+    """A wrong answer: one choice changed."""
+
+    def wrong(G, iterations=4):
+        X = G / size(G)
+        for _ in range(count(iterations)):
+            X = between(step(X, *coefficients))
+        return X
+
+    return wrong
+
+
+squared.mistake("not divided", _rounds_of(size=lambda G: 1.0))
+squared.mistake("largest number", _rounds_of(size=lambda G: abs(G).max()))
+squared.mistake("largest direction", _rounds_of(size=lambda G: np.linalg.norm(G, 2)))
+squared.mistake("squared length", _rounds_of(size=lambda G: np.linalg.norm(G) ** 2))
+squared.mistake("row by row", _rounds_of(size=lambda G: np.linalg.norm(G, axis=1, keepdims=True)))
+squared.mistake("one round", _rounds_of(count=lambda n: min(n, 1)))
+squared.mistake("one round more", _rounds_of(count=lambda n: n + 1))
+squared.mistake("divided again", _rounds_of(between=lambda X: X / np.linalg.norm(X)))
+squared.mistake("coefficients swapped", _rounds_of(coefficients=(3.4445, 2.0315, -4.7750)))
+squared.mistake("no fifth power", _rounds_of(coefficients=(3.4445, -4.7750, 0.0)))
+squared.mistake("first term", _rounds_of(step=lambda X, a, b, c: (b * X @ X.T + c * X @ X.T @ X @ X.T) @ X))
+squared.mistake(
+    "squared number by number",
+    _rounds_of(step=lambda X, a, b, c: a * X + (b * X @ X.T + c * (X @ X.T) ** 2) @ X),
+)
+squared.mistake("number by number", _rounds_of(step=lambda X, a, b, c: a * X + b * X**3 + c * X**5))
+
+
+@squared.mistake("square kept")
+def _(G, iterations=4):
+    X = G / np.linalg.norm(G)
+    Z = X @ X.T
+    for _ in range(iterations):
+        X = 3.4445 * X + (-4.7750 * Z + 2.0315 * Z @ Z) @ X
+    return X
+
+
+squared.mistake(
+    "exactly", lambda G, iterations=4: (lambda U, S, Vt: U @ Vt)(*np.linalg.svd(G, full_matrices=False))
+)

@@ -1,0 +1,109 @@
+"""Judges "Where were we?" (chapter 10): the state of a run is restored from a checkpoint."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect
+from glassformer.exercises.material import numbers
+
+from .named import Weights, expect_names
+from .small_gpt import GivenWeights
+
+
+def restore(arrays: Mapping[str, np.ndarray]) -> tuple[Weights, Weights, Weights, int]:
+    """The weights, the means m and v, each by the weights' own names, and how many steps are done."""
+    weights, m, v = (
+        {name.removeprefix(start): a.copy() for name, a in arrays.items() if name.startswith(start)}
+        for start in ("weights/", "m/", "v/")
+    )
+    return weights, m, v, int(arrays["step"])
+
+
+restored = exercise("training.restore", restore)
+
+
+def _kept(names: Sequence[str], step: int) -> Weights:
+    drawn = {
+        f"{part}/{name}": numbers(2, 3, seed=100 * i + k)
+        for k, name in enumerate(names)
+        for i, part in enumerate(("weights", "m", "v"))
+    }
+    return drawn | {"step": np.array(step)}
+
+
+def _restore_case(title: str, names: Sequence[str], step: int) -> None:
+    arrays = _kept(names, step)
+
+    @restored.check(title)
+    def _(restore):
+        found = restore(arrays)
+        if not isinstance(found, tuple | list) or len(found) != 4:
+            raise Wrong("restore(arrays) should be four things: weights, m, v, and the number of steps.")
+        for part, value in zip(("weights", "m", "v"), found[:3], strict=True):
+            named = expect_names(value, names, f"{part} of restore(arrays)")
+            for name in names:
+                expect(named[name], arrays[f"{part}/{name}"], f"{part}[{name!r}] of restore(arrays)")
+        expect(found[3], step, "the number of steps of restore(arrays)")
+        if isinstance(found[3], np.ndarray | float):
+            raise Wrong(
+                f"the number of steps should be a whole number, int(…); yours is {type(found[3]).__name__}."
+            )
+
+
+_restore_case("one weight", ("W",), 3)
+_restore_case("names with dots and slashes of their own", ("decoder.norm.weight", "a/b", "m/W", "mm"), 12)
+_restore_case("before the first step", ("W", "weights/W"), 0)
+
+
+@restored.check("what is restored is no window into the file's arrays")
+def _(restore):
+    arrays = _kept(("W",), 3)
+    given = GivenWeights(arrays)
+    found = restore(given)
+    for part in found[:3]:
+        with suppress(TypeError):  # a list has no numbers that others look at
+            part["W"][...] = 99.0
+    changed = any(bool((arrays[f"{part}/W"] == 99.0).any()) for part in ("weights", "m", "v"))
+    expect(changed, False, "whether training on changes the arrays of the file")
+
+
+def _restoring(
+    parts=("weights/", "m/", "v/"), cut=lambda name, start: name[len(start) :], step=int, of=np.copy
+):
+    """A wrong answer: one choice changed."""
+
+    def wrong(arrays):
+        found = ({cut(n, s): of(a) for n, a in arrays.items() if n.startswith(s)} for s in parts)
+        return *found, step(arrays["step"])
+
+    return wrong
+
+
+restored.mistake("m and v", _restoring(parts=("weights/", "v/", "m/")))
+restored.mistake("names uncut", _restoring(cut=lambda name, start: name))
+restored.mistake("last part of the name", _restoring(cut=lambda name, start: name.rsplit("/", 1)[-1]))
+restored.mistake("letters", _restoring(cut=lambda name, start: name.lstrip(start)))
+restored.mistake("every prefix", _restoring(cut=lambda name, start: name.replace(start, "")))
+restored.mistake("one more", _restoring(step=lambda step: int(step) + 1))
+restored.mistake("one less", _restoring(step=lambda step: int(step) - 1))
+restored.mistake("views", _restoring(of=lambda a: a))
+
+
+@restored.mistake("views")
+def _(arrays):
+    weights, m, v, step = restore(arrays)
+    return weights, {name: arrays[f"m/{name}"] for name in m}, {name: arrays[f"v/{name}"] for name in v}, step
+
+
+@restored.mistake("memory lost")
+def _(arrays):
+    weights, m, v, step = restore(arrays)
+    return weights, *({name: np.zeros_like(a) for name, a in one.items()} for one in (m, v)), step
+
+
+@restored.mistake("steps lost")
+def _(arrays):
+    return *restore(arrays)[:3], 0

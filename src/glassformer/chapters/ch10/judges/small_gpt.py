@@ -1,0 +1,23 @@
+"""The small GPT that the judges of chapter 10 train, restore and compare."""
+
+from functools import cache
+
+from glassformer.chapters.ch08.judges.gpt import gpt_weights
+
+from .named import Weights
+
+
+class GivenWeights(dict):
+    """Weights that an answer gets as they are, so that one can see what training made of them."""
+
+    def __deepcopy__(self, memo: dict) -> "GivenWeights":
+        return self
+
+
+VOCABULARY, WIDTH, LENGTH = 7, 8, 5
+
+
+@cache
+def start_weights(n_layers: int) -> Weights:
+    """Returns the weights with which training begins."""
+    return gpt_weights(VOCABULARY, WIDTH, n_layers, seed=n_layers)

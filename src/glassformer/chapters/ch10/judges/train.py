@@ -1,0 +1,222 @@
+"""Judges "The loop" (chapter 10): the training loop of a GPT."""
+
+import math
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from glassformer.chapters.ch09.judges.gpt_gradients import gpt_gradients
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, expect
+
+from .adamw import adamw, step_by_hand
+from .batches import Batch
+from .clip import clip
+from .named import Weights
+from .rate_at import rate_at
+from .small_gpt import LENGTH, VOCABULARY, GivenWeights, start_weights
+
+
+def train(
+    weights: Weights,
+    n_heads: int,
+    batches: Iterable[Batch],
+    steps: int,
+    *,
+    peak: float = 1e-2,
+    warmup: int = 20,
+    max_norm: float = 1.0,
+) -> Iterator[float]:
+    """Trains a GPT, and yields the loss of each step; the dictionary then has the new arrays."""
+    memory: dict[str, tuple[Any, Any]] = {name: (0.0, 0.0) for name in weights}
+    for step, (inputs, targets) in zip(range(steps), batches, strict=False):
+        found = [
+            gpt_gradients(ids, wanted, weights, n_heads) for ids, wanted in zip(inputs, targets, strict=True)
+        ]
+        mean = {name: np.mean([g[name] for _, g in found], axis=0) for name in weights}
+        mean, _ = clip(mean, max_norm)
+        rate = rate_at(step, peak, warmup, steps)
+        for name, grad in mean.items():
+            decay = 0.1 if grad.ndim == 2 else 0.0
+            m, v = memory[name]
+            weights[name], m, v = adamw(weights[name], grad, m, v, step + 1, rate, decay=decay)
+            memory[name] = m, v
+        yield float(np.mean([loss for loss, _ in found]))
+
+
+looped = exercise("training.train", train, built_on=(clip, rate_at, adamw))
+
+
+@cache
+def _some_batches(n: int, size: int) -> list[Batch]:
+    ids = np.random.default_rng(n).integers(VOCABULARY, size=(n, size, LENGTH + 1))
+    return [(one[:, :-1], one[:, 1:]) for one in ids]
+
+
+@cache
+def _trained_by_hand(
+    n: int, size: int, n_layers: int, n_heads: int, peak: float, warmup: int, max_norm: float, exactly: bool
+) -> tuple[list[float], list[Weights]]:
+    """Returns the losses, and the weights after each step. The gradients are chapter 09's, which has them checked.
+
+    `exactly`: clipped without the 1e-6 that PyTorch adds to the length.
+    """
+    weights = {name: w.copy() for name, w in start_weights(n_layers).items()}
+    memory = {name: [np.zeros_like(w), np.zeros_like(w)] for name, w in weights.items()}
+    losses, after = [], []
+    for step, (inputs, targets) in enumerate(_some_batches(n, size)):
+        texts = [
+            gpt_gradients(ids, wanted, weights, n_heads) for ids, wanted in zip(inputs, targets, strict=True)
+        ]
+        grads = {name: np.add.reduce([of_text[name] for _, of_text in texts]) / size for name in weights}
+        long = math.sqrt(math.fsum(one * one for grad in grads.values() for one in grad.flat))
+        short = min(1.0, max_norm / (long if exactly else long + 1e-6))
+        up = (step + 1) / (warmup + 1) if step < warmup else None
+        down = 0.1 + 0.45 * (1 + math.cos(math.pi * (step - warmup) / (n - warmup)))
+        rate = peak * (down if up is None else up)
+        for name, w in weights.items():
+            decay = 0.1 if w.ndim == 2 else 0.0
+            m, v = memory[name]
+            weights[name], *memory[name] = step_by_hand(
+                w, short * grads[name], m, v, step + 1, rate, decay=decay
+            )
+        losses.append(math.fsum(loss for loss, _ in texts) / size)
+        after.append(dict(weights))
+    return losses, after
+
+
+_LOOKED_AT = ("decoder.norm.weight", "token_embedding.weight", "decoder.norm.bias")
+
+
+def _apart(losses: list[float], seen: list[Weights], want: list[float], after: list[Weights]) -> float:
+    """Returns how far a run is from another: clipping with and without 1e-6 are both right, and close."""
+    if len(losses) != len(want) or any(
+        one[name].shape != other[name].shape
+        for one, other in zip(seen, after, strict=True)
+        for name in _LOOKED_AT
+    ):
+        return math.inf
+    weights = [
+        abs(one[name] - other[name]).max()
+        for one, other in zip(seen, after, strict=True)
+        for name in _LOOKED_AT
+    ]
+    return float(max(*weights, *abs(np.subtract(losses, want))))
+
+
+def _train_case(
+    title: str, n: int, size: int, n_layers: int, *, n_heads=2, peak=0.05, warmup=2, max_norm=1.0
+) -> None:
+    said = f"{n} step{'s' * (n > 1)}, {size} texts in a batch, peak {peak:g}, warm-up {warmup}, max_norm {max_norm:g}"
+
+    @looped.check(title)
+    def _(train):
+        weights = GivenWeights({name: w.copy() for name, w in start_weights(n_layers).items()})
+        more = [*_some_batches(n, size), *_some_batches(3, size)]  # it is not to take them all
+        given = {"peak": peak, "warmup": warmup, "max_norm": max_norm}
+        found = train(weights, n_heads, more, n, **given)
+        if isinstance(found, np.ndarray) or not isinstance(found, Iterable):
+            raise Wrong("train(…) should be a generator: `yield` the loss of each step.")
+        losses, seen = [], []
+        for loss in islice(found, n + 2):
+            losses.append(float(np.asarray(loss)))
+            seen.append({name: np.array(weights.get(name)) for name in _LOOKED_AT})
+        ways = [
+            _trained_by_hand(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
+            for exactly in (False, True)
+        ]
+        want, after = min(ways, key=lambda way: _apart(losses, seen, *way))
+        expect(np.array(losses), want, f"the losses of train ({said})")
+        for name in _LOOKED_AT:
+            expect(weights.get(name), after[-1][name], f"{name} after train ({said})")
+            expect(seen[0][name], after[0][name], f"{name} after the first step of train ({said})")
+
+
+_train_case("one step: the mean loss of the batch, and the weights are in the dictionary", 1, 2, 1, warmup=0)
+_train_case("four steps: rate, clipping and memory", 4, 2, 1)
+_train_case("four steps whose mean gradients are short enough", 4, 2, 1, max_norm=4.5)
+_train_case("two blocks, and gradients that are clipped hard", 3, 2, 2, max_norm=0.05, warmup=0)
+
+
+def _loop(
+    rule=None,
+    rate=rate_at,
+    limit=lambda mean, max_norm: clip(mean, max_norm)[0],
+    decays=lambda grad: 0.1 if grad.ndim == 2 else 0.0,
+    forget=False,
+    texts=lambda found: found,
+    counts=lambda step: step + 1,
+    total=np.mean,
+    again=False,
+    keep=True,
+    later=False,
+    piles=False,
+    divide=True,
+    longer=0,
+    clips_each=False,
+):
+    """A wrong answer: one choice changed."""
+
+    def wrong(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
+        if not keep:
+            weights = dict(weights)
+        memory: dict[str, tuple[Any, Any]] = {name: (0.0, 0.0) for name in weights}
+        pile = {name: 0.0 for name in weights}
+        first = None
+        for step, batch in zip(range(steps + longer), batches, strict=False):
+            first = first or batch
+            inputs, targets = first if again else batch
+            found = texts(
+                [gpt_gradients(*one, weights, n_heads) for one in zip(inputs, targets, strict=True)]
+            )
+            if clips_each:
+                found = [(loss, clip(g, max_norm)[0]) for loss, g in found]
+            share = 1 / len(found) if divide else 1
+            mean = {name: share * sum(g[name] for _, g in found) for name in weights}
+            if piles:
+                pile = {name: pile[name] + mean[name] for name in mean}
+                mean = pile
+            mean = limit(mean, max_norm)
+            for name, grad in mean.items():
+                m, v = (0.0, 0.0) if forget else memory[name]
+                if rule is not None:
+                    weights[name] = rule(weights[name], grad, rate(step, peak, warmup, steps))
+                    continue
+                now = rate(step, peak, warmup, steps)
+                weights[name], m, v = adamw(weights[name], grad, m, v, counts(step), now, decay=decays(grad))
+                memory[name] = m, v
+            if later:
+                found = [gpt_gradients(*one, weights, n_heads) for one in zip(inputs, targets, strict=True)]
+            yield float(total([loss for loss, _ in found]))
+
+    return wrong
+
+
+looped.mistake("weights kept apart", _loop(keep=False))
+looped.mistake("loss summed", _loop(total=np.sum))
+looped.mistake("first text", _loop(texts=lambda found: found[:1]))
+looped.mistake("loss after", _loop(later=True))
+looped.mistake("same batch", _loop(again=True))
+looped.mistake("constant rate", _loop(rate=lambda step, peak, warmup, steps: peak))
+looped.mistake("rate one late", _loop(rate=lambda step, *rest: rate_at(step + 1, *rest)))
+looped.mistake("not clipped", _loop(limit=lambda mean, max_norm: mean))
+looped.mistake("no memory", _loop(forget=True, counts=lambda step: 1))
+looped.mistake("no memory", _loop(forget=True))
+looped.mistake("count stands", _loop(counts=lambda step: 1))
+looped.mistake("decay everywhere", _loop(decays=lambda grad: 0.1))
+looped.mistake("no decay", _loop(decays=lambda grad: 0.0))
+looped.mistake("gradients pile up", _loop(piles=True))
+looped.mistake("sum for the mean", _loop(divide=False))
+looped.mistake("each text clipped", _loop(clips_each=True))
+looped.mistake("too long", _loop(longer=1))
+looped.mistake("plain descent", _loop(rule=lambda weight, grad, rate: weight - rate * grad))
+
+
+@looped.mistake("step for step")
+def _(weights, n_heads, batches, steps, **given: Any):
+    own = dict(weights)
+    yield from train(own, n_heads, batches, steps, **given)
+    weights.update(own)

@@ -1,0 +1,42 @@
+"""Judges "Ten tokens, four counts" (chapter 11): how many score cells a text costs with and without a cache."""
+
+from collections.abc import Callable
+
+from glassformer.exercises.catalogue import exercise
+
+
+def cells(n: int) -> tuple[int, int, int, int]:
+    """Score cells of n tokens in a head: the table; what a causal mask leaves; written without a cache; with it."""
+    return n * n, n * (n + 1) // 2, n * (n + 1) * (2 * n + 1) // 6, n * (n + 1) // 2
+
+
+count = exercise(
+    "generating.cells", cells, parts=("the table", "under the mask", "without a cache", "with a cache")
+)
+
+count.case("one token: one cell, whatever you do", 1, want=(1, 1, 1, 1))
+count.case("two tokens: 1, then a table of 2 × 2, without a cache", 2, want=(4, 3, 5, 3))
+count.case("three", 3, want=(9, 6, 14, 6))
+count.case("ten tokens", 10, want=(100, 55, 385, 55))
+count.case("a whole context of GPT-2", 1024, want=(1_048_576, 524_800, 358_438_400, 524_800))
+
+
+def _cells(**changed: Callable):
+    def wrong(n):
+        right = dict(zip(("table", "mask", "without", "with_"), cells(n), strict=True))
+        return tuple((right | {name: f(n) for name, f in changed.items()}).values())
+
+    return wrong
+
+
+def _triangle(n):
+    return n * (n + 1) // 2
+
+
+count.mistake("strictly below", _cells(mask=lambda n: n * (n - 1) // 2))
+count.mistake("half", _cells(mask=lambda n: n * n // 2))
+count.mistake("one pass", _cells(without=lambda n: n * n))
+count.mistake("triangles", _cells(without=lambda n: sum(map(_triangle, range(n + 1)))))
+count.mistake("cube", _cells(without=lambda n: n**3))
+count.mistake("one a step", _cells(with_=lambda n: n))
+count.mistake("square with it", _cells(with_=lambda n: n * n))

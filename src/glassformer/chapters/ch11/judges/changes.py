@@ -1,0 +1,86 @@
+"""Judges "Who may be remembered?" (chapter 11): whose keys and values change when one token changes.
+
+Axis: T positions.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Bool
+
+
+def changes(mask: Bool[np.ndarray, "T T"], position: int, n_layers: int) -> Bool[np.ndarray, "L T"]:
+    """Returns whose keys and values change, block by block, when the token at one position becomes another."""
+    changed = np.arange(len(mask)) == position
+    rows = []
+    for _ in range(n_layers):
+        rows.append(changed)
+        changed = changed | (mask & changed).any(axis=-1)
+    return np.array(rows)
+
+
+theory = exercise("generating.changes", changes, axes="L T")
+
+_T, _F = True, False
+theory.case(
+    "block 0: the keys of that position alone, whoever sees whom",
+    np.ones((3, 3), bool),
+    1,
+    1,
+    want=[[_F, _T, _F]],
+)
+theory.case(
+    "causal, the last position: nothing of the past changes, in any block", np.tri(4, dtype=bool), 3, 3,
+    want=[[_F, _F, _F, _T]] * 3,
+)  # fmt: skip
+theory.case(
+    "an encoder: from block 1 on everything does", np.ones((4, 4), bool), 3, 3,
+    want=[[_F, _F, _F, _T], [_T] * 4, [_T] * 4],
+)  # fmt: skip
+theory.case(
+    "causal, a position in the middle: it, and from block 1 on all that come after it", np.tri(4, dtype=bool), 1, 2,
+    want=[[_F, _T, _F, _F], [_F, _T, _T, _T]],
+)  # fmt: skip
+_band = np.tri(6, dtype=bool) & ~np.tri(6, k=-2, dtype=bool)  # itself and the one before
+theory.case(
+    "a window of two: one position further with every block", _band, 1, 4,
+    want=[[t in range(1, 2 + block) for t in range(6)] for block in range(4)],
+)  # fmt: skip
+_prefix = np.tri(5, dtype=bool)
+_prefix[:3, :3] = True  # the prompt sees itself whole
+theory.case(
+    "a prompt that sees itself whole: what is written after it leaves it as it is", _prefix, 4, 3,
+    want=[[_F] * 4 + [_T]] * 3,
+)  # fmt: skip
+theory.also(_prefix, 2, 2, want=[[_F, _F, _T, _F, _F], [_T] * 5])
+theory.case(
+    "who does not see itself keeps its change all the same: the stream goes on", np.tri(3, k=-1, dtype=bool), 2, 2,
+    want=[[_F, _F, _T]] * 2,
+)  # fmt: skip
+
+
+def _spread(first=lambda c, m: c, then=lambda c, m: c | (m & c).any(axis=-1), rows=lambda rows: rows):
+    def wrong(mask, position, n_layers):
+        changed = first(np.arange(len(mask)) == position, mask)
+        made = []
+        for _ in range(n_layers):
+            made.append(changed)
+            changed = then(changed, mask)
+        return np.array(rows(made))
+
+    return wrong
+
+
+theory.mistake("block 0 mixed", _spread(first=lambda c, m: c | (m & c).any(axis=-1)))
+theory.mistake("transposed", _spread(then=lambda c, m: c | (m & c[:, None]).any(axis=0)))
+theory.mistake("never spreads", _spread(then=lambda c, m: c))
+theory.mistake("stream forgotten", _spread(then=lambda c, m: (m & c).any(axis=-1)))
+theory.mistake(
+    "once", lambda mask, position, n: np.array([_rows(mask, position, min(i, 1)) for i in range(n)])
+)
+theory.mistake("everything later", _spread(then=lambda c, m: np.cumsum(c) > 0))
+theory.mistake("what stays", _spread(rows=lambda rows: [~row for row in rows]))
+
+
+def _rows(mask: np.ndarray, position: int, block: int) -> np.ndarray:
+    return changes(mask, position, block + 1)[-1]

@@ -1,0 +1,69 @@
+"""Judges "One number, one character" (chapter 11): one uniform number chooses a token.
+
+Axis: V vocabulary.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, as_numbers
+from glassformer.shapes import Float
+
+
+def draw(probabilities: Float[np.ndarray, " V"], uniform: float) -> int:
+    """Returns the token on whose stretch the number falls when the probabilities are laid end to end."""
+    ends = np.cumsum(probabilities)
+    return int(np.searchsorted(ends, uniform * ends[-1], side="right"))
+
+
+one_of = exercise("generating.draw", draw)
+
+_three = np.array([0.2, 0.5, 0.3])
+
+
+@one_of.check("the same number gives the same id")
+def _(learner):
+    found = [as_numbers(learner(np.full(8, 0.125), 0.6), "draw from eight alike").tolist() for _ in range(8)]
+    if any(one != found[0] for one in found):
+        raise Wrong(
+            f"with the same number yours gave {', '.join(map(str, found))}: it does not use the number."
+        )
+
+
+one_of.case("a number on the first stretch", _three, 0.1, want=0)
+one_of.case("on the second, which begins where the first ends", _three, 0.25, want=1)
+one_of.also(_three, 0.69, want=1)
+one_of.case("on the last", _three, 0.71, want=2)
+one_of.also(_three, 0.999, want=2)
+one_of.case(
+    "what has no probability is not drawn, not even by 0", np.array([0.0, 0.0, 0.6, 0.4]), 0.0, want=2
+)
+one_of.case("nor behind all others", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
+one_of.case(
+    "the stretches may end a rounding error before 1: there is no id 10", np.full(10, 0.1), np.nextafter(1, 0),
+    want=9, what="draw from ten alike with the largest number below 1",
+)  # fmt: skip
+one_of.also(
+    np.append(np.full(10, 0.1), 0.0), np.nextafter(1, 0), want=9,
+    what="draw from ten alike and one that is impossible, with the largest number below 1",
+)  # fmt: skip
+
+
+def _drawn(by):
+    return lambda probabilities, uniform: int(by(np.asarray(probabilities), uniform))
+
+
+def _within(place, p):
+    return min(int(place), len(p) - 1)
+
+
+one_of.mistake("always the likeliest", _drawn(lambda p, u: np.argmax(p)))
+one_of.mistake("from the left", _drawn(lambda p, u: _within(np.searchsorted(np.cumsum(p), u, "left"), p)))
+one_of.mistake("back to 0", _drawn(lambda p, u: np.argmax(np.cumsum(p) > u)))
+one_of.mistake("clipped", _drawn(lambda p, u: _within(np.searchsorted(np.cumsum(p), u, "right"), p)))
+one_of.mistake("falls off", _drawn(lambda p, u: np.searchsorted(np.cumsum(p), u, "right")))
+one_of.mistake("one less", _drawn(lambda p, u: max(0, np.searchsorted(np.cumsum(p), u, "right") - 1)))
+one_of.mistake("all alike", _drawn(lambda p, u: u * len(p)))
+one_of.mistake("no sums", _drawn(lambda p, u: np.argmax(p > u) if (p > u).any() else len(p) - 1))
+for _seed in (0, 8, 42):
+    one_of.mistake("own numbers", _drawn(lambda p, u, s=_seed: np.random.default_rng(s).choice(len(p), p=p)))

@@ -1,0 +1,79 @@
+"""Judges "Warmer, colder" (chapter 11): logits are divided by a temperature, and 0 leaves only the likeliest.
+
+Axis: V vocabulary.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.scratch.attention import softmax
+from glassformer.shapes import Float
+
+from .strategies import NO, left_case, logits_of
+
+
+def temper(logits: Float[np.ndarray, "*B V"], temperature: float | int) -> Float[np.ndarray, "*B V"]:
+    """Logits divided by the temperature; at 0, the likeliest alone, and of several alike the first."""
+    if temperature > 0:
+        return logits / temperature
+    first = logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])
+    return np.where(first, 0.0, -np.inf)
+
+
+warm = exercise("generating.temper", temper)
+
+_p = logits_of(0.75, 0.25)
+left_case(warm, "at temperature 1 nothing changes", _p, 1.0, want=[0.75, 0.25], said="temper(logits, 1)")
+left_case(
+    warm, "at 1/2 a ratio of 3 to 1 becomes 9 to 1: its square", _p, 0.5,
+    want=[0.9, 0.1], said="temper(logits, 0.5)",
+)  # fmt: skip
+_p = logits_of(16.0, 4.0, 1.0, 1.0) + 3.0
+left_case(
+    warm, "at 2 ratios become their roots, whatever is added to all logits", _p, 2.0,
+    want=np.array([4.0, 2, 1, 1]) / 8, said="temper(logits, 2)",
+)  # fmt: skip
+_p = np.stack([logits_of(0.2, 0.8), logits_of(0.5, 0.5)])
+left_case(
+    warm, "a batch: each row by itself", _p, 0.5,
+    want=[[1 / 17, 16 / 17], [0.5, 0.5]], said="temper of two rows at 0.5",
+)  # fmt: skip
+left_case(
+    warm, "at 0 the likeliest has everything, and of two alike the first", np.array([1.0, 3.0, 3.0]), 0,
+    want=[0.0, 1.0, 0.0], said="temper([1, 3, 3], 0)",
+)  # fmt: skip
+left_case(
+    warm, "", np.array([[-4.0, -2.0], [5.0, 1.0]]), 0,
+    want=[[0.0, 1.0], [1.0, 0.0]], said="temper of two rows at 0", also=True,
+)  # fmt: skip
+
+
+def _tempered(by):
+    return lambda logits, temperature: by(logits, temperature) if temperature else temper(logits, 0)
+
+
+warm.mistake("multiplied", _tempered(lambda x, T: x * T))
+warm.mistake("on probabilities", _tempered(lambda x, T: softmax(x) / T))
+warm.mistake("softmax twice", _tempered(lambda x, T: softmax(x / T)))
+warm.mistake("ignored", _tempered(lambda x, T: x))
+warm.mistake("power of the logits", _tempered(lambda x, T: np.sign(x) * abs(x) ** (1 / T)))
+
+
+@warm.mistake("all of the largest")
+def _(logits, temperature):
+    if temperature:
+        return logits / temperature
+    return np.where(logits == logits.max(axis=-1, keepdims=True), 0.0, NO)
+
+
+@warm.mistake("zero as one")
+def _(logits, temperature):
+    return logits / (temperature or 1)
+
+
+@warm.mistake("largest of the batch")
+def _(logits, temperature):
+    if temperature:
+        return logits / temperature
+    first = np.argmax(logits) % logits.shape[-1] == np.arange(logits.shape[-1])
+    return np.where(first, np.zeros(logits.shape), NO)

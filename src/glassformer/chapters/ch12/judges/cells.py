@@ -1,0 +1,52 @@
+"""Judges "Who sees whom" (chapter 12): how many cells a head of each family may use."""
+
+from glassformer.exercises.catalogue import exercise
+
+
+def cells(T: int, P: int, S: int) -> tuple[int, int, int, int]:
+    """Returns how many cells a head may use: both ways, causal, with a prefix of P, and across to a source of S."""
+    causal = T * (T + 1) // 2
+    return T * T, causal, causal + P * (P - 1) // 2, T * S
+
+
+counting = exercise("families.cells", cells, parts=("both", "causal", "prefix", "cross"))
+
+
+def _counted(T: int, P: int, S: int) -> tuple[int, int, int, int]:
+    """One cell after another."""
+    square = [(t, s) for t in range(T) for s in range(T)]
+    causal = sum(s <= t for t, s in square)
+    return len(square), causal, sum(s <= t or s < P for t, s in square), len([0] * T * S)
+
+
+counting.case("three tokens, on paper: 9 cells, 6 of them causal", 3, 2, 5, want=_counted(3, 2, 5))
+counting.case("without a prefix it is causal", 7, 0, 4, want=_counted(7, 0, 4))
+counting.also(7, 1, 4, want=_counted(7, 1, 4))
+counting.case("a prefix that is the whole text: both ways", 6, 6, 9, want=_counted(6, 6, 9))
+counting.case("ten tokens", 10, 4, 13, want=_counted(10, 4, 13))
+counting.case("GPT-2's context", 1024, 100, 300, want=(1_048_576, 524_800, 529_750, 307_200))
+
+
+def _counts(causal=None, prefix=None, cross=None):
+    """A wrong answer: one of the counts changed."""
+
+    def wrong(T, P, S):
+        both, right_causal, right_prefix, right_cross = cells(T, P, S)
+        return (
+            both,
+            causal(T) if causal else right_causal,
+            prefix(T, P) if prefix else right_prefix,
+            cross(T, S) if cross else right_cross,
+        )
+
+    return wrong
+
+
+counting.mistake("diagonal left out", _counts(causal=lambda T: T * (T - 1) // 2))
+counting.mistake("half", _counts(causal=lambda T: T * T // 2))
+counting.mistake("prefix twice", _counts(prefix=lambda T, P: T * (T + 1) // 2 + P * P))
+counting.mistake("its diagonal twice", _counts(prefix=lambda T, P: T * (T + 1) // 2 + P * (P + 1) // 2))
+counting.mistake("prefix sees the rest", _counts(prefix=lambda T, P: P * T + sum(t + 1 for t in range(P, T))))
+counting.mistake("prefix apart", _counts(prefix=lambda T, P: P * P + (T - P) * (T - P + 1) // 2))
+counting.mistake("source square", _counts(cross=lambda T, S: S * S))
+counting.mistake("across causal", _counts(cross=lambda T, S: sum(min(t + 1, S) for t in range(T))))

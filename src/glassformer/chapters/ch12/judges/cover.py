@@ -1,0 +1,105 @@
+"""Judges "Cover some" (chapter 12): BERT's covered tokens: masked, replaced or left as they are.
+
+Axes: B batch, T positions.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Bool, Float, Integer
+from glassformer.tasks import NO_TARGET
+
+
+def cover(
+    ids: Integer[np.ndarray, "*B T"],
+    chosen: Bool[np.ndarray, "*B T"],
+    fate: Float[np.ndarray, "*B T"],
+    other: Integer[np.ndarray, "*B T"],
+    mask_id: int,
+) -> tuple[Integer[np.ndarray, "*B T"], Integer[np.ndarray, "*B T"]]:
+    """Covers chosen ids with a fate below 0.8, replaces those below 0.9 by another; every chosen id is a target."""
+    changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))
+    return np.where(chosen, changed, ids), np.where(chosen, ids, NO_TARGET)
+
+
+covering = exercise("families.cover", cover, parts=("inputs", "targets"), axes=("T", "T"))
+
+_ids, _other = np.array([5, 3, 8, 1, 6]), np.array([2, 7, 4, 9, 0])
+_none, _all = np.zeros(5, bool), np.ones(5, bool)
+_fate = np.array([0.10, 0.85, 0.95, 0.79, 0.50])
+covering.case(
+    "nobody is chosen: all as it was, and nobody is asked", _ids, _none, _fate, _other, 10,
+    want=(_ids, np.full(5, -100)),
+)  # fmt: skip
+covering.case(
+    "below 0.8: covered, and asked for what was there",
+    _ids, np.array([True, False, False, True, False]), _fate, _other, 10,
+    want=([10, 3, 8, 10, 6], [5, -100, -100, 1, -100]),
+)  # fmt: skip
+covering.case(
+    "from 0.8 to below 0.9: another id, asked for all the same",
+    _ids, np.array([False, True, False, False, True]), _fate, _other, 10,
+    want=([5, 7, 8, 1, 10], [-100, 3, -100, -100, 6]),
+)  # fmt: skip
+covering.case(
+    "from 0.9: as it was, and asked for", _ids, _all, _fate, _other, 12,
+    want=([12, 7, 8, 12, 12], _ids),
+)  # fmt: skip
+covering.case(
+    "0.8 itself is another id, 0.9 itself stays", _ids, _all, np.array([0.8, 0.9, 0.1, 0.9, 0.8]), _other, 10,
+    want=([2, 3, 10, 1, 0], _ids),
+)  # fmt: skip
+covering.case(
+    "a batch", np.stack([_ids, _other]), np.stack([_all, ~_all]), np.stack([_fate[::-1], _fate]),
+    np.stack([_other, _ids]), 11,
+    want=([[11, 11, 8, 9, 11], _other.tolist()], [_ids.tolist(), [-100] * 5]),
+)  # fmt: skip
+
+
+def _covered(
+    inputs=lambda ids, chosen, fate, other, m: cover(ids, chosen, fate, other, m)[0],
+    targets=lambda ids, chosen, inputs: np.where(chosen, ids, NO_TARGET),
+):
+    def wrong(ids, chosen, fate, other, mask_id):
+        made = inputs(ids, chosen, fate, other, mask_id)
+        return made, targets(ids, chosen, made)
+
+    return wrong
+
+
+covering.mistake("all covered", _covered(lambda ids, chosen, fate, other, m: np.where(chosen, m, ids)))
+covering.mistake("all asked", _covered(targets=lambda ids, chosen, inputs: ids + 0))
+covering.mistake("asked for the cover", _covered(targets=lambda i, c, inputs: np.where(c, inputs, -100)))
+covering.mistake("changed alone", _covered(targets=lambda i, c, inputs: np.where(inputs != i, i, -100)))
+covering.mistake("exchanged", lambda *given: cover(*given)[::-1])
+covering.mistake(
+    "covered alone",
+    lambda i, c, fate, other, m: (cover(i, c, fate, other, m)[0], np.where(c & (fate < 0.8), i, -100)),
+)
+covering.mistake("covered again", _covered(lambda i, c, fate, other, m: np.where(c & (fate < 0.9), other, i)))
+
+
+@covering.mistake("the ends below")
+def _(ids, chosen, fate, other, mask_id):
+    return cover(ids, chosen, np.nextafter(fate, 0), other, mask_id)
+
+
+@covering.mistake("the upper end below")
+def _(ids, chosen, fate, other, mask_id):
+    return cover(ids, chosen, np.where(fate == 0.9, 0.85, fate), other, mask_id)
+
+
+covering.mistake("zero for nobody", _covered(targets=lambda ids, chosen, inputs: np.where(chosen, ids, 0)))
+covering.mistake("others asked", _covered(targets=lambda ids, c, inputs: np.where(c, -100, ids)))
+
+
+@covering.mistake("two fates exchanged")
+def _(ids, chosen, fate, other, mask_id):
+    changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, ids, other))
+    return np.where(chosen, changed, ids), np.where(chosen, ids, -100)
+
+
+@covering.mistake("not the chosen alone")
+def _(ids, chosen, fate, other, mask_id):
+    changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))
+    return changed, np.where(chosen, ids, -100)

@@ -1,0 +1,106 @@
+"""Judges "Cross-attention by hand" (chapter 12): attention with several heads to another text, with padding hidden.
+
+Axes: T positions, S positions of a source, D d_model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.chapters.ch03.judges.by_hand import attended
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.scratch.attention import merge_heads, scaled_dot_product_attention, softmax, split_heads
+from glassformer.shapes import Bool, Float
+
+
+def look_across(
+    x: Float[np.ndarray, "T D"],
+    memory: Float[np.ndarray, "S D"],
+    W_q: Float[np.ndarray, "D D"],
+    W_k: Float[np.ndarray, "D D"],
+    W_v: Float[np.ndarray, "D D"],
+    W_o: Float[np.ndarray, "D D"],
+    n_heads: int,
+    real: Bool[np.ndarray, " S"],
+) -> Float[np.ndarray, "T D"]:
+    """Attention with several heads to another text, of which the `real` positions may be seen."""
+    q = split_heads(x @ W_q, n_heads)
+    k, v = split_heads(memory @ W_k, n_heads), split_heads(memory @ W_v, n_heads)
+    mixed, _ = scaled_dot_product_attention(q, k, v, mask=np.broadcast_to(real, (len(x), len(memory))))
+    return merge_heads(mixed) @ W_o
+
+
+across = exercise(
+    "families.look_across", look_across, axes="T D",
+    built_on=(split_heads, scaled_dot_product_attention, merge_heads),
+)  # fmt: skip
+
+
+def _two(T: int, S: int, D: int, n_heads: int, hidden: Sequence[int] = (), seed: int = 0) -> tuple[Any, ...]:
+    real = ~np.isin(np.arange(S), hidden)
+    texts = numbers(T, D, seed=seed), numbers(S, D, seed=seed + 1)
+    return *texts, *numbers(4, D, D, seed=seed + 2), n_heads, real
+
+
+def _across_by_hand(x, memory, W_q, W_k, W_v, W_o, n_heads, real) -> np.ndarray:
+    """Returns what each head finds, through its own rows of W_o, added up."""
+    mask = [real] * len(x)
+    columns = np.split(np.arange(x.shape[1]), n_heads)
+    heads = (
+        attended(x @ W_q[:, own], memory @ W_k[:, own], memory @ W_v[:, own], mask)[0] for own in columns
+    )
+    return np.add.reduce([found @ W_o[own] for found, own in zip(heads, columns, strict=True)])
+
+
+across.shape("a row for each that asks", *_two(2, 5, 6, 3), want=(2, 6))
+_given = _two(3, 1, 4, 2)
+across.case(
+    "a source of one position answers all alike", *_given,
+    want=np.repeat(_given[1] @ _given[4] @ _given[5], 3, axis=0),
+)  # fmt: skip
+for _title, _given in (
+    ("one head, and two texts of one length", _two(4, 4, 3, 1, seed=3)),
+    ("two heads, and two lengths", _two(3, 7, 6, 2, seed=5)),
+    ("padding at the end is not seen", _two(5, 6, 4, 2, (4, 5), seed=7)),
+    ("nor padding in the middle, with three heads", _two(4, 4, 6, 3, (1,), seed=9)),
+):
+    across.case(_title, *_given, want=_across_by_hand(*_given))
+
+
+def _across(
+    asks=lambda x, m: x, keys=lambda x, m: m, values=lambda x, m: m,
+    may=lambda real, T: real, scale=None, out=True, one_head=False, late=False, columns=False, hidden=-np.inf,
+):  # fmt: skip
+    def wrong(x, memory, W_q, W_k, W_v, W_o, n_heads, real):
+        if one_head:
+            n_heads = 1
+        q = split_heads(asks(x, memory) @ W_q, n_heads)
+        k, v = split_heads(keys(x, memory) @ W_k, n_heads), split_heads(values(x, memory) @ W_v, n_heads)
+        scores = q @ k.swapaxes(-1, -2) * (scale(x.shape[-1]) if scale else q.shape[-1] ** -0.5)
+        seen = may(real, len(x))
+        with np.errstate(all="ignore"):
+            if late:
+                weights = softmax(scores) * seen
+            else:
+                weights = softmax(np.where(seen, scores, hidden), axis=-2 if columns else -1)
+        mixed = merge_heads(weights @ v)
+        return mixed @ W_o if out else mixed
+
+    return wrong
+
+
+across.mistake("itself", _across(keys=lambda x, m: x, values=lambda x, m: x))
+across.mistake("values of x", _across(values=lambda x, m: x))
+across.mistake("roles changed", _across(asks=lambda x, m: m, keys=lambda x, m: x, values=lambda x, m: x))
+across.mistake("padding seen", _across(may=lambda real, T: np.ones_like(real)))
+across.mistake("real hidden", _across(may=lambda real, T: ~real if not real.all() else real))
+across.mistake("nothing to see", _across(may=lambda real, T: ~real))
+across.mistake("score of 0", _across(hidden=0.0))
+across.mistake("hidden too late", _across(late=True))
+across.mistake("causal", _across(may=lambda real, T: real & np.tri(T, len(real), dtype=bool)))
+across.mistake("no root", _across(scale=lambda D: 1.0))
+across.mistake("root of D", _across(scale=lambda D: D**-0.5))
+across.mistake("one head", _across(one_head=True))
+across.mistake("no W_o", _across(out=False))

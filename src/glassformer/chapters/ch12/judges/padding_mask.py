@@ -1,0 +1,60 @@
+"""Judges "Hide what fills up" (chapter 12): the mask that hides padding from every head and query.
+
+Axes: B batch, T positions, S positions of a source, H heads.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import as_numbers, expect
+from glassformer.exercises.material import numbers
+from glassformer.scratch.attention import softmax
+from glassformer.shapes import Bool, Integer
+
+
+def padding_mask(lengths: Integer[np.ndarray, " B"], S: int) -> Bool[np.ndarray, "B 1 1 S"]:
+    """Returns True at real keys, for scores (B, H, T, S): the same for every head and query."""
+    return (np.arange(S) < np.asarray(lengths)[:, None])[:, None, None, :]
+
+
+padding = exercise("families.padding_mask", padding_mask, axes="B 1 1 S")
+
+padding.shape("a text each; heads and queries come by themselves", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5))
+padding.case(
+    "the first three of five are real", np.array([3]), 5, want=[[[[True, True, True, False, False]]]]
+)
+padding.case(
+    "each text has its own length", np.array([1, 4, 2]), 4,
+    want=np.array([[1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]], bool)[:, None, None],
+)  # fmt: skip
+
+
+@padding.check("no query gives anything to padding, and all that it has to the rest")
+def _(learner):
+    lengths, scores = np.array([2, 5, 3]), numbers(3, 2, 6, 5)
+    mask = as_numbers(learner(lengths, 5), "padding_mask([2, 5, 3], 5)")
+    shares = softmax(np.where(mask, scores, -1e9))
+    want = np.zeros_like(shares)
+    for b, n in enumerate(lengths):
+        want[b, ..., :n] = softmax(scores[b, ..., :n])
+    expect(shares, want, "softmax of masked scores (B, H, T, S)", axes="B H T S")
+
+
+def _real(lengths, S):
+    return np.arange(S) < np.asarray(lengths)[:, None]
+
+
+padding.mistake("on queries", lambda lengths, S: _real(lengths, S)[:, None, :, None])
+padding.mistake("hides the real", lambda lengths, S: ~padding_mask(lengths, S))
+padding.mistake("without axes", lambda lengths, S: _real(lengths, S))
+padding.mistake("one axis", lambda lengths, S: _real(lengths, S)[:, None])
+padding.mistake(
+    "one too many", lambda lengths, S: (np.arange(S) <= np.asarray(lengths)[:, None])[:, None, None]
+)
+padding.mistake("from the left", lambda lengths, S: _real(lengths, S)[:, None, None, ::-1])
+padding.mistake(
+    "written out", lambda lengths, S: np.broadcast_to(padding_mask(lengths, S), (len(lengths), 1, S, S))
+)
+padding.mistake(
+    "all as the first", lambda lengths, S: np.broadcast_to(_real(lengths[:1], S), (len(lengths), 1, 1, S))
+)

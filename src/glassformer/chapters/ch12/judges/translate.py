@@ -1,0 +1,115 @@
+"""Judges "Until it stops" (chapter 12): a translation, one likeliest token after another.
+
+Axis: T positions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong, as_numbers
+from glassformer.shapes import Integer
+
+
+def translate(
+    next_logits: Callable[[np.ndarray], np.ndarray], start_id: int, stop_id: int, n_most: int
+) -> Integer[np.ndarray, " _"]:
+    """The likeliest id again and again, after the start and up to the stop; without these two."""
+    ids = [start_id]
+    while len(ids) <= n_most:
+        new = int(np.argmax(next_logits(np.array(ids))))
+        if new == stop_id:
+            break
+        ids.append(new)
+    return np.array(ids[1:], dtype=int)
+
+
+writing = exercise("families.translate", translate, axes="T")
+
+
+def _says(*text: int, V: int = 12, start: int = 10, stop: int = 11) -> Callable[[Any], np.ndarray]:
+    """A decoder that wants to write `text`, then stop; it wants to hear start and all that it wrote."""
+
+    def next_logits(ids: Any) -> np.ndarray:
+        read = [int(one) for one in np.ravel(np.asarray(ids))]
+        logits = np.roll(np.linspace(0, 0.5, V), 3)  # id 0 is neither the likeliest nor the unlikeliest
+        wanted = [start, *text, stop]
+        on_track = read == wanted[: len(read)] and 0 < len(read) < len(wanted)
+        logits[wanted[len(read)] if on_track else (sum(read) + len(read)) % start] += 3
+        return logits
+
+    return next_logits
+
+
+writing.case(
+    "one id: the likeliest after the start", _says(4, 2, 7), 10, 11, 1, want=[4], what="translate with n_most = 1",
+    advice="`next_logits` gives (V,), one row: it takes no `[-1]`.",
+)  # fmt: skip
+writing.case(
+    "three ids, and then the stop", _says(4, 2, 7), 10, 11, 8, want=[4, 2, 7], what="translate to [4, 2, 7]"
+)
+writing.case(
+    "an id may come twice", _says(5, 5, 0, 5), 10, 11, 8, want=[5, 5, 0, 5], what="translate to [5, 5, 0, 5]"
+)
+writing.case(
+    "at most so many", _says(1, 2, 3, 4, 5, 6), 10, 11, 4, want=[1, 2, 3, 4],
+    what="translate with n_most = 4",
+)  # fmt: skip
+writing.also(_says(1, 2, 3), 10, 11, 3, want=[1, 2, 3], what="translate to [1, 2, 3] with n_most = 3")
+writing.case(
+    "an id like the start's, in between, stays", _says(5, 10, 6), 10, 11, 8, want=[5, 10, 6],
+    what="translate to [5, 10, 6] with start 10",
+)  # fmt: skip
+writing.case(
+    "other ids of start and stop", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
+    want=[3, 1], what="translate to [3, 1] with start 6, stop 0",
+)  # fmt: skip
+
+
+@writing.check("the stop at once: nothing is written")
+def _(learner):
+    got = as_numbers(learner(_says(), 10, 11, 5), "translate to nothing")
+    if got.size:  # an empty list has no whole numbers in it, and is right
+        raise Wrong(
+            f"translate to nothing should be empty; yours is {got.tolist()}.", what="nothing", got=got
+        )
+
+
+def _written(
+    first=lambda start: [start], read=lambda ids: ids, stops=True, gives=lambda ids: ids[1:], more=0,
+    choose=np.argmax, keeps_stop=False,
+):  # fmt: skip
+    def wrong(next_logits, start_id, stop_id, n_most):
+        ids, n_first = first(start_id), len(first(start_id))
+        while len(ids) - n_first < n_most + more:
+            new = int(choose(next_logits(np.array(read(ids), dtype=int))))
+            if stops and new == stop_id:
+                if keeps_stop:
+                    ids.append(new)
+                break
+            ids.append(new)
+        return np.array(gives(ids), dtype=int)
+
+    return wrong
+
+
+def _filtered(next_logits, start_id, stop_id, n_most):
+    ids = translate(next_logits, start_id, stop_id, n_most)
+    return ids[ids != start_id]
+
+
+writing.mistake("start kept", _written(gives=lambda ids: ids))
+writing.mistake("stop kept", _written(keeps_stop=True))
+writing.mistake("never stops", _written(stops=False))
+writing.mistake("last id alone", _written(read=lambda ids: ids[-1:]))
+writing.mistake("last of a row", _written(choose=lambda logits: np.argmax(logits[-1])))
+writing.mistake("no limit", _written(more=99))
+writing.mistake("cut and counted", _written(keeps_stop=True, more=-1, gives=lambda ids: ids[1:-1]))
+writing.mistake("filtered", _filtered)
+writing.mistake("start dropped later", _written(read=lambda ids: ids[1:] if len(ids) > 1 else ids))
+writing.mistake("start forgotten", _written(read=lambda ids: ids[1:]))
+writing.mistake("one too many", _written(more=1))
+writing.mistake("one too few", _written(more=-1))
+writing.mistake("unlikeliest", _written(choose=np.argmin))

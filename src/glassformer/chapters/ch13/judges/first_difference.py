@@ -1,0 +1,142 @@
+"""Judges "The first that differs" (chapter 13): the first of two sets of arrays' names under which they differ."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+
+
+def first_difference(
+    one: Sequence[tuple[str, np.ndarray]], other: Sequence[tuple[str, np.ndarray]], tolerance: float
+) -> str:
+    """The name of the first array that is not the same in both, or "" where all are."""
+    for (name, a), (_, b) in zip(one, other, strict=False):
+        if a.shape != b.shape or not np.allclose(a, b, rtol=0, atol=tolerance):
+            return name
+    return ""
+
+
+first = exercise("real.first_difference", first_difference)
+
+
+def _run(**arrays: Any) -> list[tuple[str, np.ndarray]]:
+    return [(name, np.array(array, dtype=float)) for name, array in arrays.items()]
+
+
+_RIGHT = _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.0, 4.0]], stream=[[7.0, 8.0]])
+first.case(
+    "the first, not the largest", _RIGHT,
+    _run(q=[[1.0, 2.0]], k=[[0.5, 3.01]], scores=[[-1.0, 8.5]], stream=[[9.0, 8.0]]), 1e-6,
+    want="k", what="where k is off by 0.01 and all after it by more",
+)  # fmt: skip
+first.case("two that are the same: an empty text", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
+first.case(
+    "also where it is too small", _RIGHT,
+    _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.2, 4.0]], stream=[[0.0, 8.0]]), 1e-6,
+    want="scores", what="where a score is too small",
+)  # fmt: skip
+first.case(
+    "rounding is no difference", _RIGHT,
+    _run(q=[[1.0, 2.0 + 1e-9]], k=[[0.5, 3.0]], scores=[[-1.0, 4.0]], stream=[[7.0, 8.2]]), 1e-6,
+    want="stream", what="where q is off by 1e-9",
+)  # fmt: skip
+first.also(
+    _RIGHT, _run(q=[[1.0, 2.3]], k=[[0.5, 3.0]], scores=[[-1.0, 4.9]], stream=[[7.0, 8.0]]), 0.5,
+    want="scores", what="with a tolerance of 0.5",
+)  # fmt: skip
+first.also(
+    _RIGHT, _run(q=[[1.0, 2.5]], k=[[0.5, 3.0]], scores=[[-1.0, 4.9]], stream=[[7.0, 8.0]]), 0.5,
+    want="scores", what="where q is off by the tolerance, 0.5, and not more",
+)  # fmt: skip
+first.case(
+    "the difference itself, however large the numbers",
+    _run(q=[1000.0, 1.0], k=[2.0]), _run(q=[1000.005, 1.0], k=[2.5]), 1e-3,
+    want="q", what="where 1000 is off by 0.005, with a tolerance of 0.001",
+)  # fmt: skip
+first.case(
+    "one number among many", _run(q=np.zeros(2000), k=np.zeros(9)), _run(q=np.eye(1, 2000)[0] / 100, k=np.ones(9)),
+    1e-3, want="q", what="where one of 2,000 numbers is off by 0.01",
+)  # fmt: skip
+first.case(
+    "NaN is a difference", _RIGHT,
+    _run(q=[[1.0, 2.0]], k=[[0.5, np.nan]], scores=[[np.nan, np.nan]], stream=[[np.nan, np.nan]]), 1e-6,
+    want="k", what="where k has a NaN",
+)  # fmt: skip
+_LOST = _run(q=[1.0, 2.0], k=[np.nan, 3.0], scores=[4.0])
+first.also(
+    _LOST, _run(q=[1.0, 2.0], k=[np.nan, 3.0], scores=[4.5]), 1e-6, want="k", what="where k has a NaN in both"
+)
+first.also(
+    _LOST, _run(q=[1.0, 2.0], k=[0.0, 3.0], scores=[4.5]), 1e-6, want="k", what="where k has a NaN against 0"
+)
+_MASKED = _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.0])
+first.case(
+    "−∞ under the mask of both is none", _MASKED,
+    _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.1]), 1e-6,
+    want="stream", what="where both have a score of −∞",
+)  # fmt: skip
+first.also(
+    _MASKED, _run(q=[1.0, 2.0], scores=[[0.5, 0.0], [1.0, 2.0]], stream=[3.0, 4.0]), 1e-6,
+    want="scores", what="where the other has no −∞",
+)  # fmt: skip
+first.case(
+    "other shapes are a difference", _run(q=np.ones((2, 3)), k=np.ones(3)), _run(q=np.ones((1, 3)), k=np.ones(3)), 1e-6,
+    want="q", what="where q has the shapes (2, 3) and (1, 3)",
+)  # fmt: skip
+
+
+def _first(differs, shapes=True):
+    def wrong(one, other, tolerance):
+        for (name, a), (_, b) in zip(one, other, strict=False):
+            if shapes and a.shape != b.shape:
+                return name
+            with np.errstate(all="ignore"):
+                if differs(a, b, tolerance):
+                    return name
+        return ""
+
+    return wrong
+
+
+def _exactly(a, b):
+    return np.where(a == b, 0.0, abs(a - b))  # −∞ on both sides is no difference
+
+
+@first.mistake("largest")
+def _(one, other, tolerance):
+    with np.errstate(all="ignore"):
+        off = [np.nan_to_num(_exactly(a, b), nan=9e9).max() if a.shape == b.shape else 9e9
+               for (_, a), (_, b) in zip(one, other, strict=False)]  # fmt: skip
+    return one[int(np.argmax(off))][0] if max(off) > tolerance else ""
+
+
+@first.mistake("last")
+def _(one, other, tolerance):
+    found = ""
+    for a, b in zip(one, other, strict=False):
+        found = first_difference([a], [b], tolerance) or found
+    return found
+
+
+@first.mistake("signed")
+def _(one, other, tolerance):
+    return _first(lambda a, b, t: not (np.where(a == b, 0.0, b - a) <= t).all())(one, other, tolerance)
+
+
+first.mistake("signed", _first(lambda a, b, t: not (np.where(a == b, 0.0, a - b) <= t).all()))
+first.mistake("infinity passed over", _first(
+    lambda a, b, t: not (np.where(np.isinf(a) | np.isinf(b), 0.0, abs(a - b)) <= t).all()))  # fmt: skip
+first.mistake("nan passes", _first(lambda a, b, t: (_exactly(a, b) > t).any()))
+first.mistake("masked", _first(lambda a, b, t: not (abs(a - b) <= t).all()))
+first.mistake("relative too", _first(lambda a, b, t: not np.allclose(a, b, atol=t)))
+first.mistake("relative", _first(lambda a, b, t: not np.allclose(a, b, rtol=t, atol=0)))
+first.mistake("nan equal", _first(lambda a, b, t: not np.allclose(a, b, rtol=0, atol=t, equal_nan=True)))
+first.mistake("nan to a number", _first(
+    lambda a, b, t: not np.allclose(np.nan_to_num(a), np.nan_to_num(b), rtol=0, atol=t)))  # fmt: skip
+first.mistake("at the tolerance", _first(lambda a, b, t: not (_exactly(a, b) < t).all()))
+first.mistake("mean", _first(lambda a, b, t: not _exactly(a, b).mean() <= t))
+first.mistake("exactly", _first(lambda a, b, t: not np.array_equal(a, b)))
+first.mistake("tolerance of its own", _first(lambda a, b, t: not np.allclose(a, b, rtol=0, atol=1e-6)))
+first.mistake("shapes stretched", _first(lambda a, b, t: not (_exactly(a, b) <= t).all(), shapes=False))

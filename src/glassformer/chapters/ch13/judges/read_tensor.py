@@ -1,0 +1,153 @@
+"""Judges "A tensor out of a file" (chapter 13): one tensor of a safetensors file, from its bytes."""
+
+import json
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float
+
+
+def read_tensor(data: bytes, name: str) -> Float[np.ndarray, "..."]:
+    """One tensor of a safetensors file."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8:start])[name]
+    begin, end = (start + offset for offset in entry["data_offsets"])
+    kind = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[entry["dtype"]]
+    row = np.frombuffer(data[begin:end], kind)
+    if entry["dtype"] == "BF16":  # the upper half of a float32
+        row = (row.astype(np.uint32) << 16).view(np.float32)
+    return row.astype(np.float32).reshape(entry["shape"])
+
+
+tensor = exercise("real.read_tensor", read_tensor)
+
+
+def _bits(values: Sequence[float], dtype: str) -> bytes:
+    """Numbers as a file has them: little-endian; of a bfloat16, the upper two of a float32's four bytes."""
+    if dtype == "BF16":
+        return b"".join(struct.pack("<f", value)[2:] for value in values)
+    return struct.pack(f"<{len(values)}{'f' if dtype == 'F32' else 'e'}", *values)
+
+
+def _file(**tensors: tuple[str, tuple[int, ...], Sequence[float]]) -> bytes:
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    body = b""
+    for name, (dtype, shape, values) in tensors.items():
+        raw = _bits(values, dtype)
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(shape),
+            "data_offsets": [len(body), len(body) + len(raw)],
+        }
+        body += raw
+    written = json.dumps(header).encode()
+    written += b" " * (8 + -len(written) % 8)
+    return len(written).to_bytes(8, "little") + written + body
+
+
+_ONE = _file(w=("F32", (3,), [1.5, -2.0, 0.25]))
+_TWO = _file(
+    first=("F32", (2, 2), [0.5, 1.0, -1.5, 2.0]),
+    second=("F32", (3, 2), [7.0, -8.0, 9.5, 10.0, 11.0, 12.25]),
+)
+_HALF = _file(
+    a=("F32", (2,), [1.0, 2.0]), b=("F16", (2, 2), [0.5, -3.0, 1024.0, 0.125]), c=("F16", (1,), [6.0])
+)
+_BRAIN = _file(a=("F32", (6,), [5.0] * 6), b=("BF16", (4,), [1.0, -2.5, 96.0, 2.0**-20]))
+
+tensor.case("three numbers", _ONE, "w", want=[1.5, -2.0, 0.25], what="read_tensor(file, 'w')")
+tensor.case(
+    "the second of two, in its shape", _TWO, "second", want=[[7, -8], [9.5, 10], [11, 12.25]],
+    what="read_tensor(file, 'second')",
+)  # fmt: skip
+tensor.also(_TWO, "first", want=[[0.5, 1], [-1.5, 2]], what="read_tensor(file, 'first')")
+tensor.case(
+    "F16: two bytes a number",
+    _HALF,
+    "b",
+    want=[[0.5, -3.0], [1024.0, 0.125]],
+    what="read_tensor(file, 'b'), F16",
+)
+tensor.also(_HALF, "c", want=[6.0], what="read_tensor(file, 'c'), F16")
+tensor.case(
+    "BF16: the upper half of a float32", _BRAIN, "b", want=[1.0, -2.5, 96.0, 2.0**-20],
+    what="read_tensor(file, 'b'), BF16",
+)  # fmt: skip
+
+
+def _tensor(start=lambda length: 8 + length, kinds=None, brain=True, turned=False, flat=False, end=True,
+            shift=16, look=lambda bits: bits.view(np.float32)):  # fmt: skip
+    kinds = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"} | (kinds or {})
+
+    def wrong(data, name):
+        length = int.from_bytes(data[:8], "little")
+        entry = json.loads(data[8 : 8 + length])[name]
+        first, last = entry["data_offsets"]
+        kind = kinds[entry["dtype"]]
+        raw = (data[start(length) :] + bytes(64))[first : last if end else None]
+        row = np.frombuffer(raw[: len(raw) // int(kind[-1]) * int(kind[-1])], kind)
+        if not end:
+            row = row[: math.prod(entry["shape"])]
+        if entry["dtype"] == "BF16" and brain:
+            row = look(row.astype(np.uint32) << shift)
+        with np.errstate(all="ignore"):
+            row = np.nan_to_num(row.astype(np.float32))
+        if turned:
+            return row.reshape(entry["shape"][::-1]).T
+        return row if flat else row.reshape(entry["shape"])
+
+    return wrong
+
+
+tensor.mistake("offset from the file's start", _tensor(start=lambda length: 0))
+tensor.mistake("eight bytes", _tensor(start=lambda length: length))
+tensor.mistake("flat", _tensor(flat=True))
+tensor.mistake("columns first", _tensor(turned=True))
+tensor.mistake("big-endian", _tensor(kinds={"F32": ">f4", "F16": ">f2"}))
+tensor.mistake("brain as half", _tensor(kinds={"BF16": "<f2"}, brain=False))
+tensor.mistake("brain as whole numbers", _tensor(brain=False))
+tensor.mistake("brain converted", _tensor(look=lambda bits: bits))
+tensor.mistake("brain below", _tensor(shift=0))
+tensor.mistake("brain below", _tensor(shift=8))
+
+
+@tensor.mistake("blanks left out")
+def _(data, name):
+    header, body = data[8:].split(b"}}")[0] + b"}}", int.from_bytes(data[:8], "little") + 8
+    return read_tensor(
+        len(header).to_bytes(8, "little") + header + data[8 + len(header) : body] + data[body:], name
+    )
+
+
+@tensor.mistake("length from the wrong end")
+def _(data, name):
+    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "big")])[name]
+
+
+@tensor.mistake("metadata as a tensor")
+def _(data, name):
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return {one: entry["dtype"] for one, entry in header.items()}
+
+
+@tensor.mistake("the first of the file")
+def _(data, name):
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return read_tensor(data, next(one for one in header if one != "__metadata__"))
+
+
+@tensor.mistake("the first for all")
+def _(data, name):
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    entry = header[name]
+    kind = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[entry["dtype"]]
+    row = np.frombuffer((data + bytes(64))[start:], kind, count=math.prod(entry["shape"]))
+    if entry["dtype"] == "BF16":
+        row = (row.astype(np.uint32) << 16).view(np.float32)
+    return row.astype(np.float32).reshape(entry["shape"])

@@ -1,0 +1,102 @@
+"""Judges "Meta's files into Hugging Face's" (chapter 13).
+
+Matrices for rotary pairs of neighbours become matrices for pairs of halves.
+
+Axes: D d_model, H heads, G heads that answer, K d_head.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.material import numbers
+from glassformer.shapes import Float
+
+
+def to_half(
+    W_q: Float[np.ndarray, "D HK"],
+    W_k: Float[np.ndarray, "D GK"],
+    W_v: Float[np.ndarray, "D GK"],
+    W_o: Float[np.ndarray, "HK D"],
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The four matrices of an attention whose rotary pairs were neighbours, for one whose pairs are halves."""
+
+    def turned(W, heads):
+        return W.reshape(len(W), heads, -1, 2).swapaxes(-1, -2).reshape(W.shape)
+
+    return turned(W_q, n_heads), turned(W_k, n_kv_heads), W_v, W_o
+
+
+halves = exercise(
+    "real.to_half", to_half, parts=("W_q", "W_k", "W_v", "W_o"), axes=("D HK", "D GK", "D GK", "HK D")
+)
+
+
+def _seats(heads: int, K: int) -> list[int]:
+    """Returns which old column goes where: in every head first the even ones, then the odd."""
+    return [head * K + i for head in range(heads) for i in (*range(0, K, 2), *range(1, K, 2))]
+
+
+def _attention(D: int, H: int, G: int, K: int, seed: int) -> tuple[np.ndarray, ...]:
+    shapes = ((D, H * K), (D, G * K), (D, G * K), (H * K, D))
+    return tuple(numbers(*shape, seed=seed + i) for i, shape in enumerate(shapes))
+
+
+def _moved(matrices: tuple[np.ndarray, ...], H: int, G: int, K: int) -> tuple[np.ndarray, ...]:
+    W_q, W_k, W_v, W_o = matrices
+    return W_q[:, _seats(H, K)], W_k[:, _seats(G, K)], W_v, W_o
+
+
+_row = np.arange(12.0)[None]
+halves.case(
+    "two heads of six: 0 2 4, then 1 3 5", _row, _row, _row, _row.T, 2, 2,
+    want=([[0.0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]],) * 2 + (_row, _row.T),
+    what="the matrices of one row, 0 to 11, with two heads",
+)  # fmt: skip
+_four = _attention(10, 4, 4, 6, 0)
+halves.case("more rows", *_four, 4, 4, want=_moved(_four, 4, 4, 6), what="four heads of 6")
+_four = _attention(12, 4, 2, 6, 10)
+halves.case(
+    "two heads answer four", *_four, 4, 2, want=_moved(_four, 4, 2, 6), what="four heads that share two"
+)
+_four = _attention(8, 3, 1, 10, 20)
+halves.case("one answers all", *_four, 3, 1, want=_moved(_four, 3, 1, 10), what="three heads that share one")
+
+
+def _other(q=_seats, k=_seats, v=None, o=None, k_heads=lambda H, G: G, rows=False):
+    def wrong(W_q, W_k, W_v, W_o, n_heads, n_kv_heads):
+        def placed(W, seats, heads, axis=1):
+            if not seats:
+                return W
+            own = W.shape[axis] // heads
+            return np.take(W, seats(heads, own - own % 2), axis=axis, mode="wrap")
+
+        if rows:
+            order = _seats(1, len(W_q))
+            return W_q[order], W_k[order], W_v, W_o
+        return (
+            placed(W_q, q, n_heads),
+            placed(W_k, k, k_heads(n_heads, n_kv_heads)),
+            placed(W_v, v, n_kv_heads),
+            placed(W_o, o, n_heads, 0),
+        )
+
+    return wrong
+
+
+def _back(heads, K):
+    return [int(i) for head in range(heads) for i in head * K + np.argsort(_seats(1, K))]
+
+
+halves.mistake("heads that ask", _other(k_heads=lambda H, G: H))
+halves.mistake("keys forgotten", _other(k=None))
+halves.mistake("values too", _other(v=_seats))
+halves.mistake("output too", _other(o=_seats))
+halves.mistake("way back", _other(_back, _back))
+halves.mistake("heads mixed", _other(lambda H, K: _seats(1, H * K), lambda H, K: _seats(1, H * K)))
+halves.mistake("nothing moved", _other(None, None))
+halves.mistake("members swapped", _other(
+    *[lambda H, K: [h * K + i for h in range(H) for i in (*range(1, K, 2), *range(0, K, 2))]] * 2
+))  # fmt: skip
+halves.mistake("rows", _other(rows=True))

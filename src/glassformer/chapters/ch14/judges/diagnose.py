@@ -1,0 +1,99 @@
+"""Judges "The last patient" (chapter 14): a test that recognises three mistakes of a model.
+
+Axis: T positions.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Integer
+
+from .models import NEAR, TEXT, Model, V, causal_model, differ
+from .order_matters import IN_ORDER, PALINDROME, TWINS, order_matters
+from .ward import Bed, put_to_ward
+
+
+def diagnose(model: Model, ids: Integer[np.ndarray, " T"]) -> str:
+    """Returns which of three mistakes a model has, or that it has none."""
+    logits = model(ids)
+    if differ(logits, model(ids)):
+        return "dropout"
+    other = ids.copy()
+    other[-1] = (ids[-1] + 1) % logits.shape[-1]
+    if differ(logits[:-1], model(other)[:-1]):
+        return "future"
+    return "fine" if order_matters(model, ids) else "order"
+
+
+last = exercise("clinic.diagnose", diagnose)
+
+put_to_ward(last, {
+    "nothing is wrong": [
+        Bed("a right model", (causal_model(), TEXT), "fine"),
+        Bed("a right model, to which places matter little", (causal_model(places=0.01), TEXT), "fine"),
+        Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), "fine"),
+        Bed("a right model and a text that begins with twins", (causal_model(), TWINS), "fine"),
+    ],
+    "dropout in evaluation": [
+        Bed("noise", (causal_model(noise=0.3), TEXT), "dropout"),
+        Bed("noise in row 0 alone", (causal_model(noise=0.3, rows=[0]), TEXT), "dropout"),
+        Bed("noise in the last row alone", (causal_model(noise=0.3, rows=[7]), TEXT), "dropout"),
+    ],
+    "a mask that sees ahead": [
+        Bed("one ahead", (causal_model(ahead=1), TEXT), "future"),
+        Bed("all ahead", (causal_model(ahead=50), TEXT), "future"),
+        Bed("one ahead, a text that ends in 4", (causal_model(ahead=1), PALINDROME), "future"),
+        Bed("one ahead, a text that ends in 0", (causal_model(ahead=1), IN_ORDER[::-1].copy()), "future"),
+        Bed("row 3 alone sees all", (causal_model(ahead=50, seers=[3]), TEXT), "future"),
+        Bed("row 6 alone sees the last", (causal_model(ahead=1, seers=[6]), TEXT), "future"),
+    ],
+    "positions that were never used": [
+        Bed("the past is a bag", (causal_model(places=0.0), TEXT), "order"),
+        Bed(
+            "the past is a bag, and its own character does not count",
+            (causal_model(places=0.0, own=0.0), TEXT), "order",
+        ),
+    ],
+})  # fmt: skip
+
+
+def _next(token):
+    return (token + 1) % V
+
+
+def _rolled(ids):
+    return np.roll(ids, 1)
+
+
+def _found(sequence, last_rows=slice(None, -1), other=_next, shuffled=_rolled, noisy=slice(None), by=NEAR):
+    def wrong(model, ids):
+        logits = model(ids)
+        changed, moved = ids.copy(), ids.copy()
+        changed[-1], moved[:-1] = other(ids[-1]), shuffled(ids[:-1])
+        signs = {
+            "dropout": differ(logits[noisy], model(ids)[noisy]),
+            "future": differ(logits[last_rows], model(changed)[last_rows]),
+            "order": not differ(logits[-1], model(moved)[-1], by),
+        }
+        return next((name for name in sequence if signs[name]), "fine")
+
+    return wrong
+
+
+_ALL = ("dropout", "future", "order")
+last.mistake("future first", _found(("future", "dropout", "order")))
+last.mistake("no dropout", _found(("future", "order")))
+last.mistake("no future", _found(("dropout", "order")))
+last.mistake("no order", _found(("dropout", "future")))
+last.mistake("last row too", _found(_ALL, last_rows=slice(None)))
+last.mistake("the same character", _found(_ALL, other=lambda token: 4))
+last.mistake("the same character", _found(_ALL, other=lambda token: 0))
+last.mistake("the first two", _found(_ALL, shuffled=lambda ids: ids[[1, 0, *range(2, len(ids))]]))
+last.mistake("too loose", _found(_ALL, by=0.02))
+last.mistake("too loose", _found(_ALL, by=0.01))
+last.mistake("noise in one row", _found(_ALL, noisy=-1))
+last.mistake("noise in one row", _found(_ALL, noisy=0))
+last.mistake("some rows", _found(_ALL, last_rows=[0, -2]))
+last.mistake("some rows", _found(_ALL, last_rows=[-2]))
+last.mistake("reversed", _found(_ALL, shuffled=lambda ids: ids[::-1]))
+last.mistake("fine", lambda model, ids: "fine")

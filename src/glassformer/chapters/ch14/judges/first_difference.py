@@ -1,0 +1,88 @@
+"""Judges "Where does it begin?" (chapter 14): the first of several arrays that is off."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+
+from .models import NEAR
+from .ward import Bed, put_to_ward
+
+
+def first_difference(mine: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> int:
+    """The first of several arrays that is off by more than 0.0001 anywhere, or holds no number; -1 if none."""
+    for i, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+        if not (np.abs(one - other) <= NEAR).all():
+            return i
+    return -1
+
+
+first = exercise("clinic.first_difference", first_difference)
+
+_right = [np.random.default_rng(i).normal(size=(3, 4)) for i in range(5)]
+
+
+def _off(by=None):
+    """The same arrays but for rounding, and some of these numbers changed at a place."""
+    changed = [one + 1e-7 for one in _right]
+    for i, (place, much) in (by or {}).items():
+        changed[i][place] += much
+    return changed, _right
+
+
+_nan = _off()[0]
+_nan[2][1, 1] = np.nan
+put_to_ward(first, {
+    "the same, but for rounding": [Bed("rounding alone", _off(), -1)],
+    "one that is off, and what comes after": [
+        Bed("arrays 2, 3 and 4 are off", _off({2: ((0, 0), 1.0), 3: ((1, 1), 5.0), 4: ((0, 1), 2.0)}), 2),
+        Bed("all are off", _off({i: ((0, 1), 1.0) for i in range(5)}), 0),
+    ],
+    "by less than 0, or by little": [
+        Bed("array 1 is off by -0.5, array 3 by 0.5", _off({1: ((2, 3), -0.5), 3: ((0, 0), 0.5)}), 1),
+        Bed("array 1 is off by 0.001 everywhere", _off({1: (..., 1e-3), 4: ((0, 0), 1.0)}), 1),
+        Bed("array 1 is off by 0.001 in one place of twelve", _off({1: ((2, 3), 1e-3), 4: ((0, 0), 1.0)}), 1),
+        Bed("array 1 is off by 0.0003 in one place of twelve", _off({1: ((2, 3), 3e-4), 4: ((0, 0), 1.0)}), 1),
+    ],
+    "large numbers, too": [
+        Bed("100.001 and 100", ([np.array([100.001])], [np.array([100.0])]), 0),
+    ],
+    "NaN is off": [Bed("array 2 holds a NaN", (_nan, _right), 2)],
+})  # fmt: skip
+
+
+def _compared(is_off):
+    def wrong(mine, theirs):
+        return next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if is_off(a - b)), -1)
+
+    return wrong
+
+
+def _each(mine, theirs):
+    """Returns how far each is off."""
+    return [abs(a - b).max() for a, b in zip(mine, theirs, strict=True)]
+
+
+first.mistake(
+    "the last",
+    lambda mine, theirs: max((i for i, by in enumerate(_each(mine, theirs)) if not by <= NEAR), default=-1),
+)
+first.mistake("the largest", lambda mine, theirs: int(np.argmax(_each(mine, theirs))))
+first.mistake("from one", lambda mine, theirs: first_difference(mine, theirs) + 1)
+first.mistake("to the last digit", _compared(lambda d: (d != 0).any()))
+first.mistake("NaN passes", _compared(lambda d: (np.abs(d) > NEAR).any()))
+first.mistake(
+    "relative",
+    lambda mine, theirs: next(
+        (i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if not np.allclose(a, b, atol=NEAR)), -1
+    ),
+)
+first.mistake("gives up", lambda mine, theirs: 0 if first_difference(mine[:1], theirs[:1]) == 0 else -1)
+first.mistake("how many", lambda mine, theirs: max(0, first_difference(mine, theirs)))
+first.mistake("signed", _compared(lambda d: not (d <= NEAR).all()))
+first.mistake("mean", _compared(lambda d: not np.abs(d).mean() <= NEAR))
+first.mistake("too loose", _compared(lambda d: not (np.abs(d) <= 0.01).all()))
+first.mistake(
+    "how many", lambda mine, theirs: (lambda i: len(mine) if i < 0 else i)(first_difference(mine, theirs))
+)

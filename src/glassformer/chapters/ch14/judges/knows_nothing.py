@@ -1,0 +1,96 @@
+"""Judges "Before the first step" (chapter 14): a test for the loss of a model that knows nothing yet.
+
+Axes: T positions, V vocabulary.
+"""
+
+import math
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.scratch.attention import softmax
+from glassformer.scratch.loss import cross_entropy
+from glassformer.shapes import Float, Integer
+
+from .ward import Bed, put_to_ward
+
+
+def knows_nothing(logits: Float[np.ndarray, "B T V"], targets: Integer[np.ndarray, "B T"]) -> bool:
+    """Returns whether the loss is within a tenth of ln V, padding left out."""
+    return bool(abs(cross_entropy(logits, targets) - math.log(logits.shape[-1])) < 0.1)
+
+
+start = exercise("clinic.knows_nothing", knows_nothing, built_on=(cross_entropy,))
+
+
+def _first(V, lift=0.0, other=0.0, padding=False, high=0.0, near=0.0, at_padding=0.0):
+    rng = np.random.default_rng(V)
+    targets = rng.integers(0, V, (2, 6))
+    logits = (
+        near * rng.normal(size=(2, 6, V))
+        + lift * np.eye(V)[targets]
+        + other * np.eye(V)[(targets + 1) % V]
+        + high
+    )
+    if padding:
+        targets[:, 3:] = -100
+        logits[:, 3:, 0] += at_padding
+    return logits, targets
+
+
+put_to_ward(start, {
+    "untrained models pass: 65 characters, 8, or 2": [
+        Bed("65 characters, all logits 0", _first(65), True),
+        Bed("8 characters, all logits 0", _first(8), True),
+        Bed("2 characters, small random logits", _first(2, near=0.05), True),
+        Bed("all logits 3, which is as good as 0", _first(8, high=3.0), True),
+    ],
+    "one that knows the answers fails, and one that knows them a little": [
+        Bed("each answer's logit is 4 higher", _first(65, lift=4.0), False),
+        Bed("each answer's logit is 0.3 higher", _first(65, lift=0.3), False),
+        Bed("each answer's logit is 2.524 higher", _first(65, lift=2.524), False),
+        Bed("8 characters, each answer's logit is 3.611 higher", _first(8, lift=3.611), False),
+    ],
+    "one that is sure and wrong fails, too": [
+        Bed("another logit is 8 higher", _first(65, other=8.0), False),
+        Bed("another logit is 3 higher", _first(65, other=3.0), False),
+        Bed("8 characters, another logit is 2.572 higher", _first(8, other=2.572), False),
+    ],
+    "padding does not count": [
+        Bed("untrained, half of the targets are padding", _first(65, padding=True), True),
+        Bed("knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
+        Bed("untrained, but sure of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
+    ],
+})  # fmt: skip
+
+
+def _at_start(log=math.log, low=True, high=True, padded=lambda total, counted, n: total / counted, of=None):
+    def wrong(logits, targets):
+        rows, wanted = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+        counted = wanted != -100
+        p = softmax(rows)[np.arange(len(rows)), np.where(counted, wanted, 0)]
+        loss = padded(-np.log(p[counted]).sum(), counted.sum(), len(wanted))
+        off = loss - (log(logits.shape[-1]) if of is None else of)
+        return bool((not low or off > -0.1) and (not high or off < 0.1))
+
+    return wrong
+
+
+start.mistake("always", lambda logits, targets: True)
+start.mistake("never", lambda logits, targets: False)
+start.mistake("another logarithm", _at_start(log=math.log2))
+start.mistake("another logarithm", _at_start(log=math.log10))
+start.mistake("always 65", _at_start(of=math.log(65)))
+start.mistake("too high alone", _at_start(low=False))
+start.mistake("too low alone", _at_start(high=False))
+start.mistake("padding counted", _at_start(padded=lambda total, counted, n: total / n))
+
+
+@start.mistake("padding as a character")
+def _padding_as_0(logits, targets):
+    rows, wanted = logits.reshape(-1, logits.shape[-1]), np.where(targets == -100, 0, targets).reshape(-1)
+    loss = -np.log(softmax(rows)[np.arange(len(rows)), wanted]).mean()
+    return bool(abs(loss - math.log(logits.shape[-1])) < 0.1)
+
+
+start.mistake("a sum", _at_start(padded=lambda total, counted, n: total))

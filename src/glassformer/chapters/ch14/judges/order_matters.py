@@ -1,0 +1,90 @@
+"""Judges "A bag of characters" (chapter 14): a test that a model uses the order of its tokens.
+
+Axis: T positions.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Integer
+
+from .models import BEFORE, NEAR, TEXT, Model, V, causal_model, differ
+from .ward import Bed, put_to_ward
+
+
+def order_matters(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
+    """Returns whether the last row changes when the tokens before the last are put in another order."""
+    other = ids.copy()
+    other[:-1] = np.roll(ids[:-1], 1)
+    return differ(model(ids)[-1], model(other)[-1])
+
+
+order = exercise("clinic.order_matters", order_matters)
+
+PALINDROME = np.array([1, 2, 3, 2, 1, 4])
+TWINS = np.array([3, 3, 1, 0, 2])  # the first two are equal
+IN_ORDER = np.array([0, 1, 2, 3, 4])
+_PAIRS = np.array([1, 2, 1, 2, 4])
+
+
+def _mean_alone(ids):
+    """An encoder that knows nothing but which characters occur."""
+    return np.broadcast_to(BEFORE[np.asarray(ids)].mean(axis=0), (len(ids), V))
+
+
+put_to_ward(order, {
+    "models that know the order pass": [
+        Bed("a right model", (causal_model(), TEXT), True),
+        Bed("a right model, to which places matter little", (causal_model(places=0.01), TEXT), True),
+        Bed("a right model, to which places matter most", (causal_model(places=9.0, own=0.0), TEXT), True),
+    ],
+    "whatever the text": [
+        Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), True),
+        Bed("a right model and a text that begins with twins", (causal_model(), TWINS), True),
+        Bed("a right model and a past in order: 0 1 2 3", (causal_model(), IN_ORDER), True),
+        Bed("a right model and a past that comes back after two: 1 2 1 2", (causal_model(), _PAIRS), True),
+        Bed("a right model that says another character then", (causal_model(places=9.0, own=0.0), PALINDROME), True),
+        # Asked so often, a shuffle by chance leaves the two as they are once
+        *[Bed("a right model and a text of three", (causal_model(), np.array([1, 2, 4])), True)] * 8,
+    ],
+    "a decoder to which the past is a bag fails": [
+        Bed("the past is a bag", (causal_model(places=0.0), TEXT), False),
+        Bed(
+            "the past is a bag, and its own character does not count",
+            (causal_model(places=0.0, own=0.0), TEXT), False,
+        ),
+    ],
+    "so does an encoder": [
+        Bed("the whole text is a bag", (_mean_alone, TEXT), False),
+        Bed("an encoder: its own character, and a bag", (causal_model(places=0.0, ahead=50), TEXT), False),
+    ],
+})  # fmt: skip
+
+
+def _before_the_last(change, look=lambda logits: logits[-1], by=NEAR):
+    def wrong(model, ids):
+        other = np.concatenate([change(ids[:-1]), ids[-1:]])
+        return differ(look(model(ids)), look(model(other)), by)
+
+    return wrong
+
+
+def _another(ids):
+    ids = ids.copy()
+    ids[0] = (ids[0] + 1) % V
+    return ids
+
+
+order.mistake("rows as they lie", _before_the_last(lambda ids: np.roll(ids, 1), look=lambda logits: logits))
+order.mistake("the last too", lambda model, ids: differ(model(ids)[-1], model(ids[::-1])[-1]))
+order.mistake("another character", _before_the_last(_another))
+order.mistake("reversed", _before_the_last(lambda ids: ids[::-1]))
+order.mistake("the first two", _before_the_last(lambda ids: ids[[1, 0, *range(2, len(ids))]]))
+order.mistake("sorted", _before_the_last(np.sort))
+order.mistake("by two", _before_the_last(lambda ids: np.roll(ids, 2)))
+order.mistake(
+    "argmax", _before_the_last(lambda ids: np.roll(ids, 1), look=lambda logits: logits[-1].argmax(), by=0)
+)
+order.mistake("turned round", lambda model, ids: not order_matters(model, ids))
+order.mistake("not shuffled", _before_the_last(lambda ids: ids))
+order.mistake("too loose", _before_the_last(lambda ids: np.roll(ids, 1), by=0.02))

@@ -1,0 +1,94 @@
+"""Judges "Read the map" (chapter 14): what a causal head's attention weights reveal.
+
+Axis: T positions.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.scratch.attention import softmax
+from glassformer.shapes import Float
+
+from .ward import Bed, put_to_ward
+
+
+def read_map(weights: Float[np.ndarray, "T T"]) -> str:
+    """Returns what a causal head's attention weights reveal."""
+    rows, columns = (np.allclose(weights.sum(axis=axis), 1) for axis in (-1, -2))
+    if not rows:
+        return "axis" if columns else "late"
+    return "future" if np.triu(weights, 1).any() else "fine"
+
+
+maps = exercise("clinic.read_map", read_map)
+
+_scores = np.random.default_rng(5).normal(size=(5, 5))
+_under = np.tri(5, dtype=bool)
+_hidden = np.where(_under, _scores, -np.inf)
+_fine, _late = softmax(_hidden), softmax(_scores) * _under
+_axis = softmax(_hidden.T).T
+
+put_to_ward(maps, {
+    "nothing is wrong": [
+        Bed("rows that sum to 1, and no future", (_fine,), "fine"),
+        Bed("everybody looks at the first", (np.eye(4)[[0, 0, 0, 0]],), "fine"),
+        Bed("everybody looks at himself: columns sum to 1, too", (np.eye(4),), "fine"),
+    ],
+    "the future is seen": [
+        Bed("no mask at all", (softmax(_scores),), "future"),
+        Bed("one ahead", (softmax(np.where(np.tri(5, k=1, dtype=bool), _scores, -np.inf)),), "future"),
+        Bed("no mask, and all weights equal", (np.full((3, 3), 1 / 3),), "future"),
+        Bed("row 1 alone sees ahead", (np.array([[1, 0, 0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]),), "future"),
+        Bed("a thousandth of the future", (np.array([[0.999, 0.001], [0.5, 0.5]]),), "future"),
+    ],
+    "columns sum to 1, not rows": [
+        Bed("softmax over the queries", (_axis,), "axis"),
+        Bed("softmax over the queries, without a mask", (softmax(_scores.T).T,), "axis"),
+    ],
+    "rows sum to less than 1": [
+        Bed("the mask came after the softmax", (_late,), "late"),
+        Bed("the same, with one row that lacks little", (np.array([[0.98, 0.0], [0.5, 0.5]]),), "late"),
+        Bed("row 1 alone lacks some", (np.array([[1, 0, 0], [0.2, 0.3, 0], [0.3, 0.3, 0.4]]),), "late"),
+    ],
+})  # fmt: skip
+
+
+def _rows(w):
+    return np.allclose(w.sum(-1), 1)
+
+
+def _columns(w):
+    return np.allclose(w.sum(-2), 1)
+
+
+def _looked(rows=_rows, columns=_columns, ahead=1, least=0.0, order="rcf"):
+    def wrong(w):
+        future = (np.triu(w, ahead) > least).any()
+        if order == "f" and future:
+            return "future"
+        if order == "c" and columns(w):
+            return "axis"
+        if not rows(w):
+            return "axis" if columns(w) else "late"
+        return "future" if future else "fine"
+
+    return wrong
+
+
+maps.mistake("diagonal", _looked(ahead=0))
+maps.mistake("future first", _looked(order="f"))
+maps.mistake("columns alone", _looked(order="c"))
+maps.mistake("no columns", _looked(columns=lambda w: False))
+maps.mistake("total", _looked(rows=lambda w: np.isclose(w.sum(), len(w))))
+maps.mistake("last row", _looked(rows=lambda w: np.isclose(w[-1].sum(), 1)))
+maps.mistake("first row", _looked(rows=lambda w: np.isclose(w[0].sum(), 1)))
+maps.mistake("first row", lambda w: "fine" if read_map(w) == "future" and not w[0, 1:].any() else read_map(w))
+maps.mistake("to the last digit", _looked(rows=lambda w: (w.sum(-1) == 1).all()))
+maps.mistake("equal sums", lambda w: "fine" if _rows(w) and _columns(w) else read_map(w))
+maps.mistake("axes swapped", _looked(rows=_columns, columns=_rows))
+maps.mistake(
+    "below the diagonal",
+    lambda w: ("future" if np.tril(w, -1).any() else "fine") if _rows(w) else read_map(w),
+)
+maps.mistake("too loose", _looked(least=0.01))
+maps.mistake("too loose", _looked(rows=lambda w: abs(w.sum(-1) - 1).max() < 0.05))

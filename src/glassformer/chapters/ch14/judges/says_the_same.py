@@ -1,0 +1,49 @@
+"""Judges "Ask twice" (chapter 14): a test that a model gives the same logits twice.
+
+Axis: T positions.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Integer
+
+from .models import TEXT, Model, causal_model, differ
+from .ward import Bed, put_to_ward
+
+
+def says_the_same(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
+    """Returns whether the same text gives the same logits twice."""
+    return not differ(model(ids), model(ids))
+
+
+again = exercise("clinic.says_the_same", says_the_same)
+
+put_to_ward(again, {
+    "right models pass": [
+        Bed("a right model", (causal_model(), TEXT), True),
+        Bed("one that knows no positions, which is another matter", (causal_model(places=0.0), TEXT), True),
+        Bed("one that sees ahead, which is another matter", (causal_model(ahead=1), TEXT), True),
+    ],
+    "dropout that is on fails": [
+        Bed("noise of size 50", (causal_model(noise=50.0), TEXT), False),
+        Bed("noise of size 0.2", (causal_model(noise=0.2), TEXT), False),
+    ],
+    "even where it is small": [
+        Bed("noise of size 0.001, which changes no likeliest character", (causal_model(noise=1e-3), TEXT), False),
+    ],
+    "in whichever row": [
+        Bed("noise in row 0 alone", (causal_model(noise=0.2, rows=[0]), TEXT), False),
+        Bed("noise in the last row alone", (causal_model(noise=0.2, rows=[7]), TEXT), False),
+    ],
+})  # fmt: skip
+
+
+again.mistake("one call", lambda model, ids: (lambda once: bool((once == once).all()))(model(ids)))
+again.mistake("argmax", lambda model, ids: bool((model(ids).argmax(-1) == model(ids).argmax(-1)).all()))
+again.mistake("last row", lambda model, ids: not differ(model(ids)[-1], model(ids)[-1]))
+again.mistake("first row", lambda model, ids: not differ(model(ids)[0], model(ids)[0]))
+again.mistake("too loose", lambda model, ids: not differ(model(ids), model(ids), by=0.1))
+again.mistake("too loose", lambda model, ids: not differ(model(ids), model(ids), by=0.02))
+again.mistake("turned round", lambda model, ids: differ(model(ids), model(ids)))
+again.mistake("another text", lambda model, ids: not differ(model(ids), model(ids[::-1])))

@@ -1,0 +1,184 @@
+"""Reads small JSON and TOML documents from outside within limits, or refuses them with a one-sentence message.
+
+The author of a file is unknown before it is read. So it must be a regular file and not a device, of a
+plausible size, in UTF-8, not nested too deep, and its numbers must be finite. Every message begins with the
+file's name.
+"""
+
+import json
+import math
+import os
+import tomllib
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from glassformer import _checks as checks
+
+BYTES = {"JSON": 16 * 1024**2, "TOML": 16 * 1024}
+"""The maximal size of a document. Those on the hub are below a tenth; `tomllib` takes hours for long dotted keys."""
+
+DEPTH = 64
+"""How deeply objects and lists may be nested."""
+
+Trail = tuple[str | int, ...]  # the keys and numbers that lead to an entry
+
+LARGEST = checks.LARGEST
+DIGITS = 400  # a whole number with more digits is too large
+
+
+def read_json(path: Traversable) -> dict[str, Any]:
+    """Reads the JSON object in a file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OSError: it cannot be opened.
+        ValueError: it is a folder or a device, too large, not in UTF-8, no JSON object, nested too deep, or a number
+            is not finite. The message names the file and, where there is one, the field.
+    """
+    return json_object(text_in(path, BYTES["JSON"]), str(path))
+
+
+def read_toml(path: Traversable) -> dict[str, Any]:
+    """Reads the tables of a TOML file.
+
+    Raises:
+        FileNotFoundError, OSError, ValueError: as `read_json`.
+    """
+    return toml_tables(text_in(path, BYTES["TOML"]), str(path))
+
+
+def json_object(text: str, name: str) -> dict[str, Any]:
+    """Parses a text that is a JSON object; messages call the text `name`.
+
+    Raises:
+        ValueError: it is no JSON object, nested too deep, or a number is not finite.
+    """
+    try:
+        given = json.loads(text, parse_int=_whole)
+    except ValueError as error:
+        raise ValueError(f"{name} is not JSON: {error}") from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    if not isinstance(given, dict):
+        raise ValueError(f"{name} must be a JSON object of fields, not {given!r:.40}")
+    return _bounded(given, name)
+
+
+def toml_tables(text: str, name: str) -> dict[str, Any]:
+    """Parses a text in TOML into its tables; messages call the text `name`.
+
+    Raises:
+        ValueError: it is not TOML, too long, nested too deep, or a number is not finite.
+    """
+    if len(text) > BYTES["TOML"]:
+        raise ValueError(f"{name} has {len(text):,} characters, but at most {BYTES['TOML']:,} are allowed")
+    try:
+        given = tomllib.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is not TOML: {error}") from None
+    except RecursionError:
+        raise _too_deep(name) from None
+    return _bounded(given, name)
+
+
+def text_in(path: Traversable, at_most: int) -> str:
+    """Reads a UTF-8 file of at most so many bytes; a byte order mark at the start is left out.
+
+    Raises:
+        FileNotFoundError, OSError, ValueError: as `read_json`.
+    """
+    return decoded(bytes_in(path, at_most), path)
+
+
+def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
+    """Returns the bytes of a file, at most so many. Refuses anything that is not a file, such as a pipe or a device.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        IsADirectoryError: it is a folder.
+        OSError: it cannot be opened.
+        ValueError: it is a device, or has more bytes, or more than there is memory.
+    """
+    a_file(path)
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if at_most is None:
+            checks.fits(str(path), size)
+        elif size > at_most:
+            raise ValueError(f"{path} is larger than {at_most:,} bytes, the most that such a file may have")
+        file.seek(0)
+        return file.read(size)
+
+
+def a_file(path: Traversable) -> None:
+    """Checks that there is a file of that name, or a link to one, so that reading it will end.
+
+    Raises:
+        FileNotFoundError: nothing exists at `path`.
+        IsADirectoryError: it is a folder.
+        ValueError: it is neither a file nor a folder.
+    """
+    if path.is_file():
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, not a file")
+    if getattr(path, "exists", bool)():
+        raise ValueError(f"{path} is not a file: it is a pipe or a device, which may never end")
+    raise FileNotFoundError(f"{path} is missing")
+
+
+def decoded(content: bytes, name: object) -> str:
+    """Decodes bytes in UTF-8, without a byte order mark at the start.
+
+    Raises:
+        ValueError: they are not in UTF-8, or no text at all. The message names the byte.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{name} is in UTF-16, as its first two bytes show: save it in UTF-8")
+    if (zero := content.find(0)) >= 0:
+        raise ValueError(f"{name} is not text: byte {zero} is 0")
+    mark = b"\xef\xbb\xbf"
+    try:
+        return content.removeprefix(mark).decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = error.start + (len(mark) if content.startswith(mark) else 0)
+        raise ValueError(
+            f"{name} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "
+            "If it is text in another encoding, such as Latin-1, save it in UTF-8"
+        ) from None
+
+
+def _whole(digits: str) -> int | float:
+    """Parses a whole number of JSON; one beyond float64 becomes infinite and is refused with its field."""
+    return int(digits) if len(digits) < DIGITS else float(f"{'-' * digits.startswith('-')}inf")
+
+
+def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns the document after checking that it is not nested too deep and all its numbers are finite."""
+    level: list[tuple[Trail, Any]] = [((), given)]
+    for _ in range(DEPTH):
+        below: list[tuple[Trail, Any]] = []
+        for trail, value in level:
+            for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+                if isinstance(entry, dict | list):
+                    below.append(((*trail, key), entry))
+                elif isinstance(entry, int | float) and not -LARGEST <= entry <= LARGEST:
+                    said = entry if isinstance(entry, float) else math.inf if entry > 0 else -math.inf
+                    raise ValueError(
+                        f"{name}: {_place((*trail, key))}={said} must be finite, "
+                        f"at most {LARGEST:.2g} in absolute value"
+                    )
+        if not below:
+            return given
+        level = below
+    raise _too_deep(name)
+
+
+def _place(trail: Trail) -> str:
+    """Returns the path to an entry: `rope_parameters.factor`, `eos_token_id[1]`."""
+    keys = (f"[{key}]" if isinstance(key, int) else f".{checks.shown(key)}" for key in trail)
+    return "".join(keys).removeprefix(".")
+
+
+def _too_deep(name: str) -> ValueError:
+    return ValueError(f"{name} is nested deeper than {DEPTH} objects or lists")
