@@ -12,8 +12,10 @@
  * JupyterLab.
  *
  * A view of a running model asks whoever is behind it for the weights, or for what is known of its neurons. Here it is this
- * page: each such file is a script beside this one, models/NAME.js or models/NAME-neurons.js, which is added when the first
- * view asks, because a page opened from disk may add scripts but fetch nothing. A view may ask for another model's, too.
+ * page. From a server it fetches models/NAME.bin and reports the bytes as they arrive. A page opened from disk may fetch
+ * nothing, but it may add scripts, so the same bytes are in models/NAME-0.js and so on (tools/pages/weights.py describes
+ * both). A view may ask for another model's, too. From a server, the weights are fetched ahead when a view of a model comes
+ * near, because most readers who see one use it; not for readers who save data.
  *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
  * It runs while the page is read, because a place must be kept before the page is first seen.
@@ -25,38 +27,149 @@
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   const here = document.currentScript.src;
-  const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its script's name ends
+  const isOnDisk = new URL(here).protocol === "file:";
+  const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its file's name ends
   const OTHER = /^weights of ([a-z]+)$/; // or, of another model
-  const files = new Map(); // name of a script -> promise of a DataView of the file
-  function fileOf(own, what) {
-    const model = OTHER.exec(what)?.[1] ?? own;
-    const name = `${model}${FILES[what] ?? ""}`;
-    if (!files.has(name)) {
-      const coming = fromScript(model, name);
-      coming.catch(() => files.delete(name)); // may be tried again
-      files.set(name, coming);
+  const problem = (message, { final = false } = {}) => Object.assign(new Error(message), { final });
+
+  /** A file on its way to the page: how much has arrived, and the promise of a DataView of it. All views share it. */
+  class Delivery {
+    received = 0; // bytes, packed as they are sent
+    total = null; // or not known
+    watchers = new Set(); // called when more has arrived
+    #started = new AbortController();
+    constructor(model, what) {
+      const name = `${model}${FILES[what] ?? ""}`;
+      this.arrives = this.#bring(model, name);
+      this.arrives.catch(() => {}); // those who ask are told
     }
-    return files.get(name);
+    async #bring(model, name) {
+      if (!/^[a-z]+$/.test(model)) throw lacking(model);
+      const bring = isOnDisk ? fromScripts : fromServer;
+      for (let isAnew = false; ; isAnew = true) {
+        const { signal } = this.#started;
+        this.#tell(0, null);
+        try {
+          return await unpacked(await bring(name, { model, signal, isAnew, tell: (...news) => this.#tell(...news) }));
+        } catch (error) {
+          if (!signal.aborted) throw error; // otherwise somebody wants to start anew
+        }
+      }
+    }
+    #tell(received, total) {
+      [this.received, this.total] = [received, total];
+      for (const watcher of this.watchers) watcher();
+    }
+    /** Give up what is under way, and start anew. */
+    startAnew() {
+      this.#started.abort();
+      this.#started = new AbortController();
+    }
   }
 
-  function fromScript(model, name) {
-    const known = /^[a-z]+$/.test(model);
-    const problem = new Error(`this page has no model called ${model}: open the notebook in JupyterLab, and run it there`);
-    return new Promise((resolve, reject) => {
-      if (!known) return reject(problem);
-      const script = Object.assign(document.createElement("script"), { src: new URL(`models/${name}.js`, here).href });
-      script.addEventListener("error", () => reject(problem));
-      script.addEventListener("load", () => {
-        const text = atob(window.glassformerWeights[name]); // set by the script
-        delete window.glassformerWeights[name];
-        resolve(new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer));
+  const lacking = (model) =>
+    problem(`This page has no model called ${model}. Open the notebook in JupyterLab, and run it there.`, { final: true });
+
+  async function fromServer(name, { model, signal, isAnew, tell }) {
+    const lost = () =>
+      navigator.onLine === false
+        ? problem("You are offline. The download will start by itself when you are online again.")
+        : problem("The connection failed. Check it, then try again; everything that this page already shows still works.");
+    const chunks = [];
+    try {
+      const answer = await fetch(new URL(`models/${name}.bin`, here), { signal, cache: isAnew ? "reload" : "default" });
+      if (answer.status === 404) throw lacking(model);
+      if (!answer.ok) throw problem(`The server answered with error ${answer.status}. Try again in a moment.`);
+      // If the server packs the file once more, its length is not that of what we read.
+      const total = answer.headers.has("Content-Encoding") ? null : Number(answer.headers.get("Content-Length")) || null;
+      const reader = answer.body.getReader();
+      for (let received = 0; ; ) {
+        tell(received, total);
+        const { done, value } = await reader.read();
+        if (done) return chunks;
+        chunks.push(value);
+        received += value.length;
+      }
+    } catch (error) {
+      throw "final" in error ? error : lost();
+    }
+  }
+
+  // One script after another, each small enough to be decoded at once.
+  async function fromScripts(name, { model, tell }) {
+    const chunks = [];
+    let received = 0;
+    for (let i = 0, count = 1; i < count; i++) {
+      const script = document.createElement("script");
+      script.src = new URL(`models/${name}-${i}.js`, here).href;
+      await new Promise((resolve, reject) => {
+        script.addEventListener("load", resolve);
+        script.addEventListener("error", () => reject(i === 0 ? lacking(model) : problem(`The file ${name}-${i}.js is missing from this copy of the book.`)));
+        document.head.append(script);
       });
-      document.head.append(script);
-    });
+      script.remove();
+      const part = window.glassformerModels[`${name}-${i}`]; // set by the script
+      delete window.glassformerModels[`${name}-${i}`];
+      count = part.count;
+      chunks.push(Uint8Array.from(atob(part.text), (character) => character.charCodeAt(0)));
+      received += chunks.at(-1).length;
+      tell(received, part.total);
+    }
+    return chunks;
+  }
+
+  // Undo what tools/pages/weights.py did: it packed the file and, of weights, put all first bytes of the numbers before all
+  // second ones.
+  async function unpacked(chunks) {
+    const packed = new Blob(chunks.slice()).stream().pipeThrough(new DecompressionStream("gzip"));
+    let bytes;
+    try {
+      bytes = new Uint8Array(await new Response(packed).arrayBuffer());
+    } catch {
+      throw problem("The file arrived damaged, so try again.");
+    }
+    const begins = new DataView(bytes.buffer).getUint32(0, true); // where the numbers begin
+    const file = new Uint8Array(bytes.length - 4);
+    file.set(bytes.subarray(4, 4 + begins));
+    const half = (file.length - begins) / 2;
+    const [first, second] = [bytes.subarray(4 + begins, 4 + begins + half), bytes.subarray(4 + begins + half)];
+    for (let i = 0, to = begins; i < half; i++) {
+      file[to++] = first[i];
+      file[to++] = second[i];
+    }
+    return new DataView(file.buffer);
+  }
+
+  const deliveries = new Map(); // name of a file -> its Delivery
+  function deliver(own, what, anew = false) {
+    const model = OTHER.exec(what)?.[1] ?? own;
+    const key = `${model} ${FILES[what] ?? ""}`;
+    const known = deliveries.get(key);
+    if (known && anew) known.startAnew();
+    if (known) return known;
+    const delivery = new Delivery(model, what);
+    deliveries.set(key, delivery);
+    delivery.arrives.catch(() => deliveries.delete(key)); // may be tried again
+    return delivery;
+  }
+
+  const whenIdle = window.requestIdleCallback ?? setTimeout;
+  const isLoaded = new Promise((resolve) => {
+    if (document.readyState === "complete") resolve();
+    else addEventListener("load", resolve);
+  });
+
+  /** Fetch the weights of a view's model ahead, once the page itself is there. */
+  async function fetchAhead(model) {
+    const { saveData, effectiveType = "" } = navigator.connection ?? {};
+    if (isOnDisk || saveData || effectiveType.includes("2g") || !model.get("_digest")) return;
+    await isLoaded;
+    whenIdle(() => deliver(model.get("model"), "weights"));
   }
 
   /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The messages that
-   *  are answered here are { ask: "weights" }, { ask: "neurons" } and { ask: "weights of NAME" }. */
+   *  are answered here are { ask: "weights" }, { ask: "neurons" } and { ask: "weights of NAME" }; widgets/engine/weights.js
+   *  describes the answers. */
   class Model {
     #state;
     #listeners = new Map(); // event name -> Set of callbacks
@@ -85,11 +198,16 @@
     send = async (message) => {
       const what = message?.ask;
       if (!Object.hasOwn(FILES, what) && !OTHER.test(what)) return;
-      const answer = (more, buffers) => this.#tell("msg:custom", { answer: what, ...more }, buffers);
-      await fileOf(this.#state.model, what).then(
+      const answer = (more, buffers = []) => this.#tell("msg:custom", { answer: what, ...more }, buffers);
+      const delivery = deliver(this.#state.model, what, message.anew);
+      const watch = () => answer({ received: delivery.received, total: delivery.total });
+      delivery.watchers.add(watch);
+      watch();
+      await delivery.arrives.then(
         (file) => answer({}, [file]),
-        (error) => answer({ problem: error.message }, []),
+        ({ message, final = false }) => answer({ problem: message, final }),
       );
+      delivery.watchers.delete(watch);
     };
   }
 
@@ -194,6 +312,7 @@
         const { model, widget } = await this.prepare();
         await widget.render?.({ model, el, host });
         el.dataset.state = "mounted";
+        fetchAhead(model);
       } catch (error) {
         console.error(error);
         el.textContent = "This widget did not start in this browser. The notebook of this chapter has it too.";
@@ -244,7 +363,6 @@
     reserveAll(); // what was read after a view, such as the side bar, may have made its column narrower
     addEventListener("resize", reserveAll);
     addEventListener("beforeprint", () => all.forEach((place) => place.mount()));
-    const whenIdle = window.requestIdleCallback ?? setTimeout;
     for (const place of all) whenIdle(() => place.prepare().catch(() => {})); // who mounts it hears of it
   }
 

@@ -32,11 +32,11 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def serve():
-    """Provides serve(folder), which returns the two addresses of a folder."""
+    """Provides serve(folder), which returns the two addresses of a folder. `handler` answers the requests."""
     servers = []
 
-    def serve(folder):
-        handler = functools.partial(Quiet, directory=folder)
+    def serve(folder, handler=Quiet):
+        handler = functools.partial(handler, directory=folder)
         servers.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
         threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
         return {"http": f"http://127.0.0.1:{servers[-1].server_port}/", "file": folder.as_uri() + "/"}

@@ -7,7 +7,7 @@ import pytest
 from mounting import settle
 
 from glassformer import shipped
-from tools.pages.weights import script
+from tools.pages.weights import scripts, weights
 
 LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
 AFTER_A_QUIZ = "notebooks/12-three-families.html"  # little follows its quiz
@@ -79,7 +79,10 @@ def test_a_link_past_a_quiz_leads_to_its_heading(visit, width):
 
 @pytest.mark.parametrize("name", shipped.NAMES)
 def test_the_weights_lie_beside_the_pages(site, name):
-    assert (site / "_static" / "models" / f"{name}.js").read_text("ascii") == script(name)
+    folder = site / "_static" / "models"
+    assert (folder / f"{name}.bin").read_bytes() == weights(name)
+    for script, text in scripts(name, weights(name)).items():
+        assert (folder / script).read_text("ascii") == text
 
 
 def test_views_are_drawn_when_they_come_near_and_not_before(watched):

@@ -1,14 +1,21 @@
 """Tests how a model's weights reach a page: on demand, once, over http and from disk; and errors."""
 
 import base64
+import gzip
 import json
 import re
 import shutil
+import threading
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
 
 import ipywidgets
 import numpy as np
 import pytest
+from conftest import Quiet
 from ipywidgets import embed
+from playwright.sync_api import expect
 from traitlets import default
 
 from glassformer import shipped
@@ -18,20 +25,33 @@ from glassformer.widgets import NeuronExplorer
 from glassformer.widgets.engine.model import ModelView
 from glassformer.widgets.kit.modules import Module
 from tools.notebooks import ROOT
-from tools.pages.weights import neurons_script, script
+from tools.pages.weights import scripts, weights, write_models
 
-# Says, when it is asked, what the model writes after an id, or why it does not.
-PROBE = """import { loadModel } from "./model.js";
+# Says, when it is asked, what the model writes after an id, or what it is waiting for, or why it does not.
+PROBE = """import { button, frame } from "./kit.js";
+import { reasonOf, weightsFor } from "./weights.js";
 const render = ({ model, el }) => {
-  const [button, says] = ["button", "p"].map((name) => el.appendChild(document.createElement(name)));
-  button.textContent = `Ask ${model.get("model")}`;
-  button.onclick = () => {
-    says.textContent = "…";
-    loadModel(model).then(
-      (transformer) => (says.textContent = `${transformer.forward([3]).map((x) => 1000 * x).slice(0, 5).join(" ")}`),
-      (error) => (says.textContent = error.message),
-    );
-  };
+  const view = frame(el, { title: `A probe of ${model.get("model")}`, hint: "It shows what arrives." });
+  let said = "";
+  let busy = false;
+  const weights = weightsFor(model, { view, told: draw, again: ask });
+  function draw() {
+    view.says(((busy || said) && weights.words()) || said);
+  }
+  async function ask() {
+    [said, busy] = ["", true];
+    view.busy("model", true);
+    try {
+      const transformer = await weights.model();
+      said = `${transformer.forward([3]).map((x) => 1000 * x).slice(0, 5).join(" ")}`;
+    } catch (error) {
+      said = reasonOf(error);
+    }
+    busy = false;
+    view.busy("model", false);
+    draw();
+  }
+  view.controls.append(button("Ask", ask));
 };
 export default { render };
 """
@@ -47,7 +67,7 @@ class Probe(ModelView, module="model"):
 
     @default("_modules")
     def _default_modules(self):
-        return [*Module.of("model"), Module(name="probe", source=PROBE)]
+        return [*Module.of("weights"), Module(name="probe", source=PROBE)]
 
 
 def renamed(name):
@@ -58,24 +78,59 @@ def renamed(name):
     return probe
 
 
+STEP = 200_000  # bytes of a file that the server sends whenever the test lets it
+
+
+class Held(Quiet):
+    """Answers requests for models only as far as a test lets it: `pieces` is released once for each piece."""
+
+    pieces = threading.Semaphore(0)
+    is_held = False
+    asked: ClassVar[list[str]] = []
+
+    def copyfile(self, source, outputfile):
+        if not self.path.endswith(".bin"):
+            return super().copyfile(source, outputfile)
+        self.asked.append(self.path)
+        while piece := source.read(STEP):
+            if self.is_held:
+                self.pieces.acquire(timeout=60)
+            try:
+                outputfile.write(piece)
+                outputfile.flush()
+            except OSError:  # the page has given this up
+                return None
+
+
 @pytest.fixture(scope="module")
 def doors(tmp_path_factory, serve):
-    """Returns the addresses of a folder with one page of views: two of a model, one of another, two without a model."""
+    """Returns the addresses of a folder with a page of views, each further down than a screen from those before it."""
     folder = tmp_path_factory.mktemp("views")
-    (folder / "_static" / "models").mkdir(parents=True)
+    (folder / "_static").mkdir()
     shutil.copy(ROOT / "book" / "site" / "widget-host.js", folder / "_static")
-    for name in shipped.NAMES:
-        (folder / "_static" / "models" / f"{name}.js").write_text(script(name), encoding="ascii")
+    write_models(folder / "_static" / "models")
     views = [Probe(), Probe(), Probe("masked"), renamed("unheard"), renamed("runs/first"), NeuronExplorer()]
-    script_of_neurons = folder / "_static" / "models" / "shakespeare-neurons.js"
-    script_of_neurons.write_text(neurons_script("shakespeare"), encoding="ascii")
     data = embed.embed_data(views=views, state=ipywidgets.Widget.get_manager_state()["state"])
     page = PAGE.format(
         state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
         views="".join(VIEW.format(json.dumps(spec)) for spec in data["view_specs"]),
     )
     (folder / "views.html").write_text(page, encoding="utf-8")
-    return serve(folder)
+    return serve(folder, Held)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Holds back every file of a model; held.let(n) sends n pieces."""
+    monkeypatch.setattr(Held, "pieces", threading.Semaphore(0))
+    monkeypatch.setattr(Held, "is_held", True)
+    monkeypatch.setattr(Held, "asked", [])
+    Held.let = lambda n: Held.pieces.release(n)
+    yield Held
+    Held.pieces.release(1000)  # what is still under way ends
+
+
+SAVES_DATA = "Object.defineProperty(navigator, 'connection', { value: { saveData: true } })"
 
 
 class Asking:
@@ -83,77 +138,244 @@ class Asking:
 
     def __init__(self, visit):
         self.visit = visit
+        self.page = visit.page
+
+    def host(self, place):
+        return self.page.locator(".widget-host").nth(place)
+
+    def line(self, place):
+        return self.host(place).locator(".gf-says")
+
+    def ask(self, place):
+        self.host(place).scroll_into_view_if_needed()
+        self.host(place).get_by_role("button", name="Ask").press("Enter")
 
     def answer(self, place):
-        host = self.visit.page.locator(".widget-host").nth(place)
-        host.get_by_role("button").press("Enter")
-        host.locator("p", has_text=re.compile("[^…]")).wait_for()
-        return host.locator("p").inner_text()
+        self.ask(place)
+        self.visit.settle()
+        return self.line(place).inner_text()
+
+    def again(self, place):
+        return self.host(place).get_by_role("button", name="Load the model again")
 
     @property
     def weights(self):
-        """Returns the models that the page has requested."""
+        """Returns the files of models that the page has requested."""
         return [url.rpartition("/")[2] for url in self.visit.requests if "/models/" in url]
 
 
 @pytest.fixture
 def asking(visit):
-    return lambda door: Asking(visit("views.html", door=door))
+    """Provides asking(door); readers of the page save data, so nothing is fetched ahead, unless `ahead` is true."""
+    return lambda door, ahead=False: Asking(visit("views.html", door=door, script=None if ahead else SAVES_DATA))
 
 
-def assert_writes(said, name):
+def parts_of(name):
+    return list(scripts(name, weights(name)))
+
+
+def is_written(said, name):
     model, _ = shipped.load(name)
     numbers = [float(number) / 1000 for number in said.split()]
     np.testing.assert_allclose(numbers, model(np.array([[3]]))[0, 0, :5], rtol=0, atol=1e-4)
+    return True
+
+
+# --- what arrives, and how often it is requested ---
 
 
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_weights_come_when_they_are_asked_for_and_once(asking, door):
     page = asking(door)
+    files = {name: [f"{name}.bin"] if door == "http" else parts_of(name) for name in shipped.NAMES}
     page.visit.settle()
     assert page.weights == []
-    assert_writes(page.answer(0), "shakespeare")
-    assert page.weights == ["shakespeare.js"]
-    assert_writes(page.answer(1), "shakespeare")
-    assert_writes(page.answer(0), "shakespeare")
-    assert page.weights == ["shakespeare.js"]
-    assert_writes(page.answer(2), "masked")
-    assert page.weights == ["shakespeare.js", "masked.js"]
-    assert page.visit.page.evaluate("Object.keys(glassformerWeights)") == []  # a text of megabytes is let go
+    assert is_written(page.answer(0), "shakespeare")
+    assert page.weights == files["shakespeare"]
+    assert is_written(page.answer(1), "shakespeare")
+    assert is_written(page.answer(0), "shakespeare")
+    assert page.weights == files["shakespeare"]
+    assert is_written(page.answer(2), "masked")
+    assert page.weights == files["shakespeare"] + files["masked"]
+    assert page.page.evaluate("Object.keys(globalThis.glassformerModels ?? {})") == []  # long texts are let go
+    assert page.page.locator("script[src*=models]").count() == 0
     assert page.visit.elsewhere() == page.visit.complaints == []
+
+
+def test_two_views_that_ask_while_a_file_is_under_way_share_it(asking, held):
+    page = asking("http")
+    page.ask(0)
+    page.ask(1)
+    held.let(2)
+    for place in (0, 1):
+        expect(page.line(place)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
+    held.let(5)
+    page.visit.settle()
+    for place in (0, 1):
+        assert is_written(page.line(place).inner_text(), "shakespeare")
+    assert page.weights == ["shakespeare.bin"]
+
+
+def test_what_a_near_view_needs_is_fetched_ahead_but_nothing_else(asking):
+    page = asking("http", ahead=True)
+    page.page.wait_for_function("performance.getEntriesByType('resource').some(({ name }) => name.endsWith('shakespeare.bin'))")
+    assert page.weights[0] == "shakespeare.bin"
+    assert is_written(page.answer(0), "shakespeare")
+    assert page.weights.count("shakespeare.bin") == 1
+
+
+def test_from_disk_nothing_is_loaded_ahead(asking):
+    page = asking("file", ahead=True)
+    page.visit.settle()
+    page.page.evaluate("() => new Promise((idle) => requestIdleCallback(idle))")
+    assert page.weights == []
+
+
+# --- slow and broken networks ---
+
+
+def test_a_slow_network_shows_megabytes_and_is_not_given_up(asking, held):
+    page = asking("http")
+    page.page.clock.install()
+    page.ask(0)
+    held.let(1)
+    expect(page.line(0)).to_have_text("Loading the model: 0.2 of 1.4 MB.")
+    for received in ("0.4", "0.6"):  # a minute in all
+        page.page.clock.fast_forward(9_000)
+        held.let(1)
+        expect(page.line(0)).to_have_text(f"Loading the model: {received} of 1.4 MB.")
+        expect(page.again(0)).to_be_hidden()
+    held.let(4)
+    page.visit.settle()
+    assert is_written(page.line(0).inner_text(), "shakespeare")
+    assert page.visit.complaints == []
+
+
+def test_a_download_that_stalls_is_told_and_goes_on_by_itself(asking, held):
+    page = asking("http")
+    page.page.clock.install()
+    page.ask(0)
+    held.let(2)
+    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
+    page.page.clock.fast_forward(10_001)
+    expect(page.line(0)).to_have_text(
+        "The model is loading slowly: 0.4 of 1.4 MB have arrived, but nothing in the last 10 seconds. You can wait or "
+        "try again."
+    )
+    expect(page.again(0)).to_be_visible()
+    held.let(1)
+    expect(page.line(0)).to_have_text("Loading the model: 0.6 of 1.4 MB.")
+    held.let(4)
+    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
+    assert is_written(page.line(0).inner_text(), "shakespeare")
+    expect(page.again(0)).to_be_hidden()
+    assert held.asked == ["/_static/models/shakespeare.bin"]
+
+
+def test_a_download_that_stalls_may_be_started_anew(asking, held):
+    page = asking("http")
+    page.page.clock.install()
+    page.ask(0)
+    held.let(2)
+    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
+    page.page.clock.fast_forward(10_001)
+    page.again(0).press("Enter")
+    expect(page.line(0)).to_have_text("Loading the model: 0.0 of 1.4 MB.")
+    held.let(20)
+    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
+    assert is_written(page.line(0).inner_text(), "shakespeare")
+    assert len(held.asked) == 2
+
+
+def test_what_was_blocked_may_be_tried_again_in_every_view(asking):
+    page = asking("http")
+    page.page.route("**/models/*", lambda route: route.abort())
+    assert page.answer(0) == page.answer(1) == (
+        "The model could not be loaded. The connection failed. Check it, then try again; everything that this page "
+        "already shows still works."
+    )
+    page.again(0).press("Enter")  # in vain
+    page.visit.settle()
+    assert "The connection failed" in page.line(0).inner_text()
+    expect(page.again(0)).to_be_focused()
+    page.page.unroute("**/models/*")
+    page.again(0).press("Enter")
+    for place in (0, 1):
+        expect(page.line(place)).to_have_text(re.compile(r"^-?\d"))
+        assert is_written(page.line(place).inner_text(), "shakespeare")
+        expect(page.again(place)).to_be_hidden()
+    focused = "document.activeElement.closest('.widget-host') === document.querySelector('.widget-host')"
+    assert page.page.evaluate(focused)  # the keyboard is not sent to the top of the page
+
+
+def test_offline_it_says_so_and_loads_by_itself_afterwards(asking):
+    page = asking("http")
+    page.page.context.set_offline(True)
+    assert page.answer(0) == (
+        "The model could not be loaded. You are offline. The download will start by itself when you are online again."
+    )
+    page.page.context.set_offline(False)
+    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
+    assert is_written(page.line(0).inner_text(), "shakespeare")
+
+
+def test_an_error_of_the_server_and_a_damaged_file_are_told(asking):
+    page = asking("http")
+    page.page.route("**/models/*", lambda route: route.fulfill(status=503))
+    assert page.answer(0) == "The model could not be loaded. The server answered with error 503. Try again in a moment."
+    page.page.unroute("**/models/*")
+    page.page.route("**/models/*", lambda route: route.fulfill(body=weights("shakespeare")[:100_000]))
+    assert page.answer(0) == "The model could not be loaded. The file arrived damaged, so try again."
+    page.page.unroute("**/models/*")
+    assert is_written(page.answer(0), "shakespeare")
+
+
+def test_a_server_that_packs_once_more_hides_the_size(asking):
+    page = asking("http")
+    body = gzip.compress(weights("dates"))
+    kept = []
+    page.page.route("**/models/*", lambda route: kept.append(route))
+    page.ask(0)
+    expect(page.line(0)).to_have_text("Loading the model: 0.0 MB so far.")
+    kept[0].fulfill(body=body, headers={"Content-Encoding": "gzip"})
+    page.visit.settle()
 
 
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_that_a_page_lacks_a_model_is_told_in_words(asking, door):
     page = asking(door)
     for place, name in {3: "unheard", 4: "runs/first"}.items():
-        assert page.answer(place) == (
-            f"this page has no model called {name}: open the notebook in JupyterLab, and run it there"
-        )
-    assert page.weights == ["unheard.js"]
-    assert_writes(page.answer(0), "shakespeare")
+        assert page.answer(place) == f"This page has no model called {name}. Open the notebook in JupyterLab, and run it there."
+        expect(page.again(place)).to_be_hidden()  # it would not help
+    assert page.weights == ["unheard.bin" if door == "http" else "unheard-0.js"]
+    assert is_written(page.answer(0), "shakespeare")
 
 
-def test_what_did_not_come_may_be_asked_for_again(asking):
-    page = asking("http")
-    page.visit.page.route("**/models/*.js", lambda route: route.abort())
-    assert "no model called shakespeare" in page.answer(0)
-    page.visit.page.unroute("**/models/*.js")
-    assert_writes(page.answer(0), "shakespeare")
+def test_a_copy_that_lacks_a_part_says_which(asking):
+    page = asking("file")
+    part = Path(unquote(urlsplit(page.visit.home).path)) / "_static" / "models" / "shakespeare-3.js"
+    part.rename(part.with_suffix(".away"))
+    assert page.answer(0) == (
+        "The model could not be loaded. The file shakespeare-3.js is missing from this copy of the book."
+    )
+    part.with_suffix(".away").rename(part)
+    page.again(0).press("Enter")
+    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
+    assert is_written(page.line(0).inner_text(), "shakespeare")
 
 
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door):
     page = asking(door)
-    host = page.visit.page.locator(".widget-host").nth(5)
+    host = page.host(5)
     host.scroll_into_view_if_needed()
     page.visit.settle()
     host.get_by_role("button", name="Any one, at random").press("Enter")
     page.visit.rest()
-    said = re.match(
-        r"Block (\d+), neuron (\d+): .* In your text it is", host.locator(".gf-says").inner_text()
-    )
-    assert page.weights == ["shakespeare-neurons.js", "shakespeare.js"]
+    said = re.match(r"Block (\d+), neuron (\d+): .* In your text it is", page.line(5).inner_text())
+    first = "shakespeare.bin" if door == "http" else "shakespeare-0.js"
+    assert {"shakespeare-neurons.bin" if door == "http" else "shakespeare-neurons-0.js", first} <= set(page.weights)
+    assert len(page.weights) == len(set(page.weights))
     block, neuron = int(said[1]), int(said[2])
     assert (block, neuron) != (3, 88)
     strongest = neuron_explorer.table("shakespeare")[block][neuron][0][0][0]
@@ -161,10 +383,26 @@ def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door)
     assert page.visit.elsewhere() == page.visit.complaints == []
 
 
+# --- the files ---
+
+
 @pytest.mark.parametrize("name", shipped.NAMES)
-def test_a_script_holds_the_bytes_of_the_file(browser, name):
-    page = browser.new_page()
-    text = page.evaluate(f"() => {{ {script('dates')} {script(name)} return glassformerWeights['{name}']; }}")
-    assert page.evaluate("Object.keys(glassformerWeights).sort()") == sorted({"dates", name})
-    assert base64.b64decode(text) == (shipped.PLACE / name / MODEL).read_bytes()
-    page.close()
+def test_the_scripts_hold_the_same_bytes_as_the_file(name):
+    found = b""
+    written = scripts(name, weights(name))
+    for i, (file, script) in enumerate(written.items()):
+        assert file == f"{name}-{i}.js"
+        count, total, text = re.search(r'count: (\d+), total: (\d+), text: "(.*)" }', script).groups()
+        assert (int(count), int(total)) == (len(written), len(weights(name)))
+        found += base64.b64decode(text)
+    assert found == weights(name)
+
+
+@pytest.mark.parametrize("name", shipped.NAMES)
+def test_the_packed_weights_are_those_of_the_model_and_smaller(name):
+    file = (shipped.PLACE / name / MODEL).read_bytes()
+    whole = gzip.decompress(weights(name))
+    begins = int.from_bytes(whole[:4], "little")
+    numbers = np.frombuffer(whole[4 + begins :], np.uint8).reshape(2, -1).T
+    assert whole[4 : 4 + begins] + numbers.tobytes() == file
+    assert len(weights(name)) < 0.87 * len(file)

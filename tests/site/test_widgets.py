@@ -72,7 +72,7 @@ class Shown:
         """Waits until the model has arrived and has read the text."""
         self.rest()
         expect(self.root.locator(".gf-says")).not_to_have_text(
-            re.compile("Reading|on its way"), timeout=60_000
+            re.compile("Reading|Waiting for|Loading"), timeout=60_000
         )
         self.rest()
 

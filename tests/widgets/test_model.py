@@ -199,12 +199,14 @@ def test_the_model_stays_and_the_text_is_checked():
 
 def test_a_kernel_answers_whoever_asks_for_the_weights(monkeypatch):
     view, sent = Probe(), []
-    monkeypatch.setattr(view, "send", lambda content, buffers: sent.append((content, buffers)))
+    monkeypatch.setattr(view, "send", lambda content, buffers=(): sent.append((content, list(buffers))))
     view._handle_custom_msg({"ask": "something else"}, [])
     assert sent == []
     view._handle_custom_msg({"ask": "weights"}, [])
+    file = (shipped.PLACE / "shakespeare" / checkpoints.MODEL).read_bytes()
     assert sent == [
-        ({"answer": "weights"}, [(shipped.PLACE / "shakespeare" / checkpoints.MODEL).read_bytes()])
+        ({"answer": "weights", "received": 0, "total": len(file)}, []),  # a sign of life while it is sent
+        ({"answer": "weights"}, [file]),
     ]
 
 
@@ -229,32 +231,11 @@ def test_what_is_packed_is_unpacked_within_half_a_step(call, name):
     assert np.abs(array).max() == 0 or given["largest"] == pytest.approx(np.abs(array).max(), rel=1e-3)
 
 
-# --- model.js, with somebody else behind the view ---
+# --- model.js and reading.js ---
 
 PAGE = """async ([modules, loader]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  window.js = await link(modules);
-  // A view's model, and behind it someone who answers as he is told to.
-  window.viewOf = (digest, config, answer) => {
-    const listeners = new Set();
-    return {
-      asked: [],
-      listeners,
-      get: (name) => ({ _digest: digest, _config: config })[name],
-      on: (event, act) => event === "msg:custom" && listeners.add(act),
-      off: (event, act) => event === "msg:custom" && listeners.delete(act),
-      tell: (...what) => [...listeners].forEach((act) => act(...what)),
-      send(message) {
-        this.asked.push(message);
-        answer?.(this);
-      },
-    };
-  };
-  const fileOf = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-  window.file = (text) => (view) => view.tell({ answer: "weights" }, [fileOf(text)]);
-  window.settled = (promise) => promise.then(
-    (model) => [model.constructor.name, model.forward([0]).length],
-    (error) => ["Error", error.message]);
+  window.js = { ...(await link(modules)), ...(await link(modules.slice(0, 1 + modules.findIndex(({ name }) => name === "reading")))) };
 }"""
 
 
@@ -265,81 +246,6 @@ def linked(browser):
     page.evaluate(PAGE, [modules, read("loader")])
     yield page
     page.close()
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Returns [its configuration, its weights in base64] for a model that is quick to send."""
-    found = source_of(trained(tmp_path_factory.mktemp("run"), tokenizer=text.CharTokenizer(CHARACTERS)))
-    return [json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()]
-
-
-def test_two_views_load_their_model_once(linked, run):
-    results, asked = linked.evaluate(
-        """async ([config, text]) => {
-          const late = [];
-          const views = ["one", "one", "another"].map((digest) => viewOf(digest, config, (view) => late.push(view)));
-          const loading = views.map((view) => js.loadModel(view));
-          const same = loading[0] === loading[1];
-          late.forEach((view) => view.tell({ answer: "something else" }, []));
-          late.forEach(file(text));
-          const results = await Promise.all(loading.map(settled));
-          const again = await settled(js.loadModel(views[1]));
-          const left = views.map(({ listeners }) => listeners.size);
-          return [[same, ...results, again, left], views.map(({ asked }) => asked)];
-        }""",
-        run,
-    )
-    loaded = ["Transformer", len(CHARACTERS)]
-    assert results == [True, loaded, loaded, loaded, loaded, [0, 0, 0]]
-    assert asked == [[{"ask": "weights"}], [], [{"ask": "weights"}]]
-
-
-def test_a_failure_is_told_in_words_and_may_be_tried_again(linked, run):
-    found = linked.evaluate(
-        """async ([config, text]) => {
-          const told = [];
-          const ask = async (config, answer) => told.push(await settled(js.loadModel(viewOf("some", config, answer))));
-          await ask(config, (view) => view.tell({ answer: "weights", problem: "there is no such model" }, []));
-          await ask({ ...config, positions: "t5" }, file(text));
-          await ask(config, () => { throw new Error("nobody is there"); });
-          const cut = (view) => view.tell({ answer: "weights" }, [new DataView(new ArrayBuffer(4))]);
-          await ask(config, cut);
-          told.push(told.pop()[0]);
-          await ask(config, file(text));
-          return told;
-        }""",
-        run,
-    )
-    assert found == [
-        ["Error", "there is no such model"],
-        ["Error", 'this model cannot be run here: positions="t5" is not "rope"'],
-        ["Error", "nobody is there"],
-        "Error",
-        ["Transformer", len(CHARACTERS)],
-    ]
-
-
-def test_when_nobody_answers_it_says_so_and_does_not_wait_any_longer(linked, run):
-    result, patience, left, again = linked.evaluate(
-        """async ([config, text]) => {
-          const real = window.setTimeout;
-          let [patience, late] = [];
-          window.setTimeout = (act, after) => ([late, patience] = [act, after]);
-          const view = viewOf("silent", config);
-          const loading = js.loadModel(view);
-          window.setTimeout = real;
-          late();
-          const result = await settled(loading);
-          const left = view.listeners.size;
-          return [result, patience, left, await settled(js.loadModel(viewOf("silent", config, file(text))))];
-        }""",
-        run,
-    )
-    assert result == ["Error", "no kernel responds: run the cell again to load the model"]
-    assert 5_000 <= patience <= 60_000
-    assert left == 0
-    assert again[0] == "Transformer"
 
 
 def test_characters_that_a_model_does_not_know(linked):
@@ -474,7 +380,7 @@ WATCH = """async (changes) => {
     wasBusy ||= isBusy;
     calm = isBusy ? 0 : calm + 1;
     const words = [...el.querySelectorAll(".gf-says, .gf-result-of strong, .gf-written, .gf-translator-verdict")];
-    const under = words.map((each) => each.textContent).filter((text) => / …$|^…$|on its way/.test(text));
+    const under = words.map((each) => each.textContent).filter((text) => / …$|^…$|Loading/.test(text));
     if (calm > 1) early.push(...under);
   }
   return [wasBusy, early];

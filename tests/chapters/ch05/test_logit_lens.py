@@ -262,7 +262,7 @@ def test_a_model_that_does_not_come_is_told_and_may_come_later(mount):
     field = w.control(FIELD)
     field.fill("A house")
     w.settle()
-    assert w.says == "The model did not come: nobody is there."
+    assert w.says.startswith("No kernel responds. Run this cell in JupyterLab to load the ")
     assert_shows(w, LINE, 14)
     w.page.evaluate("() => (window.mounted[0].model.send = window.real)")
     field.fill("A hous")
@@ -282,10 +282,10 @@ def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount, monkeypat
         }"""
     )
     w.control(FIELD).fill("A house")
-    expect(w.root.locator(".gf-says")).to_have_text("The model is on its way …")
+    expect(w.root.locator(".gf-says")).to_have_text("Waiting for the model …")
     expect(w.root.locator(".gf-drawing")).to_have_attribute("aria-busy", "true")
     monkeypatch.setattr(mounting, "PATIENCE", 0.3)
-    with pytest.raises(pytest.fail.Exception, match=r"(?s)still busy:.*The model is on its way"):
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)still busy:.*Waiting for the model"):
         w.settle()
     monkeypatch.undo()
     w.root.get_by_role("button", name="The first text").press("Enter")

@@ -189,7 +189,8 @@ class ModelView(View):
         return self._source.weights if what == "weights" else None
 
     def _answer(self, _: Any, message: dict, buffers: Any) -> None:
-        """Sends the file that a view asks for."""
+        """Sends the file that a view asks for, and first its size, because the file may take a while to arrive."""
         what = message.get("ask", "")
         if (file := self._file(what)) is not None:
+            self.send({"answer": what, "received": 0, "total": len(file)})
             self.send({"answer": what}, [file])

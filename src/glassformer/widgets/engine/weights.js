@@ -44,6 +44,8 @@ class Failure extends Error {} // whose message is a sentence for the reader
 export const reasonOf = (error) =>
   error instanceof Failure ? error.message : `The model stopped because of an error in this view: ${error.message}.`;
 
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
 const TITLES = { weights: "the model", neurons: "the table of neurons" };
 
 // One file, and what is made from it. All views that need it share it.
@@ -52,7 +54,7 @@ class Load {
   listeners = new Set();
   #make;
   #what;
-  #attempt = null; // the latest: { views, asked, arrives, resolve, reject }
+  #attempt = null; // the latest: { views, asked: the function that hears the answer of each, arrives, resolve, reject }
   constructor(what, make) {
     this.#what = what;
     this.#make = make;
@@ -72,10 +74,7 @@ class Load {
   begin(view) {
     const anew = this.state.is === "failed";
     this.#end();
-    const attempt = Promise.withResolvers?.() ?? resolvers();
-    const { promise: arrives, resolve, reject } = attempt;
-    arrives.catch(() => {}); // the state tells of it, too
-    this.#attempt = { views: new Set([view]), asked: new Map(), arrives, resolve, reject };
+    this.#attempt = { views: new Set([view]), asked: new Map(), ...promised() };
     this.#become({ is: "loading", received: null, total: null });
     this.#ask(view, anew);
   }
@@ -95,11 +94,20 @@ class Load {
     this.#attempt.asked.set(view, hear);
     view.on("msg:custom", hear);
     this.#wait();
+    this.#send(view, anew ? { ask: this.#what, anew } : { ask: this.#what });
+  }
+
+  async #send(view, message) {
+    const attempt = this.#attempt;
     try {
-      view.send(anew ? { ask: this.#what, anew } : { ask: this.#what });
-    } catch (error) {
-      this.#fail(`This view could not ask for ${this.title}: ${error.message}.`);
+      await view.send(message);
+    } catch {
+      if (attempt === this.#attempt) this.#fail(this.#silence); // of JupyterLab, when its kernel is gone
     }
+  }
+
+  get #silence() {
+    return `No kernel responds. Run this cell in JupyterLab to load ${this.title}. If the kernel is busy, ${this.title} comes as soon as it is free.`;
   }
 
   #wait() {
@@ -110,32 +118,32 @@ class Load {
   // A view that JupyterLab restored from a file has no kernel, but one that was displayed since may have one.
   #late() {
     const { views, asked } = this.#attempt;
-    const { received, total } = this.state;
+    const { received } = this.state;
     const other = [...views].find((view) => !asked.has(view));
     if (received === null && other) return this.#ask(other, false);
-    const why =
-      received === null
-        ? `No kernel responds. Run this cell in JupyterLab to load ${this.title}. If the kernel is busy, ${this.title} comes as soon as it is free.`
-        : `Nothing has arrived for ${PATIENCE / 1000} seconds. ${progressOf(this)} You can wait or try again.`;
-    this.#fail(why, { isOver: false });
+    const arrived = received ? `${amountOf(this.state)} have arrived, but nothing in the last` : "nothing has arrived for";
+    const stalled = `${capital(this.title)} is loading slowly: ${arrived} ${PATIENCE / 1000} seconds. You can wait or try again.`;
+    this.#fail(received === null ? this.#silence : stalled, { isOver: false });
   }
 
   async #hear({ received, total, problem, final }, buffers) {
-    if (problem) return this.#fail(problem, { final });
+    if (problem) return this.#fail(final ? problem : `${capital(this.title)} could not be loaded. ${problem}`, { final });
+    const isLate = this.state.is === "failed";
+    if (isLate) Object.assign(this.#attempt, promised());
     if (received !== undefined) {
       this.#wait();
       return this.#become({ is: "loading", received, total: total ?? null });
     }
+    if (isLate) this.#become({ is: "loading", received: buffers[0].byteLength, total: buffers[0].byteLength });
     const attempt = this.#attempt;
     this.#end();
     try {
       const made = await this.#make(buffers[0]);
       if (attempt !== this.#attempt) return;
-      attempt.arrives = Promise.resolve(made); // it may have been rejected for being late
       attempt.resolve(made);
       this.#become({ is: "ready" });
     } catch (error) {
-      if (attempt === this.#attempt) this.#fail(`This page cannot use ${this.title} that it was given: ${error.message}.`);
+      if (attempt === this.#attempt) this.#fail(`${capital(this.title)} has arrived, but there is a problem: ${error.message}.`);
     }
   }
 
@@ -147,9 +155,10 @@ class Load {
   }
 }
 
-function resolvers() {
+function promised() {
   const found = {};
-  found.promise = new Promise((resolve, reject) => Object.assign(found, { resolve, reject }));
+  found.arrives = new Promise((resolve, reject) => Object.assign(found, { resolve, reject }));
+  found.arrives.catch(() => {}); // the state tells of it, too
   return found;
 }
 
@@ -169,17 +178,17 @@ const besideOf = (view, what) => loadOf(view, what, (file) => JSON.parse(new Tex
 export const stateOf = (view, what = "weights") => loads.get(`${what} ${view.get("_digest")}`)?.state ?? { is: "idle" };
 
 globalThis.addEventListener?.("online", () => {
-  for (const { state } of loads.values()) if (state.is === "failed") state.retry?.();
+  for (const { state } of loads.values()) state.retry?.();
 });
 
 // --- words ------------------------------------------------------------------------------------------------------------
 
 const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+const amountOf = ({ received, total }) => `${megabytes(received)}${total === null ? "" : ` of ${megabytes(total)}`} MB`;
 
-function progressOf({ title, state: { received, total } }) {
-  if (received === null) return `Waiting for ${title} …`;
-  if (total === null) return `Loading ${title}: ${megabytes(received)} MB so far.`;
-  return `Loading ${title}: ${megabytes(received)} of ${megabytes(total)} MB.`;
+function progressOf({ title, state }) {
+  if (state.received === null) return `Waiting for ${title} …`;
+  return `Loading ${title}: ${amountOf(state)}${state.total === null ? " so far" : ""}.`;
 }
 
 // --- in a view --------------------------------------------------------------------------------------------------------
@@ -196,7 +205,7 @@ export function weightsFor(model, { view, told = () => {}, again = () => {} }) {
   };
 
   const press = () => {
-    for (const { state } of wanted) if (state.is === "failed") state.retry?.();
+    for (const load of wanted) if (load.state.retry) load.begin(model);
   };
   const retry = h("p", { class: "gf-retry", hidden: true }, button("", press));
   view?.line.after(retry);
@@ -211,16 +220,17 @@ export function weightsFor(model, { view, told = () => {}, again = () => {} }) {
     const had = retry.contains(document.activeElement);
     retry.hidden = !failed && !trying; // while it is being tried, the button stays, and with it the focus
     retry.firstChild.setAttribute("aria-disabled", String(!failed));
-    if (had && retry.hidden) {
+    if (had && retry.hidden && view) {
       view.root.tabIndex = -1;
       view.root.focus({ preventScroll: true });
     }
-    // The line shows every tenth of a megabyte, but it is read aloud a few times only.
-    const part = `${load.title} ${is} ${is === "loading" && received ? Math.floor((QUARTERS * received) / (total ?? Infinity)) : ""}`;
-    view?.hush(part === heard);
-    heard = part;
     if (words() !== said || is !== "loading") {
       said = words();
+      // The line shows every tenth of a megabyte, but it is read aloud a few times only.
+      const quarter = Math.floor((QUARTERS * received) / total) || 0;
+      const part = is === "loading" ? `${load.title} ${quarter}` : "";
+      view?.hush(part !== "" && part === heard);
+      heard = part;
       told();
     }
     if (is === "ready" && missed.delete(load)) again();
