@@ -104,7 +104,8 @@
       script.src = new URL(`models/${name}-${i}.js`, here).href;
       await new Promise((resolve, reject) => {
         script.addEventListener("load", resolve);
-        script.addEventListener("error", () => reject(i === 0 ? lacking(model) : problem(`The file ${name}-${i}.js is missing from this copy of the book.`)));
+        const missing = () => problem(`The file ${name}-${i}.js is missing from this copy of the book.`);
+        script.addEventListener("error", () => reject(i === 0 ? lacking(model) : missing()));
         document.head.append(script);
       });
       script.remove();

@@ -58,12 +58,24 @@ ONE_OF_EACH_TOKEN = """() => {
 }"""
 
 
+# The models of the views that are drawn.
+NEAR_MODELS = """() => {
+  const stored = document.querySelector("script[type='application/vnd.jupyter.widget-state+json']");
+  const states = JSON.parse(stored?.textContent ?? '{ "state": {} }').state;
+  return [...document.querySelectorAll(".widget-host[data-state=mounted]")]
+    .map((host) => states[JSON.parse(host.previousElementSibling.textContent).model_id].state)
+    .filter((state) => state._digest)
+    .map((state) => state.model);
+}"""
+
+
 @dataclass
 class Read:
     """Everything that one visit to a page found; all tests of the page share it."""
 
     path: str
     asked: set[str]  # before anything was touched
+    near: list[str]  # the models of the views that were drawn by then
     elsewhere: list[str]
     complaints: list[str]
     views: dict[str, int]
@@ -79,6 +91,7 @@ def read(opened, request):
     arrived = opened(path)
     page = arrived.page
     asked = {url for url in arrived.requests if url.startswith(arrived.home)}
+    near = page.evaluate(NEAR_MODELS)
     arrived.open_everything()
     page.keyboard.press("End")
     arrived.settle()
@@ -114,7 +127,7 @@ def read(opened, request):
         arrived.settle()
         inaccessible[theme] = contrast_violations(page)
     opened.windows.pop().close()
-    return Read(path, asked, elsewhere, complaints, views, too_wide, found["unseen"], inaccessible)
+    return Read(path, asked, near, elsewhere, complaints, views, too_wide, found["unseen"], inaccessible)
 
 
 def test_it_asks_for_nothing_from_elsewhere_and_complains_of_nothing(read):
@@ -142,12 +155,14 @@ BUDGETS = {"notebooks/index.html": (250, 26), "notebooks/04-putting-order-in.htm
 
 def test_a_first_visit_is_light(read, doors, site):
     kilobytes, requests = BUDGETS.get(read.path, (700, 32))
-    files = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in read.asked}
+    early = {url for url in read.asked if "/models/" in url}  # fetched ahead, after everything else
+    files = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in read.asked - early}
     sizes = {file.name: len(gzip.compress(file.read_bytes())) / 1000 for file in files.values()}
     print(f"{read.path}: {sum(sizes.values()):.0f} kB in {len(sizes)} requests")
     assert sum(sizes.values()) <= kilobytes, sorted(sizes.items(), key=lambda size: -size[1])[:8]
     assert len(sizes) <= requests, sorted(sizes)
-    assert not [url for url in read.asked if "/models/" in url]  # no weights before a reader wants them
+    # No weights but those of a view that the reader is about to see.
+    assert {url.rpartition("/")[2] for url in early} <= {f"{model}.bin" for model in read.near}
 
 
 # Chapters, which have views, are opened from disk in test_widgets.py; one practice notebook is as another.

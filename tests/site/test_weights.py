@@ -13,11 +13,11 @@ from urllib.parse import unquote, urlsplit
 import ipywidgets
 import numpy as np
 import pytest
-from conftest import Quiet
 from ipywidgets import embed
 from playwright.sync_api import expect
 from traitlets import default
 
+from conftest import Quiet
 from glassformer import shipped
 from glassformer.chapters.ch06 import neuron_explorer
 from glassformer.checkpoints import MODEL
@@ -167,7 +167,9 @@ class Asking:
 @pytest.fixture
 def asking(visit):
     """Provides asking(door); readers of the page save data, so nothing is fetched ahead, unless `ahead` is true."""
-    return lambda door, ahead=False: Asking(visit("views.html", door=door, script=None if ahead else SAVES_DATA))
+    return lambda door, ahead=False: Asking(
+        visit("views.html", door=door, script=None if ahead else SAVES_DATA)
+    )
 
 
 def parts_of(name):
@@ -197,7 +199,9 @@ def test_weights_come_when_they_are_asked_for_and_once(asking, door):
     assert page.weights == files["shakespeare"]
     assert is_written(page.answer(2), "masked")
     assert page.weights == files["shakespeare"] + files["masked"]
-    assert page.page.evaluate("Object.keys(globalThis.glassformerModels ?? {})") == []  # long texts are let go
+    assert (
+        page.page.evaluate("Object.keys(globalThis.glassformerModels ?? {})") == []
+    )  # long texts are let go
     assert page.page.locator("script[src*=models]").count() == 0
     assert page.visit.elsewhere() == page.visit.complaints == []
 
@@ -218,7 +222,9 @@ def test_two_views_that_ask_while_a_file_is_under_way_share_it(asking, held):
 
 def test_what_a_near_view_needs_is_fetched_ahead_but_nothing_else(asking):
     page = asking("http", ahead=True)
-    page.page.wait_for_function("performance.getEntriesByType('resource').some(({ name }) => name.endsWith('shakespeare.bin'))")
+    page.page.wait_for_function(
+        "performance.getEntriesByType('resource').some(({ name }) => name.endsWith('shakespeare.bin'))"
+    )
     assert page.weights[0] == "shakespeare.bin"
     assert is_written(page.answer(0), "shakespeare")
     assert page.weights.count("shakespeare.bin") == 1
@@ -290,9 +296,13 @@ def test_a_download_that_stalls_may_be_started_anew(asking, held):
 def test_what_was_blocked_may_be_tried_again_in_every_view(asking):
     page = asking("http")
     page.page.route("**/models/*", lambda route: route.abort())
-    assert page.answer(0) == page.answer(1) == (
-        "The model could not be loaded. The connection failed. Check it, then try again; everything that this page "
-        "already shows still works."
+    assert (
+        page.answer(0)
+        == page.answer(1)
+        == (
+            "The model could not be loaded. The connection failed. Check it, then try again; everything that this page "
+            "already shows still works."
+        )
     )
     page.again(0).press("Enter")  # in vain
     page.visit.settle()
@@ -322,7 +332,10 @@ def test_offline_it_says_so_and_loads_by_itself_afterwards(asking):
 def test_an_error_of_the_server_and_a_damaged_file_are_told(asking):
     page = asking("http")
     page.page.route("**/models/*", lambda route: route.fulfill(status=503))
-    assert page.answer(0) == "The model could not be loaded. The server answered with error 503. Try again in a moment."
+    assert (
+        page.answer(0)
+        == "The model could not be loaded. The server answered with error 503. Try again in a moment."
+    )
     page.page.unroute("**/models/*")
     page.page.route("**/models/*", lambda route: route.fulfill(body=weights("shakespeare")[:100_000]))
     assert page.answer(0) == "The model could not be loaded. The file arrived damaged, so try again."
@@ -345,7 +358,10 @@ def test_a_server_that_packs_once_more_hides_the_size(asking):
 def test_that_a_page_lacks_a_model_is_told_in_words(asking, door):
     page = asking(door)
     for place, name in {3: "unheard", 4: "runs/first"}.items():
-        assert page.answer(place) == f"This page has no model called {name}. Open the notebook in JupyterLab, and run it there."
+        assert (
+            page.answer(place)
+            == f"This page has no model called {name}. Open the notebook in JupyterLab, and run it there."
+        )
         expect(page.again(place)).to_be_hidden()  # it would not help
     assert page.weights == ["unheard.bin" if door == "http" else "unheard-0.js"]
     assert is_written(page.answer(0), "shakespeare")
@@ -374,7 +390,9 @@ def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door)
     page.visit.rest()
     said = re.match(r"Block (\d+), neuron (\d+): .* In your text it is", page.line(5).inner_text())
     first = "shakespeare.bin" if door == "http" else "shakespeare-0.js"
-    assert {"shakespeare-neurons.bin" if door == "http" else "shakespeare-neurons-0.js", first} <= set(page.weights)
+    assert {"shakespeare-neurons.bin" if door == "http" else "shakespeare-neurons-0.js", first} <= set(
+        page.weights
+    )
     assert len(page.weights) == len(set(page.weights))
     block, neuron = int(said[1]), int(said[2])
     assert (block, neuron) != (3, 88)

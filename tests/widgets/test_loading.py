@@ -1,4 +1,4 @@
-"""Tests weights.js against every way in which a kernel or a page can answer: at once, in pieces, late, never, wrongly."""
+"""Tests weights.js against all ways in which a kernel or a page can answer: at once, in parts, late, never, badly."""
 
 import base64
 import itertools
@@ -101,7 +101,8 @@ def test_progress_is_told_in_tenths_of_a_megabyte_and_aloud_at_every_quarter(run
           const view = viewOf(digest);
           const { weights, diary } = shown(view);
           weights.model();
-          for (const received of [0, 50_000, 120_000, 130_000, 900_000, 1_000_000, 1_100_000, 3_999_999]) view.progress(received);
+          const amounts = [0, 50_000, 120_000, 130_000, 900_000, 1_000_000, 1_100_000, 3_999_999];
+          for (const received of amounts) view.progress(received);
           view.file();
           await weights.model();
           return diary;
@@ -250,8 +251,9 @@ def test_a_view_without_a_kernel_does_not_stand_in_the_way_of_one_that_has_one(r
 
 
 def test_a_view_that_is_gone_is_told_nothing(run):
-    assert run(
-        """async (digest) => {
+    assert (
+        run(
+            """async (digest) => {
           const view = viewOf(digest);
           const { weights, diary } = shown(view);
           weights.model();
@@ -262,7 +264,9 @@ def test_a_view_that_is_gone_is_told_nothing(run):
           await weights.model();
           return diary;
         }"""
-    ) == []
+        )
+        == []
+    )
 
 
 def test_online_again_it_loads_by_itself(run):

@@ -1,6 +1,5 @@
 """Tests what all views of a running model share: accepted models, how weights arrive, and how a text is read."""
 
-import base64
 import json
 from dataclasses import fields
 
@@ -235,7 +234,8 @@ def test_what_is_packed_is_unpacked_within_half_a_step(call, name):
 
 PAGE = """async ([modules, loader]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  window.js = { ...(await link(modules)), ...(await link(modules.slice(0, 1 + modules.findIndex(({ name }) => name === "reading")))) };
+  const upTo = (last) => link(modules.slice(0, 1 + modules.findIndex(({ name }) => name === last)));
+  window.js = { ...(await upTo("model")), ...(await upTo("reading")) };
 }"""
 
 

@@ -18,7 +18,8 @@ separately saves more; the entropy of these bytes is 1371 kB. Eight bits a numbe
 0.0005 on held-out text, for all models), but they change what a reader sees: of the first guesses on the book's line,
 24 to 34 of 100 show another whole percentage than the text prints, and on held-out text 16 to 20 (up to 0.037 for
 one probability). So the page has exactly the numbers of the book. If the models themselves were stored with 8 bits,
-text and page would agree again, but every printed number of the book would change. `benchmarks/few_bits.py` measures it.
+text and page would agree again, but every printed number of the book would change. `benchmarks/few_bits.py` measures
+all this.
 """
 
 from __future__ import annotations
@@ -68,12 +69,13 @@ def _packed(file: bytes, begins: int) -> bytes:
 
 def scripts(name: str, file: bytes) -> dict[str, str]:
     """Returns the scripts that give a page opened from disk the same bytes, by the names of their files."""
-    count = -(-len(file) // PART)
-    return {
-        f"{name}-{i}.js": f'(globalThis.glassformerModels ??= {{}})["{name}-{i}"] = '
-        f'{{ count: {count}, total: {len(file)}, text: "{base64.b64encode(file[i * PART : (i + 1) * PART]).decode()}" }};\n'
-        for i in range(count)
-    }
+    parts = [file[start : start + PART] for start in range(0, len(file), PART)]
+    written = {}
+    for i, part in enumerate(parts):
+        text = base64.b64encode(part).decode()
+        value = f'{{ count: {len(parts)}, total: {len(file)}, text: "{text}" }}'
+        written[f"{name}-{i}.js"] = f'(globalThis.glassformerModels ??= {{}})["{name}-{i}"] = {value};\n'
+    return written
 
 
 def write_models(folder: Path) -> None:

@@ -107,7 +107,8 @@ class Load {
   }
 
   get #silence() {
-    return `No kernel responds. Run this cell in JupyterLab to load ${this.title}. If the kernel is busy, ${this.title} comes as soon as it is free.`;
+    const wait = `If the kernel is busy, ${this.title} comes as soon as it is free.`;
+    return `No kernel responds. Run this cell in JupyterLab to load ${this.title}. ${wait}`;
   }
 
   #wait() {
