@@ -112,8 +112,11 @@
       const part = window.glassformerModels[`${name}-${i}`]; // set by the script
       delete window.glassformerModels[`${name}-${i}`];
       count = part.count;
-      chunks.push(Uint8Array.from(atob(part.text), (character) => character.charCodeAt(0)));
-      received += chunks.at(-1).length;
+      const text = atob(part.text);
+      const bytes = new Uint8Array(text.length);
+      for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+      chunks.push(bytes);
+      received += bytes.length;
       tell(received, part.total);
     }
     return chunks;
@@ -121,6 +124,7 @@
 
   // Undo what tools/pages/weights.py did: it packed the file and, of weights, put all first bytes of the numbers before all
   // second ones.
+  const AT_ONCE = 300_000; // numbers: a few milliseconds
   async function unpacked(chunks) {
     const packed = new Blob(chunks.slice()).stream().pipeThrough(new DecompressionStream("gzip"));
     let bytes;
@@ -134,9 +138,13 @@
     file.set(bytes.subarray(4, 4 + begins));
     const half = (file.length - begins) / 2;
     const [first, second] = [bytes.subarray(4 + begins, 4 + begins + half), bytes.subarray(4 + begins + half)];
-    for (let i = 0, to = begins; i < half; i++) {
-      file[to++] = first[i];
-      file[to++] = second[i];
+    for (let start = 0; start < half; start += AT_ONCE) {
+      const end = Math.min(half, start + AT_ONCE);
+      for (let i = start; i < end; i++) {
+        file[begins + 2 * i] = first[i];
+        file[begins + 2 * i + 1] = second[i];
+      }
+      await new Promise((resume) => setTimeout(resume)); // the page gets a turn
     }
     return new DataView(file.buffer);
   }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mounting import settle
 from playwright.sync_api import Page
+from serving import Quiet
 
 # Views are drawn as soon as they are no more than a screen away, and what slides has arrived.
 ARRIVED = """() => {
@@ -23,11 +24,6 @@ ARRIVED = """() => {
     document.getAnimations().every((each) => !Number.isFinite(each.effect.getComputedTiming().endTime))
   );
 }"""
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
 
 
 @pytest.fixture(scope="session")

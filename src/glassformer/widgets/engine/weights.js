@@ -189,6 +189,7 @@ const amountOf = ({ received, total }) => `${megabytes(received)}${total === nul
 
 function progressOf({ title, state }) {
   if (state.received === null) return `Waiting for ${title} …`;
+  if (state.received === 0 && state.total === null) return `Loading ${title} …`;
   return `Loading ${title}: ${amountOf(state)}${state.total === null ? " so far" : ""}.`;
 }
 
