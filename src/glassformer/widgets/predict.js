@@ -364,7 +364,7 @@ function render({ model, el }) {
   const room = h(
     "div",
     { class: "gf-panel gf-away" },
-    h("p", { class: "gf-says" }, outcome(highest)),
+    h("p", { class: "gf-reserve" }, outcome(highest)),
     h("div", { class: "gf-picture" }, picture(highest)),
     h("div", { class: "gf-buttons" }, ["Change my answer", "Forget my answer"].map((words) => h("span", { class: "gf-button" }, words))),
   );
