@@ -149,12 +149,7 @@ def _fold_breaks(number: str, name: str, prediction: Predict, fold: Fold) -> Ite
         yield f"[{name}]: its fold has no comment, which must appear together with what came out"
     if fold.after is None:
         yield f"[{name}]: no heading ends its fold"
-    held = [
-        pair
-        for cell in fold.cells
-        if cell.cell_type == "code"
-        for pair in CAME_OUT.findall(cell.source)
-    ]
+    held = [pair for cell in fold.cells if cell.cell_type == "code" for pair in CAME_OUT.findall(cell.source)]
     if prediction.answer and (number, name) not in held:
         yield f'[{name}]: no cell in its fold calls Predict.came_out("{number}", "{name}", …), which holds the answer'
     if not prediction.answer and held:
@@ -174,13 +169,14 @@ def _given_away(
             yield f"[{name}]: {what}, {words!r}, gives the answer away: {_shown(prediction)}"
     if fold.after is not None and (paragraph := _first_paragraph(fold.after)):
         if _repeats(paragraph, prediction, near=False):
-            yield f"[{name}]: the text right after its fold repeats the answer, {_shown(prediction)}: {paragraph[:70]!r}"
+            yield f"[{name}]: the text right after its fold repeats {_shown(prediction)}: {paragraph[:70]!r}"
     for place, cell in enumerate(cells):
         if id(cell) in hidden:
             continue
         for level, words in headings(cell):
             if 0 < level < FOLD and words not in near.values() and _repeats(words, prediction, near=False):
-                yield f"[{name}]: the heading {words!r}, which the contents list shows, gives it away: {_shown(prediction)}"
+                said = _shown(prediction)
+                yield f"[{name}]: the heading {words!r}, which the contents list shows, gives it away: {said}"
         if cell.cell_type != "code" or place >= fold.place:
             continue
         for text in _constants(cell.source):
@@ -192,7 +188,9 @@ def _given_away(
 
 
 def _shown(prediction: Predict) -> str:
-    return " or ".join(sorted(_numbers(prediction))) or repr([prediction.options[i] for i in prediction.answer][0])
+    return " or ".join(sorted(_numbers(prediction))) or repr(
+        [prediction.options[i] for i in prediction.answer][0]
+    )
 
 
 def _numbers(prediction: Predict) -> set[str]:

@@ -189,7 +189,9 @@ def test_change_keeps_the_answer_and_forget_does_not(mount, kind):
 def test_it_is_as_high_before_as_after(mount, kind, width):
     view = mount(asked(KINDS[kind]), width=width)
     line = view.root.locator(".gf-says")
-    line.evaluate(f"line => new MutationObserver(() => line.textContent = line.textContent.replace('{BELOW}', '')).observe(line, {{ childList: true }})")
+    line.evaluate(
+        f"line => new MutationObserver(() => line.textContent = line.textContent.replace('{BELOW}', '')).observe(line, {{ childList: true }})"
+    )
     before = view.root.bounding_box()["height"]
     view.set(committed=[[0.6], [30], [2], [1, 2, 0]][list(KINDS).index(kind)], shown=True)
     view.page.wait_for_function("line => !line.textContent.includes('Open')", arg=line.element_handle())
@@ -208,6 +210,34 @@ def test_targets_are_large_enough_and_axe_finds_nothing(mount, kind, shoot):
     view.set(committed=[[0.6], [30], [2], [1, 2, 0]][list(KINDS).index(kind)], shown=True)
     assert view.axe_violations() == []
     shoot(f"predict-{kind}-shown")
+
+
+NEXT_CELL = """(root, button) => {
+  root.classList.add("jp-Cell");
+  const next = document.createElement("section");
+  next.className = "jp-Cell";
+  next.innerHTML = `${button}<div class="jp-RenderedMarkdown"><h4>Count them</h4></div>`;
+  next.querySelector("button")?.addEventListener("click", ({ target }) => target.classList.toggle("jp-mod-collapsed"));
+  root.after(next);
+}"""
+
+
+def test_in_a_notebook_it_presses_the_button_of_the_next_heading(mount):
+    view = mount(asked(CHOICE))
+    button = '<button class="jp-collapseHeadingButton jp-mod-collapsed" aria-label="Fold"></button>'
+    view.root.evaluate(NEXT_CELL, button)
+    view.root.get_by_role("button", name="Just show me").press("Enter")
+    assert view.says == "It came out as “the character just before”."
+    expect(view.page.locator("section button")).not_to_have_class(re.compile("jp-mod-collapsed"))
+    view.root.get_by_role("button", name="Forget my answer").press("Enter")
+    expect(view.page.locator("section button")).to_have_class(re.compile("jp-mod-collapsed"))
+
+
+def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
+    view = mount(asked(CHOICE))
+    view.root.evaluate(NEXT_CELL, "")
+    view.root.get_by_role("button", name="Just show me").press("Enter")
+    assert view.says.endswith("Open the heading “Count them” below to see the rest.")
 
 
 # --- the table ---
@@ -243,7 +273,9 @@ def test_a_malformed_table_does_not_load(table, message):
     assert "[one]" in str(raised.value)
 
 
-@pytest.mark.parametrize(("kind", "bad"), [("number", [2.0]), ("point", [-1]), ("choice", [3]), ("order", [0, 1])])
+@pytest.mark.parametrize(
+    ("kind", "bad"), [("number", [2.0]), ("point", [-1]), ("choice", [3]), ("order", [0, 1])]
+)
 def test_an_impossible_answer_is_refused(kind, bad):
     with pytest.raises(TraitError, match="must"):
         asked(KINDS[kind]).committed = bad
