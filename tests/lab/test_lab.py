@@ -98,7 +98,7 @@ jupytext:
 from glassformer.widgets import Predict
 
 jar = Predict(
-    {"question": "How many marbles?", "kind": "number", "from": 0, "to": 99, "step": 1, "answer": 40, "axis": "marbles"},
+    {"question": "How many?", "kind": "number", "from": 0, "to": 99, "step": 1, "answer": 40, "axis": "marbles"},
     name="jar",
 )
 jar

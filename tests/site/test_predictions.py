@@ -1,4 +1,4 @@
-"""Tests predictions on a small book, built like the real one and opened from disk: nothing is shown before an answer."""
+"""Tests predictions on a small book, built like the real one: nothing is shown before an answer."""
 
 import ipywidgets
 import nbformat
