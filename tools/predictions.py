@@ -191,7 +191,7 @@ def _given_away(
 
 def _shown(prediction: Predict) -> str:
     return " or ".join(sorted(_numbers(prediction))) or repr(
-        [prediction.options[i] for i in prediction.answer][0]
+        prediction.options[prediction.answer[0]]
     )
 
 
