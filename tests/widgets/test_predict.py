@@ -262,6 +262,7 @@ def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
         (NUMBER | {"answer": float("nan")}, "answer=nan must be a number"),
         (NUMBER | {"axis": ""}, "axis='' must be a text"),
         (POINT | {"marks": [{"at": 2000, "label": "far"}]}, "must be a list of { at = a number on the axis"),
+        (POINT | {"marks": [{"at": 2, "label": "x" * 33}]}, "label = up to 32 characters }"),
         (CHOICE | {"options": ["one"]}, "must have from 2 to 7 options"),
         (CHOICE | {"options": ["one", "one"]}, "has the same option twice"),
         (CHOICE | {"answer": 3}, "answer=3 must be the index of an option, from 0 to 2"),
