@@ -184,7 +184,9 @@ def _rows() -> str:
     for part, inside in _parts():
         rows.append(f"| **{part.heading}** | | |")
         for one in inside:
-            rows.append(f"| [{one.page.heading}]({one.name}.ipynb) | {one.question} | {one.minutes} minutes |")
+            rows.append(
+                f"| [{one.page.heading}]({one.name}.ipynb) | {one.question} | {one.minutes} minutes |"
+            )
             if practice_of(one):
                 time = one.practice_time or in_figures(_practice_minutes(one))
                 link = f"[{_practice_link(one)}](exercises/{one.name}.ipynb)"
