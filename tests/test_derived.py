@@ -165,7 +165,8 @@ def test_the_map_leads_to_every_chapter_but_the_one_that_it_is_in(book):
     (contents.folder("01") / "chapter.toml").write_text('title = "Later"\nquestion = "When?"\nminutes = 5\n')
     _forget()
     assert said(book, "{{ map }}") == (
-        "**I · Sums**\n\n- 00 · Sums of GPTs: How much is it?\n\n**II · Later**\n\n- [01 · Later](01-later.ipynb): When?"
+        "**I · Sums**\n\n- 00 · Sums of GPTs: How much is it?\n\n"
+        "**II · Later**\n\n- [01 · Later](01-later.ipynb): When?"
     )
 
 

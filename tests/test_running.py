@@ -1,4 +1,4 @@
-"""Tests what texts say about JupyterLab, Binder and the repository: in a notebook, and on a site with or without one."""
+"""Tests what texts say about JupyterLab and Binder: in a notebook, and on a site with or without a repository."""
 
 import json
 from types import SimpleNamespace
@@ -10,7 +10,8 @@ from tools.pages import repository
 
 HOME = "https://github.com/someone/something"
 PAGE = "notebooks/04-putting-order-in.ipynb"
-TEXT = f"Open it in {running.name_in_notebook()}, or {running.name_in_notebook()}.\n\n{running.in_notebook()}\n\nThe end."
+WORD, BLOCK = running.name_in_notebook(), running.in_notebook()
+TEXT = f"Open it in {WORD}, or {WORD}.\n\n{BLOCK}\n\nThe end."
 
 
 def test_a_notebook_says_only_what_is_true_in_every_copy():

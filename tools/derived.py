@@ -21,8 +21,8 @@ For the writers of texts, these are more than words:
     notebook on Binder and to the repository; on a site that was built in a copy of the project, and in JupyterLab, it
     explains ``make lab``. So a text never names Binder, Colab, ``make lab`` or the repository itself.
 ``{{ JupyterLab }}``
-    The word "JupyterLab" inside a sentence. On the published site it is a link to this very notebook on Binder; elsewhere
-    it is only the word.
+    The word "JupyterLab" inside a sentence. On the published site it is a link to this very notebook on Binder;
+    elsewhere it is only the word.
 
 Nobody needs to write links to chapters: "chapter 11" and "chapters 03 and 05" become links (tools/mentions.py).
 """
@@ -143,7 +143,7 @@ def practice_of(chapter: Chapter) -> Path | None:
 
 
 def table_of_contents(root: Path | None = None) -> dict:
-    """Returns the contents of the site in `root`, or of the project: ``_toc.yml`` with its parts and chapters listed."""
+    """Returns the contents of the site in `root`, or of the project: ``_toc.yml`` with its chapters listed by part."""
     template = ((root or ROOT) / "_toc.yml").read_text(encoding="utf-8")
     return yaml.safe_load(fill(template, {"parts": _contents}, "_toc.yml"))
 

@@ -1,4 +1,4 @@
-"""Makes links of the chapters that a Markdown text mentions, and finds links that lead to another chapter than they name.
+"""Turns the chapters that a Markdown text mentions into links, and finds links that name another chapter.
 
 A writer writes "chapter 11". tools/notebooks.py makes it a link in the notebook, and tools/pages/mentions.py does so on
 the other pages of the site. Headings, code, formulas, HTML and existing links stay as they are.
@@ -50,7 +50,11 @@ def linked(markdown: str, address: Callable[[Page], str | None]) -> str:
 
 
 def from_notebook(path: PurePosixPath) -> Callable[[Page], str | None]:
-    """Returns what gives a chapter's address in a notebook, whose path is relative to ``notebooks/``: none to itself."""
+    """Returns a function that gives a chapter's address in a notebook: none in the chapter's own notebook.
+
+    Args:
+        path: the path of the notebook or its text, relative to ``notebooks/`` or ``book/chapters/``.
+    """
     up = "../" * (len(path.parts) - 1)
     return lambda page: None if path.with_suffix("").as_posix() == page.name else f"{up}{page.name}.ipynb"
 

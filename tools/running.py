@@ -1,9 +1,9 @@
 """Says how a reader gets to run the code: the words about JupyterLab, Binder and the repository.
 
-A text names a placeholder (tools/derived.py). Notebooks are made before anybody knows where the project is published, so
-what they contain is true in every copy of the project, and is marked by HTML that nobody sees. When the site is built,
-tools/pages/repository.py replaces what is marked: by links if tools/book.py knows the repository, otherwise by words that
-promise nothing.
+A text names a placeholder (tools/derived.py). Notebooks are made before anybody knows where the project is published.
+So what they contain is true in every copy of the project, and is marked by HTML that nobody sees. When the site is
+built, tools/pages/repository.py replaces what is marked: by links if tools/book.py knows the repository, otherwise by
+words that promise nothing.
 
 Binder starts a copy of the repository, with the package and everything that it needs. Colab has neither the package nor
 the other pages of the book, and our views have not been tried there. So nothing here promises Colab.
@@ -18,8 +18,8 @@ BINDER = "https://mybinder.org"
 BRANCH = "main"
 
 NOTEBOOKS = (
-    "**In JupyterLab**, every chapter is a notebook. You can run the code, change it and break it, and the exercises tell"
-    " you whether your answers are right."
+    "**In JupyterLab**, every chapter is a notebook. You can run the code, change it and break it, and the exercises"
+    " tell you whether your answers are right."
 )
 IN_A_COPY = (
     "To open the notebooks on your own computer, type `make lab` in a copy of the project. If you are using Binder, it"
@@ -73,7 +73,10 @@ def on_page(markdown: str, repository: str | None, page: str) -> str:
 
 
 def binder(repository: str, page: str) -> str:
-    """Returns the address that opens a notebook of the repository in JupyterLab on Binder, as the theme's button has it."""
+    """Returns the address that opens a notebook of the repository in JupyterLab on Binder.
+
+    The theme's button has the same address.
+    """
     host, _, name = repository.removeprefix("https://").partition("/")
     place = {"github.com": f"gh/{name}", "gitlab.com": f"gl/{name.replace('/', '%2F')}"}.get(
         host, f"git/{quote(repository, safe='')}"

@@ -1,7 +1,7 @@
 """The table of contents: every chapter's number, title, question and minutes, from the folders in ``chapters/``.
 
-A chapter is a folder, ``chapters/ch05`` for chapter 05. Nothing else in the package lists the chapters. Parts group them:
-``chapters/parts.toml`` says with which chapter each part begins.
+A chapter is a folder, ``chapters/ch05`` for chapter 05. Nothing else in the package lists the chapters. They are
+grouped in parts: ``chapters/parts.toml`` says with which chapter each part begins.
 """
 
 import re

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from glassformer import contents
 from glassformer.contents import Page
 
-# Between a word and its number, and between numbers: a line may end there, also in a quotation, whose lines begin with >.
+# Between a word and its number, and between numbers, a line may end; in a quotation the next line begins with >.
 _SPACE = r"(?:[ \t\xa0]|\n[ \t>]*)+"
 _AND = rf"(?:,?{_SPACE}(?:and|or|to){_SPACE}|,{_SPACE}|[–-])"
 MENTION = re.compile(
@@ -25,7 +25,9 @@ def mentioned(sentence: str) -> Iterator[str]:
 
 
 def linked(sentence: str, address: Callable[[Page], str | None]) -> str:
-    """Returns a sentence with its mentions of chapters as Markdown links: all of "chapter 11", and the numbers in a list.
+    """Returns a sentence with its mentions of chapters as Markdown links.
+
+    All of "chapter 11" becomes a link; of "chapters 03 and 05", each number does.
 
     Args:
         sentence: words without links, code or formulas, in which nothing may change.

@@ -1,4 +1,4 @@
-"""Tests how readers find their way: parts and numbers, practice in the side bar, previous and next, links to chapters."""
+"""Tests how readers find their way: parts, numbers, practice in the side bar, previous and next, links to chapters."""
 
 import re
 
