@@ -77,7 +77,7 @@ def test_a_chapter_has_no_link_to_itself_but_its_practice_has():
 
 def test_a_chapter_that_is_not_written_yet_gets_no_link(monkeypatch):
     planned = contents.Page("11", "Generating", written=False)
-    monkeypatch.setattr(contents, "pages", lambda: (planned,))
+    monkeypatch.setattr(contents, "page", lambda number: planned)
     assert mentions.linked("chapter 11", to) == "chapter 11"
 
 

@@ -34,10 +34,13 @@ def linked(sentence: str, address: Callable[[Page], str | None]) -> str:
         address: returns the address of a chapter, or None if it gets no link. It is not asked about chapters that
             are not written yet or do not exist; they get no link either.
     """
-    pages = {page.number: page for page in contents.pages() if page.written}
 
     def link(words: str, number: str) -> str:
-        to = address(pages[number]) if number in pages else None
+        try:
+            page = contents.page(number)
+        except ValueError:  # there is no such chapter
+            return words
+        to = address(page) if page.written else None
         return words if to is None else f"[{words}]({to})"
 
     def links(found: re.Match[str]) -> str:
