@@ -365,7 +365,7 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
         expect(viewer).not_to_contain_text(":::")
 
     page.get_by_role("tab", name="folds.ipynb").click()
-    expect(notebook.cells.last).to_have_text(
+    expect(notebook.cells.last.locator(".jp-RenderedMarkdown")).to_have_text(
         re.compile(r"^\s*In JupyterLab, every chapter is a notebook\..*\.\s*$")
     )
     notebook.cells.filter(has_text="is about order").get_by_role("link", name="Chapter 04").click()
