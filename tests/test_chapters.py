@@ -106,7 +106,7 @@ def test_every_text_belongs_to_a_chapter_that_is_written():
 @OF_A_CHAPTER
 def test_a_chapter_begins_with_its_title_its_question_and_its_time(one):
     title, beginning = re.search(r"^# (.+?)\n\n(.+?)```", text_of(one), re.DOTALL | re.MULTILINE).groups()
-    assert title == one.title
+    assert title == f"{one.number} · {one.title}"
     assert beginning.startswith(f"**{one.question}**")
     assert f"*Takes about {one.minutes} minutes." in beginning
 
@@ -119,8 +119,8 @@ def test_a_chapter_has_its_own_quiz_and_leads_to_its_practice(one):
 
 @OF_A_CHAPTER
 def test_a_practice_is_that_of_its_chapter(one):
-    title = one.title[0].lower() + one.title[1:]
-    assert re.search(r"^# (.+)$", practice_of(one), re.MULTILINE)[1] == f"Practice: {title}"
+    title = f"{one.number} · Practice: {one.title[0].lower()}{one.title[1:]}"
+    assert re.search(r"^# (.+)$", practice_of(one), re.MULTILINE)[1] == title
     assert f"(../{one.name}.ipynb)" in practice_of(one)
 
 
@@ -148,7 +148,42 @@ def test_wherever_the_first_page_names_a_chapter_it_is_by_its_title():
     assert {name for _, name in named} == {one.name for one in WRITTEN}
     for words, name in named:
         assert name == chapter(name[:2]).name
-        assert words.endswith(chapter(name[:2]).title)
+        assert words == chapter(name[:2]).page.heading
+
+
+def test_the_parts_hold_every_chapter_once_and_in_order():
+    parts = contents.parts()
+    assert [page for part in parts for page in part.pages] == list(contents.pages())
+    assert [part.heading for part in parts] == [
+        "I · Parts",
+        "II · The machine",
+        "III · Learning and writing",
+        "IV · Real ones",
+    ]
+    assert [part.pages[0].number for part in parts] == ["00", "05", "09", "12"]
+
+
+@pytest.mark.parametrize("begins", [["01"], ["00", "02", "01"], ["00", "77"], []])
+def test_parts_that_leave_out_a_chapter_or_are_not_in_order(tmp_path, monkeypatch, begins):
+    monkeypatch.setattr(contents, "PLACE", tmp_path)
+    for number in ("00", "01", "02"):
+        folder(number).mkdir()
+    tables = [f'[[part]]\ntitle = "One"\nbegins = "{number}"\n' for number in begins]
+    (tmp_path / "parts.toml").write_text("".join(tables) or "part = []\n")
+    with pytest.raises(
+        ValueError, match=r"parts\.toml: the parts begin with chapters .* start with the first of"
+    ):
+        contents.parts()
+
+
+def test_the_first_page_lists_the_chapters_by_part():
+    cells = re.findall(r"^\| (?:\*\*)?\[?((?:\d\d|[IVX]+) · [^\]|*]+)", FIRST_PAGE, re.MULTILINE)
+    headings = [one.page.heading for one in WRITTEN]
+    listed = [cell for cell in cells if not cell.endswith("Practice")]
+    expected = []
+    for part in contents.parts():
+        expected += [part.heading, *(page.heading for page in part.pages if page.heading in headings)]
+    assert listed == expected
 
 
 # Experiments, each a page named as the package names it

@@ -44,6 +44,9 @@ def book(tmp_path, monkeypatch):
     ]
     (own / "exercises.toml").write_text("".join(exercises))
     (contents.folder("01") / "chapter.toml").write_text('title = "Later"\nquestion = "When?"\n')
+    (contents.PLACE / "parts.toml").write_text(
+        '[[part]]\ntitle = "Sums"\nbegins = "00"\n[[part]]\ntitle = "Later"\nbegins = "01"\n'
+    )
     (derived.TEXTS / "exercises").mkdir(parents=True)
     for place in (derived.TEXTS, derived.TEXTS / "exercises"):
         (place / "00-sums-of-gpts.md").touch()
@@ -64,8 +67,10 @@ def said(book, written, name="00-sums-of-gpts.md"):
 @pytest.mark.parametrize(
     ("written", "read"),
     [
-        ("# {{ Title }}", "# Sums of GPTs"),
-        ("# Practice: {{ title }}", "# Practice: sums of GPTs"),
+        ("# {{ heading }}", "# 00 · Sums of GPTs"),
+        ("# {{ practice heading }}", "# 00 · Practice: sums of GPTs"),
+        ("{{ Title }}, and {{ title }}", "Sums of GPTs, and sums of GPTs"),
+        ("{{ map }}", "**I · Sums**\n\n- 00 · Sums of GPTs: How much is it?"),
         ("**{{ question }}**", "**How much is it?**"),
         ("*Takes about {{ minutes }}.*", "*Takes about 70 minutes.*"),
         ("Here are {{ exercises }}.", "Here are two exercises."),
@@ -105,8 +110,8 @@ def test_the_notebook_has_the_fact_and_changes_when_it_does(book):
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("00-sums-of-gpts.md", "title, question, .*exercise sums.two"),
-        ("index.md", "chapters"),
+        ("00-sums-of-gpts.md", "heading, .*title, question, .*JupyterLab, .*exercise sums.two"),
+        ("index.md", "chapters, where to run, JupyterLab"),
         ("elsewhere.md", "none"),
         ("00-another-title.md", "none"),
     ],
@@ -129,11 +134,12 @@ def test_an_unknown_fact_makes_no_notebook(tmp_path, capsys):
 
 def test_the_first_page_lists_what_is_written_and_each_practice(book):
     assert said(book, "{{ chapters }}", "index.md").splitlines() == [
-        "| **[00 · Sums of GPTs](00-sums-of-gpts.ipynb)** | How much is it? | 70 minutes |",
+        "| **I · Sums** | | |",
+        "| [00 · Sums of GPTs](00-sums-of-gpts.ipynb) | How much is it? | 70 minutes |",
         "| [00 · Practice](exercises/00-sums-of-gpts.ipynb) | Two exercises, from one to two | 2½ hours |",
     ]
     (book / "exercises" / "00-sums-of-gpts.md").unlink()
-    assert len(said(book, "{{ chapters }}", "index.md").splitlines()) == 1
+    assert len(said(book, "{{ chapters }}", "index.md").splitlines()) == 2
 
 
 def test_a_practice_may_have_a_time_of_its_own(book):
@@ -145,12 +151,23 @@ def test_a_practice_may_have_a_time_of_its_own(book):
 
 
 def test_the_contents_of_the_site_list_what_is_written(book):
-    (book.parents[1] / "_toc.yml").write_text("parts:\n  - caption: Chapters\n    chapters: {{ chapters }}\n")
+    (book.parents[1] / "_toc.yml").write_text("parts:\n{{ parts }}\n  - caption: More\n    chapters: []\n")
     page, practice = "notebooks/00-sums-of-gpts", "notebooks/exercises/00-sums-of-gpts"
-    listed = [{"file": page, "sections": [{"file": practice}]}]
-    assert derived.table_of_contents() == {"parts": [{"caption": "Chapters", "chapters": listed}]}
+    listed = [{"file": page, "sections": [{"file": practice, "title": "00 · Practice"}]}]
+    assert derived.table_of_contents() == {
+        "parts": [{"caption": "I · Sums", "chapters": listed}, {"caption": "More", "chapters": []}]
+    }
     (book / "exercises" / "00-sums-of-gpts.md").unlink()
     assert derived.table_of_contents()["parts"][0]["chapters"] == [{"file": page}]
+
+
+def test_the_map_leads_to_every_chapter_but_the_one_that_it_is_in(book):
+    (contents.folder("01") / "chapter.toml").write_text('title = "Later"\nquestion = "When?"\nminutes = 5\n')
+    _forget()
+    assert said(book, "{{ map }}") == (
+        "**I · Sums**\n\n- 00 · Sums of GPTs: How much is it?\n\n"
+        "**II · Later**\n\n- [01 · Later](01-later.ipynb): When?"
+    )
 
 
 @pytest.mark.parametrize(

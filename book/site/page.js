@@ -11,7 +11,11 @@
     name(".secondary-toggle", "Show or hide the contents of this page");
     name("nav.page-toc", "On this page");
     name(".bd-docs-nav", "Chapters");
-    name(".bd-sidenav details > summary", "Show or hide what belongs to this chapter");
+    each(".bd-sidenav details > summary", (summary) => {
+      const chapter = summary.closest("li").querySelector("a").textContent.trim();
+      summary.setAttribute("aria-label", `Show or hide what belongs to ${chapter}`);
+    });
+    each(".bd-sidenav a.current", (link) => link.setAttribute("aria-current", "page"));
 
     // The label of a folded cell should be the text that is seen.
     each("details.hide > summary[aria-label]", (summary) => summary.removeAttribute("aria-label"));

@@ -168,6 +168,22 @@ def test_a_backtick_without_its_partner_is_a_backtick():
     assert Outline(Panel("a ` b")._repr_html_()).text == "a ` b"
 
 
+@pytest.mark.parametrize(("folder", "up"), [("notebooks", ""), ("exercises", "../")])
+def test_a_chapter_that_a_sentence_mentions_is_a_link_in_the_books_notebooks(
+    tmp_path, monkeypatch, folder, up
+):
+    (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    sentence = "chapter 04's `chapter 05`, [see chapter 03](03-attention.ipynb) and chapter 99"
+    html = Panel("Chapter 04 has it", [("✓", sentence)])._repr_html_()
+    links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', html)
+    order = f"{up}04-putting-order-in.ipynb"
+    assert links == [(order, "Chapter 04"), (order, "chapter 04"), ("03-attention.ipynb", "see chapter 03")]
+    assert "chapter 04's `chapter 05`" in repr(Panel("", [("", sentence)]))
+    monkeypatch.chdir(tmp_path)  # where no chapter lies
+    assert "04-putting" not in Panel("Chapter 04 has it")._repr_html_()
+
+
 def test_colours_are_the_pages_own_but_for_the_bar():
     panel = Panel("a `b`", [("✓", "c")], code="d <i>", mood="bad")
     table = Table("caption", ("one", "two"), [("1", "2")], "closing")

@@ -20,9 +20,11 @@ from nbformat.sign import NotebookNotary
 from playwright.sync_api import expect
 
 from glassformer import figures, shipped
+from glassformer.contents import chapter
 from glassformer.inside import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets import ClockHands
+from tools import running
 from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
 
 CHAPTER = "04-putting-order-in.ipynb"
@@ -79,6 +81,8 @@ print(seen, "again")
 
 ## After the folds
 
+Chapter 04 is about order.
+
 ```{code-cell} ipython3
 :tags: [hide-input]
 
@@ -118,6 +122,7 @@ That is the comment.
 jar.committed
 ```
 """
+TEXT += f"\n{running.in_notebook()}\n"
 
 # What is clicked, how the entry begins to which it leads, and in which file.
 LINKS = [
@@ -392,6 +397,16 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
             timeout=ANSWER * 1000,
         )
         expect(viewer).not_to_contain_text(":::")
+
+    page.get_by_role("tab", name="folds.ipynb").click()
+    expect(notebook.cells.last.locator(".jp-RenderedMarkdown")).to_have_text(
+        re.compile(r"^\s*In JupyterLab, every chapter is a notebook\..*\.\s*$")
+    )
+    notebook.cells.filter(has_text="is about order").get_by_role("link", name="Chapter 04").click()
+    page.get_by_role("tab", name=CHAPTER).wait_for(timeout=ANSWER * 1000)
+    heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) h1")
+    expect(heading).to_contain_text(chapter("04").page.heading, timeout=ANSWER * 1000)
+    notebook.shoot("chapter")
 
 
 def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, tmp_path):

@@ -100,6 +100,26 @@ def test_what_was_unfolded_is_folded_again_and_not_executed(project, unfold):
     assert notebook.read_bytes() == before
 
 
+def test_if_only_words_change_the_notebook_gets_them_and_keeps_its_outputs(project):
+    """The notebook is as it would be after executing it, because outputs follow from code."""
+    text, notebook = notebooks.pairs(project)[0]
+    text.write_text(text.read_text().replace("#### Look", "A new line.\n\n#### Look now"))
+    assert notebooks.condition(text, notebook, project) == "words changed"
+    assert notebooks.main(["--check"], project) == 1
+    assert notebooks.main([], project) == 0
+    assert notebooks.main(["--check"], project) == 0
+    stored = nbformat.read(notebook, as_version=4)
+    assert [cell.source for cell in stored.cells[:2]] == ["A new line.", "#### Look now"]
+    assert [cell.id for cell in stored.cells] == [cell.id for cell in notebooks.read_text(text).cells]
+    assert stored.cells[2].outputs[0].text == "an output of its own"
+
+
+def test_if_code_changes_too_it_is_executed(project):
+    text, notebook = notebooks.pairs(project)[0]
+    text.write_text(text.read_text().replace("#### Look", "#### Look now").replace("1", "2"))
+    assert notebooks.condition(text, notebook, project) == "text changed"
+
+
 def test_a_bibliography_is_written_anew_when_its_references_have_changed(project):
     references, page = project / "book" / "references.bib", project / "book" / "bibliography.md"
     references.write_text("@misc{key, title = {Title}, author = {A. Author}}", encoding="utf-8")

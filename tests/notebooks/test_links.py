@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
-from tools import bibliography, notebooks
+from tools import bibliography, mentions, notebooks
 from tools.pages.anchors import ID, slug
 
 BOOK = notebooks.ROOT / "book"
@@ -90,6 +90,26 @@ def test_every_link_leads_to_a_file_and_a_name_in_it(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_nothing_that_is_read_is_for_sphinx_alone(page):
     assert list(raw(notebooks.ROOT / page)) == []
+
+
+@pytest.mark.parametrize(
+    "text", [text for text, _ in notebooks.pairs()], ids=lambda text: text.relative_to(BOOK).as_posix()
+)
+def test_every_chapter_that_a_notebook_mentions_is_a_link(text):
+    own = text.stem[:2] if text.parent.name == "chapters" else None
+    for cell in notebooks.read_text(text).cells:
+        if cell.cell_type == "markdown":
+            assert set(mentions.unlinked(cell.source)) <= {own}, cell.source
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_leads_to_the_chapter_that_it_names(page):
+    path = notebooks.ROOT / page
+    sources = [path.read_text(encoding="utf-8")]
+    if path.suffix == ".ipynb":
+        stored = nbformat.read(path, as_version=4)
+        sources = [cell.source for cell in stored.cells if cell.cell_type == "markdown"]
+    assert [wrong for source in sources for wrong in mentions.contradictions(source)] == []
 
 
 def test_the_pages_to_look_things_up_are_among_them():

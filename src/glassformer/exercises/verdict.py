@@ -9,6 +9,9 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer import mentions
 
 # Okabe–Ito green, vermillion and a grey. Each has a contrast of at least 3:1 against white and against the
 # backgrounds of the dark themes.
@@ -95,6 +98,18 @@ def _inline(sentence: str) -> str:
     if len(pieces) % 2 == 0:  # a backtick without its partner is only a backtick
         return html.escape(sentence)
     return "".join(
-        f'<code style="{_CODE}">{p}</code>' if i % 2 else _LINK.sub(r'<a href="\2">\1</a>', p)
+        f'<code style="{_CODE}">{p}</code>' if i % 2 else _LINK.sub(r'<a href="\2">\1</a>', _with_chapters(p))
         for i, p in enumerate(pieces)
     )
+
+
+def _with_chapters(words: str) -> str:
+    """Returns words with links to the chapters that they mention, if they are shown in one of the book's notebooks."""
+    up = {"notebooks": "", "exercises": "../"}.get(Path.cwd().name)
+    if up is None:
+        return words
+    pieces, at = [], 0
+    for link in _LINK.finditer(words):
+        pieces += [mentions.linked(words[at : link.start()], lambda page: f"{up}{page.name}.ipynb"), link[0]]
+        at = link.end()
+    return "".join([*pieces, mentions.linked(words[at:], lambda page: f"{up}{page.name}.ipynb")])

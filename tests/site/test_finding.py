@@ -1,0 +1,197 @@
+"""Tests how readers find their way: parts, numbers, practice in the side bar, previous and next, links to chapters."""
+
+import re
+
+import pytest
+from bs4 import BeautifulSoup
+from playwright.sync_api import expect
+
+from glassformer import contents
+from glassformer.mentions import mentioned
+from tools import derived
+from tools.pages.order import neighbours
+
+CHAPTERS = derived.written()
+OF_A_CHAPTER = pytest.mark.parametrize("one", CHAPTERS, ids=lambda one: one.number)
+CHAPTER = "notebooks/04-putting-order-in.html"
+
+
+@pytest.fixture(scope="module")
+def page(site):
+    """Provides page("notebooks/04-putting-order-in"), which is that page, parsed."""
+    return lambda name: BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def around(found):
+    """Returns what a page calls previous and next, and where they lead."""
+    shown = [found.select_one(f".prev-next-area .{side}") for side in ("left-prev", "right-next")]
+    for link, rel in zip(
+        shown, ("prev", "next"), strict=True
+    ):  # what the browser is told is what the reader sees
+        told = found.select_one(f"link[rel={rel}]")
+        assert (told and told["href"]) == (link and link["href"])
+    return [link and (link.select_one(".prev-next-title").get_text(), link["href"]) for link in shown]
+
+
+@OF_A_CHAPTER
+def test_a_chapter_and_its_practice_have_their_number_in_heading_and_title(page, one):
+    for name, heading in (
+        (f"notebooks/{one.name}", one.page.heading),
+        (f"notebooks/exercises/{one.name}", one.page.practice_heading),
+    ):
+        found = page(name)
+        assert found.h1.find(string=True) == heading
+        assert found.title.get_text(strip=True) == f"{heading} — Glassformer"
+
+
+def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(page):
+    bar = page("book/notation").select_one("nav.bd-links")
+    captions = [caption.get_text(strip=True) for caption in bar.select("p.caption")]
+    parts = contents.parts()
+    assert captions == [*(part.heading for part in parts), "Experiments", "To look things up"]
+    for part, caption in zip(parts, bar.select("p.caption"), strict=False):
+        items = caption.find_next_sibling("ul").find_all("li", recursive=False)
+        pages = [one for one in part.pages if one.written]
+        assert [item.a.get_text(strip=True) for item in items] == [one.heading for one in pages]
+        for item, one in zip(items, pages, strict=True):
+            [fold] = item.find_all("details")
+            [below] = fold.select("li > a")
+            assert not fold.has_attr("open")
+            assert below.get_text(strip=True) == f"{one.number} · Practice"
+            assert below["href"].endswith(f"/exercises/{one.name}.html")
+
+
+@OF_A_CHAPTER
+def test_on_the_pages_of_a_chapter_its_fold_alone_is_open(page, one):
+    for name in (f"notebooks/{one.name}", f"notebooks/exercises/{one.name}"):
+        opened = page(name).select("nav.bd-links details[open]")
+        assert [fold.find_parent("li").a.get_text(strip=True) for fold in opened] == [one.page.heading]
+
+
+@pytest.mark.parametrize("place", range(len(CHAPTERS)))
+def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page, place):
+    one = CHAPTERS[place]
+    before = CHAPTERS[place - 1].page if place else None
+    after = CHAPTERS[place + 1].page if place + 1 < len(CHAPTERS) else None
+    link = {
+        True: lambda it: (it.heading, f"{it.name}.html"),
+        False: lambda it: (it.heading, f"../{it.name}.html"),
+    }
+    previous, following = around(page(f"notebooks/{one.name}"))
+    assert previous == (link[True](before) if before else ("Glassformer", "index.html"))
+    assert following == (
+        link[True](after) if after else ("A tournament of positions", "experiments/positions.html")
+    )
+    previous, following = around(page(f"notebooks/exercises/{one.name}"))
+    assert previous == link[False](one.page)
+    assert following == (
+        link[False](after) if after else ("A tournament of positions", "../experiments/positions.html")
+    )
+
+
+def test_a_page_that_is_no_chapter_leads_to_its_neighbours(page):
+    assert around(page("notebooks/index")) == [None, ("00 · Start here", "00-start-here.html")]
+    assert around(page("notebooks/experiments/positions"))[0] == (
+        CHAPTERS[-1].page.heading,
+        f"../{CHAPTERS[-1].name}.html",
+    )
+
+
+def test_neighbours_go_past_every_practice():
+    pages = [
+        "notebooks/index",
+        "notebooks/a",
+        "notebooks/exercises/a",
+        "notebooks/b",
+        "notebooks/exercises/b",
+    ]
+    assert neighbours("notebooks/index", pages) == (None, "notebooks/a")
+    assert neighbours("notebooks/exercises/a", pages) == ("notebooks/a", "notebooks/b")
+    assert neighbours("notebooks/b", pages) == ("notebooks/a", None)
+    assert neighbours("notebooks/exercises/b", pages) == ("notebooks/b", None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(f"notebooks/{one.name}" for one in CHAPTERS), *(f"notebooks/exercises/{one.name}" for one in CHAPTERS)]
+    + ["notebooks/index", "notebooks/experiments/positions"]
+    + [
+        f"book/{name}"
+        for name in ("glossary", "notation", "reference", "claims", "pitfalls", "models", "parity")
+    ],
+)
+def test_every_chapter_that_a_page_mentions_is_a_link_to_it(page, name):
+    own = re.fullmatch(r"notebooks/(\d\d)-.*", name)
+    article = page(name).select_one("article")
+    for code in article.select(
+        "pre, code, script, .cell_input, .cell_output, .math, h1, h2, h3, h4, summary, .headerlink"
+    ):
+        code.decompose()
+    for link in article.select("a[href]"):
+        numbers = set(mentioned(link.get_text()))
+        to = re.search(r"(\d\d)-[a-z-]+\.html", link["href"])
+        assert not to or numbers <= {to[1]}, link
+        link.decompose()
+    left = set(mentioned(article.get_text()))
+    assert left <= {own and own[1]}
+
+
+def test_the_glossary_leads_to_the_chapters(page):
+    links = page("book/glossary").select("article a[href='../notebooks/04-putting-order-in.html']")
+    assert "Chapter 04" in {link.get_text() for link in links}
+
+
+def test_without_a_repository_a_page_promises_neither_binder_nor_a_repository(page):
+    for one in ["notebooks/index", *(f"notebooks/{one.name}" for one in CHAPTERS)]:
+        text = page(one).select_one("article")
+        assert not text.select(".to-jupyterlab")
+        assert not [link for link in text.select("a[href^='https://mybinder.org']")]
+
+
+# In a browser
+
+
+@pytest.mark.parametrize(("width", "touch"), [(1280, False), (390, True)])
+def test_a_practice_is_unfolded_by_keyboard_or_touch(visit, width, touch):
+    arrived = visit(CHAPTER, width=width, has_touch=touch)
+    tab = arrived.page
+    if touch:
+        tab.locator(".primary-toggle").first.tap()
+        arrived.settle()
+    bar = tab.get_by_role("navigation", name="Chapters")
+    fold, practice = (
+        bar.get_by_label("what belongs to 07 · The block"),
+        bar.get_by_role("link", name="07 · Practice"),
+    )
+    expect(bar.get_by_role("link", name="04 · Practice")).to_be_visible()
+    expect(practice).to_be_hidden()
+    if touch:
+        fold.tap()
+    else:
+        bar.get_by_role("link", name="07 · The block").focus()
+        tab.keyboard.press("Tab")
+        expect(fold).to_be_focused()
+        tab.keyboard.press("Enter")
+    expect(practice).to_be_visible()
+    if touch:
+        practice.tap()
+    else:
+        tab.keyboard.press("Tab")
+        expect(practice).to_be_focused()
+        tab.keyboard.press("Enter")
+    tab.wait_for_url("**/notebooks/exercises/07-the-block.html")
+    expect(tab.locator("nav.bd-links [aria-current=page]")).to_have_text("07 · Practice")
+
+
+def test_what_is_folded_is_not_on_the_way_of_the_keyboard(visit):
+    arrived = visit(CHAPTER)
+    bar = arrived.page.get_by_role("navigation", name="Chapters")
+    bar.get_by_label("what belongs to 07 · The block").focus()
+    arrived.page.keyboard.press("Tab")
+    expect(bar.get_by_role("link", name="08 · A complete GPT")).to_be_focused()
+
+
+def test_search_shows_numbers(visit):
+    arrived = visit("search.html?q=bucket")
+    found = arrived.page.locator("#search-results li a")
+    expect(found.filter(has_text="04 · Practice: putting order in").first).to_be_visible()

@@ -1,0 +1,78 @@
+"""Tests what texts say about JupyterLab and Binder: in a notebook, and on a site with or without a repository."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from tools import book, derived, running
+from tools.pages import repository
+
+HOME = "https://github.com/someone/something"
+PAGE = "notebooks/04-putting-order-in.ipynb"
+WORD, BLOCK = running.name_in_notebook(), running.in_notebook()
+TEXT = f"Open it in {WORD}, or {WORD}.\n\n{BLOCK}\n\nThe end."
+
+
+def test_a_notebook_says_only_what_is_true_in_every_copy():
+    said = running.in_notebook()
+    assert "make lab" in said
+    assert "](" not in said
+    assert "http" not in said
+    assert "colab" not in said.lower()
+
+
+def test_without_a_repository_a_page_promises_nothing():
+    said = running.on_page(TEXT, None, PAGE)
+    assert said.startswith("Open it in JupyterLab, or JupyterLab.\n\n**In JupyterLab**")
+    assert said.endswith("The end.")
+    assert "make lab" in said
+    for promise in ("Binder", "http", "](", "repository", "<"):
+        assert promise not in said
+
+
+def test_with_a_repository_a_page_leads_to_its_notebook_and_to_the_repository():
+    said = running.on_page(TEXT, HOME, PAGE)
+    lab = f"https://mybinder.org/v2/gh/someone/something/main?urlpath=lab/tree/{PAGE}"
+    assert said.startswith(f"Open it in [JupyterLab]({lab}), or [JupyterLab]({lab}).\n\n**In JupyterLab**")
+    assert f"[Open this page on Binder]({lab})" in said
+    assert f"[the repository]({HOME})" in said
+    assert said.endswith("The end.")
+    assert "<" not in said
+
+
+@pytest.mark.parametrize(
+    ("home", "place"),
+    [
+        (HOME, "gh/someone/something"),
+        ("https://gitlab.com/someone/something", "gl/someone%2Fsomething"),
+        ("https://git.example.org/a/b", "git/https%3A%2F%2Fgit.example.org%2Fa%2Fb"),
+    ],
+)
+def test_binder_finds_the_repository_wherever_it_is(home, place):
+    assert running.binder(home, "x.ipynb") == f"https://mybinder.org/v2/{place}/main?urlpath=lab/tree/x.ipynb"
+
+
+@pytest.mark.parametrize(("address", "home"), [(None, None), (f"{HOME}.git", HOME), (f"{HOME}/", HOME)])
+def test_the_one_setting_is_enough(address, home):
+    """It is what the publishing workflow sets: tools/book.py puts it into the theme's options, where pages find it."""
+    theme = book.configuration(address)["sphinx"]["config"]["html_theme_options"]
+    cells = [
+        {"cell_type": "markdown", "source": ["a\n", "b ", TEXT]},
+        {"cell_type": "code", "source": [TEXT]},
+    ]
+    source = [json.dumps({"cells": cells})]
+    app = SimpleNamespace(
+        env=SimpleNamespace(doc2path=lambda page: f"/book/{page}.ipynb"),
+        config=SimpleNamespace(html_theme_options=theme),
+    )
+    repository.fill_in(app, PAGE.removesuffix(".ipynb"), source)
+    words, code = json.loads(source[0])["cells"]
+    assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE)
+    assert code["source"] == [TEXT]
+
+
+def test_every_text_can_say_it():
+    assert derived.fill("{{ where to run }} {{ JupyterLab }}", derived.ANYWHERE, "a text").startswith("<!--")
+    for path in [derived.TEXTS / "index.md", *(derived.text_of(one) for one in derived.written())]:
+        assert derived.ANYWHERE.items() <= derived._known_to(path).items()
