@@ -1,7 +1,9 @@
 // The book's model as a board of switches: the cost of removing heads and sublayers, alone or together. See ablation_board.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, slider, uniqueId, write } from "../../widgets/kit/kit.js";
-import { alphabet, inSlices, loadModel, named } from "../../widgets/engine/model.js";
+import { alphabet, named } from "../../widgets/engine/model.js";
+import { inSlices } from "../../widgets/engine/reading.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { Transformer, distribution, draw as drawId } from "../../widgets/engine/transformer.js";
 
 const N_NEW = 60; // characters that the model writes, as in ablation_board.py
@@ -155,6 +157,8 @@ function render({ model, el }) {
 
   let turn = 0;
   let trouble = ""; // why the model cannot read, in words
+  let needed = false; // the model, for what is asked now
+  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => follow() });
 
   async function follow() {
     const mine = ++turn;
@@ -162,10 +166,11 @@ function render({ model, el }) {
     const state = now();
     drawn.ask();
     const asked = [state, { ...state, off: [] }].filter((one) => missing(one).length);
-    view.busy("results", asked.length > 0);
-    if (asked.length === 0) return;
+    needed = asked.length > 0;
+    view.busy("results", needed);
+    if (!needed) return;
     try {
-      const whole = await loadModel(model);
+      const whole = await weights.model();
       const read = ids(state.text).slice(0, context);
       for (const what of ["writes", "text", "validation"]) {
         for (const one of asked) {
@@ -186,7 +191,7 @@ function render({ model, el }) {
       trouble = "";
     } catch (error) {
       if (!wanted()) return;
-      trouble = `The model did not come: ${error.message}.`;
+      trouble = reasonOf(error);
     }
     view.busy("results", false);
     drawn.ask();
@@ -340,7 +345,7 @@ function render({ model, el }) {
       write(words, writes ?? "…");
     }
     const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, characters };
-    view.says(trouble || sentence(said));
+    view.says((needed && weights.words()) || trouble || sentence(said));
     view.describe(
       () =>
         `A board of ${L} blocks, each with an attention of ${H} heads and a feed-forward network. ` +
@@ -376,6 +381,7 @@ function render({ model, el }) {
   return () => {
     for (const name of TRAITS) model.off(`change:${name}`, follow);
     turn++;
+    weights.stop();
     drawn.stop();
   };
 }

@@ -1,6 +1,7 @@
 // Beam search as a tree: which texts continue at every step, which are dropped, and the result. See beam_tree.py.
 import { button, choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
-import { alphabet, inSlices, named, textReader, visible } from "../../widgets/engine/model.js";
+import { alphabet, named, textReader, visible } from "../../widgets/engine/model.js";
+import { inSlices } from "../../widgets/engine/reading.js";
 import { legendOf } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
 

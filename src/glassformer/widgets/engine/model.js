@@ -1,55 +1,8 @@
-// A model that a view uses: its stored results, its weights when they are needed, and the texts that it reads step by step.
+// A model that a view uses: its characters, its stored results, and the text that it reads.
 
 import { h, setAll, uniqueId } from "../kit/kit.js";
-import { Transformer, readTensors } from "./transformer.js";
-
-const PATIENCE = 20_000; // milliseconds without a reply after which we assume that there is no kernel
-
-// --- weights ----------------------------------------------------------------------------------------------------------
-
-const asked = new Map(); // what has arrived or is on its way, by name and checksum of the weights, for all views
-
-// Ask the kernel or the page for "weights" or another file of the model.
-function askFor(view, what) {
-  return new Promise((resolve, reject) => {
-    const late = () => finish(reject, new Error("no kernel responds: run the cell again to load the model"));
-    const timer = setTimeout(late, PATIENCE);
-    const finish = (settle, result) => {
-      clearTimeout(timer);
-      view.off("msg:custom", hear);
-      settle(result);
-    };
-    const hear = (message, buffers) => {
-      if (message.answer !== what) return;
-      if (message.problem) finish(reject, new Error(message.problem));
-      else finish(resolve, buffers[0]);
-    };
-    view.on("msg:custom", hear);
-    view.send({ ask: what });
-  });
-}
-
-// What is made from such a file. It is loaded once, and again only after a failure.
-function once(view, what, make) {
-  const key = `${what} ${view.get("_digest")}`;
-  if (!asked.has(key)) {
-    const coming = askFor(view, what).then(make);
-    coming.catch(() => asked.delete(key));
-    asked.set(key, coming);
-  }
-  return asked.get(key);
-}
-
-// The view's model, as a Transformer.
-export const loadModel = (view) =>
-  once(view, "weights", (file) => new Transformer(view.get("_config"), readTensors(file)));
-
-// Another of the book's models, by name; its configuration is a trait of the view.
-export const loadOther = (view, name, config) =>
-  once(view, `weights of ${name}`, (file) => new Transformer(config, readTensors(file)));
-
-// Other facts about the model, in JSON: `what` is "neurons".
-export const loadBeside = (view, what) => once(view, what, (file) => JSON.parse(new TextDecoder().decode(file)));
+import { Reading } from "./reading.js";
+import { reasonOf, weightsFor } from "./weights.js";
 
 // --- characters -------------------------------------------------------------------------------------------------------
 
@@ -87,77 +40,6 @@ export function unpacked({ shape, largest, numbers }) {
   return { shape, data: Float32Array.from(bytes, (number) => (number * largest) / 127) };
 }
 
-// --- reading ----------------------------------------------------------------------------------------------------------
-
-const SLICE = 6; // milliseconds of work before the page gets a turn
-
-const channel = new MessageChannel();
-const resumed = [];
-channel.port1.addEventListener("message", () => resumed.shift()());
-channel.port1.start();
-const pause = () =>
-  new Promise((resume) => {
-    resumed.push(resume);
-    channel.port2.postMessage(0);
-  });
-
-// Run a generator that pauses, such as the `steps` of a Transformer, in slices. Returns its result, or undefined if it is no
-// longer needed when its turn comes.
-export async function inSlices(steps, wanted = () => true) {
-  let began = performance.now();
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-    if (performance.now() - began < SLICE) continue;
-    await pause();
-    if (!wanted()) return undefined;
-    began = performance.now();
-  }
-}
-
-// What a decoder has read: ids, and for each position the result of `look` on its trace. If a text begins like the last one,
-// only the rest is read, because no position depends on later ones.
-export class Reading {
-  constructor(transformer, look) {
-    this.transformer = transformer;
-    this.look = look;
-    this.cache = transformer.newCache();
-    this.ids = [];
-    this.positions = [];
-    this.turn = 0;
-  }
-
-  // Read ids, one position at a time, and call `progress` after every slice. Returns whether all of them were read: another
-  // call may have started meanwhile.
-  async read(ids, progress) {
-    const turn = ++this.turn;
-    const differs = this.ids.findIndex((id, t) => id !== ids[t]);
-    this.#forget(differs < 0 ? this.ids.length : differs);
-    let began = performance.now();
-    while (this.ids.length < ids.length) {
-      this.#next(ids[this.ids.length]);
-      if (performance.now() - began < SLICE) continue;
-      progress?.();
-      await pause();
-      if (turn !== this.turn) return false;
-      began = performance.now();
-    }
-    return true;
-  }
-
-  #forget(from) {
-    this.cache.length = from;
-    this.ids.length = this.positions.length = from;
-  }
-
-  #next(id) {
-    const seen = [];
-    this.transformer.forward([id], { cache: this.cache, see: (one) => seen.push(one) });
-    this.positions.push(this.look(seen, this.transformer));
-    this.ids.push(id);
-  }
-}
-
 // --- a text in a view -------------------------------------------------------------------------------------------------
 
 // A field for the reader's text, and the model that reads it. The stored results are enough until the reader wants something
@@ -175,6 +57,7 @@ export function textReader(model, { view, label, longest, seen, look, also = [],
   const { ids, complaint } = alphabet(model.get("_characters"));
   const names = ["text", ...also];
   let [reading, busy, trouble, latest] = [null, false, "", null];
+  const weights = weightsFor(model, { view, told, again: () => follow() });
   const working = (is) => {
     busy = is;
     view.busy("text", is);
@@ -198,7 +81,7 @@ export function textReader(model, { view, label, longest, seen, look, also = [],
     told();
     if (!busy) return;
     try {
-      const transformer = await loadModel(model);
+      const transformer = await weights.model();
       if (wanted !== latest) return;
       reading ??= new Reading(transformer, look);
       const characters = [...seen(text)];
@@ -209,16 +92,17 @@ export function textReader(model, { view, label, longest, seen, look, also = [],
       working(false);
     } catch (error) {
       if (wanted !== latest) return;
-      [latest, trouble] = [null, `The model did not come: ${error.message}.`];
+      [latest, trouble] = [null, reasonOf(error)];
       working(false);
       told();
     }
   }
 
   function words() {
-    if (trouble || !busy) return trouble;
+    const waits = (busy || trouble) && weights.words();
+    if (waits || trouble || !busy) return waits || trouble;
     const [read, all] = [reading?.positions.length, [...seen(model.get("text"))].length];
-    if (reading === null) return "The model is on its way …";
+    if (reading === null) return "";
     return read < all ? `Reading: ${read} of ${all} characters …` : "";
   }
 
@@ -231,6 +115,7 @@ export function textReader(model, { view, label, longest, seen, look, also = [],
     },
     stop() {
       for (const name of names) model.off(`change:${name}`, follow);
+      weights.stop();
     },
   };
 }
