@@ -2,6 +2,8 @@
 import { legible, utf8 } from "../../widgets/kit/bytes.js";
 import { button, frame, grouped, h, hold, put, redrawing, setAll, toggle, uniqueId } from "../../widgets/kit/kit.js";
 import { tokenizerFrom } from "../../widgets/engine/tokenizers.js";
+import { inWords, weightsFor } from "../../widgets/engine/weights.js";
+
 export { tokenizerFrom };
 
 const LONGEST = 1000; // characters, as in real_tokens.py
@@ -73,6 +75,7 @@ function render({ model, el }) {
   const loaded = new Map(); // name of a vocabulary -> its tokenizer
   let trouble = "";
   let loading = false;
+  const files = weightsFor(model, { view, told: () => ask(), again: () => load() });
   let pointed = null; // { vocabulary, place } of the token that is pointed at
 
   // --- controls ---
@@ -132,9 +135,12 @@ function render({ model, el }) {
     trouble = "";
     view.busy("tokenizers", true);
     try {
-      for (const { name, file } of vocabularies) loaded.set(name, await tokenizerFrom(file));
+      for (const { name, file } of vocabularies) {
+        const make = (bytes) => tokenizerFrom(new TextDecoder().decode(bytes));
+        loaded.set(name, await files.file(`tokenizer ${file}`, `the vocabulary of ${name}`, make));
+      }
     } catch (error) {
-      trouble = `The vocabularies could not be loaded: ${error.message}. The examples work without them.`;
+      trouble = `${inWords(error)} The examples work without it.`;
     }
     loading = false;
     view.busy("tokenizers", false);
@@ -161,7 +167,7 @@ function render({ model, el }) {
     const chosen = pointed && cuts[pointed.vocabulary].tokens?.[pointed.place];
     view.says(
       trouble ||
-        (!isKnown ? "The two vocabularies are being loaded …" : chosen ? about(chosen, cuts[pointed.vocabulary].name) : lengths(text, cuts)),
+        (!isKnown ? files.words() || "The two vocabularies are being loaded …" : chosen ? about(chosen, cuts[pointed.vocabulary].name) : lengths(text, cuts)),
     );
     view.describe(() => (isKnown ? lengths(text, cuts) : "The two vocabularies are being loaded."));
     view.tables(() =>
@@ -181,6 +187,7 @@ function render({ model, el }) {
   for (const name of ["text", "special"]) model.on(`change:${name}`, changed);
   return () => {
     for (const name of ["text", "special"]) model.off(`change:${name}`, changed);
+    files.stop();
     stop();
   };
 }

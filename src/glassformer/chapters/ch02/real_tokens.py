@@ -90,6 +90,11 @@ class RealTokens(View, module="real_tokens"):
     _vocabularies = List(read_only=True).tag(sync=True)
     _examples = List(read_only=True).tag(sync=True)
 
+    def _file(self, what: str) -> bytes | None:
+        """Returns the vocabulary that the view asks for by "tokenizer" and the name of its file, or None."""
+        files = {f"tokenizer {vocabulary.file}": vocabulary.file for vocabulary in VOCABULARIES}
+        return source(files[what]) if what in files else None
+
     @default("_vocabularies")
     def _default_vocabularies(self) -> list[dict[str, str]]:
         return [vocabulary._asdict() for vocabulary in VOCABULARIES]
