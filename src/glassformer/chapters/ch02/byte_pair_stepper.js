@@ -1,6 +1,7 @@
 // Learns byte pairs, merge by merge. A token is written with one letter for each byte, as GPT-2 does, so that any bytes are a
 // string that can be a key; `spelled` makes it legible again.
 
+import { legible, utf8 } from "../../widgets/kit/bytes.js";
 import { range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, slider, svg, textField } from "../../widgets/kit/kit.js";
 import { line, linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
@@ -20,20 +21,11 @@ const BYTES = new Map(LETTERS.map((letter, byte) => [letter, byte]));
 
 // Splits a text into words, each with the space before it; merges never cross word boundaries. The pattern is GPT-2's.
 const WORDS = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
-const utf8 = new TextEncoder();
-const inLetters = (word) => Array.from(utf8.encode(word), (byte) => LETTERS[byte]);
+const inLetters = (word) => Array.from(utf8(word), (byte) => LETTERS[byte]);
 export const wordsOf = (text) => (text.match(WORDS) ?? []).map(inLetters);
 
-// A token in readable form: spaces and line ends are visible, and bytes that make no character are written as numbers.
-export function spelled(token) {
-  const bytes = Uint8Array.from(token, (letter) => BYTES.get(letter));
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return text.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥");
-  } catch {
-    return Array.from(bytes, (byte) => `‹${byte.toString(16)}›`).join("");
-  }
-}
+// A token in readable form.
+export const spelled = (token) => legible(Uint8Array.from(token, (letter) => BYTES.get(letter)));
 
 // --- learning -------------------------------------------------------------------------------------------------------
 
@@ -227,7 +219,7 @@ function render({ model, el }) {
     const n = now();
     const [text, source] = [model.get("text"), model.get("learn_from")];
     const tokens = encode(text, learned.merges.slice(0, n));
-    const bytes = utf8.encode(text).length;
+    const bytes = utf8(text).length;
     const state = learned.states[n];
     const made = n ? learned.merges[n - 1].made : null;
     hold(above, [tokens.length, bytes], () => [

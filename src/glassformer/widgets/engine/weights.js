@@ -9,6 +9,7 @@
 //   await weights.model()              the view's model, as a Transformer
 //   await weights.other(name, config)  another of the book's models
 //   await weights.beside(what)         other facts about the model, from JSON: `what` is "neurons"
+//   await weights.file(what, title, make)   what `make` makes of another file (a DataView), called `title` in sentences
 //   weights.words()      what this view is waiting for ("Loading the model: 0.6 of 1.6 MB."), or ""
 //   weights.state()      the first of these that this view has asked for and does not have yet, as below
 //   weights.stop()       when the view is removed
@@ -54,14 +55,16 @@ class Load {
   listeners = new Set();
   #make;
   #what;
+  #title;
   #attempt = null; // the latest: { views, asked: the function that hears the answer of each, arrives, resolve, reject }
-  constructor(what, make) {
+  constructor(what, make, title) {
     this.#what = what;
     this.#make = make;
+    this.#title = title;
   }
 
   get title() {
-    return TITLES[this.#what] ?? "the second model";
+    return this.#title ?? TITLES[this.#what] ?? "the second model";
   }
 
   // What is made from the file.
@@ -165,9 +168,9 @@ function promised() {
 
 const loads = new Map(); // by name and checksum of the weights, for all views
 
-function loadOf(view, what, make) {
+function loadOf(view, what, make, title) {
   const key = `${what} ${view.get("_digest")}`;
-  if (!loads.has(key)) loads.set(key, new Load(what, make));
+  if (!loads.has(key)) loads.set(key, new Load(what, make, title));
   return loads.get(key);
 }
 
@@ -249,6 +252,7 @@ export function weightsFor(model, { view, told = () => {}, again = () => {} }) {
     model: () => want(modelOf(model)),
     other: (name, config) => want(otherOf(model, name, config)),
     beside: (what) => want(besideOf(model, what)),
+    file: (what, title, make) => want(loadOf(model, what, make, title)),
     words,
     state: () => missing()?.state ?? { is: wanted.size ? "ready" : "idle" },
     retry,
