@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-from glassformer.widgets.engine.model import ModelView
+from glassformer.widgets.kit.view import FileView
 from glassformer.widgets.kit.modules import needed, read
 from tools.browser import axe_violations, contrast_violations
 
@@ -257,7 +257,7 @@ def call(browser):
     page.close()
 
 
-VIEWS = {}  # by the checksum of their weights: those that answer for a model
+VIEWS = {}  # by the checksum of their weights, if they have any: those that answer when a view asks for a file
 
 
 @pytest.fixture(scope="session")
@@ -304,8 +304,8 @@ def mount(page):
         page.set_viewport_size({"width": width, "height": 900})
         state = {k: v for k, v in widget.get_state().items() if k != "layout"}
         json.dumps(state)  # a stored notebook must be able to hold it
-        if isinstance(widget, ModelView):
-            VIEWS[widget._digest] = widget
+        if isinstance(widget, FileView):
+            VIEWS[getattr(widget, "_digest", None)] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
         return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
 

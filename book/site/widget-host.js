@@ -30,6 +30,8 @@
   const isOnDisk = new URL(here).protocol === "file:";
   const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its file's name ends
   const OTHER = /^weights of ([a-z]+)$/; // or, of another model
+  const TOKENIZER = /^tokenizer ([a-z0-9_]+)$/; // or a vocabulary, which belongs to no model of the book
+  const isAnswered = (what) => Object.hasOwn(FILES, what) || OTHER.test(what) || TOKENIZER.test(what);
   const problem = (message, { final = false } = {}) => Object.assign(new Error(message), { final });
 
   /** A file on its way to the page: how much has arrived, and the promise of a DataView of it. All views share it. */
@@ -38,8 +40,7 @@
     total = null; // or not known
     watchers = new Set(); // called when more has arrived
     #started = new AbortController();
-    constructor(model, what) {
-      const name = `${model}${FILES[what] ?? ""}`;
+    constructor(model, name) {
       this.arrives = this.#bring(model, name);
       this.arrives.catch(() => {}); // those who ask are told
     }
@@ -151,14 +152,15 @@
 
   const deliveries = new Map(); // name of a file -> its Delivery
   function deliver(own, what, anew = false) {
-    const model = OTHER.exec(what)?.[1] ?? own;
-    const key = `${model} ${FILES[what] ?? ""}`;
-    const known = deliveries.get(key);
+    const vocabulary = TOKENIZER.exec(what)?.[1];
+    const model = vocabulary ? "tokenizer" : (OTHER.exec(what)?.[1] ?? own);
+    const name = vocabulary ? `tokenizer-${vocabulary}` : `${model}${FILES[what] ?? ""}`;
+    const known = deliveries.get(name);
     if (known && anew) known.startAnew();
     if (known) return known;
-    const delivery = new Delivery(model, what);
-    deliveries.set(key, delivery);
-    delivery.arrives.catch(() => deliveries.delete(key)); // may be tried again
+    const delivery = new Delivery(model, name);
+    deliveries.set(name, delivery);
+    delivery.arrives.catch(() => deliveries.delete(name)); // may be tried again
     return delivery;
   }
 
@@ -177,8 +179,8 @@
   }
 
   /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The messages that
-   *  are answered here are { ask: "weights" }, { ask: "neurons" } and { ask: "weights of NAME" }; widgets/engine/weights.js
-   *  describes the answers. */
+   *  are answered here are { ask: "weights" }, { ask: "neurons" }, { ask: "weights of NAME" } and { ask: "tokenizer NAME" };
+   *  widgets/engine/weights.js describes the answers. */
   class Model {
     #state;
     #listeners = new Map(); // event name -> Set of callbacks
@@ -206,7 +208,7 @@
     save_changes = () => {};
     send = async (message) => {
       const what = message?.ask;
-      if (!Object.hasOwn(FILES, what) && !OTHER.test(what)) return;
+      if (!isAnswered(what)) return;
       const answer = (more, buffers = []) => this.#tell("msg:custom", { answer: what, ...more }, buffers);
       const delivery = deliver(this.#state.model, what, message.anew);
       const watch = () => answer({ received: delivery.received, total: delivery.total });

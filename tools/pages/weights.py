@@ -32,6 +32,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from glassformer import shipped
+from glassformer.chapters.ch02 import real_tokens
 from glassformer.chapters.ch06 import neuron_explorer
 from glassformer.checkpoints import MODEL
 
@@ -67,6 +68,12 @@ def _packed(file: bytes, begins: int) -> bytes:
     return gzip.compress(whole, compresslevel=9, mtime=0)
 
 
+def vocabulary(file: str) -> bytes:
+    """Returns a packed file of the library gpt-tokenizer, which RealTokens asks for."""
+    script = real_tokens.source(file)
+    return _packed(script, len(script))
+
+
 def scripts(name: str, file: bytes) -> dict[str, str]:
     """Returns the scripts that give a page opened from disk the same bytes, by the names of their files."""
     parts = [file[start : start + PART] for start in range(0, len(file), PART)]
@@ -83,6 +90,7 @@ def write_models(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     files = {name: weights(name) for name in shipped.NAMES}
     files |= {f"{name}-neurons": neurons(name) for name in neuron_explorer.known()}
+    files |= {f"tokenizer-{one.file}": vocabulary(one.file) for one in real_tokens.VOCABULARIES}
     for name, file in files.items():
         (folder / f"{name}.bin").write_bytes(file)
         for script, text in scripts(name, file).items():

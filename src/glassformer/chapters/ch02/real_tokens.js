@@ -2,7 +2,7 @@
 import { legible, utf8 } from "../../widgets/kit/bytes.js";
 import { button, frame, grouped, h, hold, put, redrawing, setAll, toggle, uniqueId } from "../../widgets/kit/kit.js";
 import { tokenizerFrom } from "../../widgets/engine/tokenizers.js";
-import { inWords, weightsFor } from "../../widgets/engine/weights.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 
 export { tokenizerFrom };
 
@@ -140,7 +140,7 @@ function render({ model, el }) {
         loaded.set(name, await files.file(`tokenizer ${file}`, `the vocabulary of ${name}`, make));
       }
     } catch (error) {
-      trouble = `${inWords(error)} The examples work without it.`;
+      trouble = `${reasonOf(error)} The examples work without it.`;
     }
     loading = false;
     view.busy("tokenizers", false);

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from traitlets import Bool, List, TraitError, Unicode, default, validate
 
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 LONGEST = 1000  # characters of the reader's own text
@@ -68,7 +68,7 @@ def examples() -> list[dict[str, Any]]:
     return [{**example._asdict(), "cuts": cuts[example.text]} for example in EXAMPLES]
 
 
-class RealTokens(View, module="real_tokens"):
+class RealTokens(FileView, module="real_tokens"):
     """Type a text, and see which tokens GPT-2 and gpt-oss make of it, with their ids and their bytes.
 
     The library gpt-tokenizer computes them in the reader's browser; it comes with both vocabularies. The view asks

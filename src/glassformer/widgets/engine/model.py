@@ -16,7 +16,7 @@ from glassformer.checkpoints import MODEL, checksum_of, load, model_of
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
 from glassformer.text import CharTokenizer, tokenizer_from_json
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 MAX_LENGTH = 1000  # characters of a text; the model may see fewer
@@ -110,7 +110,7 @@ def packed(array: np.ndarray) -> dict[str, Any]:
     }
 
 
-class ModelView(View):
+class ModelView(FileView):
     """The base of views that run a model in the reader's browser: on the page or in JupyterLab.
 
         class GlassMachine(ModelView, module="glass_machine"):
@@ -150,7 +150,6 @@ class ModelView(View):
             )
         self._name = model
         super().__init__(**traits)
-        self.on_msg(self._answer)
 
     @default("model")
     def _default_model(self) -> str:
@@ -185,12 +184,5 @@ class ModelView(View):
         return checksum_of(self._source.weights)
 
     def _file(self, what: str) -> bytes | None:
-        """Returns the file that a view may ask for by this name ("weights", and what a subclass adds), or None."""
+        """Returns the weights, or None; a subclass adds other files."""
         return self._source.weights if what == "weights" else None
-
-    def _answer(self, _: Any, message: dict, buffers: Any) -> None:
-        """Sends the file that a view asks for, and first its size, because the file may take a while to arrive."""
-        what = message.get("ask", "")
-        if (file := self._file(what)) is not None:
-            self.send({"answer": what, "received": 0, "total": len(file)})
-            self.send({"answer": what}, [file])

@@ -37,6 +37,29 @@ class View(anywidget.AnyWidget):
         return Module.of(self._module)
 
 
+class FileView(View):
+    """The base of views whose JavaScript asks for files that are too large for a trait, such as a model's weights.
+
+    engine/weights.js asks by a message. In JupyterLab this class answers with what `_file` returns; on a page,
+    book/site/widget-host.js does, with the files that tools/pages/weights.py writes.
+    """
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits)
+        self.on_msg(self._answer)
+
+    def _file(self, what: str) -> bytes | None:
+        """Returns the file that the view may ask for by this name, or None if there is none."""
+        raise NotImplementedError
+
+    def _answer(self, _: Any, message: dict, buffers: Any) -> None:
+        """Sends the file that a view asks for, and first its size, because the file may take a while to arrive."""
+        what = message.get("ask", "")
+        if (file := self._file(what)) is not None:
+            self.send({"answer": what, "received": 0, "total": len(file)})
+            self.send({"answer": what}, [file])
+
+
 class Number(CFloat):
     """A float between `min` and `max`; unlike that of traitlets, it does not accept NaN."""
 
