@@ -2,7 +2,8 @@
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
-import { loadBeside, named, textReader, unpacked, visible } from "../../widgets/engine/model.js";
+import { loadBeside, named, unpacked, visible } from "../../widgets/engine/model.js";
+import { textReader } from "../../widgets/engine/text_reader.js";
 import { diverging, ink, legend } from "../../widgets/kit/plot.js";
 
 const PROMOTED = 5;
@@ -127,8 +128,7 @@ function render({ model, el }) {
 
   const reader = textReader(model, {
     view,
-    label: `Your text (up to ${context} characters)`,
-    longest: context,
+    label: "Your text",
     seen,
     look,
     also: ["block", "neuron"],
