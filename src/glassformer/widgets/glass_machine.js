@@ -3,9 +3,10 @@ import { largest, mulberry32, range } from "./kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, slider, write } from "./kit/kit.js";
 import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
 import { shade, shareBar } from "./kit/shares.js";
-import { alphabet, loadModel, named, streamsOf, unpacked, visible } from "./engine/model.js";
+import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
 import { Reading, windowStart } from "./engine/reading.js";
 import { textField } from "./engine/text_field.js";
+import { reasonOf, weightsFor } from "./engine/weights.js";
 import { distribution, draw as drawId, softmax } from "./engine/transformer.js";
 
 const SHOWN = 4; // characters that could come next
@@ -125,6 +126,7 @@ function render({ model, el }) {
   let scene = stored;
   let pointed = null; // { part, position } under the pointer
   let trouble = null; // the problem, in words
+  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => read() });
   let reading = null; // once the weights are here
 
   const text = () => model.get("text");
@@ -304,14 +306,13 @@ function render({ model, el }) {
     view.busy("text", true);
     try {
       if (!reading) {
-        trouble = "The model is coming …";
         drawn.ask();
-        const transformer = await loadModel(model);
+        const transformer = await weights.model();
         reading ??= new Reading(transformer, look);
         trouble = null;
       }
     } catch (error) {
-      trouble = `The model did not come: ${error.message}.`;
+      trouble = reasonOf(error);
       view.busy("text", false);
       drawn.ask();
       return false;
@@ -484,7 +485,7 @@ function render({ model, el }) {
       const looks = lookedAt(n, +second, t).slice(0, 8);
       return [h("div", { class: "gf-bars gf-many gf-looks" }, looks.map(([s, share]) => bar(character(s), share)))];
     }
-    if (!exact) return [h("p", { class: "gf-waiting" }, trouble ?? "Its numbers come with the model …")];
+    if (!exact) return [h("p", { class: "gf-waiting" }, weights.words() || trouble || "Its numbers come with the model.")];
     if (kind === "text") return [barcode(exact.streams[0]), facts(["id", idsOf(character(t))[0]], ["numbers", D])];
     if (kind === "stream") {
       const vector = exact.streams[n];
@@ -573,11 +574,11 @@ function render({ model, el }) {
         h("span", {}, `Here are positions ${lost + place.first} to ${lost + place.first + place.count - 1}; the drawing follows the one you choose.`),
     ]);
     earlier.hidden = !lost && scene.T <= place.count;
-    hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble], () => [
+    hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble, weights.words()], () => [
       h("p", { class: "gf-detail-name" }, partName(now.part)),
       contents(now),
     ]);
-    view.says(trouble ?? (unread > 0 && !pointed ? `Reading, ${unread} characters to go …` : sentence(now)));
+    view.says(weights.words() || trouble || (unread > 0 && !pointed ? `Reading, ${unread} characters to go …` : sentence(now)));
     view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position}`);
     for (const [name, element] of parts) put(element, { "aria-label": partName(name) });
     view.tables(() => tables(chosen())); // called later, perhaps for another text
@@ -592,6 +593,7 @@ function render({ model, el }) {
     own.stop();
     model.off("change:text", follow);
     stopResizing();
+    weights.stop();
     drawn.stop();
   };
 }

@@ -2,8 +2,9 @@
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
-import { loadBeside, named, unpacked, visible } from "../../widgets/engine/model.js";
+import { named, unpacked, visible } from "../../widgets/engine/model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { diverging, ink, legend } from "../../widgets/kit/plot.js";
 
 const PROMOTED = 5;
@@ -140,14 +141,15 @@ function render({ model, el }) {
     told: () => drawn.ask(),
   });
 
+  const facts = weightsFor(model, { view, told: () => drawn.ask(), again: () => wantTable() });
   async function wantTable() {
     late = "";
     if (table || isFirst(model.get("block"), model.get("neuron"))) return;
     view.busy("contexts", true);
     try {
-      table = await loadBeside(model, "neurons");
+      table = await facts.beside("neurons");
     } catch (error) {
-      late = `The contexts did not come: ${error.message}.`;
+      late = reasonOf(error);
     }
     view.busy("contexts", false);
     drawn.ask();
@@ -223,7 +225,7 @@ function render({ model, el }) {
     const at = Math.min(state.position, Math.max(values.length - 1, 0));
     line.show(characters, values.length, at, (t) => ({ colours: diverging, value: values[t] / furthest, says: signed(values[t]) }));
     const here = values.length > 0 && { character: characters[at], at, value: values[at] };
-    const hindered = reader.words() || (memory ? "" : late || "The table of neurons is on its way …");
+    const hindered = reader.words() || (memory ? "" : facts.words() || late);
     const said = hindered || sentence({ block, neuron, memory, open, here });
     view.says(said);
     view.describe(() => `Neuron ${neuron} of block ${block}: what excites it, what it makes likelier, and your text coloured by it. ${said}`);
@@ -242,6 +244,7 @@ function render({ model, el }) {
   return () => {
     for (const name of ofNeuron) model.off(`change:${name}`, moved);
     reader.stop();
+    facts.stop();
     drawn.stop();
   };
 }

@@ -1,9 +1,10 @@
 // The book's model as a board of switches: the cost of removing heads and sublayers, alone or together. See ablation_board.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
-import { alphabet, loadModel } from "../../widgets/engine/model.js";
+import { alphabet } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
 import { textField } from "../../widgets/engine/text_field.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { Transformer, distribution, draw as drawId } from "../../widgets/engine/transformer.js";
 
 const N_NEW = 60; // characters that the model writes, as in ablation_board.py
@@ -157,6 +158,8 @@ function render({ model, el }) {
 
   let turn = 0;
   let trouble = ""; // why the model cannot read, in words
+  let needed = false; // the model, for what is asked now
+  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => follow() });
 
   async function follow() {
     const mine = ++turn;
@@ -164,10 +167,11 @@ function render({ model, el }) {
     const state = now();
     drawn.ask();
     const asked = [state, { ...state, off: [] }].filter((one) => missing(one).length);
-    view.busy("results", asked.length > 0);
-    if (asked.length === 0) return;
+    needed = asked.length > 0;
+    view.busy("results", needed);
+    if (!needed) return;
     try {
-      const whole = await loadModel(model);
+      const whole = await weights.model();
       const read = ids(state.text).slice(0, context);
       for (const what of ["writes", "text", "validation"]) {
         for (const one of asked) {
@@ -188,7 +192,7 @@ function render({ model, el }) {
       trouble = "";
     } catch (error) {
       if (!wanted()) return;
-      trouble = `The model did not come: ${error.message}.`;
+      trouble = reasonOf(error);
     }
     view.busy("results", false);
     drawn.ask();
@@ -332,7 +336,7 @@ function render({ model, el }) {
       write(words, writes ?? "…");
     }
     const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, characters };
-    view.says(trouble || sentence(said));
+    view.says((needed && weights.words()) || trouble || sentence(said));
     view.describe(
       () =>
         `A board of ${L} blocks, each with an attention of ${H} heads and a feed-forward network. ` +
@@ -370,6 +374,7 @@ function render({ model, el }) {
     own.stop();
     for (const name of TRAITS) model.off(`change:${name}`, follow);
     turn++;
+    weights.stop();
     drawn.stop();
   };
 }

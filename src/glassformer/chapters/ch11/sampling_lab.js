@@ -1,7 +1,8 @@
 // The book's model writes: the distribution behind every character, and the effect of a strategy on it. See sampling_lab.py.
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
-import { alphabet, loadModel, named, visible } from "../../widgets/engine/model.js";
+import { alphabet, named, visible } from "../../widgets/engine/model.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
 import { inSlices } from "../../widgets/engine/reading.js";
@@ -68,6 +69,7 @@ function render({ model, el }) {
   let toTheEnd = false; // until the end of the line
   let trouble = "";
   let transformer = null;
+  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => follow() });
 
   async function go() {
     const mine = ++turn;
@@ -89,13 +91,13 @@ function render({ model, el }) {
     trouble = "";
     drawn.ask();
     try {
-      if (isWriting) transformer ??= await loadModel(model);
+      if (isWriting) transformer ??= await weights.model();
       while (isWanted() && !isDone()) {
         await inSlices(slowly ? character() : all(), isWanted);
         if (slowly) await new Promise(requestAnimationFrame);
       }
     } catch (error) {
-      if (isWanted()) trouble = `The model did not come: ${error.message}.`;
+      if (isWanted()) trouble = reasonOf(error);
     }
     if (!isWanted()) return;
     const last = first.writer.ids.at(-1);
@@ -482,7 +484,7 @@ function render({ model, el }) {
       h("p", { class: "gf-panel-title" }, "Left behind; go back to"),
       h("div", { class: "gf-buttons" }, branches.map((branch) => button(endOf(branch), () => goBack(branch)))),
     ]);
-    view.says(trouble || (isWriting && !transformer ? "The model is on its way …" : sentenceOf(t, fork)));
+    view.says(((isWriting || trouble) && weights.words()) || trouble || sentenceOf(t, fork));
     view.describe(
       () => `The model goes on from “${model.get("text")}”: “${spelled(first.writer.ids)}”. What could stand at ${place()}, as the model says and as it is drawn.`,
     );
@@ -562,6 +564,7 @@ function render({ model, el }) {
     own.stop();
     turn++;
     for (const [name, does] of listened) model.off(`change:${name}`, does);
+    weights.stop();
     drawn.stop();
   };
 }

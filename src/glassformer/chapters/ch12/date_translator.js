@@ -1,9 +1,10 @@
 // Dates in words, translated while the reader types, and where the decoder attends. See date_translator.py.
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
-import { alphabet, loadModel, named, visible } from "../../widgets/engine/model.js";
+import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
 import { textField } from "../../widgets/engine/text_field.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { cividis, ink, legend, paint, palette, words } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";
 import { softmax } from "../../widgets/engine/transformer.js";
@@ -192,6 +193,7 @@ function render({ model, el }) {
   // --- translating
 
   let [turn, trouble, timer] = [0, "", null];
+  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => follow() });
   let busy = false; // until what the reader has typed last is translated
   const working = (is) => {
     busy = is;
@@ -206,14 +208,14 @@ function render({ model, el }) {
     try {
       if (text === stored.text) show(text, unstored(stored), true);
       else {
-        const transformer = await loadModel(model);
+        const transformer = await weights.model();
         const steps = await inSlices(translated(transformer, idsOf(text), marks, (some) => show(text, some, false)), isWanted);
         if (!steps || !isWanted()) return;
         show(text, steps, true);
       }
     } catch (error) {
       if (!isWanted()) return;
-      trouble = `The model did not come: ${error.message}.`;
+      trouble = reasonOf(error);
       drawn.ask();
     }
     working(false);
@@ -381,7 +383,7 @@ function render({ model, el }) {
 
     const stillGoing = busy && model.get("text") !== text;
     const state = { text, answer, spelled: shownId, step, t, block, head };
-    view.says(trouble || (stillGoing ? "Translating …" : sentence(state)));
+    view.says(((busy || trouble) && weights.words()) || trouble || (stillGoing ? "Translating …" : sentence(state)));
     view.describe(() => `“${text}” becomes ${answer}. ${said.says} ${sentence(state)}`);
     view.tables(() => tablesOf({ text, characters, answer, steps, rows, t, block, head }));
   }
@@ -433,6 +435,7 @@ function render({ model, el }) {
     turn++;
     model.off("change:text", follow);
     stopResizing();
+    weights.stop();
     drawn.stop();
   };
 }

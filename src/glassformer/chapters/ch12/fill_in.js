@@ -1,9 +1,10 @@
 // Masked characters of a line, predicted by an encoder from both sides and by a decoder from the left. See fill_in.py.
 import { largest, mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, once, percent, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
-import { alphabet, loadModel, loadOther, named, visible } from "../../widgets/engine/model.js";
+import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { Reading, inSlices } from "../../widgets/engine/reading.js";
 import { textField } from "../../widgets/engine/text_field.js";
+import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";
 import { softmax } from "../../widgets/engine/transformer.js";
@@ -152,6 +153,8 @@ function render({ model, el }) {
   };
   let [filling, reading] = [null, null];
 
+  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => ask() });
+
   const isWhole = () =>
     scene.key === keyOf(model.get("text"), covered()) &&
     scene.steps === steps() &&
@@ -167,7 +170,7 @@ function render({ model, el }) {
     const [text, where, count] = [model.get("text"), covered(), steps()];
     const [key, ids] = [keyOf(text, where), idsOf(text)];
     try {
-      const transformer = await loadModel(model);
+      const transformer = await weights.model();
       if (!isWanted()) return;
       if (filling?.key !== key) filling = Object.assign(new Filling(transformer, { ids, covered: where, mask, V: known.length }), { key });
       if (!(await inSlices(filling.upTo(count), isWanted))) return;
@@ -175,7 +178,7 @@ function render({ model, el }) {
       [scene, version] = [{ key, text, left, ...filling.after(count) }, version + 1];
       drawn.ask();
       if (isCompared() && where.some((t) => !left.has(t))) {
-        const decoder = await loadOther(model, other.name, other.config);
+        const decoder = await weights.other(other.name, other.config);
         if (!isWanted()) return;
         reading ??= new Reading(decoder, (seen) => softmax(seen.at(-1).array));
         const before = [...idsOf(BEFORE), ...ids].slice(0, -1);
@@ -185,7 +188,7 @@ function render({ model, el }) {
       }
     } catch (error) {
       if (!isWanted()) return;
-      trouble = `The model did not come: ${error.message}.`;
+      trouble = reasonOf(error);
     }
     working(false);
     drawn.ask();
@@ -446,8 +449,8 @@ function render({ model, el }) {
     drawPanel(panels[1], ["At ", h("strong", {}, String(t)), ", from the left alone"], isHole && fresh ? scene.left.get(t) : undefined, text[t], missing);
     const found = scoresOf();
     drawScores(found);
-    const waits = busy ? (filling ? "Reading …" : "The model is on its way …") : "";
-    view.says(trouble || waits || sentence({ scene, known, text, t, share, ...found }));
+    const waits = (busy || trouble) && weights.words();
+    view.says(waits || trouble || (busy && "Reading …") || sentence({ scene, known, text, t, share, ...found }));
     view.describe(() => `“${text.map((character, at) => (now.includes(at) ? "▁" : character)).join("")}”, ${now.length} characters covered; chosen is position ${t}`);
     view.tables(tables);
   }
@@ -462,6 +465,7 @@ function render({ model, el }) {
     turn++;
     for (const name of ["text", "covered", "steps", "compared"]) model.off(`change:${name}`, ask);
     stopResizing();
+    weights.stop();
     drawn.stop();
   };
 }

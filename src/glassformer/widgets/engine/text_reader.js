@@ -1,7 +1,8 @@
 // The reader's text in a view, and the model that reads it.
-import { alphabet, loadModel } from "./model.js";
+import { alphabet } from "./model.js";
 import { Reading } from "./reading.js";
 import { textField } from "./text_field.js";
+import { reasonOf, weightsFor } from "./weights.js";
 
 // A field for the reader's text, and the model that reads it. The stored results are enough until the reader wants something
 // else. Then the weights are requested, and the text is read from its first character that differs.
@@ -18,6 +19,7 @@ export function textReader(model, { view, label, fit, seen, look, also = [], isS
   const { ids } = alphabet(model.get("_characters"));
   const names = ["text", ...also];
   let [reading, busy, trouble, latest] = [null, false, "", null];
+  const weights = weightsFor(model, { view, told, again: () => follow() });
   const working = (is) => {
     busy = is;
     view.busy("text", is);
@@ -42,7 +44,7 @@ export function textReader(model, { view, label, fit, seen, look, also = [], isS
     told();
     if (!busy) return;
     try {
-      const transformer = await loadModel(model);
+      const transformer = await weights.model();
       if (wanted !== latest) return;
       reading ??= new Reading(transformer, look);
       const characters = charactersOf(text);
@@ -53,16 +55,17 @@ export function textReader(model, { view, label, fit, seen, look, also = [], isS
       working(false);
     } catch (error) {
       if (wanted !== latest) return;
-      [latest, trouble] = [null, `The model did not come: ${error.message}.`];
+      [latest, trouble] = [null, reasonOf(error)];
       working(false);
       told();
     }
   }
 
   function words() {
-    if (trouble || !busy) return trouble;
+    const waits = (busy || trouble) && weights.words();
+    if (waits || trouble || !busy) return waits || trouble;
     const [read, all] = [reading?.positions.length, charactersOf(model.get("text")).length];
-    if (reading === null) return "The model is on its way …";
+    if (reading === null) return "";
     return read < all ? `Reading: ${read} of ${all} characters …` : "";
   }
 
@@ -77,6 +80,7 @@ export function textReader(model, { view, label, fit, seen, look, also = [], isS
     stop() {
       own.stop();
       for (const name of names) model.off(`change:${name}`, follow);
+      weights.stop();
     },
   };
 }

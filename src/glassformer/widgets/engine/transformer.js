@@ -42,26 +42,40 @@ function fromHalf(bits) {
   return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
 }
 
+// Most numbers become float32 by moving their bits, which takes a tenth of the time of computing with them.
+function readHalves(file, start, length) {
+  const data = new Float32Array(length);
+  const bits = new Uint32Array(data.buffer);
+  for (let i = 0; i < length; i++) {
+    const half = file.getUint16(start + 2 * i, true);
+    const size = half & 0x7fff;
+    if (size >= 0x0400 && size < 0x7c00) bits[i] = ((half & 0x8000) << 16) | ((size << 13) + 0x38000000);
+    else data[i] = fromHalf(half); // zero, infinite, no number, or less than 2^-14
+  }
+  return data;
+}
+
 const READERS = {
-  F16: (view, length) => new Float32Array(length).map((_, i) => fromHalf(view.getUint16(2 * i, true))),
-  F32: (view, length) => new Float32Array(length).map((_, i) => view.getFloat32(4 * i, true)),
+  F16: readHalves,
+  F32: (file, start, length) => new Float32Array(length).map((_, i) => file.getFloat32(start + 4 * i, true)),
 };
 
-// The arrays of a safetensors file (a DataView): { name: { shape, data } }.
-export function readTensors(file) {
+// The arrays of a safetensors file (a DataView): { name: { shape, data } }. A generator that pauses after each.
+export function* tensorSteps(file) {
   const headerLength = Number(file.getBigUint64(0, true));
-  const bytes = (start, length) => new DataView(file.buffer, file.byteOffset + start, length);
-  const header = JSON.parse(new TextDecoder().decode(bytes(8, headerLength)));
+  const header = JSON.parse(new TextDecoder().decode(new DataView(file.buffer, file.byteOffset + 8, headerLength)));
   const tensors = {};
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
     if (name === "__metadata__") continue;
     if (!READERS[dtype]) throw new Error(`${name} has dtype ${dtype}, but it must be F16 or F32`);
-    const [start, end] = offsets;
     const length = shape.reduce((product, size) => product * size, 1);
-    tensors[name] = { shape, data: READERS[dtype](bytes(8 + headerLength + start, end - start), length) };
+    tensors[name] = { shape, data: READERS[dtype](file, 8 + headerLength + offsets[0], length) };
+    yield;
   }
   return tensors;
 }
+
+export const readTensors = (file) => drained(tensorSteps(file));
 
 // --- layers -----------------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,8 @@ const REST = 150; // milliseconds without a change after which the pointer count
 //   tables(list)       the numbers, [{ caption, headers, rows }, …], if shown. Both are functions, called at that time.
 //   rows               may also be a function, which is called only while the table is shown
 //   busy(what, is)     marks the drawing as out of date while something is loaded or computed
+//   line               the element of the line
+//   hush(is)           while the line counts something, such as megabytes, it is not read aloud
 export function frame(el, { title, hint }) {
   const controls = h("div", { class: "gf-controls" });
   const drawing = h("div", { class: "gf-drawing", role: "img", "aria-label": title });
@@ -110,6 +112,8 @@ export function frame(el, { title, hint }) {
     root,
     controls,
     drawing,
+    line,
+    hush: (is) => put(line, { "aria-live": is ? "off" : "polite" }),
     busy(what, is) {
       underway[is ? "add" : "delete"](what);
       if (underway.size) put(drawing, { "aria-busy": "true" });
