@@ -21,7 +21,6 @@ export const isEnough = (text) => text.length >= MOST || (text.length >= FEWEST 
 
 const NAMES = { " ": "space", "\n": "line break" };
 const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
-const counted = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 
 function temperatureInWords(T) {
   if (T === 0) return "At temperature 0, the model always takes the likeliest letter.";
@@ -35,7 +34,7 @@ function temperatureInWords(T) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "A small Transformer is writing",
-    hint: "It learned from Shakespeare’s plays and writes one letter at a time. Change the temperature, or the text.",
+    hint: "It learned from Shakespeare’s plays and writes one letter at a time.",
   });
   const { context_length: context } = model.get("_config");
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
@@ -273,23 +272,18 @@ function render({ model, el }) {
 
   // --- what is said
 
-  function sourceInWords() {
-    if (transformer) return "live";
-    if (!hasBegun || !isRecorded()) return "";
-    return weights.state().is === "failed" ? "recorded from this model" : "recorded from this model while it loads";
-  }
+  const isRecording = () => !transformer && hasBegun && isRecorded();
 
   function sentence() {
     const T = model.get("temperature");
-    const isStuck = trouble || (isPlaying && waiting && !transformer);
-    if (isStuck) {
-      const isOver = length() > 0 && stored.written.startsWith(written()) && model.get("text") === stored.text;
-      const left = !isOver && length() > 0 ? "" : isOver ? "The recording ends here. " : "";
-      return `${left}${trouble || weights.words()}`;
+    const loads = trouble || weights.words() || weights.state().why || "";
+    if (isRecording()) {
+      if (isPlaying && !waiting) return `You see a recording of this model until it has loaded. ${loads}`;
+      if (trouble || waiting) return `The recording ends here. ${loads}`;
     }
-    if (waiting && !transformer) return weights.words();
+    if (trouble || (waiting && !transformer)) return loads;
     if (waiting || isPlaying) return temperatureInWords(T);
-    if (length() >= LONGEST) return `The model has written ${counted(LONGEST, "letter")}, and this view keeps no more. Start over to see another text.`;
+    if (length() >= LONGEST) return `The model has written ${LONGEST} letters, and this view keeps no more. Start over to see another text.`;
     const step = writer.steps[length()];
     const [best] = step ? largest(step.logits, 1) : [];
     const next = step ? `The likeliest next letter is ${named(known[best])} (${percent(step.after[best])}). ` : "";
@@ -316,7 +310,7 @@ function render({ model, el }) {
     put(newest, { class: isPlaying ? "gf-live-newest" : "" });
     if (isPlaying && paper.scrollHeight > paper.clientHeight) paper.scrollTop = paper.scrollHeight;
     drawBars();
-    write(source, sourceInWords());
+    write(source, transformer ? "live" : isRecording() ? "a recording" : "");
     write(main, isPlaying ? "Pause" : hasBegun || isTouched ? "Write" : "Start");
     put(one, { "aria-disabled": length() >= LONGEST });
     own.follow();
@@ -360,20 +354,22 @@ function render({ model, el }) {
   own.start();
   sync();
 
-  const seen = new IntersectionObserver(
-    ([{ isIntersecting }]) => {
-      if (!isIntersecting) return;
-      seen.disconnect();
-      if (!hasBegun && !isTouched) play();
-    },
-    { threshold: IN_VIEW },
-  );
-  if (!calm && !hasBegun) seen.observe(view.drawing);
+  const seen =
+    "IntersectionObserver" in globalThis &&
+    new IntersectionObserver(
+      ([{ isIntersecting }]) => {
+        if (!isIntersecting) return;
+        seen.disconnect();
+        if (!hasBegun && !isTouched) play();
+      },
+      { threshold: IN_VIEW },
+    );
+  if (seen && !calm && !hasBegun) seen.observe(view.drawing);
 
   return () => {
     halt();
     turn++;
-    seen.disconnect();
+    if (seen) seen.disconnect();
     clearTimeout(resuming);
     for (const name of names) model.off(`change:${name}`, follow);
     model.off("change:temperature", resume);

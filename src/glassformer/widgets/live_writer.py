@@ -8,8 +8,8 @@ from glassformer.widgets.engine.model import ModelView
 from glassformer.widgets.engine.writer import packed_logits, written
 from glassformer.widgets.kit.view import Number
 
-PROMPT = "To be, or not to be: that is the"  # from Hamlet, which is not among the plays in the book's text
-ORIGIN = "From Hamlet, a play that it has never read."
+PROMPT = "To be, or not to be: that is the "  # from Hamlet, which is not among the plays in the book's text
+ORIGIN = "A line from Hamlet. Type a text of your own!"
 FEWEST, MOST = 80, 100  # characters that the view writes at a time: at least, and at most, to finish a word
 LONGEST = 800  # characters that it writes in all, until the reader starts over
 
@@ -41,7 +41,7 @@ class LiveWriter(ModelView, module="live_writer"):
     """
 
     temperature = Number(0.8, min=0, max=2).tag(sync=True)
-    seed = Int(4, min=0, max=9999).tag(sync=True)
+    seed = Int(0, min=0, max=9999).tag(sync=True)
     written = Unicode("").tag(sync=True)
     pace = Int(150, min=20, max=10_000).tag(sync=True)
 
