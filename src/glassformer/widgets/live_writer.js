@@ -53,6 +53,7 @@ function render({ model, el }) {
     view,
     told: () => drawn.ask(),
     again() {
+      load();
       latest = null;
       sync();
     },
