@@ -65,14 +65,14 @@ MOUNT = """async ([state, modules]) => {
 }"""
 
 
-# Holds back the timers of animations, which are longer than all others.
+# Holds back the timers of animations, which are longer than all others but those that bound a wait.
 HOLD_BEATS = """() => {
   const held = new Map();
   let latest = 0;
   for (const [kind, isRepeated] of [["Timeout", false], ["Interval", true]]) {
     const [start, stop] = [window[`set${kind}`], window[`clear${kind}`]];
     window[`set${kind}`] = (act, delay) => {
-      if (delay < 400) return start(act, delay);
+      if (delay < 400 || delay >= 10_000) return start(act, delay);
       held.set(--latest, { act, isRepeated });
       return latest;
     };

@@ -286,6 +286,24 @@ def glass_machine(shown, state):
     assert "position 10" in shown.says
 
 
+def live_writer(shown, state):
+    """Where readers prefer no motion, it waits for them; then it writes what was recorded, and reads their text."""
+    for count in (1, 2):
+        shown.root.get_by_role("button", name="One letter", exact=True).press("Enter")
+        shown.rest()
+        paper = shown.root.locator(".gf-live-written")
+        assert paper.text_content() == state["_stored"]["written"][:count]
+    model, tokenizer = shipped.load()
+    text = "O Romeo, Rom"
+    shown.root.get_by_label("Your text", exact=True).fill(text)
+    shown.has_read()
+    assert paper.text_content() == ""
+    shown.press("Temperature", "Home")
+    expected = scratch.softmax(model(tokenizer.encode(text)[None])[0, -1].astype(np.float64))
+    np.testing.assert_allclose(column(shown.table(), 1), np.sort(expected)[::-1], atol=1.01e-4)
+    np.testing.assert_array_equal(column(shown.table(), 2), np.arange(len(expected)) == 0)
+
+
 def beam_tree(shown, state):
     model, tokenizer = shipped.load()
     width = state["n_beams"] + 1
@@ -625,6 +643,7 @@ CHECKS = {
     "FillIn": fill_in,
     "GlassMachine": glass_machine,
     "HeadGradients": head_gradients,
+    "LiveWriter": live_writer,
     "LogitLens": logit_lens_view,
     "LossWatcher": loss_watcher,
     "NeuronExplorer": neuron_explorer,

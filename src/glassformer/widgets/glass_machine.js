@@ -4,14 +4,14 @@ import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, slide
 import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
 import { shade, shareBar } from "./kit/shares.js";
 import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
-import { Reading } from "./engine/reading.js";
+import { Reading, windowStart } from "./engine/reading.js";
+import { textField } from "./engine/text_field.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { distribution, draw as drawId, softmax } from "./engine/transformer.js";
 
 const SHOWN = 4; // characters that could come next
 const FULL = { stream: 4, neurons: 8 }; // as in glass_machine.py
 const BINS = { stream: 32, neurons: 43 };
-const LONGEST = 1000; // characters of a text, as in model.py
 const CELL = 16; // the smallest width of a character in pixels
 
 // --- how a vector is drawn ----------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ function render({ model, el }) {
   });
   const config = model.get("_config");
   const { n_layers: L, n_heads: H, d_ff: F, d_model: D, context_length: context } = config;
-  const { known, ids: idsOf, unknown } = alphabet(model.get("_characters"));
+  const { known, ids: idsOf } = alphabet(model.get("_characters"));
   const stored = storedScene(model.get("_stored"));
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -122,7 +122,7 @@ function render({ model, el }) {
   };
 
   // What is drawn: no more of the text than the model's context.
-  const windowOf = (text) => text.slice(-context);
+  const windowOf = (text) => text.slice(windowStart(text.length, context));
   let scene = stored;
   let pointed = null; // { part, position } under the pointer
   let trouble = null; // the problem, in words
@@ -144,47 +144,24 @@ function render({ model, el }) {
 
   // --- controls ---
 
-  const field = h("textarea", { rows: 1, maxlength: LONGEST, spellcheck: "false", autocomplete: "off", class: "gf-input" });
-  field.addEventListener("input", () => {
-    const strange = unknown(field.value);
-    put(field, { "aria-invalid": strange.length > 0 });
-    trouble = strange.length
-      ? `The model has never met ${strange.map(named).join(", ")}: it knows ${known.length} characters and guesses at no others.`
-      : field.value === ""
-        ? "It needs at least one character to begin from."
-        : null;
-    if (trouble) drawn.ask();
-    else send({ text: field.value, position: field.value.length - 1, part: `guess ${L}` });
+  const own = textField(model, {
+    label: "Your text",
+    changes: (text) => ({ position: text.length - 1, part: `guess ${L}` }),
   });
-  // The buttons continue the text that the model has, whatever is in the field.
-  const forget = () => {
-    trouble = null;
-    put(field, { "aria-invalid": false });
-    field.value = text();
-  };
   const writeOne = async () => {
-    forget();
-    if (text().length >= LONGEST) {
-      trouble = `The text has ${LONGEST} characters, and that is as many as it may have.`;
-      return drawn.ask();
-    }
     if (!(await read())) return;
     const { probabilities } = reading.positions.at(-1);
     const p = distribution(probabilities[L].map(Math.log), { temperature: model.get("temperature") });
     const next = known[drawId(p, mulberry32(model.get("drawn"))())];
-    send({ text: text() + next, position: text().length, part: `guess ${L}`, drawn: model.get("drawn") + 1 });
+    own.append(next);
+    send({ drawn: model.get("drawn") + 1 });
   };
   let writing = Promise.resolve(); // one character after another, however fast the button is pressed
   const writeNext = () => (writing = writing.then(writeOne));
-  const takeBack = () => {
-    forget();
-    if (text().length > 1) send({ text: text().slice(0, -1), position: text().length - 2 });
-    else drawn.ask();
-  };
   view.controls.classList.add("gf-machine-controls");
   view.controls.append(
-    h("label", { class: "gf-control gf-text" }, h("span", { class: "gf-label" }, "Your text"), field),
-    h("div", { class: "gf-buttons" }, button("Write", writeNext), button("Back", takeBack)),
+    own.control,
+    h("div", { class: "gf-buttons" }, button("Write", writeNext), button("Back", own.takeBack)),
     slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) }),
     slider(model, "position", {
       label: "Position",
@@ -584,7 +561,6 @@ function render({ model, el }) {
   ];
 
   function draw() {
-    if (field.value !== text() && !field.matches("[aria-invalid=true]") && !(field.value === "" && trouble)) field.value = text();
     const now = chosen();
     const place = columns();
     drawPictures(place);
@@ -593,7 +569,7 @@ function render({ model, el }) {
     const unread = windowOf(text()).length - scene.T;
     const lost = hidden();
     hold(earlier, [lost, place.first, place.count, scene.T], () => [
-      lost > 0 && [`The model sees the last ${context} characters. Out of its sight: `, h("s", {}, shortened(text().slice(0, lost)))],
+      lost > 0 && [`The model sees the last ${windowOf(text()).length} characters. Out of its sight: `, h("s", {}, shortened(text().slice(0, lost)))],
       scene.T > place.count &&
         h("span", {}, `Here are positions ${lost + place.first} to ${lost + place.first + place.count - 1}; the drawing follows the one you choose.`),
     ]);
@@ -612,7 +588,9 @@ function render({ model, el }) {
   const follow = () => (windowOf(text()) === scene.text ? drawn.ask() : read());
   model.on("change:text", follow);
   const stopResizing = onResize(tower, drawn.ask);
+  own.start();
   return () => {
+    own.stop();
     model.off("change:text", follow);
     stopResizing();
     weights.stop();

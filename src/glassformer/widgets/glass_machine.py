@@ -10,7 +10,7 @@ from traitlets import Int, TraitError, Unicode, default, validate
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.trace import trace
-from glassformer.widgets.engine.model import LINE, ModelView, packed
+from glassformer.widgets.engine.model import LINE, ModelView, packed, window_start
 from glassformer.widgets.kit.view import Number
 
 SHOWN = 4  # how many candidates for the next character the drawing names
@@ -88,7 +88,7 @@ class GlassMachine(ModelView, module="glass_machine"):
     def _default_stored(self) -> dict[str, Any]:
         """Returns the data for the first drawing's pictures; the numbers come later, with the weights."""
         source = self._source
-        text = self.text[-source.config.context_length :]
+        text = self.text[window_start(len(self.text), source.config.context_length) :]
         ids, model = source.tokenizer.encode(text), source.model
         with trace() as seen:
             model(ids[None])

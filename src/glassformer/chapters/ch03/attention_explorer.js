@@ -2,7 +2,8 @@
 import { largest, range, softmax } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, setAll, toggle, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
-import { named, textReader, unpacked, visible } from "../../widgets/engine/model.js";
+import { named, unpacked, visible } from "../../widgets/engine/model.js";
+import { textReader } from "../../widgets/engine/text_reader.js";
 import { cividis, legend, paint, palette } from "../../widgets/kit/plot.js";
 
 const THREE_LINES = "A horse! a horse!\nMy kingdom for a horse!\nSlave, I have set my life upon a cast";
@@ -101,8 +102,7 @@ function render({ model, el }) {
   let live = false; // true as soon as there is a model
   const reader = textReader(model, {
     view,
-    label: `Your text (up to ${context} characters)`,
-    longest: context,
+    label: "Your text",
     seen: (text) => [...text].slice(0, context).join(""),
     look,
     also: ["masked"],

@@ -1,14 +1,15 @@
 // What the model would write if it stopped early, and how much each part contributes to it. See logit_lens.py.
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, write } from "../../widgets/kit/kit.js";
-import { named, streamsOf, textReader, visible } from "../../widgets/engine/model.js";
+import { named, streamsOf, visible } from "../../widgets/engine/model.js";
+import { windowStart } from "../../widgets/engine/reading.js";
+import { textReader } from "../../widgets/engine/text_reader.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";
 import { softmax } from "../../widgets/engine/transformer.js";
 
 const SCENE = "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\n\nCATESBY:\nWithdraw, my lord; I'll help you to a horse.";
 const SHOWN = 5; // characters that have a bar, as in logit_lens.py
-const LONGEST = 1000; // characters of a text, as in model.py
 const LINES = { wide: 5, narrow: 3 }; // the largest number of lines of the text that are drawn at a time
 
 // --- maths ----------------------------------------------------------------------------------------------------------
@@ -111,13 +112,13 @@ function render({ model, el }) {
   let scene = storedScene(model.get("_stored"));
   let version = 0; // version of the scene
   let pointed = null; // { depth, position } under the pointer
+  const seenOf = (text) => text.slice(windowStart(text.length, context)); // the rest of it is out of the model’s sight
   const reader = textReader(model, {
     view,
-    label: `Your text; of a long one the model sees the last ${context} characters`,
-    longest: LONGEST,
-    seen: (text) => text.slice(-context),
+    label: "Your text",
+    seen: seenOf,
     look,
-    isStored: () => model.get("text").slice(-context) === scene.text.join(""),
+    isStored: () => seenOf(model.get("text")) === scene.text.join(""),
     show(reading, characters) {
       if (reading.positions.length === 0) return;
       scene = liveScene(characters, [...reading.positions], idOf);
@@ -128,7 +129,7 @@ function render({ model, el }) {
   });
 
   // Positions count in the whole text; the model may see only its end.
-  const hidden = () => Math.max(0, model.get("text").length - context);
+  const hidden = () => windowStart(model.get("text").length, context);
   const pinned = () => {
     const position = model.get("position") - hidden();
     return { depth: model.get("depth"), position: position < 0 || position >= scene.T ? scene.T - 1 : position };

@@ -10,7 +10,7 @@ from traitlets import Int, TraitError, default, validate
 from glassformer.inside.attribution import logit_attribution
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
-from glassformer.widgets.engine.model import LINE, ModelView
+from glassformer.widgets.engine.model import LINE, ModelView, window_start
 
 SHOWN = 5  # of the characters that could come next: those that have a bar
 
@@ -55,8 +55,9 @@ class LogitLens(ModelView, module="logit_lens"):
         return np.stack(list(parts.values()))
 
     def _ids(self) -> np.ndarray:
-        """Returns the ids that the model sees: as much of the text's end as the context holds."""
-        return self._source.tokenizer.encode(self.text[-self._source.config.context_length :])
+        """Returns the ids that the model sees: of a long text, those from `window_start` on."""
+        start = window_start(len(self.text), self._source.config.context_length)
+        return self._source.tokenizer.encode(self.text[start:])
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
-import { named, textReader, unpacked, visible } from "../../widgets/engine/model.js";
+import { named, unpacked, visible } from "../../widgets/engine/model.js";
+import { textReader } from "../../widgets/engine/text_reader.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { diverging, ink, legend } from "../../widgets/kit/plot.js";
 
@@ -128,8 +129,7 @@ function render({ model, el }) {
 
   const reader = textReader(model, {
     view,
-    label: `Your text (up to ${context} characters)`,
-    longest: context,
+    label: "Your text",
     seen,
     look,
     also: ["block", "neuron"],

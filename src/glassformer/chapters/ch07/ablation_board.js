@@ -1,8 +1,9 @@
 // The book's model as a board of switches: the cost of removing heads and sublayers, alone or together. See ablation_board.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, put, redrawing, slider, uniqueId, write } from "../../widgets/kit/kit.js";
-import { alphabet, named } from "../../widgets/engine/model.js";
+import { button, fixed, frame, h, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
+import { alphabet } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
+import { textField } from "../../widgets/engine/text_field.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { Transformer, distribution, draw as drawId } from "../../widgets/engine/transformer.js";
 
@@ -119,7 +120,7 @@ function render({ model, el }) {
     hint: "Every part of the model is a switch; the bar is what the loss rises by without it. Walk with the arrow keys, switch with the space bar: what does it cost, and what does the model write then?",
   });
   const { n_layers: L, n_heads: H, context_length: context } = model.get("_config");
-  const { known, ids, unknown } = alphabet(model.get("_characters"));
+  const { known, ids } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
   const everything = partsOf(L, H);
   const guess = Math.log(known.length); // the loss of a uniform guess
@@ -199,12 +200,9 @@ function render({ model, el }) {
 
   // --- controls
 
-  const field = h("textarea", { rows: 2, maxlength: context, spellcheck: "false", id: uniqueId() });
-  field.addEventListener("input", () => {
-    const strange = unknown(field.value);
-    trouble = strange.length ? `The model has never met ${strange.map(named).join(", ")}: it knows ${known.length} characters.` : "";
-    if (field.value && !trouble) send({ text: field.value });
-    drawn.ask();
+  const own = textField(model, {
+    label: "Your text",
+    adds: () => (model.get("text").length > context ? `The model reads the first ${context} characters that it knows.` : ""),
   });
   const again = button("Other draws", () => send({ seed: model.get("seed") + 1 }));
   const only = (kept) => send({ off: everything.filter((part) => !kept(part)) });
@@ -217,12 +215,7 @@ function render({ model, el }) {
       button("Only attention", () => only((part) => part.includes("head"))),
       button("Only feed-forward", () => only((part) => !part.includes("head"))),
     ),
-    h(
-      "div",
-      { class: "gf-control gf-text" },
-      h("label", { class: "gf-label", for: field.id }, `Your text (up to ${context} characters)`),
-      field,
-    ),
+    own.control,
     slider(model, "temperature", { label: "Temperature", min: 0, max: 1.5, step: 0.1, format: (x) => (x ? fixed(x, 1) : "0, the likeliest") }),
     h("div", { class: "gf-buttons gf-again" }, again),
   );
@@ -314,12 +307,10 @@ function render({ model, el }) {
   );
 
   const widest = 1.25 * guess;
-  let typed; // the text in the field, as the model has it
 
   function draw() {
     const state = now();
     const { text, off } = state;
-    if (text !== typed) field.value = typed = text; // not while the reader types
     again.disabled = state.temperature === 0;
     const gone = new Set(off);
     for (const [name, { input, element }] of switches) {
@@ -377,8 +368,10 @@ function render({ model, el }) {
 
   const drawn = redrawing(model, TRAITS, draw);
   for (const name of TRAITS) model.on(`change:${name}`, follow);
+  own.start();
   follow();
   return () => {
+    own.stop();
     for (const name of TRAITS) model.off(`change:${name}`, follow);
     turn++;
     weights.stop();

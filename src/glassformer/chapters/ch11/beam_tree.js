@@ -1,7 +1,8 @@
 // Beam search as a tree: which texts continue at every step, which are dropped, and the result. See beam_tree.py.
 import { button, choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
-import { alphabet, named, textReader, visible } from "../../widgets/engine/model.js";
+import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
+import { textReader } from "../../widgets/engine/text_reader.js";
 import { legendOf } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
 
@@ -219,8 +220,8 @@ function render({ model, el }) {
   const room = model.get("_config").context_length - MOST_NEW;
   const reader = textReader(model, {
     view,
-    label: `Your prompt (up to ${LONGEST} characters)`,
-    longest: LONGEST,
+    label: `Your prompt (the search continues its last ${LONGEST} characters)`,
+    fit: (text) => [...text].slice(-LONGEST).join(""),
     seen: (text) => [...text].slice(-room).join(""),
     look: () => null,
     also: ["n_beams", "n_new", "end", "length_penalty"],

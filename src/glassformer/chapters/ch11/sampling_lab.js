@@ -1,14 +1,14 @@
 // The book's model writes: the distribution behind every character, and the effect of a strategy on it. See sampling_lab.py.
 import { largest, range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
-import { inSlices } from "../../widgets/engine/reading.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
+import { inSlices } from "../../widgets/engine/reading.js";
+import { textField } from "../../widgets/engine/text_field.js";
 import { RUN, Writer, leftOf, parting, rankOf, uniformAt } from "../../widgets/engine/writer.js";
 
-const LONGEST = 1000; // characters of a prompt, as in model.py
 const MOST = 400; // characters after the prompt, as in sampling_lab.py
 const SHOWN = 15; // characters that have a bar, and the drawn one if it is not among them
 const KEPT = 6; // branches
@@ -48,7 +48,7 @@ function render({ model, el }) {
     hint: "Click a character that is written, or walk along with the arrow keys, to see what it was drawn from. Click another one in the bars, and the text goes on from there. Then move a slider: the same random numbers write another text.",
   });
   const { context_length: context } = model.get("_config");
-  const { known, ids: idsOf, complaint } = alphabet(model.get("_characters"));
+  const { known, ids: idsOf } = alphabet(model.get("_characters"));
   const V = known.length;
   const stored = model.get("_stored");
   const send = (changes) => setAll(model, changes);
@@ -165,17 +165,16 @@ function render({ model, el }) {
 
   // --- controls
 
-  const field = h("textarea", { rows: 2, maxlength: LONGEST, spellcheck: "false", id: uniqueId() });
-  let strange = "";
-  field.addEventListener("input", () => {
-    toTheEnd = false;
-    strange = field.value ? complaint(field.value) : "It needs at least one character to go on from.";
-    if (strange) drawn.ask();
-    else send({ text: field.value, length: 0, position: 0, picked: [], other_picked: [] });
+  const own = textField(model, {
+    label: "Your prompt",
+    changes(text) {
+      toTheEnd = false;
+      return text === model.get("text") ? {} : { length: 0, position: 0, picked: [], other_picked: [] };
+    },
   });
   const act = (label, does) =>
     button(label, () => {
-      [strange, field.value, toTheEnd] = ["", model.get("text"), false];
+      toTheEnd = false;
       does();
       drawn.ask();
     });
@@ -216,7 +215,7 @@ function render({ model, el }) {
   const settings = columns.map(sliders);
   view.controls.classList.add("gf-lab-controls");
   view.controls.append(
-    h("div", { class: "gf-control gf-text" }, h("label", { class: "gf-label", for: field.id }, "Your prompt"), field),
+    own.control,
     h(
       "div",
       { class: "gf-buttons" },
@@ -467,7 +466,6 @@ function render({ model, el }) {
   // --- drawing
 
   function draw() {
-    if (field.value !== model.get("text") && !strange) field.value = model.get("text");
     const isCompared = model.get("compared");
     const t = place();
     const fork = isCompared ? parting(...columns.map(({ writer }) => writer.ids)) : null;
@@ -486,7 +484,7 @@ function render({ model, el }) {
       h("p", { class: "gf-panel-title" }, "Left behind; go back to"),
       h("div", { class: "gf-buttons" }, branches.map((branch) => button(endOf(branch), () => goBack(branch)))),
     ]);
-    view.says(strange || ((isWriting || trouble) && weights.words()) || trouble || sentenceOf(t, fork));
+    view.says(((isWriting || trouble) && weights.words()) || trouble || sentenceOf(t, fork));
     view.describe(
       () => `The model goes on from “${model.get("text")}”: “${spelled(first.writer.ids)}”. What could stand at ${place()}, as the model says and as it is drawn.`,
     );
@@ -560,8 +558,10 @@ function render({ model, el }) {
     ...["text", "seed", "compared", ...columns.flatMap(({ prefix }) => STRATEGY.map((name) => prefix + name))].map((name) => [name, hurried]),
   ];
   for (const [name, does] of listened) model.on(`change:${name}`, does);
+  own.start();
   go();
   return () => {
+    own.stop();
     turn++;
     for (const [name, does] of listened) model.off(`change:${name}`, does);
     weights.stop();

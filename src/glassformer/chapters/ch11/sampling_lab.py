@@ -6,10 +6,9 @@ import numpy as np
 from jaxtyping import Float
 from traitlets import Bool, Int, List, TraitError, default, validate
 
-from glassformer.generate import distribution, draw
-from glassformer.generate.reader import Reader
+from glassformer.generate import distribution
 from glassformer.widgets.engine.model import ModelView
-from glassformer.widgets.engine.mulberry import uniform
+from glassformer.widgets.engine.writer import written
 from glassformer.widgets.kit.view import Number
 
 MAX_WRITTEN = 400  # characters beyond the prompt
@@ -73,23 +72,14 @@ class SamplingLab(ModelView, module="sampling_lab"):
             the characters beyond the prompt; and the logits that each was drawn from, with those of the next, so
             that there is one row more than there are characters.
         """
-        tokenizer = self._source.tokenizer
-        numbers = uniform(self.seed, self.length)
-        picked = dict(self.other_picked if other else self.picked)
-        reader = Reader(self._source.model, [tokenizer.encode(self.text)], self.length + 1)
-        seen, ids = [], []
-        for i in range(self.length + 1):
-            # Three decimals are enough, but the stored logits must lead to the same draws.
-            seen.append(reader.next_logits()[0].astype(np.float64).round(3))
-            if i == self.length:
-                break
-            if i in picked:
-                ids.append(int(tokenizer.encode(picked[i])[0]))
-            else:
-                p = distribution(seen[i][None], **self.strategy(other=other))
-                ids.append(int(draw(p, numbers[i : i + 1])[0]))
-            reader.append(np.array(ids[-1:]))
-        return tokenizer.decode(ids), np.stack(seen)
+        return written(
+            self._source,
+            self.text,
+            self.seed,
+            self.length,
+            strategy=self.strategy(other=other),
+            picked=dict(self.other_picked if other else self.picked),
+        )
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 // Dates in words, translated while the reader types, and where the decoder attends. See date_translator.py.
 import { largest, range } from "../../widgets/kit/maths.js";
-import { button, choice, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, svg, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, choice, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
+import { textField } from "../../widgets/engine/text_field.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { cividis, ink, legend, paint, palette, words } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";
@@ -175,13 +176,12 @@ function render({ model, el }) {
     hint: "Write a date. Then walk along the answer: ribbons lead from the chosen character to what it looks at in the source. Choose a head, and compare.",
   });
   const { n_decoder_layers: L, n_heads: H, context_length: context } = model.get("_config");
-  const { known, ids: idsOf, complaint } = alphabet(model.get("_characters"));
+  const { known, ids: idsOf } = alphabet(model.get("_characters"));
   const marks = model.get("_marks");
   const ways = model.get("_ways");
   const stored = model.get("_stored");
   const send = (changes) => setAll(model, changes);
   const spelled = (id) => (id === marks.stop ? STOP : (known[id] ?? "?"));
-  const fieldId = uniqueId();
 
   // What is shown: a source, and the steps of its translation so far.
   let shown = { text: stored.text, steps: unstored(stored), isWhole: true, version: 0 };
@@ -222,7 +222,6 @@ function render({ model, el }) {
   }
   function follow() {
     stop();
-    if (field.value !== model.get("text")) [field.value, strange] = [model.get("text"), ""];
     turn++; // cancels what is under way
     clearTimeout(timer);
     working(true);
@@ -232,14 +231,11 @@ function render({ model, el }) {
 
   // --- controls
 
-  let strange = "";
-  const field = h("input", { type: "text", maxlength: context, spellcheck: "false", autocomplete: "off", id: fieldId });
-  field.value = model.get("text");
-  field.addEventListener("input", () => {
-    strange = field.value ? complaint(field.value) : "It needs at least one character.";
-    if (strange) drawn.ask();
-    else if (model.get("text") === field.value) drawn.ask();
-    else send({ text: field.value });
+  const own = textField(model, {
+    label: "A date",
+    rows: 1,
+    fit: (text) => [...text].slice(0, context).join(""),
+    adds: () => (model.get("text").length === context ? `The model reads at most ${context} characters: the first that it knows.` : ""),
   });
   const last = () => shown.steps.length - 1;
   const place = () => Math.min(model.get("position"), last());
@@ -271,7 +267,7 @@ function render({ model, el }) {
 
   view.controls.classList.add("gf-translator-controls");
   view.controls.append(
-    h("div", { class: "gf-control gf-text" }, h("label", { class: "gf-label", for: fieldId }, `A date (up to ${context} characters)`), field),
+    own.control,
     h("div", { class: "gf-buttons" }, EXAMPLES.map((text) => button(text, () => send({ text })))),
     choice(model, "block", { label: "Block", options: range(L).map((i) => [i, String(i)]) }),
     choice(model, "head", { label: "Head", options: [[-1, "mean of all heads"], ...range(H).map((i) => [i, `head ${i}`])] }),
@@ -387,7 +383,7 @@ function render({ model, el }) {
 
     const stillGoing = busy && model.get("text") !== text;
     const state = { text, answer, spelled: shownId, step, t, block, head };
-    view.says(strange || ((busy || trouble) && weights.words()) || trouble || (stillGoing ? "Translating …" : sentence(state)));
+    view.says(((busy || trouble) && weights.words()) || trouble || (stillGoing ? "Translating …" : sentence(state)));
     view.describe(() => `“${text}” becomes ${answer}. ${said.says} ${sentence(state)}`);
     view.tables(() => tablesOf({ text, characters, answer, steps, rows, t, block, head }));
   }
@@ -430,8 +426,10 @@ function render({ model, el }) {
   const drawn = redrawing(model, TRAITS, draw);
   const stopResizing = onResize(view.drawing, drawn.ask);
   model.on("change:text", follow);
+  own.start();
   if (model.get("text") !== stored.text) follow();
   return () => {
+    own.stop();
     stop();
     clearTimeout(timer);
     turn++;

@@ -1,8 +1,9 @@
 // Masked characters of a line, predicted by an encoder from both sides and by a decoder from the left. See fill_in.py.
 import { largest, mulberry32, range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, hold, onResize, once, percent, put, redrawing, setAll, slider, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, hold, onResize, once, percent, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { Reading, inSlices } from "../../widgets/engine/reading.js";
+import { textField } from "../../widgets/engine/text_field.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";
@@ -121,7 +122,7 @@ function render({ model, el }) {
     hint: "Click a character to cover it, click it again to uncover it; or walk with the arrow keys and press Space. The encoder reads what is left on both sides. The decoder knows the left alone. Then type a line of your own.",
   });
   const { context_length: context } = model.get("_config");
-  const { known, ids: idsOf, complaint } = alphabet(model.get("_characters"));
+  const { known, ids: idsOf } = alphabet(model.get("_characters"));
   const { mask, share } = model.get("_task");
   const other = model.get("_other");
   const stored = model.get("_stored");
@@ -145,7 +146,7 @@ function render({ model, el }) {
     left: new Map(stored.left),
   };
   let version = 0;
-  let [busy, trouble, strange, turn] = [false, "", "", 0];
+  let [busy, trouble, turn] = [false, "", 0];
   const working = (is) => {
     busy = is;
     view.busy("guesses", is);
@@ -197,7 +198,6 @@ function render({ model, el }) {
   // --- what the reader does
 
   function cover(where, changes = {}) {
-    strange = "";
     setAll(model, { covered: where.toSorted((a, b) => a - b), steps: 0, ...changes });
     if (trouble) ask(); // once more, although nothing may have changed
   }
@@ -223,15 +223,18 @@ function render({ model, el }) {
 
   // --- controls
 
-  const field = h("textarea", { rows: 2, maxlength: context, spellcheck: "false", id: uniqueId() });
-  field.addEventListener("input", () => {
-    strange = field.value ? complaint(field.value) : "It needs at least one character.";
-    const T = field.value.length;
-    if (strange) drawn.ask();
-    else setAll(model, { text: field.value, covered: model.get("covered").filter((t) => t < T), steps: 0, position: Math.min(model.get("position"), T - 1) });
+  const own = textField(model, {
+    label: "Your line",
+    fit: (text) => [...text].slice(0, context).join(""),
+    changes(text) {
+      if (text === model.get("text")) return {};
+      const left = model.get("covered").filter((t) => t < text.length);
+      return { covered: left, steps: 0, position: Math.min(model.get("position"), text.length - 1) };
+    },
+    adds: () => (model.get("text").length === context ? `The encoder sees at most ${context} characters: the first that it knows.` : ""),
   });
   view.controls.append(
-    h("div", { class: "gf-control gf-text" }, h("label", { class: "gf-label", for: field.id }, `Your line (up to ${context} characters, as many as the encoder sees)`), field),
+    own.control,
     h(
       "div",
       { class: "gf-buttons" },
@@ -436,7 +439,6 @@ function render({ model, el }) {
 
   function draw() {
     const text = characters();
-    if (!strange && field.value !== model.get("text")) field.value = model.get("text");
     layout();
     drawLine(text);
     const [t, now, fresh] = [place(), covered(), scene.text === model.get("text")];
@@ -448,7 +450,7 @@ function render({ model, el }) {
     const found = scoresOf();
     drawScores(found);
     const waits = (busy || trouble) && weights.words();
-    view.says(strange || waits || trouble || (busy && "Reading …") || sentence({ scene, known, text, t, share, ...found }));
+    view.says(waits || trouble || (busy && "Reading …") || sentence({ scene, known, text, t, share, ...found }));
     view.describe(() => `“${text.map((character, at) => (now.includes(at) ? "▁" : character)).join("")}”, ${now.length} characters covered; chosen is position ${t}`);
     view.tables(tables);
   }
@@ -456,8 +458,10 @@ function render({ model, el }) {
   const drawn = redrawing(model, TRAITS, draw);
   for (const name of ["text", "covered", "steps", "compared"]) model.on(`change:${name}`, ask);
   const stopResizing = onResize(table, drawn.ask);
+  own.start();
   follow();
   return () => {
+    own.stop();
     turn++;
     for (const name of ["text", "covered", "steps", "compared"]) model.off(`change:${name}`, ask);
     stopResizing();

@@ -19,7 +19,6 @@ from glassformer.text import CharTokenizer, tokenizer_from_json
 from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
-MAX_LENGTH = 1000  # characters of a text; the model may see fewer
 
 # The assumptions that transformer.js states; a test keeps the two in agreement.
 MUST_BE = {
@@ -99,6 +98,16 @@ def source_of(name: str) -> Source:
     return Source(config, tokenizer, weights)
 
 
+def window_start(length: int, context: int) -> int:
+    """Returns the position at which a view's model begins to read a text: `windowStart` in reading.js.
+
+    It is the first multiple of half the context that leaves at most a whole context in view. So the beginning
+    moves rarely, and what was read stays useful until it does.
+    """
+    half = max(context // 2, 1)
+    return 0 if length <= context else half * -(-(length - context) // half)
+
+
 def packed(array: np.ndarray) -> dict[str, Any]:
     """Packs an array for a drawing, one byte per number, into text that `unpacked` of model.js decodes."""
     largest = float(f"{np.abs(array).max():.4g}") or 1.0
@@ -124,7 +133,9 @@ class ModelView(FileView):
 
     Traits:
         model: "shakespeare", "masked" or "dates", or the folder of a run, such as "runs/first". Read-only.
-        text: what the model reads, up to 1,000 characters.
+        text: what the model reads, at least one character; of a long text, it may see only a part.
+        typed: what the reader wrote in the view. The model reads the characters in it that it knows, so the two
+            differ if it has others; `typed` counts only as long as `text` is what the model reads of it.
 
     Raises:
         TraitError: there is no such model, the page cannot run it, or it lacks a character of the text.
@@ -132,6 +143,7 @@ class ModelView(FileView):
 
     model = Unicode(read_only=True).tag(sync=True)
     text = Unicode().tag(sync=True)
+    typed = Unicode().tag(sync=True)
     _config = Dict().tag(sync=True)
     _characters = Unicode().tag(sync=True)
     _digest = Unicode().tag(sync=True)
@@ -163,8 +175,8 @@ class ModelView(FileView):
     @validate("text")
     def _validate_text(self, proposal: dict) -> str:
         text = proposal["value"]
-        if not 1 <= len(text) <= MAX_LENGTH:
-            raise TraitError(f"text has {len(text)} characters, but must have 1 to {MAX_LENGTH}")
+        if not text:
+            raise TraitError("text='' has no characters, but must have at least one")
         try:
             self._source.tokenizer.encode(text)
         except ValueError as error:

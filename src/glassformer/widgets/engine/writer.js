@@ -93,6 +93,14 @@ export class Writer {
   }
 }
 
+// The logits that `packed_logits` in writer.py wrote, an array for each character.
+export function unpackedLogits({ columns, numbers }) {
+  const bytes = Uint8Array.from(atob(numbers), (character) => character.charCodeAt(0));
+  const file = new DataView(bytes.buffer);
+  const all = Float32Array.from({ length: bytes.length / 2 }, (_, i) => file.getInt16(2 * i, true) / 1000);
+  return Array.from({ length: all.length / columns }, (_, row) => all.slice(row * columns, (row + 1) * columns));
+}
+
 function stepOf(logits) {
   const p = softmax(logits);
   return { logits, p, entropy: entropy(p) };

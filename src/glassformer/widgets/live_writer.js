@@ -1,0 +1,383 @@
+// A small Transformer that writes, letter by letter, with the probability of each next letter. See live_writer.py.
+import { largest } from "./kit/maths.js";
+import { button, fixed, frame, h, once, percent, put, redrawing, setAll, slider, uniqueId, write } from "./kit/kit.js";
+import { shareBar } from "./kit/shares.js";
+import { alphabet } from "./engine/model.js";
+import { inSlices } from "./engine/reading.js";
+import { textField } from "./engine/text_field.js";
+import { reasonOf, weightsFor } from "./engine/weights.js";
+import { Writer, unpackedLogits } from "./engine/writer.js";
+
+const [FEWEST, MOST, LONGEST] = [80, 100, 800]; // characters, as in live_writer.py
+const SHOWN = 8; // characters that have a bar of their own
+const SLOWLY = [1, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]; // times the pace: the first characters can be followed one by one
+const RESUMES = 800; // milliseconds after the last change of the temperature at which a finished text goes on
+const IN_VIEW = 0.4; // of the view, when it starts by itself
+
+// As in live_writer.py.
+export const isEnough = (text) => text.length >= MOST || (text.length >= FEWEST && !/[A-Za-z']$/.test(text));
+
+// --- words ------------------------------------------------------------------------------------------------------------
+
+const NAMES = { " ": "space", "\n": "line break" };
+const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
+
+function temperatureInWords(T) {
+  if (T === 0) return "At temperature 0, the model always takes the likeliest letter.";
+  if (T === 1) return "At temperature 1, letters are drawn exactly as often as the model predicts.";
+  if (T < 1) return `At temperature ${fixed(T, 1)}, likely letters are drawn ${T < 0.6 ? "much" : "a little"} more often than the model predicts.`;
+  return `At temperature ${fixed(T, 1)}, unlikely letters are drawn ${T > 1.4 ? "much" : "a little"} more often than the model predicts.`;
+}
+
+// --- view -------------------------------------------------------------------------------------------------------------
+
+function render({ model, el }) {
+  const view = frame(el, {
+    title: "A small Transformer is writing",
+    hint: "It learned from Shakespeare’s plays and writes one letter at a time.",
+  });
+  const { context_length: context } = model.get("_config");
+  const { known, ids: idsOf } = alphabet(model.get("_characters"));
+  const stored = model.get("_stored");
+  const written = () => model.get("written");
+  const length = () => written().length;
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+  // --- what the model predicts
+
+  const recorded = new Writer(context, { prompt: idsOf(stored.text), ids: [], logits: unpackedLogits(stored.logits) }).steps;
+  const isRecorded = () => model.get("text") === stored.text && stored.written.startsWith(written());
+  const writer = new Writer(context, { prompt: [], ids: [], logits: [] });
+  let transformer = null;
+  const weights = weightsFor(model, {
+    view,
+    told: () => drawn.ask(),
+    again() {
+      load();
+      latest = null;
+      sync();
+    },
+  });
+  const load = () =>
+    weights.model().then(
+      (made) => {
+        transformer = made;
+        drawn.ask();
+      },
+      () => drawn.ask(),
+    );
+
+  // The writer has the text so far, which nothing changes any more, and draws one character beyond it.
+  function fit() {
+    const done = idsOf(written());
+    const run = {
+      prompt: idsOf(model.get("text")),
+      length: done.length + 1,
+      seed: model.get("seed"),
+      strategy: { temperature: model.get("temperature") },
+      picked: new Map(done.entries()),
+    };
+    writer.fit(run);
+    if (writer.steps.length > done.length || transformer || !isRecorded()) return;
+    writer.steps = recorded.map((step) => ({ ...step }));
+    writer.fit(run);
+  }
+
+  let turn = 0;
+  let trouble = "";
+  let waiting = false; // for a prediction
+  const wait = (is) => {
+    waiting = is;
+    view.busy("prediction", is);
+  };
+
+  // Has the prediction of the next character made. Returns whether it is there; false if something else is wanted meanwhile.
+  async function think() {
+    const mine = ++turn;
+    const isWanted = () => mine === turn;
+    const place = length();
+    trouble = "";
+    fit();
+    wait(!writer.steps[place]);
+    drawn.ask();
+    if (!waiting) return true;
+    try {
+      transformer ??= await weights.model();
+      if (!isWanted()) return false;
+      fit(); // from the recording, if this became possible
+      while (!writer.steps[place]) {
+        await inSlices(writer.next(transformer), isWanted);
+        if (!isWanted()) return false;
+      }
+    } catch (error) {
+      if (!isWanted()) return false;
+      trouble = reasonOf(error);
+    }
+    wait(false);
+    drawn.ask();
+    return trouble === "";
+  }
+
+  let latest = null;
+  let thinking = Promise.resolve(false);
+  function sync() {
+    const now = JSON.stringify(["text", "written", "seed", "temperature"].map((name) => model.get(name)));
+    if (now === latest) return;
+    latest = now;
+    thinking = think();
+  }
+  async function predicted() {
+    for (;;) {
+      const now = thinking;
+      const isThere = await now;
+      if (now === thinking) return isThere;
+    }
+  }
+
+  // --- writing
+
+  let plays = 0;
+  let timer = null;
+  let isPlaying = false;
+  let hasBegun = length() > 0;
+  let isTouched = hasBegun; // whether the reader has paused it or typed: from then on, nothing starts by itself
+
+  function halt() {
+    plays++;
+    clearTimeout(timer);
+    if (isPlaying) announce();
+    isPlaying = false;
+    drawn.ask();
+  }
+
+  function add() {
+    setAll(model, { written: written() + known[writer.ids[length()]] });
+    sync();
+  }
+
+  async function play() {
+    halt();
+    const mine = plays;
+    const from = length();
+    [isPlaying, hasBegun] = [true, true];
+    if (!transformer) load();
+    sync();
+    while (length() < LONGEST && !isEnough(written().slice(from))) {
+      if (!(await predicted())) break;
+      if (mine !== plays) return;
+      const pace = model.get("pace") * (SLOWLY[length() - from] ?? 1);
+      await new Promise((resume) => (timer = setTimeout(resume, pace)));
+      if (!(await predicted())) break; // the temperature may have been moved
+      if (mine !== plays) return;
+      add();
+    }
+    if (mine === plays) halt();
+  }
+
+  async function addOne() {
+    isTouched = hasBegun = true;
+    halt();
+    const mine = plays;
+    if (trouble) latest = null;
+    sync();
+    if (length() < LONGEST && (await predicted()) && mine === plays) add();
+    announce();
+  }
+
+  function press() {
+    if (isPlaying) {
+      isTouched = true;
+      return halt();
+    }
+    if (trouble) latest = null;
+    play();
+  }
+
+  function startOver() {
+    halt();
+    latest = null;
+    setAll(model, { written: "", seed: (model.get("seed") + 1) % 10_000 });
+    play();
+  }
+
+  let resuming = null;
+  function resume() {
+    clearTimeout(resuming);
+    if (isPlaying || isTouched || !hasBegun || calm || length() >= LONGEST) return;
+    resuming = setTimeout(() => !isPlaying && !isTouched && play(), RESUMES);
+  }
+
+  // --- the text
+
+  const own = textField(model, {
+    label: "Your text",
+    rows: 2,
+    changes: () => ({ written: "" }),
+    adds: () => (model.get("text") === stored.text && ["", stored.text].includes(model.get("typed")) ? stored.origin : ""),
+  });
+  own.field.addEventListener("input", () => {
+    isTouched = true;
+    halt();
+  });
+  own.field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!isPlaying) press();
+  });
+  own.field.enterKeyHint = "go";
+
+  const headId = uniqueId();
+  const source = h("span", { class: "gf-live-source" });
+  const [before, newest] = [h("span"), h("b")];
+  const paper = h("div", { class: "gf-paper gf-live-written", role: "group", "aria-labelledby": headId, tabindex: 0 }, before, newest);
+  const heard = h("p", { class: "gf-live-heard", role: "status" });
+  const announce = () => write(heard, length() ? `The model has written: ${written()}` : "");
+
+  // --- the bars
+
+  const rows = Array.from({ length: SHOWN + 1 }, () => shareBar("", 0));
+  const caption = h("p", { class: "gf-live-caption" });
+  const bars = h("div", { class: "gf-live-chances" }, caption, h("div", { class: "gf-bars", role: "img" }, rows));
+  const chart = bars.lastChild;
+
+  function drawBars() {
+    const last = length() - 1;
+    const isPast = isPlaying && last >= 0 && writer.steps[last];
+    const step = isPast ? writer.steps[last] : writer.steps[length()];
+    put(bars, { class: `gf-live-chances${isPlaying ? " gf-live-past" : ""}${step ? "" : " gf-live-stale"}` });
+    write(caption, isPast ? "Chances of the letter just written" : "Chances of the next letter");
+    if (!step) return;
+    const id = isPast ? writer.ids[last] : null;
+    const shown = largest(step.logits, SHOWN); // the model's order, which no temperature changes
+    const share = (ids) => ids.reduce((sum, other) => sum + step.after[other], 0);
+    const others = Math.max(0, 1 - share(shown));
+    const isAmongOthers = id !== null && !shown.includes(id);
+    rows.forEach((row, i) => {
+      const [name, bar, number] = row.children;
+      const isOthers = i === SHOWN;
+      const p = isOthers ? others : step.after[shown[i]];
+      const character = known[shown[i]];
+      write(name, isOthers ? (isAmongOthers ? `others: ${NAMES[known[id]] ?? known[id]}` : "all others") : NAMES[character] ?? character);
+      put(bar, { style: `--share: ${p.toFixed(4)}` });
+      write(number, percent(p));
+      put(row, {
+        class: `gf-bar${isOthers || NAMES[character] ? " gf-live-word" : ""}${(isOthers ? isAmongOthers : shown[i] === id) ? " gf-live-drawn" : ""}`,
+      });
+    });
+    if (isPlaying) put(chart, { "aria-label": "The likeliest letters, which change while the model writes. Pause it to hear them." });
+    else {
+      const list = shown.map((other) => `${NAMES[known[other]] ?? known[other]} ${percent(step.after[other])}`);
+      put(chart, { "aria-label": `The next letter: ${list.join(", ")}; all others ${percent(others)}.` });
+    }
+  }
+
+  // --- what is said
+
+  const isRecording = () => !transformer && hasBegun && isRecorded();
+
+  function sentence() {
+    const T = model.get("temperature");
+    const loads = trouble || weights.words() || weights.state().why || "";
+    if (isRecording()) {
+      if (isPlaying && !waiting) return `You see a recording of this model until it has loaded. ${loads}`;
+      if (trouble || waiting) return `The recording ends here. ${loads}`;
+    }
+    if (trouble || (waiting && !transformer)) return loads;
+    if (waiting || isPlaying) return temperatureInWords(T);
+    if (length() >= LONGEST) return `The model has written ${LONGEST} letters, and this view keeps no more. Start over to see another text.`;
+    const step = writer.steps[length()];
+    const [best] = step ? largest(step.logits, 1) : [];
+    const next = step ? `The likeliest next letter is ${named(known[best])} (${percent(step.after[best])}). ` : "";
+    return `${next}${temperatureInWords(T)}`;
+  }
+
+  const tables = () => {
+    const step = writer.steps[length()];
+    const after = written() || model.get("text");
+    return [
+      {
+        caption: `What may come after “${after.slice(-20).replaceAll("\n", "⏎")}”`,
+        headers: ["Character", "the model’s probability", `at temperature ${fixed(model.get("temperature"), 1)}`],
+        rows: () => (step ? largest(step.logits, known.length).map((id) => [NAMES[known[id]] ?? known[id], fixed(step.p[id], 4), fixed(step.after[id], 4)]) : []),
+      },
+    ];
+  };
+
+  let said = null;
+  function draw() {
+    const text = written();
+    write(before, text.slice(0, -1));
+    write(newest, text.slice(-1));
+    put(newest, { class: isPlaying ? "gf-live-newest" : "" });
+    if (isPlaying && paper.scrollHeight > paper.clientHeight) paper.scrollTop = paper.scrollHeight;
+    drawBars();
+    write(source, transformer ? "live" : isRecording() ? "a recording" : "");
+    write(main, isPlaying ? "Pause" : hasBegun || isTouched ? "Write" : "Start");
+    put(one, { "aria-disabled": length() >= LONGEST });
+    own.follow();
+    // The line is read aloud when it changes, and not for every letter.
+    const now = sentence();
+    if (now !== said || !isPlaying) view.says((said = now));
+    if (isPlaying) return;
+    view.describe(() => `After “${model.get("text")}”, the model has written “${written()}”`);
+    view.tables(tables);
+  }
+
+  // --- the pieces in their places
+
+  const main = button("Start", press);
+  main.classList.add("gf-live-main");
+  const one = button("One letter", addOne);
+  view.controls.classList.add("gf-live-controls");
+  view.controls.append(
+    slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) }),
+    h("div", { class: "gf-buttons" }, main, one, button("Start over", startOver)),
+  );
+  put(view.drawing, { role: "group" });
+  view.drawing.classList.add("gf-live");
+  view.drawing.append(
+    h(
+      "div",
+      { class: "gf-live-text" },
+      own.control,
+      h("p", { class: "gf-live-head" }, h("span", { class: "gf-label", id: headId }, "The model goes on"), source),
+      paper,
+    ),
+    bars,
+  );
+  view.drawing.after(view.controls, heard);
+
+  const drawn = redrawing(model, ["temperature", "written", "typed"], draw);
+  const follow = once(sync);
+  const names = ["text", "written", "seed", "temperature"];
+  for (const name of names) model.on(`change:${name}`, follow);
+  model.on("change:temperature", resume);
+  own.start();
+  sync();
+
+  const seen =
+    "IntersectionObserver" in globalThis &&
+    new IntersectionObserver(
+      ([{ isIntersecting }]) => {
+        if (!isIntersecting) return;
+        seen.disconnect();
+        if (!hasBegun && !isTouched) play();
+      },
+      { threshold: IN_VIEW },
+    );
+  if (seen && !calm && !hasBegun) seen.observe(view.drawing);
+
+  return () => {
+    halt();
+    turn++;
+    if (seen) seen.disconnect();
+    clearTimeout(resuming);
+    for (const name of names) model.off(`change:${name}`, follow);
+    model.off("change:temperature", resume);
+    own.stop();
+    weights.stop();
+    drawn.stop();
+  };
+}
+
+export default { render };

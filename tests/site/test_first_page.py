@@ -1,0 +1,80 @@
+"""Tests the first minute of a stranger: the first page writes by itself, all of it can be seen, and nothing jumps."""
+
+import gzip
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+PAGE = "notebooks/index.html"
+WATCH = """
+window.moved = 0;
+new PerformanceObserver((list) => {
+  for (const { hadRecentInput, value } of list.getEntries()) if (!hadRecentInput) window.moved += value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+PARTS = ["h1", "h1 + p", "textarea", ".gf-live-written", ".gf-live-chances", "input[type=range]", ".gf-live-main"]
+PHONE, LAPTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+
+
+@pytest.fixture
+def stranger(visit):
+    """Provides stranger(door, size) -> Visit: a first visit by somebody who minds no motion."""
+
+    def stranger(door="http", size=LAPTOP, **settings):
+        arrived = visit(PAGE, door=door, script=WATCH, **settings)
+        arrived.page.set_viewport_size(size)
+        arrived.page.emulate_media(reduced_motion="no-preference")
+        arrived.page.reload()
+        return arrived
+
+    return stranger
+
+
+def first_view(arrived):
+    return arrived.page.locator("article .gf-widget").first
+
+
+@pytest.mark.parametrize("door", ["http", "file"])
+@pytest.mark.parametrize("size", [PHONE, LAPTOP], ids=["phone", "laptop"])
+def test_it_writes_by_itself(stranger, door, size):
+    arrived = stranger(door, size)
+    view = first_view(arrived)
+    expect(view.locator(".gf-live-written")).to_have_text(re.compile(r"\w{2}"))
+    expect(view.locator(".gf-live-source")).to_have_text("live")
+    view.get_by_role("button", name="Pause").click()
+    written = view.locator(".gf-live-written").text_content()
+    arrived.settle()
+    assert view.locator(".gf-live-written").text_content() == written
+    assert arrived.page.evaluate("moved") <= 0.02
+    assert arrived.complaints == arrived.elsewhere() == []
+
+
+@pytest.mark.parametrize("size", [PHONE, LAPTOP], ids=["phone", "laptop"])
+def test_everything_for_the_first_minute_is_above_the_fold(stranger, size):
+    arrived = stranger(size=size)
+    arrived.page.locator(".gf-live-main").wait_for()
+    article = arrived.page.locator("article")
+    for part in PARTS:
+        box = article.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= size["height"], part
+
+
+def test_who_prefers_no_motion_gets_a_button(visit):
+    arrived = visit(PAGE)
+    view = first_view(arrived)
+    expect(view.locator(".gf-live-main")).to_have_text("Start")
+    assert view.locator(".gf-live-written").text_content() == ""
+    assert not [url for url in arrived.requests if "/models/" in url]
+
+
+def test_a_first_visit_costs_at_most_250_kilobytes_before_the_weights(visit, site, doors):
+    arrived = visit(PAGE)
+    cost = 0
+    for url in set(arrived.requests):
+        if url.startswith(doors["http"]):
+            file = site / url.removeprefix(doors["http"]).partition("?")[0].partition("#")[0]
+            data = file.read_bytes()
+            cost += len(data if file.suffix in (".woff2", ".png") else gzip.compress(data, 6))
+    print(f"{PAGE}: {cost / 1000:.0f} kB before the weights")
+    assert cost <= 250_000
