@@ -31,7 +31,7 @@ TEXTS = {
     "emoji": ("pizza 🍕!", "pizza !", "The model has never seen 🍕, so it skips it."),
     "joined emoji": (f"we {FAMILY}", "we ", f"The model has never seen {FAMILY}, so it skips it."),
     "accents": ("Café olé", "Caf ol", "The model has never seen é, so it skips it."),
-    "combining marks": ("Cafe\u0301 to", "Caf to", "The model has never seen e\u0301, so it skips it."),
+    "combining marks": ("Cafe\u0301 to", "Caf to", "The model has never seen \u00e9, so it skips it."),
     "markup": (
         "<b>O</b>",
         "bO/b".replace("/", ""),
