@@ -177,14 +177,18 @@ function render({ model, el }) {
     toGo = 0;
     showPlaying(false);
   }
+  let played = 0; // how often it was told to write
   async function play() {
+    const mine = ++played;
+    const goesOn = () => mine === played && toGo > 0;
     toGo = ENOUGH;
     showPlaying(true);
-    while (toGo > 0 && (await after(() => toGo > 0 && writeOne()))) {
+    while (goesOn() && (await after(() => goesOn() && writeOne()))) {
+      if (!goesOn()) return;
       toGo--;
       if (toGo > 0) await new Promise((resume) => setTimeout(resume, PACE));
     }
-    pause();
+    if (mine === played) pause();
   }
 
   const temperature = slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) });
@@ -195,6 +199,7 @@ function render({ model, el }) {
   const starter = button("", () => {
     if (model.get("step")) return leave();
     visit(1);
+    draw(); // now the button is there
     forth.focus({ preventScroll: true });
   });
   starter.classList.add("gf-tour-start");
