@@ -114,8 +114,9 @@ def test_of_a_longer_text_it_shows_what_the_model_still_sees(mount):
     view = mount(GlassMachine(text=text))
     view.control("Your text").focus()
     read(view)
-    assert f"The model sees at most {CONTEXT} characters at a time, now the last {len(text) - start} of 168." in (
-        view.root.inner_text()
+    assert (
+        f"The model sees at most {CONTEXT} characters at a time, now the last {len(text) - start} of 168."
+        in (view.root.inner_text())
     )
     assert view.root.locator(".gf-earlier s").text_content().endswith(text[:start][-38:])
     assert_shows(view, text[start:], len(text) - start - 1)
@@ -240,7 +241,9 @@ def test_it_pauses_when_asked_and_when_the_reader_types(mount):
     view = mount(GlassMachine(temperature=0))
     for stop in (lambda: press(view, "Pause"), lambda: view.control("Your text").fill("To be")):
         press(view, "Write")
-        view.page.wait_for_function("before => window.mounted[0].model.get('drawn') > before", arg=view.now("drawn"))
+        view.page.wait_for_function(
+            "before => window.mounted[0].model.get('drawn') > before", arg=view.now("drawn")
+        )
         stop()
         view.settle()
         assert view.root.get_by_role("button", name="Write", exact=True).is_visible()
@@ -436,10 +439,13 @@ def test_the_tour_says_what_is_true_of_the_model(mount):
     weights = np.stack([array[0] for array in seen.arrays("weights")])  # (L, H, T, T)
     past = np.arange(1, len(OPENING))
     one_back = weights[:, :, past, past - 1].mean(axis=-1)
-    found = [list(guess)[0][0] for guess in guesses(OPENING, 14)]
+    found = [next(iter(guess))[0] for guess in guesses(OPENING, 14)]
     says = dict(tour(view))
     assert view.page.evaluate("window.asked") == 1
-    assert says[1] == "This stripe is one character’s vector: the 128 numbers that the model has learned for “s”."
+    assert (
+        says[1]
+        == "This stripe is one character’s vector: the 128 numbers that the model has learned for “s”."
+    )
     assert "never replaces it" in says[2]
     block, head = np.unravel_index(one_back.argmax(), one_back.shape)
     share = weights[block, head, 14, 13]
@@ -525,8 +531,12 @@ def test_what_is_pointed_at_and_its_panel_are_both_in_view(mount, width, height)
     view = mount(GlassMachine(), width=width)
     view.page.set_viewport_size({"width": width, "height": height})
     column = 710 if width == 1280 else 358  # of a page of the book
-    view.page.evaluate(f"document.body.style.cssText = 'width: {column}px; padding: 300px 16px 900px; margin: auto'")
-    read(view)
+    view.page.evaluate(
+        f"document.body.style.cssText = 'width: {column}px; padding: 300px 16px 900px; margin: auto'"
+    )
+    view.page.add_style_tag(content=".cell div.cell_output { overflow-x: auto }")  # as on a page
+    view.root.evaluate("root => ((root.className = 'cell_output'), (document.body.className = 'cell'))")
+    view.rest()
     for part in view.root.locator("[data-part]").all():
         part.evaluate("part => part.scrollIntoView({ block: 'nearest' })")
         part.hover() if width == 1280 else part.tap()

@@ -260,7 +260,9 @@ PAGE = """async ([modules, ofReading, loader]) => {
 @pytest.fixture(scope="module")
 def linked(browser):
     page = browser.new_page()
-    modules = [[{"name": name, "source": read(name)} for name in needed(last)] for last in ("model", "reading")]
+    modules = [
+        [{"name": name, "source": read(name)} for name in needed(last)] for last in ("model", "reading")
+    ]
     page.evaluate(PAGE, [*modules, read("loader")])
     yield page
     page.close()

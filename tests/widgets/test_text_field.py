@@ -1,5 +1,7 @@
 """Tests the field for the reader's own text: the text is kept, what the model does not know is marked and skipped."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -83,7 +85,7 @@ def test_what_the_model_reads_of_a_text(call, typed, read, says):
     parts = call("text_field", "runs", typed, KNOWN)
     assert "".join(part["text"] for part in parts) == typed
     assert all(set(part["text"]) <= set(KNOWN) for part in parts if part["known"])
-    assert all(a["known"] != b["known"] for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a["known"] != b["known"] for a, b in itertools.pairwise(parts))
 
 
 def test_a_model_without_line_breaks_starts_from_its_first_character(call):

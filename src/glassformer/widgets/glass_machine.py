@@ -17,7 +17,9 @@ SHOWN = 4  # how many candidates for the next character the drawing names
 FULL = {"stream": 4.0, "neurons": 8.0}  # times the vector's typical size: the strongest colour
 BINS = {"stream": 32, "neurons": 43}  # the height of a vector's picture, in pixels
 STEPS = 6  # of the tour, which engine/tour.js describes
-OPENING = LINE[: -len("horse!")]  # the first text: what the model writes next can be seen, as a line break cannot
+OPENING = LINE[
+    : -len("horse!")
+]  # the first text: what the model writes next can be seen, as a line break cannot
 _PART = re.compile(r"text|stream \d+|guess \d+|feedforward \d+|head \d+ \d+")
 
 
@@ -78,7 +80,9 @@ class GlassMachine(ModelView, module="glass_machine"):
 
     @default("position")
     def _default_position(self) -> int:
-        return 14 if self.text in (LINE, OPENING) else len(self.text) - 1  # its guess changes from block to block
+        return (
+            14 if self.text in (LINE, OPENING) else len(self.text) - 1
+        )  # its guess changes from block to block
 
     @default("part")
     def _default_part(self) -> str:
@@ -124,6 +128,8 @@ class GlassMachine(ModelView, module="glass_machine"):
             "guesses": best.tolist(),
             # Where the temperature can act before the weights are here: at the position that is open, and at the end
             "finals": {t: [float(f"{p:.4g}") for p in probabilities[-1, t]] for t in (opened, len(ids) - 1)},
-            "looks": {opened: rows.astype(np.float64).round(4).tolist()},  # exact enough for the percentages that are shown
+            "looks": {
+                opened: rows.astype(np.float64).round(4).tolist()
+            },  # exact enough for the percentages that are shown
             "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
         }
