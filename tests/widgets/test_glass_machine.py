@@ -535,7 +535,7 @@ def test_what_is_pointed_at_and_its_panel_are_both_in_view(mount, width, height)
         f"document.body.style.cssText = 'width: {column}px; padding: 300px 16px 900px; margin: auto'"
     )
     view.page.add_style_tag(content=".cell div.cell_output { overflow-x: auto }")  # as on a page
-    view.root.evaluate("root => ((root.className = 'cell_output'), (document.body.className = 'cell'))")
+    view.root.evaluate("root => (root.classList.add('cell_output'), (document.body.className = 'cell'))")
     view.rest()
     for part in view.root.locator("[data-part]").all():
         part.evaluate("part => part.scrollIntoView({ block: 'nearest' })")
@@ -548,6 +548,21 @@ def test_what_is_pointed_at_and_its_panel_are_both_in_view(mount, width, height)
         panel = view.root.locator(".gf-machine-panel").element_handle()
         part = view.root.locator(".gf-open").element_handle()
         assert view.page.evaluate(IN_VIEW, [part, panel]) == [True, True, True], view.get("part")
+
+
+def test_forced_colours_keep_the_bars_and_the_open_part(mount, page):
+    view = mount(GlassMachine())
+    page.emulate_media(forced_colors="active")
+    try:
+        look = view.root.evaluate(
+            """(root) => {
+              const of = (name) => getComputedStyle(root.querySelector(name));
+              return [of(".gf-open .gf-ring").outlineStyle, of(".gf-bar-length").backgroundColor, of(".gf-detail").color];
+            }"""
+        )
+    finally:
+        page.emulate_media(forced_colors="none")
+    assert look == ["solid", look[2], look[2]]
 
 
 def test_nothing_in_the_panel_is_wider_than_it(mount):

@@ -63,8 +63,8 @@ TEXTS = {
     "many unknown": (
         "012456789",
         "\n",
-        "The model has never seen 0, 1, 2, 4, 5 or 4 other characters in your text, so it skips them. With nothing left "
-        "to read, it starts from a line break, as at the beginning of a play.",
+        "The model has never seen 0, 1, 2, 4, 5 or 4 other characters in your text, so it skips them. With nothing "
+        "left to read, it starts from a line break, as at the beginning of a play.",
     ),
 }
 

@@ -127,9 +127,10 @@ class GlassMachine(ModelView, module="glass_machine"):
             "weights": packed(np.sqrt(weights)),  # the square root, so that small weights stay visible
             "guesses": best.tolist(),
             # Where the temperature can act before the weights are here: at the position that is open, and at the end
-            "finals": {t: [float(f"{p:.4g}") for p in probabilities[-1, t]] for t in (opened, len(ids) - 1)},
-            "looks": {
-                opened: rows.astype(np.float64).round(4).tolist()
-            },  # exact enough for the percentages that are shown
+            "finals": {
+                str(t): [float(f"{p:.4g}") for p in probabilities[-1, t]] for t in (opened, len(ids) - 1)
+            },
+            # Exact enough for the percentages that are shown of the heads at that position
+            "looks": {str(opened): rows.astype(np.float64).round(4).tolist()},
             "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
         }
