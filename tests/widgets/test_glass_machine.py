@@ -534,8 +534,10 @@ def test_what_is_pointed_at_and_its_panel_are_both_in_view(mount, width, height)
     view.page.evaluate(
         f"document.body.style.cssText = 'width: {column}px; padding: 300px 16px 900px; margin: auto'"
     )
-    view.page.add_style_tag(content=".cell div.cell_output { overflow-x: auto }")  # as on a page
-    view.root.evaluate("root => (root.classList.add('cell_output'), (document.body.className = 'cell'))")
+    view.page.add_style_tag(content=".cell main.cell_output { overflow-x: auto }")  # as on a page
+    view.page.evaluate(
+        "document.body.className = 'cell', document.querySelector('main').className = 'cell_output'"
+    )
     view.rest()
     for part in view.root.locator("[data-part]").all():
         part.evaluate("part => part.scrollIntoView({ block: 'nearest' })")
@@ -556,13 +558,18 @@ def test_forced_colours_keep_the_bars_and_the_open_part(mount, page):
     try:
         look = view.root.evaluate(
             """(root) => {
-              const of = (name) => getComputedStyle(root.querySelector(name));
-              return [of(".gf-open .gf-ring").outlineStyle, of(".gf-bar-length").backgroundColor, of(".gf-detail").color];
+              const of = (name) => {
+                const { outlineStyle, backgroundColor, color } = getComputedStyle(root.querySelector(name));
+                return { outlineStyle, backgroundColor, color };
+              };
+              return [".gf-open .gf-ring", ".gf-bar-length", ".gf-detail"].map(of);
             }"""
         )
     finally:
         page.emulate_media(forced_colors="none")
-    assert look == ["solid", look[2], look[2]]
+    ring, bar, panel = look
+    assert ring["outlineStyle"] == "solid"
+    assert bar["backgroundColor"] == panel["color"]
 
 
 def test_nothing_in_the_panel_is_wider_than_it(mount):
