@@ -70,7 +70,7 @@ TEXTS = {
 
 
 def field(view):
-    return view.root.locator("textarea.gf-own-text")
+    return view.root.locator("textarea.gf-own-field")
 
 
 def note(view):
@@ -197,3 +197,25 @@ def test_marks_are_there_in_forced_colours(mount, page, shoot):
         assert "wavy" in mark.evaluate("e => getComputedStyle(e).textDecoration")
     finally:
         page.emulate_media(forced_colors="none")
+
+
+def test_the_glass_machine_answers_whatever_is_typed(mount):
+    view = mount(GlassMachine())
+    for name, (typed, read, says) in TEXTS.items():
+        field(view).fill(typed)
+        view.rest()
+        assert field(view).input_value() == typed, name
+        assert view.get("text") == read, name
+        if says:
+            assert note(view) == says, name
+        marked = "".join(view.root.locator(".gf-unknown").all_text_contents())
+        assert (marked == "") == (typed == "" or typed == read), name
+        assert view.says.startswith("After "), name
+        assert view.root.locator(".gf-detail .gf-bar").count() == 8, name
+        total = view.root.locator(".gf-detail .gf-bar-length").evaluate_all(
+            "bars => bars.reduce((sum, bar) => sum + Number(bar.style.getPropertyValue('--share')), 0)"
+        )
+        assert 0.2 < total <= 1.01, name
+    view.root.get_by_role("button", name="One character", exact=True).press("Enter")
+    view.page.wait_for_function("window.mounted[0].model.get('drawn') === 1")
+    assert field(view).input_value().startswith(typed)

@@ -95,7 +95,7 @@ export function textField(model, { label, rows = 2, fit = (text) => text, change
   const field = h("textarea", {
     rows,
     id: fieldId,
-    class: "gf-own-text",
+    class: "gf-own-field",
     style: `--rows: ${rows}`,
     dir: "auto",
     spellcheck: "false",
