@@ -234,10 +234,10 @@ def loading(rounds: int) -> list[Row]:
 
 
 # The engine, and what is measured of it. Of a reading it gives the longest slice, from its first position to its pause.
-ENGINE = """async ([loader, modules, config, weights]) => {
+ENGINE = """async ([loader, [modules, ofReading], config, weights]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const { Transformer, readTensors } = await link(modules.slice(0, -1));
-  const { Reading } = await link(modules);
+  const { Transformer, readTensors } = await link(modules);
+  const { Reading } = await link(ofReading);
   const file = Uint8Array.from(atob(weights), (character) => character.charCodeAt(0));
   const model = new Transformer(config, readTensors(new DataView(file.buffer)));
   window.logits = (ids) => Array.from(model.forward(ids));
@@ -280,7 +280,9 @@ def engine_on(page: Page, rounds: int) -> list[Row]:
     """Measures the same on a given page."""
     source, n_new = source_of("shakespeare"), 100
     config, weights = json.loads(source.config.to_json()), base64.b64encode(source.weights).decode()
-    modules = [{"name": name, "source": read(name)} for name in needed("model")]
+    modules = [
+        [{"name": name, "source": read(name)} for name in needed(last)] for last in ("transformer", "reading")
+    ]
     page.evaluate(ENGINE, [read("loader"), modules, config, weights])
     model, text = source.model, "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\n\nKING"
     prompt = source.tokenizer.encode(text)[:64]

@@ -1,18 +1,21 @@
 // A trained model in one picture, reading the reader's text. See glass_machine.py.
 import { largest, mulberry32, range } from "./kit/maths.js";
-import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, slider, write } from "./kit/kit.js";
+import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, write } from "./kit/kit.js";
 import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
 import { shade, shareBar } from "./kit/shares.js";
 import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
 import { Reading, windowStart } from "./engine/reading.js";
 import { textField } from "./engine/text_field.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
+import { tour } from "./engine/tour.js";
 import { distribution, draw as drawId, softmax } from "./engine/transformer.js";
 
 const SHOWN = 4; // characters that could come next
 const FULL = { stream: 4, neurons: 8 }; // as in glass_machine.py
 const BINS = { stream: 32, neurons: 43 };
-const CELL = 16; // the smallest width of a character in pixels
+const CELL = 10; // the smallest width of a column in pixels, and of each character in it
+const PACE = 90; // milliseconds for each character that it writes, about as fast as one reads
+const ENOUGH = 80; // characters after which it stops writing
 
 // --- how a vector is drawn ----------------------------------------------------------------------------------------
 
@@ -31,18 +34,21 @@ export function picture(vector, kind) {
 // --- scenes: what is known of a text ----------------------------------------------------------------------------------
 
 // The stored scene: pictures and the likeliest characters for the initial text.
-function storedScene({ text, streams, neurons, weights, guesses, probabilities }) {
+function storedScene({ text, streams, neurons, weights, guesses, probabilities, finals, looks }) {
   const [stream, neuron, weight] = [streams, neurons, weights].map(unpacked);
   const T = guesses[0].length;
   const column = ({ shape, data }, i, t) => data.subarray((i * T + t) * shape[2], (i * T + t + 1) * shape[2]);
   const [, H, pairs] = weight.shape;
   return {
     text,
+    tokens: [...text],
     T,
     stream: (depth, t) => column(stream, depth, t),
     neurons: (block, t) => column(neuron, block, t),
-    weight: (block, head, t, s) => weight.data[(block * H + head) * pairs + (t * (t + 1)) / 2 + s] ** 2,
+    weight: (block, head, t, s) =>
+      looks[t]?.[block][head][s] ?? weight.data[(block * H + head) * pairs + (t * (t + 1)) / 2 + s] ** 2,
     guesses: (depth, t) => guesses[depth][t].map((id, i) => [id, probabilities[depth][t][i]]),
+    final: (t) => finals[t] ?? null,
     exact: () => null,
   };
 }
@@ -69,14 +75,16 @@ function look(seen, transformer) {
 
 // What the engine has read so far.
 function liveScene(text, reading, H) {
-  const { positions } = reading;
+  const positions = [...reading.positions];
   return {
     text,
+    tokens: [...text].slice(0, positions.length),
     T: positions.length,
     stream: (depth, t) => positions[t].pictures.stream[depth],
     neurons: (block, t) => positions[t].pictures.neurons[block],
     weight: (block, head, t, s) => positions[t].weights[block][(head * positions[t].weights[block].length) / H + s],
     guesses: (depth, t) => positions[t].guesses[depth],
+    final: (t) => positions[t].probabilities.at(-1),
     exact: (t) => positions[t],
   };
 }
@@ -92,7 +100,7 @@ const shareColour = (share) => SHARES[Math.round(Math.sqrt(share) * (STEPS - 1))
 // --- words ------------------------------------------------------------------------------------------------------------
 
 const shortened = (text) => (text.length > 40 ? `… ${text.slice(-38)}` : text);
-const back = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" : `${steps} back`);
+const stepsBack = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" : `${steps} back`);
 
 // The contents of the stream after `depth` blocks. Blocks, heads and positions are counted from 0, as in Python.
 const where = (depth) => (depth === 0 ? "before block 0" : `after block ${depth - 1}`);
@@ -109,20 +117,19 @@ function partName(part) {
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "The glass machine: a Transformer reading your text",
-    hint: "Type, and watch it read. Point at any part to open it below; or press Tab, and then the arrow keys.",
+    title: "The glass machine: a Transformer reads your text",
+    hint: "Your text goes in at the top; the guess at the next character comes out at the bottom. Point at any part to see what it does, or use Tab and the arrow keys.",
   });
   const config = model.get("_config");
   const { n_layers: L, n_heads: H, d_ff: F, d_model: D, context_length: context } = config;
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
   const stored = storedScene(model.get("_stored"));
-  const send = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
-  };
+  const send = (changes) => setAll(model, changes);
 
-  // What is drawn: no more of the text than the model's context.
-  const windowOf = (text) => text.slice(windowStart(text.length, context));
+  // What is drawn: the part of the text that the model sees.
+  const tokensOf = (text) => [...text];
+  const hiddenIn = (text) => windowStart(tokensOf(text).length, context);
+  const windowOf = (text) => tokensOf(text).slice(hiddenIn(text)).join("");
   let scene = stored;
   let pointed = null; // { part, position } under the pointer
   let trouble = null; // the problem, in words
@@ -130,7 +137,8 @@ function render({ model, el }) {
   let reading = null; // once the weights are here
 
   const text = () => model.get("text");
-  const hidden = () => text().length - windowOf(text()).length; // characters that it can no longer see
+  const hidden = () => hiddenIn(text()); // characters that it can no longer see
+  const lengthOfText = () => tokensOf(text()).length;
   const pinned = () => {
     const last = scene.T - 1;
     const position = Math.min(model.get("position") - hidden(), last);
@@ -140,34 +148,83 @@ function render({ model, el }) {
     const now = pointed ?? pinned();
     return { ...now, position: Math.min(now.position, scene.T - 1) };
   };
-  const character = (t) => scene.text[t];
+  const character = (t) => scene.tokens[t];
 
   // --- controls ---
 
   const own = textField(model, {
     label: "Your text",
-    changes: (text) => ({ position: text.length - 1, part: `guess ${L}` }),
+    changes: (news) => ({ position: tokensOf(news).length - 1, part: `guess ${L}`, step: 0 }),
   });
-  const writeOne = async () => {
-    if (!(await read())) return;
-    const { probabilities } = reading.positions.at(-1);
-    const p = distribution(probabilities[L].map(Math.log), { temperature: model.get("temperature") });
+  own.field.addEventListener("input", () => pause());
+
+  // Draw one character and add it to the text. Returns whether that worked.
+  async function writeOne() {
+    if (!(await read())) return false;
+    const p = distribution(reading.positions.at(-1).probabilities[L].map(Math.log), { temperature: model.get("temperature") });
     const next = known[drawId(p, mulberry32(model.get("drawn"))())];
     own.append(next);
     send({ drawn: model.get("drawn") + 1 });
-  };
-  let writing = Promise.resolve(); // one character after another, however fast the button is pressed
-  const writeNext = () => (writing = writing.then(writeOne));
+    return true;
+  }
+  let writing = Promise.resolve(); // one character after another, however fast a button is pressed
+  const after = (act) => (writing = writing.then(act));
+  let toGo = 0; // characters that it is still going to write
+  const player = button("Write", () => (toGo ? pause() : play()));
+  function showPlaying(isPlaying) {
+    view.busy("writing", isPlaying);
+    write(player, isPlaying ? "Pause" : "Write");
+  }
+  function pause() {
+    toGo = 0;
+    showPlaying(false);
+  }
+  let played = 0; // how often it was told to write
+  async function play() {
+    const mine = ++played;
+    const goesOn = () => mine === played && toGo > 0;
+    toGo = ENOUGH;
+    showPlaying(true);
+    while (goesOn() && (await after(() => goesOn() && writeOne()))) {
+      if (!goesOn()) return;
+      toGo--;
+      if (toGo > 0) await new Promise((resume) => setTimeout(resume, PACE));
+    }
+    if (mine === played) pause();
+  }
+
+  const temperature = slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) });
+  // The temperature acts on the next character, so its bars are what to look at.
+  temperature.querySelector("input").addEventListener("input", () => {
+    if (!model.get("step")) send({ part: `guess ${L}`, position: lengthOfText() - 1 });
+  });
+  const starter = button("", () => {
+    if (model.get("step")) return leave();
+    visit(1);
+    draw(); // now the button is there
+    forth.focus({ preventScroll: true });
+  });
+  starter.classList.add("gf-tour-start");
   view.controls.classList.add("gf-machine-controls");
+  view.controls.before(starter);
   view.controls.append(
     own.control,
-    h("div", { class: "gf-buttons" }, button("Write", writeNext), button("Back", own.takeBack)),
-    slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) }),
+    h(
+      "div",
+      { class: "gf-buttons" },
+      player,
+      button("One character", () => after(writeOne)),
+      button("Take one back", () => {
+        pause();
+        own.takeBack();
+      }),
+    ),
+    temperature,
     slider(model, "position", {
       label: "Position",
       min: hidden,
-      max: () => text().length - 1,
-      format: (p) => String(Math.min(p, text().length - 1)),
+      max: () => lengthOfText() - 1,
+      format: (p) => String(Math.min(p, lengthOfText() - 1)),
       follows: ["text"],
     }),
   );
@@ -199,7 +256,6 @@ function render({ model, el }) {
       h("span", { class: "gf-block-name" }, `Block ${b}`),
       h("div", { class: "gf-heads" }, range(H).map((head) => part(`head ${b} ${head}`, "gf-head", marked("gf-row")))),
       part(`feedforward ${b}`, "gf-feedforward", marked("gf-column")),
-      h("div", { class: "gf-bars", "aria-hidden": "true" }),
     );
   const band = h("div", { class: "gf-band", "aria-hidden": "true" });
   const tower = h(
@@ -208,23 +264,87 @@ function render({ model, el }) {
     band,
     h("div", { class: "gf-lane" }, part("text", "gf-characters", cells(), ring())),
     lane(0),
-    h("div", { class: "gf-block gf-captions" }, ["", "heads", "feed-forward", "guesses"].map((word) => h("span", {}, word))),
+    h("div", { class: "gf-block gf-captions" }, ["", `${H} heads`, "feed-forward"].map((word) => h("span", {}, word))),
     range(L).map((b) => [block(b), lane(b + 1)]),
   );
   const earlier = h("p", { class: "gf-earlier" }); // characters that do not fit into the drawing
   const detail = h("div", { class: "gf-detail" });
+
+  // The panel that explains the open part. It stays in view: beside the drawing or, on a phone, at the bottom of the screen.
+  const back = button("Back", () => model.get("step") > 1 && visit(model.get("step") - 1));
+  const forth = button("Next", () => (model.get("step") < stops().length ? visit(model.get("step") + 1) : leave()));
+  const counter = h("span", { class: "gf-tour-count" });
+  const guide = h(
+    "div",
+    { class: "gf-tour", role: "group", "aria-label": "The tour; the left and right arrow keys go back and forth, Escape ends it" },
+    counter,
+    h("div", { class: "gf-tour-buttons" }, back, forth, button("End", () => leave())),
+  );
+  const heading = h("p", { class: "gf-detail-name" });
+  const line = view.root.querySelector(".gf-says");
+  const panel = h("div", { class: "gf-machine-panel", role: "group", "aria-label": "The open part" }, guide, heading, line, detail);
   view.drawing.append(
     earlier,
-    tower,
+    h("div", { class: "gf-machine" }, tower, panel),
     h(
       "div",
       { class: "gf-key" },
-      legend((x) => diverging(2 * x - 1), "−", "+", h("span", {}, "Stripes: the stream, a vector for each character")),
-      legend(shade, "unsure", "sure", h("span", {}, "Letters below: what it would write next if it stopped there")),
-      legend(cividis, "looks away", "looks there", h("span", {}, "Triangles: heads; row by row, where each character looks")),
+      legend((x) => diverging(2 * x - 1), "−", "+", h("span", {}, "Stripes: a vector for each character")),
+      legend(shade, "unsure", "sure", h("span", {}, "Letters under a stripe: the guess so far")),
+      legend(cividis, "looks away", "looks there", h("span", {}, "Triangles: where each character looks, row by row")),
     ),
-    detail,
   );
+
+  // --- the tour ---
+
+  let returned = null; // the part that was open before the tour
+  function stops() {
+    const { position: t } = pinned();
+    const average = ([b, head]) =>
+      range(scene.T - 1).reduce((sum, s) => sum + scene.weight(b, head, s + 1, s), 0) / Math.max(scene.T - 1, 1);
+    const heads = range(L * H).map((i) => [Math.floor(i / H), i % H]);
+    const head = heads[largest(heads.map(average), 1)[0]];
+    const [[s, share]] = lookedAt(...head, t);
+    return tour({
+      L,
+      D,
+      F,
+      here: named(character(t)),
+      head,
+      looks: { at: named(character(s)), back: t - s, share },
+      guesses: range(L + 1).map((depth) => named(known[scene.guesses(depth, t)[0][0]])),
+    });
+  }
+  const stop = () => stops()[model.get("step") - 1];
+  function visit(step) {
+    pause();
+    if (!model.get("step")) returned = model.get("part");
+    pointed = null;
+    send({ step, part: stops()[step - 1].part });
+    parts.get(model.get("part")).scrollIntoView({ block: "nearest" });
+    read(); // the numbers come with the weights
+  }
+  function leave() {
+    if (!model.get("step")) return;
+    const hadFocus = guide.contains(document.activeElement) || starter === document.activeElement;
+    send({ step: 0, part: returned ?? `guess ${L}` });
+    returned = null;
+    draw();
+    if (hadFocus) starter.focus({ preventScroll: true });
+  }
+  guide.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const act = {
+      ArrowLeft: () => model.get("step") > 1 && visit(model.get("step") - 1),
+      ArrowRight: () => model.get("step") < stops().length && visit(model.get("step") + 1),
+      Escape: leave,
+    }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  // A step that comes from elsewhere opens its part as well.
+  const arrive = () => model.get("step") && send({ part: stop().part });
 
   // Rows of parts for the arrow keys; except in blocks, left and right go from character to character.
   const rows = [["text"], ["stream 0"], ["guess 0"]];
@@ -292,17 +412,19 @@ function render({ model, el }) {
 
   // Let the model read the current text. Returns whether it was read to the end; calls in between share the result.
   let underway = null; // { wanted, arrives }
+  const isCurrent = (wanted) => underway?.wanted === wanted && text() === wanted;
   function read() {
     const wanted = text();
     if (underway?.wanted !== wanted) {
-      const now = { wanted, arrives: readThrough(wanted).finally(() => underway === now && (underway = null)) };
+      const now = { wanted };
       underway = now;
+      now.arrives = readThrough(wanted).finally(() => underway === now && (underway = null));
     }
     return underway.arrives;
   }
 
   async function readThrough(wanted) {
-    if (windowOf(wanted) === scene.text && reading) return true;
+    const seen = windowOf(wanted);
     view.busy("text", true);
     try {
       if (!reading) {
@@ -312,28 +434,30 @@ function render({ model, el }) {
         trouble = null;
       }
     } catch (error) {
+      if (!isCurrent(wanted)) return false;
       trouble = reasonOf(error);
       view.busy("text", false);
       drawn.ask();
       return false;
     }
-    const seen = windowOf(wanted);
-    const show = () => {
-      scene = liveScene(seen.slice(0, reading.positions.length), reading, H);
+    if (!isCurrent(wanted)) return false; // a later call reads what is wanted now
+    const take = () => {
+      scene = liveScene(seen, reading, H);
       drawn.ask();
     };
-    const arrived = await reading.read(idsOf(seen), show);
-    if (!arrived) return false; // a later call continues
+    const arrived = await reading.read(idsOf(seen), () => reading.positions.length && take());
+    if (!arrived || !isCurrent(wanted)) return false;
     view.busy("text", false);
-    show();
-    return text() === wanted;
+    if (scene.text !== seen || scene.T !== reading.positions.length || scene === stored) take();
+    return true;
   }
 
   // --- drawing ---
 
   // The characters that have a column: as many as fit, around the chosen one.
   function columns() {
-    const fit = Math.max(8, Math.floor(tower.clientWidth / CELL));
+    const widest = scene.tokens.reduce((most, token) => Math.max(most, [...token].length), 1);
+    const fit = Math.max(8, Math.floor(tower.clientWidth / (CELL * widest)));
     const count = Math.min(fit, Math.max(scene.T, 12));
     const { position } = pinned(); // what is pointed at stays under the pointer
     const first = Math.min(Math.max(0, position - Math.floor(count * 0.7)), Math.max(0, scene.T - count));
@@ -399,10 +523,6 @@ function render({ model, el }) {
         });
       });
     }
-    tower.querySelectorAll(".gf-bars").forEach((bars, b) => {
-      const guesses = scene.guesses(b + 1, position).slice(0, 3);
-      hold(bars, guesses.flat(), () => guesses.map(([id, p]) => bar(known[id], p)));
-    });
   }
 
   const bar = (letter, p) => shareBar(visible(letter), p);
@@ -469,6 +589,7 @@ function render({ model, el }) {
       .sort((x, y) => y[1] - x[1]);
 
   const numberOf = (x) => fixed(x, 2);
+  const drawnFrom = (p) => distribution(Array.from(p, Math.log), { temperature: model.get("temperature") });
   const facts = (...pairs) =>
     h("dl", { class: "gf-facts" }, pairs.map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 
@@ -477,13 +598,14 @@ function render({ model, el }) {
     const n = Number(first);
     const exact = scene.exact(t);
     if (kind === "guess") {
-      const p = exact?.probabilities[n];
-      const shown = p ? largest(p, 10).map((id) => [id, p[id]]) : scene.guesses(n, t);
-      return [h("div", { class: "gf-bars gf-many" }, shown.map(([id, share]) => bar(known[id], share)))];
+      const p = n === L ? scene.final(t) : exact?.probabilities[n];
+      if (!p) return [h("div", { class: "gf-bars" }, scene.guesses(n, t).map(([id, share]) => bar(known[id], share)))];
+      const now = n === L ? drawnFrom(p) : p;
+      return [h("div", { class: "gf-bars" }, largest(p, 8).map((id) => bar(known[id], now[id])))];
     }
     if (kind === "head") {
       const looks = lookedAt(n, +second, t).slice(0, 8);
-      return [h("div", { class: "gf-bars gf-many gf-looks" }, looks.map(([s, share]) => bar(character(s), share)))];
+      return [h("div", { class: "gf-bars gf-looks" }, looks.map(([s, share]) => bar(character(s), share)))];
     }
     if (!exact) return [h("p", { class: "gf-waiting" }, weights.words() || trouble || "Its numbers come with the model.")];
     if (kind === "text") return [barcode(exact.streams[0]), facts(["id", idsOf(character(t))[0]], ["numbers", D])];
@@ -495,7 +617,7 @@ function render({ model, el }) {
         facts(
           ["numbers", D],
           ["length", numberOf(Math.hypot(...vector))],
-          ...(wrote ? [["attention wrote", numberOf(wrote[0])], ["feed-forward wrote", numberOf(wrote[1])]] : []),
+          ...(wrote ? [["heads added", numberOf(wrote[0])], ["feed-forward added", numberOf(wrote[1])]] : []),
         ),
       ];
     }
@@ -510,29 +632,34 @@ function render({ model, el }) {
   function sentence({ part: name, position: t }) {
     const [kind, first, second] = name.split(" ");
     const n = Number(first);
-    const here = `${named(character(t))}, position ${t + hidden()}`;
+    const letter = named(character(t));
+    const here = `${letter}, position ${t + hidden()}`;
     const exact = scene.exact(t);
     if (kind === "text") {
-      return `Position ${t + hidden()}: ${named(character(t))}. Its id, ${idsOf(character(t))[0]}, picks a row of the embedding table: ${D} numbers.`;
+      return `At position ${t + hidden()} is ${letter}. Its id, ${idsOf(character(t))[0]}, selects a row of the embedding table: ${D} numbers.`;
     }
     if (kind === "guess") {
       const [[id, p]] = scene.guesses(n, t);
       const [[last, pLast]] = scene.guesses(L, t);
-      const now = n === L ? "the model writes" : `the model would write`;
-      const truth = t + 1 < scene.T ? ` In the text comes ${named(character(t + 1))}.` : "";
-      const end = n === L ? "" : ` After all ${L}: ${named(known[last])}, ${percent(pLast)}.`;
-      return `At ${here}: ${n === L ? `after all ${L} blocks` : `if it stopped ${where(n)}`} ${now} ${named(known[id])} next, with ${percent(p)}.${end}${truth}`;
+      const truth = t + 1 < scene.T ? ` The next character in the text is ${named(character(t + 1))}.` : "";
+      if (n < L) {
+        return `After ${here}: if the model stopped ${where(n)}, it would write ${named(known[id])}, with ${percent(p)}. After all ${L} blocks it is ${named(known[last])}, with ${percent(pLast)}.${truth}`;
+      }
+      const final = scene.final(t);
+      const warmth = model.get("temperature");
+      const drawn = final && warmth !== 1 ? ` At temperature ${fixed(warmth, 1)} that becomes ${percent(drawnFrom(final)[id])}.` : "";
+      return `After ${here}: with all ${L} blocks, the model expects ${named(known[id])} with ${percent(p)}.${drawn}${truth}`;
     }
     if (kind === "head") {
-      const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w]) => `${percent(w)} at ${named(character(s))}, ${back(t - s)}`);
-      return `Block ${n}, head ${second}, at ${here}: it looks ${looks.join(", and ")}.`;
+      const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w]) => `${percent(w)} on ${named(character(s))}, ${stepsBack(t - s)}`);
+      return `At ${here}, this head puts its attention ${looks.join(", and ")}.`;
     }
     if (kind === "feedforward") {
-      const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is ${i}, at ${numberOf(exact.neurons[n][i])}.`) : "";
-      return `Block ${n}, feed-forward, at ${here}: it sees this position alone.${told}`;
+      const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is number ${i}, at ${numberOf(exact.neurons[n][i])}.`) : "";
+      return `At ${here}, this network sees the stripe of this character alone.${told}`;
     }
-    if (n === 0) return `The stream at ${here}, before block 0: the vector of the character itself, and nothing of the others yet.`;
-    return `The stream at ${here}, ${where(n)}: what it was, plus what the heads and the feed-forward network wrote.`;
+    if (n === 0) return `The stripe of ${here}, ${where(0)}: the vector of the character itself, which knows nothing about the others yet.`;
+    return `The stripe of ${here}, ${where(n)}: the stripe above it, plus what the heads and the feed-forward network added.`;
   }
 
   const tables = ({ position: t }) => [
@@ -566,32 +693,49 @@ function render({ model, el }) {
     drawPictures(place);
     drawLetters(place, now);
     drawMarks(place, now);
-    const unread = windowOf(text()).length - scene.T;
+    const [shown, all] = [tokensOf(windowOf(text())).length, lengthOfText()];
+    const unread = scene.text === windowOf(text()) ? shown - scene.T : shown;
     const lost = hidden();
-    hold(earlier, [lost, place.first, place.count, scene.T], () => [
-      lost > 0 && [`The model sees the last ${windowOf(text()).length} characters. Out of its sight: `, h("s", {}, shortened(text().slice(0, lost)))],
+    hold(earlier, [lost, all, place.first, place.count, scene.T], () => [
+      lost > 0 && [
+        `The model sees at most ${context} characters at a time, now the last ${shown} of ${all}. Out of its sight: `,
+        h("s", {}, shortened(tokensOf(text()).slice(0, lost).join(""))),
+      ],
       scene.T > place.count &&
-        h("span", {}, `Here are positions ${lost + place.first} to ${lost + place.first + place.count - 1}; the drawing follows the one you choose.`),
+        h("span", {}, `The drawing shows positions ${lost + place.first} to ${lost + place.first + place.count - 1} and follows the one you choose.`),
     ]);
     earlier.hidden = !lost && scene.T <= place.count;
-    hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble, weights.words()], () => [
-      h("p", { class: "gf-detail-name" }, partName(now.part)),
-      contents(now),
-    ]);
-    view.says(weights.words() || trouble || (unread > 0 && !pointed ? `Reading, ${unread} characters to go …` : sentence(now)));
-    view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position}`);
-    for (const [name, element] of parts) put(element, { "aria-label": partName(name) });
+    const step = model.get("step");
+    starter.hidden = !step && !model.get("tour");
+    write(starter, step ? "End the tour" : "Take the tour: six steps");
+    guide.hidden = step === 0;
+    tower.classList.toggle("gf-touring", step > 0 && !pointed);
+    const steps = step ? stops() : [];
+    write(counter, `Tour: step ${step} of ${steps.length}`);
+    put(back, { "aria-disabled": step < 2 });
+    write(forth, step === steps.length ? "Finish" : "Next");
+    write(heading, partName(now.part));
+    const final = now.part === `guess ${L}`;
+    hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble, weights.words(), final && model.get("temperature")], () => contents(now));
+    const said = step && now.part === steps[step - 1].part ? steps[step - 1].says : sentence(now);
+    view.says(weights.words() || trouble || (unread > 0 && !pointed && reading ? `Reading, ${unread} characters to go …` : said));
+    view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position + lost}`);
+    for (const [other, element] of parts) put(element, { "aria-label": partName(other) });
     view.tables(() => tables(chosen())); // called later, perhaps for another text
   }
 
-  const drawn = redrawing(model, ["text", "position", "part"], draw);
-  const follow = () => (windowOf(text()) === scene.text ? drawn.ask() : read());
+  const drawn = redrawing(model, ["text", "position", "part", "temperature", "step", "tour"], draw);
+  const follow = () => (underway || reading || windowOf(text()) !== scene.text ? read() : drawn.ask());
   model.on("change:text", follow);
+  model.on("change:step", arrive);
+  arrive();
   const stopResizing = onResize(tower, drawn.ask);
   own.start();
   return () => {
+    toGo = 0;
     own.stop();
     model.off("change:text", follow);
+    model.off("change:step", arrive);
     stopResizing();
     weights.stop();
     drawn.stop();

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Int, TraitError, Unicode, default, validate
+from traitlets import Bool, Int, TraitError, Unicode, default, validate
 
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
@@ -16,6 +16,10 @@ from glassformer.widgets.kit.view import Number
 SHOWN = 4  # how many candidates for the next character the drawing names
 FULL = {"stream": 4.0, "neurons": 8.0}  # times the vector's typical size: the strongest colour
 BINS = {"stream": 32, "neurons": 43}  # the height of a vector's picture, in pixels
+STEPS = 6  # of the tour, which engine/tour.js describes
+OPENING = LINE[
+    : -len("horse!")
+]  # the first text: what the model writes next can be seen, as a line break cannot
 _PART = re.compile(r"text|stream \d+|guess \d+|feedforward \d+|head \d+ \d+")
 
 
@@ -39,17 +43,22 @@ class GlassMachine(ModelView, module="glass_machine"):
     Read it from top to bottom. Under the text is the stream, a vector for each character, and under each
     vector is the character that the model would write next if it stopped there. (The final norm and the head
     read the stream early, as in the logit lens.) Each block then adds the output of its heads and its
-    feed-forward network to the stream. Pointing at a part opens it below, with its numbers, and highlights
-    whatever it depends on.
+    feed-forward network to the stream. Pointing at a part explains it in a panel that stays in view, with its
+    numbers, and highlights whatever it depends on. A tour of six steps leads from the first vector to the guess.
+
+    A place in the book opens it with a task of its own, for example at a head: `GlassMachine(part="head 2 2",
+    position=14, tour=False)`.
 
     Source of the lens: nostalgebraist 2020, "interpreting GPT: the logit lens". Chapter 01 reads the machine.
 
     Traits, beside those of `ModelView`:
         position: the position whose vectors are shown, from 0; beyond the end of the text, the last.
-        part: what is open below: "text", "stream 2" and "guess 2" (after two blocks), "head 0 3" (of the first
+        part: what is explained: "text", "stream 2" and "guess 2" (after two blocks), "head 0 3" (of the first
             block, its last head), or "feedforward 0".
-        temperature: of the character that *write* draws, 0 to 2.
-        drawn: how many characters were drawn; each draw has another random number.
+        temperature: of the characters that *Write* draws, 0 to 2; it acts on the bars of the last guess.
+        drawn: how many characters were drawn; each draw has another random number, the same in every visit.
+        tour: whether the view offers the tour. It does not start by itself.
+        step: the step of the tour that is shown, 1 to 6; 0 is none.
 
     Raises:
         TraitError: a value outside its range, or a part that the model does not have.
@@ -59,12 +68,21 @@ class GlassMachine(ModelView, module="glass_machine"):
     part = Unicode().tag(sync=True)
     temperature = Number(0.8, min=0, max=2).tag(sync=True)
     drawn = Int(0, min=0).tag(sync=True)
+    tour = Bool(True).tag(sync=True)
+    step = Int(0, min=0, max=STEPS).tag(sync=True)
 
     _families = ("decoder",)
 
+    @default("text")
+    def _default_text(self) -> str:
+        text = super()._default_text()
+        return OPENING if text == LINE else text
+
     @default("position")
     def _default_position(self) -> int:
-        return 14 if self.text == LINE else len(self.text) - 1  # its guess changes from block to block
+        return (
+            14 if self.text in (LINE, OPENING) else len(self.text) - 1
+        )  # its guess changes from block to block
 
     @default("part")
     def _default_part(self) -> str:
@@ -99,11 +117,20 @@ class GlassMachine(ModelView, module="glass_machine"):
         weights = np.stack([array[0][:, *past] for array in seen.arrays("weights")])  # (L, H, T (T + 1) / 2)
         probabilities = softmax(logit_lens(model, ids).astype(np.float64))  # (L + 1, T, V)
         best = np.argsort(-probabilities, axis=-1, kind="stable")[..., :SHOWN]
+        hidden = len(self.text) - len(text)
+        opened = min(max(self.position - hidden, 0), len(ids) - 1)
+        rows = np.stack([array[0][:, opened, : opened + 1] for array in seen.arrays("weights")])  # (L, H, S)
         return {
             "text": text,
             "streams": packed(picture(np.stack(list(streams.values())), "stream")),
             "neurons": packed(picture(np.stack([array[0] for array in seen.arrays("neurons")]), "neurons")),
             "weights": packed(np.sqrt(weights)),  # the square root, so that small weights stay visible
             "guesses": best.tolist(),
+            # Where the temperature can act before the weights are here: at the position that is open, and at the end
+            "finals": {
+                str(t): [float(f"{p:.4g}") for p in probabilities[-1, t]] for t in (opened, len(ids) - 1)
+            },
+            # Exact enough for the percentages that are shown of the heads at that position
+            "looks": {str(opened): rows.astype(np.float64).round(4).tolist()},
             "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
         }

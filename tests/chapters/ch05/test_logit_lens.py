@@ -16,11 +16,11 @@ from glassformer.inside.attribution import logit_attribution
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets import LogitLens
-from glassformer.widgets.engine.model import LINE
+from glassformer.widgets.engine.model import LINE, window_start
 
 MODEL, TOKENIZER = shipped.load()
 CONTEXT = MODEL.config.context_length
-FIELD = f"Your text; of a long one the model sees the last {CONTEXT} characters"
+FIELD = "Your text"
 SEEN = {" ": "␣", "\n": "⏎"}
 
 
@@ -189,8 +189,9 @@ def test_a_text_of_the_readers_own(mount):
     w = mount(LogitLens())
     field = w.control(FIELD)
     field.fill("hé")
-    assert w.says == "The model has never met “é”: it knows 65 characters."
-    assert w.saved() == {}
+    w.settle()
+    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    assert_shows(w, "h", 0)
     for text in ("O", "My lord,\nthe king"):
         field.fill(text)
         w.rest()
@@ -230,9 +231,10 @@ def test_numbers_that_are_shown_while_a_shorter_text_is_read_are_of_what_is_read
 def test_of_a_long_text_the_model_sees_the_end(mount):
     text = "".join(f"{LINE}\n" for _ in range(4))
     w = mount(LogitLens(text=text, position=len(text) - 1), width=390)
-    seen, lost = text[-CONTEXT:], len(text) - CONTEXT
+    lost = window_start(len(text), CONTEXT)
+    seen = text[lost:]
     assert f"After a new line at {len(text) - 1}," in w.says
-    assert_shows(w, seen, CONTEXT - 1)
+    assert_shows(w, seen, len(seen) - 1)
     note = w.root.locator(".gf-drawing > .gf-panel-title").inner_text()
     assert note.startswith(f"The model sees positions {lost} to {len(text) - 1}, ")
     here = [int(n) for n in re.search(r"Here are (\d+) to (\d+);", note).groups()]
@@ -247,7 +249,7 @@ def test_of_a_long_text_the_model_sees_the_end(mount):
     w.rest()
     assert w.saved()["text"] == f"{text}A"
     w.set(position=len(text) - 2)
-    assert_shows(w, f"{seen[1:]}A", CONTEXT - 3)
+    assert_shows(w, f"{seen}A", len(seen) - 2)
 
 
 def test_a_model_that_does_not_come_is_told_and_may_come_later(mount):
@@ -267,7 +269,7 @@ def test_a_model_that_does_not_come_is_told_and_may_come_later(mount):
     w.page.evaluate("() => (window.mounted[0].model.send = window.real)")
     field.fill("A hous")
     w.rest()
-    assert w.saved() == {"text": "A hous"}
+    assert w.saved() == {"typed": "A hous", "text": "A hous"}
     w.set(position=3)
     assert_shows(w, "A hous", 3)
 

@@ -13,7 +13,7 @@ from glassformer.generate import beam_search
 from glassformer.trace import trace
 
 DECIMALS = 5.1e-6  # five of them are kept, and shown
-PROMPT = "Your prompt (up to 100 characters)"
+PROMPT = "Your prompt (the search continues its last 100 characters)"
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +186,9 @@ def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
 def test_a_character_that_the_model_does_not_know(mount, view):
     w = mount(view())
     w.control(PROMPT).fill("hé")
-    assert w.says == "The model has never met “é”: it knows 65 characters."
-    assert w.saved() == {}
+    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    assert w.saved()["text"] == "h"
+    found(w)
 
 
 @pytest.mark.parametrize(

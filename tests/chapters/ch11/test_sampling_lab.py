@@ -258,7 +258,7 @@ def test_it_writes_as_python_does(mount):
     click(w, "Start again")
     assert text(w) == ""
     w.control("Your prompt").fill("hé")
-    assert w.says == "The model has never met “é”: it knows 65 characters."
+    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
     w.control("Your prompt").fill("To be")
     w.rest()
     assert w.says.startswith("What comes next, at 0: ")

@@ -63,7 +63,7 @@ export function remark(text, characters) {
   if (text === "") return [`Your text is empty, so the model ${begins}.`];
   const unknown = runs(text, characters).filter(({ known }) => !known);
   if (!unknown.length) return [];
-  const strange = [...new Set(unknown.flatMap((run) => seenIn(run.text)))];
+  const strange = [...new Set(unknown.flatMap((run) => seenIn(run.text)).map((character) => character.normalize()))];
   const end = knownIn(text, characters) ? "" : ` With nothing left to read, it ${begins}.`;
   const shown = strange.slice(0, strange.length > NAMED + 1 ? NAMED : NAMED + 1).map(spelled);
   const others = strange.length - shown.length;
@@ -95,7 +95,7 @@ export function textField(model, { label, rows = 2, fit = (text) => text, change
   const field = h("textarea", {
     rows,
     id: fieldId,
-    class: "gf-own-text",
+    class: "gf-own-field",
     style: `--rows: ${rows}`,
     dir: "auto",
     spellcheck: "false",
@@ -158,7 +158,11 @@ export function textField(model, { label, rows = 2, fit = (text) => text, change
     field,
     shown,
     follow,
-    append: (more) => type(continued(shown(), more, characters)),
+    append(more) {
+      type(continued(shown(), more, characters));
+      follow();
+      field.scrollTop = field.scrollHeight; // the end is where it writes
+    },
     takeBack: () => type([...shown()].slice(0, -1).join("")),
     start() {
       for (const name of ["typed", "text"]) model.on(`change:${name}`, soon);
