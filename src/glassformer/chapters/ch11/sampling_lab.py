@@ -24,7 +24,8 @@ class SamplingLab(ModelView, module="sampling_lab"):
     The text depends only on the traits. Character `i` after the prompt is drawn with number `i` of mulberry32
     from `seed`, unless the reader has picked it by hand. So the same settings always write the same text, and
     another temperature writes another text with the same random numbers. A second column, if `compared`, uses
-    the same numbers with its own strategy. If a text is longer than the context, the model sees its end.
+    the same numbers with its own strategy. If a text is longer than the context, the model
+    sees its end, from a multiple of half the context on (`past_context="half"` of `generate`).
 
     Derived in chapter 11.
 
@@ -76,7 +77,9 @@ class SamplingLab(ModelView, module="sampling_lab"):
         tokenizer = self._source.tokenizer
         numbers = uniform(self.seed, self.length)
         picked = dict(self.other_picked if other else self.picked)
-        reader = Reader(self._source.model, [tokenizer.encode(self.text)], self.length + 1)
+        reader = Reader(
+            self._source.model, [tokenizer.encode(self.text)], self.length + 1, past_context="half"
+        )
         seen, ids = [], []
         for i in range(self.length + 1):
             # Three decimals are enough, but the stored logits must lead to the same draws.
