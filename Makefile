@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab check test book notebooks heights ledger bench experiments experiments-again models environment
+.PHONY: lab check test book notebooks heights kernel ledger bench experiments experiments-again models environment
 
 lab: environment  ## open the book in JupyterLab to read, run and practise
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
@@ -23,6 +23,9 @@ notebooks: environment  ## execute the chapters whose text or code has changed
 
 heights: environment  ## measure the views again: the heights that pages reserve for them
 	@$(VENV)/bin/python tools/heights.py
+
+kernel: environment  ## assemble the page's WebAssembly kernel again, after a change to kernel.wat
+	@$(VENV)/bin/python tools/kernel.py
 
 ledger: environment  ## measure the parity ledger again and write its page
 	@$(VENV)/bin/python tools/ledger.py

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page
 
-from glassformer.widgets.kit.view import FileView
 from glassformer.widgets.kit.modules import needed, read
+from glassformer.widgets.kit.view import FileView
 from tools.browser import axe_violations, contrast_violations
 
 # The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.

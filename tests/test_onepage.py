@@ -87,9 +87,9 @@ def test_it_goes_on_past_its_context(page):
     room = page.config["context_length"]
     text = "".join(page.write(LINE, 2 * room, temperature=0))
     assert len(text) == 2 * room
-    # Once full, it reads the last half of what is there anew, and what follows is what a fresh start gives.
+    # Once full, it reads from its middle anew, and what follows is what a fresh start there gives.
     first = room - len(LINE) + 1
-    again = (LINE + text[:first])[-(room // 2) :]
+    again = (LINE + text[:first])[room // 2 :]
     assert "".join(page.write(again, 20, temperature=0)) == text[first : first + 20]
 
 

@@ -80,18 +80,18 @@ class GPT:
 
     def write(self, prompt, n, temperature=0.8, top_k=20, seed=None):  # [11]
         """Continues for n characters; temperature 0 takes the likeliest."""
-        rng, room = np.random.default_rng(seed), self.config["context_length"]
-        ids = [self.alphabet.index(character) for character in prompt]
-        new, caches = ids[-room:], [[] for _ in range(self.config["n_layers"])]
+        rng, C = np.random.default_rng(seed), self.config["context_length"]
+        ids, caches = [self.alphabet.index(character) for character in prompt], []
         for _ in range(n):
+            if not caches or caches[0][0].shape[1] == C:  # none yet, or full
+                new = ids[max(0, (C - len(ids)) // (C // 2) * -(C // 2)) :]
+                caches = [[] for _ in range(self.config["n_layers"])]
             logits = self(new, caches)[-1]
             best = np.argsort(-logits)[: top_k if temperature else 1]
             p = softmax(logits[best].astype(float) / (temperature or 1))
             ids.append(rng.choice(best, p=p))
             yield self.alphabet[ids[-1]]
             new = ids[-1:]
-            if caches[0][0].shape[1] == room:  # full: go on from the last half
-                new, caches = ids[-room // 2 :], [[] for _ in caches]
 
 
 if __name__ == "__main__":

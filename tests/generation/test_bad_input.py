@@ -190,7 +190,7 @@ DRAWS = {
     "past_context": (
         {"past_context": "crop"},
         ValueError,
-        "past_context='crop' is not one of 'refuse', 'slide'",
+        "past_context='crop' is not one of 'refuse', 'slide', 'half'",
     ),
     "no generator": (
         {"temperature": 0.7},

@@ -19,11 +19,14 @@ def greedy(*args, **given):
     return texts(*args, temperature=0, **given)
 
 
-def by_hand(prompt, n_new, *, V=10, context=10**9, source=()):
-    """Computes Arithmetic's text step by step; the window slides past `context`."""
+def by_hand(prompt, n_new, *, V=10, context=10**9, past_context="slide", source=()):
+    """Computes Arithmetic's text step by step; past `context` the window slides, or is moved on by half a context."""
     text = list(prompt)
     for _ in range(n_new):
-        shares = [(place + 1) * (token + 1) for place, token in enumerate(text[-context:])]
+        start, step = 0, 1 if past_context == "slide" else context // 2
+        while len(text) - start > context:
+            start += step
+        shares = [(place + 1) * (token + 1) for place, token in enumerate(text[start:])]
         text.append((sum(shares) + sum(token + 1 for token in source)) % V)
     return text
 
@@ -231,22 +234,33 @@ def test_a_row_that_ended_cannot_run_out():
 
 # Past the context
 
+in_both_ways = pytest.mark.parametrize("way", ["slide", "half"])
+
 
 @with_and_without_cache
+@in_both_ways
 @pytest.mark.parametrize("length", [1, 3, 8, 9, 20])
-def test_the_window_slides(length, cache):
+@pytest.mark.parametrize("context", [8, 7])
+def test_the_window_moves(context, length, way, cache):
     prompt = np.random.default_rng(0).integers(0, 10, length).tolist()
-    model = Arithmetic(context_length=8)
-    expected = [by_hand(prompt, 15, context=8)]
-    assert greedy(model, prompt, 15, past_context="slide", cache=cache) == expected
-    assert max(shape[1] for shape in model.shapes) <= 8
+    model = Arithmetic(context_length=context)
+    expected = [by_hand(prompt, 15, context=context, past_context=way)]
+    assert greedy(model, prompt, 15, past_context=way, cache=cache) == expected
+    assert max(shape[1] for shape in model.shapes) <= context
 
 
 @with_and_without_cache
-def test_the_window_slides_for_each_row_alone(cache):
+@in_both_ways
+def test_the_window_moves_for_each_row_alone(way, cache):
     prompts = [[1, 2], [5] * 9, [3, 1, 4, 1, 5], [7]]
-    expected = [by_hand(prompt, 15, context=6) for prompt in prompts]
-    assert greedy(Arithmetic(context_length=6), prompts, 15, past_context="slide", cache=cache) == expected
+    expected = [by_hand(prompt, 15, context=6, past_context=way) for prompt in prompts]
+    assert greedy(Arithmetic(context_length=6), prompts, 15, past_context=way, cache=cache) == expected
+
+
+def test_in_halves_the_window_is_read_again_only_when_it_is_full():
+    model = Arithmetic(context_length=6)
+    greedy(model, [1, 2, 3], 9, past_context="half")
+    assert [shape[1] for shape in model.shapes] == [3, 1, 1, 1, 4, 1, 1, 4, 1]
 
 
 def test_up_to_the_context_a_sliding_window_uses_the_cache():

@@ -158,24 +158,32 @@ def test_long_prompts_in_chunks_and_whole(room, positions):
 @every_family
 @every_method
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_sliding_window_with_cache_and_without(room, family, positions, strategy):
+@pytest.mark.parametrize("way", ["slide", "half"])
+def test_past_the_context_with_cache_and_without(room, family, positions, strategy, way):
     it = model(room, family, positions, context_length=12)
-    options = {**STRATEGIES[strategy], "past_context": "slide"}
+    options = {**STRATEGIES[strategy], "past_context": way}
     cached = texts(it, **options)
     assert cached == texts(it, **options, cache=False)
     assert {len(text) - len(prompt) for text, prompt in zip(cached, PROMPTS, strict=True)} == {N_NEW}
 
 
+BEGIN = {
+    "slide": lambda length: max(0, length - 12),
+    "half": lambda length: max(0, -(-(length - 12) // 6) * 6),
+}
+
+
 @both_rooms
 @every_method
-def test_a_sliding_window_is_the_model_on_the_last_ids(room, positions):
+@pytest.mark.parametrize(("way", "begin"), BEGIN.items(), ids=BEGIN)
+def test_past_the_context_it_is_the_model_on_what_is_in_view(room, positions, way, begin):
     it = model(room, "decoder", positions, context_length=12)
     expected = [1, 2, 3]
     for _ in range(N_NEW):
-        ids = np.array(expected[-12:])
+        ids = np.array(expected[begin(len(expected)) :])
         logits = it(torch.from_numpy(ids) if room == "nn" else ids)
         expected.append(int(logits[-1].argmax()))
-    assert texts(it, rows=slice(1), temperature=0, past_context="slide") == [expected]
+    assert texts(it, rows=slice(1), temperature=0, past_context=way) == [expected]
 
 
 @both_rooms

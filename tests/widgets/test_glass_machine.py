@@ -6,11 +6,12 @@ from traitlets import TraitError
 
 from glassformer import shipped
 from glassformer.generate import distribution, draw
+from glassformer.generate.reader import window_start
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.trace import trace
 from glassformer.widgets import GlassMachine
-from glassformer.widgets.engine.model import LINE, window_start
+from glassformer.widgets.engine.model import LINE
 from glassformer.widgets.engine.mulberry import uniform
 from glassformer.widgets.glass_machine import OPENING, STEPS, picture
 

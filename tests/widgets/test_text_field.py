@@ -15,7 +15,6 @@ from glassformer.chapters.ch11.sampling_lab import SamplingLab
 from glassformer.chapters.ch12.date_translator import DateTranslator
 from glassformer.chapters.ch12.fill_in import FillIn
 from glassformer.widgets import GlassMachine
-from glassformer.widgets.engine.model import window_start
 
 _, TOKENIZER = shipped.load()
 KNOWN = TOKENIZER.characters
@@ -99,17 +98,6 @@ def test_what_the_model_writes_comes_after_the_whole_text(call, name):
     longer = call("text_field", "continued", typed, "so", KNOWN)
     assert longer.startswith(typed)
     assert call("text_field", "readOf", longer, KNOWN) == read + "so"
-
-
-@pytest.mark.parametrize("context", [128, 7, 2, 1])
-def test_where_the_model_begins_to_read(call, context):
-    lengths = [*range(1, 3 * context + 3), 1000]
-    starts = call.each("reading", "windowStart", [[length, context] for length in lengths])
-    assert starts == [window_start(length, context) for length in lengths]
-    for length, start in zip(lengths, starts, strict=True):
-        assert 1 <= length - start <= context or context == 1
-        assert start % max(context // 2, 1) == 0
-        assert start == 0 or length - (start - max(context // 2, 1)) > context
 
 
 VIEWS = {

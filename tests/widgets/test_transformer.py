@@ -1,4 +1,7 @@
-"""Tests that widgets/engine/transformer.js agrees with `scratch`: logits, every traced array, every strategy."""
+"""Tests that widgets/engine/transformer.js agrees with `scratch`: logits, every traced array, every strategy.
+
+Every model is read twice: with the WebAssembly kernel and in plain JavaScript.
+"""
 
 import base64
 import itertools
@@ -6,7 +9,7 @@ import json
 
 import numpy as np
 import pytest
-from close import ENGINE, assert_close
+from close import ENGINE, SINGLE, assert_close
 from safetensors.numpy import save
 
 from glassformer import checkpoints, text
@@ -20,7 +23,7 @@ from glassformer.widgets.engine.model import LINE, source_of
 from glassformer.widgets.kit.modules import needed, read
 
 # What the tests ask of the engine. Arrays go to Python as the bytes of their numbers, all of a reading in one text.
-PAGE = """async ([modules, loader]) => {
+PAGE = """async ([modules, loader, plain]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
   const engine = await link(modules);
   const models = {};
@@ -39,7 +42,8 @@ PAGE = """async ([modules, loader]) => {
   };
   window.asked = {
     load(name, config, weights) {
-      models[name] = new engine.Transformer(config, engine.readTensors(fileOf(weights)));
+      models[name] = new engine.Transformer(config, engine.readTensors(fileOf(weights)), { plain });
+      if (models[name].isFast === plain) throw new Error(`plain=${plain} gives isFast=${plain}`);
     },
     tensors(weights) {
       const tensors = Object.entries(engine.readTensors(fileOf(weights)));
@@ -120,6 +124,15 @@ DRAWN = {
 }
 
 
+def in_double(source):
+    """Returns a model that rounds so little that what differs from it is the page's rounding."""
+    model = Transformer(source.config, generator=None, dtype=np.float64)
+    model.load_state_dict(
+        {name: array.astype(float) for name, array in source.model.named_parameters().items()}
+    )
+    return model.eval()
+
+
 def float32(numbers):
     return np.frombuffer(base64.b64decode(numbers), np.float32)
 
@@ -145,19 +158,19 @@ def sources(tmp_path_factory):
 class Engine:
     """A page with transformer.js, where every model is loaded once, and the same models in NumPy."""
 
-    def __init__(self, page, sources):
+    def __init__(self, page, sources, plain):
         self.page, self.sources = page, sources
         self.loaded = {}
         modules = [{"name": module, "source": read(module)} for module in needed("transformer")]
-        page.evaluate(PAGE, [modules, read("loader")])
+        page.evaluate(PAGE, [modules, read("loader"), plain])
 
     def load(self, name):
-        """Returns the NumPy model with the weights that the page has."""
+        """Returns the NumPy model with the weights that the page has, in float64."""
         if name not in self.loaded:
             found = self.sources[name]
             config, weights = json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()
             self.page.evaluate("([...given]) => asked.load(...given)", [name, config, weights])
-            self.loaded[name] = found.model
+            self.loaded[name] = in_double(found)
         return self.loaded[name]
 
     def ask(self, what, *given):
@@ -176,10 +189,10 @@ class Engine:
         return seen
 
 
-@pytest.fixture(scope="module")
-def engine(browser, sources):
+@pytest.fixture(scope="module", params=[False, True], ids=["kernel", "plain"])
+def engine(request, browser, sources):
     page = browser.new_page()
-    yield Engine(page, sources)
+    yield Engine(page, sources, request.param)
     page.close()
 
 
@@ -222,7 +235,7 @@ def assert_same(found, expected):
     assert [one[:3] for one in found] == [one[:3] for one in expected]
     for (*place, here), there in zip(found, expected, strict=True):
         array = there.array[0]
-        assert_close(here, array, ENGINE, what=place)
+        assert_close(here, array, SINGLE if place[-1] == "logits" else ENGINE, what=place)
 
 
 @pytest.mark.parametrize("case", READINGS)
@@ -258,7 +271,7 @@ def test_the_lens_reads_a_stream_as_the_last_one_is_read(engine, name):
         model(ids[None])
     for stream in seen.arrays("stream")[:3]:
         found = float32(engine.ask("lens", name, stream.ravel().tolist())).reshape(5, -1)
-        assert_close(found, model.head(stack.norm(stream))[0], ENGINE)
+        assert_close(found, model.head(stack.norm(stream))[0], SINGLE)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,20 @@ from glassformer.shapes import Float, Int64, Integer
 CHUNK = 128  # positions of a prompt that are read at a time; only their activations take memory
 
 
+def window_start(lengths: Any, context_length: int, past_context: str = "half") -> Any:
+    """Returns where the part of a text that a model reads begins, for one length or an array of them.
+
+    It is 0 as long as the text fits the context C. Beyond it, `"slide"` leaves the last C ids in view. `"half"`
+    begins at the first multiple of C/2 (rounded down) that leaves at most C: the window fills up, and the model
+    goes on from its last half. The start then moves only once in C/2 ids, so the cache is of use in between.
+    `windowStart` in widgets/engine/transformer.js and onepage.py follow the same rule.
+
+    Derived in chapter 11.
+    """
+    step = 1 if past_context == "slide" else max(1, context_length // 2)
+    return np.maximum(0, -((context_length - lengths) // step)) * step
+
+
 class Reader:
     """The texts so far and the model that reads them; returns the next logits of every row.
 
@@ -32,8 +46,9 @@ class Reader:
         cache: bool = True,
         pad_id: int = 0,
         copies: int = 1,
+        past_context: str = "slide",
     ) -> None:
-        self.model = model
+        self.model, self.past_context = model, past_context
         # If torch has not been imported, this is no torch model: the NumPy room works without torch.
         torch = sys.modules.get("torch")
         self.torch = torch if torch is not None and isinstance(model, torch.nn.Module) else None
@@ -58,11 +73,10 @@ class Reader:
                 memory = model.encode(self._to_model(ids), mask=self._to_model(mask))[rows]
             self.encoded = {"memory": memory, "source_mask": self._to_model(mask[rows])}
 
-        context_length = model.config.context_length
-        self.cache = None
-        if cache and self.length <= context_length:
-            read = self.length + n_new - 1  # nothing follows the last new id, so it is never read
-            self.cache = model.new_cache(len(rows), min(read, context_length))
+        # Nothing follows the last new id, so it is never read.
+        self.room = min(self.length + n_new - 1, model.config.context_length)
+        self.uses_cache, self.cache = cache, None
+        self.starts: Any = None  # the columns where the texts' windows began when the cache was made
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
         """Returns every row's text so far."""
@@ -83,23 +97,29 @@ class Reader:
     def next_logits(self) -> Float[np.ndarray, "B V"]:
         """Returns the logits of every row's next id."""
         with self._no_gradients():
-            first = max(0, self.length - self.model.config.context_length)
-            if first > 0:
-                self.cache = None  # the window slides, so the cache is no longer valid: see `generate`
+            context_length = self.model.config.context_length
+            starts = self.begins + window_start(self.length - self.begins, context_length, self.past_context)
+            first = int(starts.min())
+            if self.starts is None or (starts != self.starts).any():
+                # A window has moved, so what the cache holds has other positions and has heard from dropped ids.
+                self.starts, self.cache = starts, None
+                slides = first > 0 and self.past_context == "slide"
+                if self.uses_cache and not slides:  # one that slides moves again at the next step
+                    self.cache = self.model.new_cache(len(starts), self.room)
             if self.cache is None:
-                hidden = self._read(first, first, self.length)
+                hidden = self._read(first, self.length)
             else:
-                begin = self.cache.length
+                begin = first + self.cache.length
                 while self.length - begin > CHUNK:
-                    self._read(0, begin, begin + CHUNK)
+                    self._read(begin, begin + CHUNK)
                     begin += CHUNK
-                hidden = self._read(0, begin, self.length)
+                hidden = self._read(begin, self.length)
             return self._to_numpy(self.model.head(hidden[:, -1:]))[:, 0]  # only the last predicts the next id
 
-    def _read(self, first: int, begin: int, end: int) -> Any:
-        """Returns the hidden states of columns begin..end-1, which see the columns from `first` on."""
+    def _read(self, begin: int, end: int) -> Any:
+        """Returns the hidden states of columns begin..end-1, which see those from the beginning of their window on."""
         padding = {}
-        begins = np.maximum(self.begins, first)[:, None]
+        first, begins = int(self.starts.min()), self.starts[:, None]
         if begins.max() > first:
             columns = np.arange(first, end)
             positions = np.maximum(columns[begin - first :] - begins, 0)

@@ -4,11 +4,11 @@ import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAl
 import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
 import { shade, shareBar } from "./kit/shares.js";
 import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
-import { Reading, windowStart } from "./engine/reading.js";
+import { Reading } from "./engine/reading.js";
 import { textField } from "./engine/text_field.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { tour } from "./engine/tour.js";
-import { distribution, draw as drawId, softmax } from "./engine/transformer.js";
+import { distribution, draw as drawId, softmax, windowStart } from "./engine/transformer.js";
 
 const SHOWN = 4; // characters that could come next
 const FULL = { stream: 4, neurons: 8 }; // as in glass_machine.py

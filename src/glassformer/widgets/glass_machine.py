@@ -7,10 +7,11 @@ import numpy as np
 from jaxtyping import Float
 from traitlets import Bool, Int, TraitError, Unicode, default, validate
 
+from glassformer.generate.reader import window_start
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.trace import trace
-from glassformer.widgets.engine.model import LINE, ModelView, packed, window_start
+from glassformer.widgets.engine.model import LINE, ModelView, packed
 from glassformer.widgets.kit.view import Number
 
 SHOWN = 4  # how many candidates for the next character the drawing names

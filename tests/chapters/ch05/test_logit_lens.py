@@ -12,11 +12,12 @@ from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import shipped
+from glassformer.generate.reader import window_start
 from glassformer.inside.attribution import logit_attribution
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets import LogitLens
-from glassformer.widgets.engine.model import LINE, window_start
+from glassformer.widgets.engine.model import LINE
 
 MODEL, TOKENIZER = shipped.load()
 CONTEXT = MODEL.config.context_length

@@ -2,7 +2,7 @@
 import { largest, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, write } from "../../widgets/kit/kit.js";
 import { named, streamsOf, visible } from "../../widgets/engine/model.js";
-import { windowStart } from "../../widgets/engine/reading.js";
+import { windowStart } from "../../widgets/engine/transformer.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";

@@ -7,10 +7,11 @@ import numpy as np
 from jaxtyping import Float
 from traitlets import Int, TraitError, default, validate
 
+from glassformer.generate.reader import window_start
 from glassformer.inside.attribution import logit_attribution
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
-from glassformer.widgets.engine.model import LINE, ModelView, window_start
+from glassformer.widgets.engine.model import LINE, ModelView
 
 SHOWN = 5  # of the characters that could come next: those that have a bar
 

@@ -23,7 +23,8 @@ class SamplingLab(ModelView, module="sampling_lab"):
     The text depends only on the traits. Character `i` after the prompt is drawn with number `i` of mulberry32
     from `seed`, unless the reader has picked it by hand. So the same settings always write the same text, and
     another temperature writes another text with the same random numbers. A second column, if `compared`, uses
-    the same numbers with its own strategy. If a text is longer than the context, the model sees its end.
+    the same numbers with its own strategy. If a text is longer than the context, the model
+    sees its end, from a multiple of half the context on (`past_context="half"` of `generate`).
 
     Derived in chapter 11.
 

@@ -98,16 +98,6 @@ def source_of(name: str) -> Source:
     return Source(config, tokenizer, weights)
 
 
-def window_start(length: int, context: int) -> int:
-    """Returns the position at which a view's model begins to read a text: `windowStart` in reading.js.
-
-    It is the first multiple of half the context that leaves at most a whole context in view. So the beginning
-    moves rarely, and what was read stays useful until it does.
-    """
-    half = max(context // 2, 1)
-    return 0 if length <= context else half * -(-(length - context) // half)
-
-
 def packed(array: np.ndarray) -> dict[str, Any]:
     """Packs an array for a drawing, one byte per number, into text that `unpacked` of model.js decodes."""
     largest = float(f"{np.abs(array).max():.4g}") or 1.0

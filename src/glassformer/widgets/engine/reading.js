@@ -26,14 +26,6 @@ export async function inSlices(steps, wanted = () => true) {
   }
 }
 
-// The position at which a model with this context begins to read a text of `length` characters: at the first multiple of half
-// its context that leaves at most a whole context in view. So the beginning moves rarely, and all that was read stays useful
-// until it does.
-export function windowStart(length, context) {
-  const half = Math.floor(context / 2) || 1;
-  return length <= context ? 0 : half * Math.ceil((length - context) / half);
-}
-
 // What a decoder has read: ids, and for each position the result of `look` on its trace. If a text begins like the last one,
 // only the rest is read, because no position depends on later ones.
 export class Reading {

@@ -1,6 +1,9 @@
 // The book's models, running in the page: glassformer.scratch's forward pass for the shipped configurations.
 // Arrays are Float32Array, one row after another; T positions, D d_model, H heads, K d_head, F d_ff, V vocabulary.
+// Matrices are multiplied in a memory of their own, by the kernel of products.js.
 // tests/widgets/test_transformer.py compares it with glassformer.scratch: logits, all arrays of the trace, all strategies.
+
+import { STRIP, memoryOf, strips } from "./products.js";
 
 // --- which models -----------------------------------------------------------------------------------------------------
 
@@ -34,42 +37,45 @@ export function refusal(config) {
 
 // --- weights ----------------------------------------------------------------------------------------------------------
 
-function fromHalf(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  if (exponent === 31) return fraction ? Number.NaN : sign * Infinity;
-  return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24);
-}
+let halves = null; // the value of every 16-bit float, by its bits: to look it up is fifty times as fast as to compute it
 
-// Most numbers become float32 by moving their bits, which takes a tenth of the time of computing with them.
-function readHalves(file, start, length) {
-  const data = new Float32Array(length);
-  const bits = new Uint32Array(data.buffer);
-  for (let i = 0; i < length; i++) {
-    const half = file.getUint16(start + 2 * i, true);
-    const size = half & 0x7fff;
-    if (size >= 0x0400 && size < 0x7c00) bits[i] = ((half & 0x8000) << 16) | ((size << 13) + 0x38000000);
-    else data[i] = fromHalf(half); // zero, infinite, no number, or less than 2^-14
+function valuesOfHalves() {
+  const values = new Float32Array(65536);
+  for (let bits = 0; bits < 32768; bits++) {
+    const [exponent, fraction] = [bits >> 10, bits & 1023];
+    if (exponent === 31) values[bits] = fraction ? Number.NaN : Infinity;
+    else values[bits] = exponent ? (1024 + fraction) * POWERS[exponent] : fraction * POWERS[1];
+    values[bits + 32768] = -values[bits];
   }
-  return data;
+  return values;
 }
 
+const POWERS = Array.from({ length: 31 }, (_, exponent) => 2 ** (exponent - 25));
+
+// From a copy of the bytes, because a file may begin anywhere in its buffer. All machines that run browsers are little-endian,
+// like the file.
 const READERS = {
-  F16: readHalves,
-  F32: (file, start, length) => new Float32Array(length).map((_, i) => file.getFloat32(start + 4 * i, true)),
+  F16(bytes) {
+    halves ??= valuesOfHalves();
+    const bits = new Uint16Array(bytes);
+    const numbers = new Float32Array(bits.length);
+    for (let i = 0; i < bits.length; i++) numbers[i] = halves[bits[i]];
+    return numbers;
+  },
+  F32: (bytes) => new Float32Array(bytes),
 };
 
 // The arrays of a safetensors file (a DataView): { name: { shape, data } }. A generator that pauses after each.
 export function* tensorSteps(file) {
   const headerLength = Number(file.getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(new DataView(file.buffer, file.byteOffset + 8, headerLength)));
+  const first = file.byteOffset + 8 + headerLength;
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(file.buffer, file.byteOffset + 8, headerLength)));
   const tensors = {};
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
     if (name === "__metadata__") continue;
     if (!READERS[dtype]) throw new Error(`${name} has dtype ${dtype}, but it must be F16 or F32`);
-    const length = shape.reduce((product, size) => product * size, 1);
-    tensors[name] = { shape, data: READERS[dtype](file, 8 + headerLength + offsets[0], length) };
+    const [start, end] = offsets;
+    tensors[name] = { shape, data: READERS[dtype](file.buffer.slice(first + start, first + end)) };
     yield;
   }
   return tensors;
@@ -77,109 +83,59 @@ export function* tensorSteps(file) {
 
 export const readTensors = (file) => drained(tensorSteps(file));
 
-// --- layers -----------------------------------------------------------------------------------------------------------
+// --- layers, row by row ------------------------------------------------------------------------------------------------
 
-// x (T, n) times W (n, m), two rows of x and four of W at a time, so that each value read from memory is used several times.
-function linear(x, { shape: [n, m], data: W }) {
-  const y = new Float32Array((x.length / n) * m);
-  const sums = new Float64Array(2 * m);
-  for (let one = 0, to = 0; one < x.length; one += 2 * n, to += 2 * m) {
-    const two = one + n;
-    const alone = two === x.length;
-    sums.fill(0);
-    let i = 0;
-    for (; i + 3 < n; i += 4) {
-      const [a, b, c, d] = [x[one + i], x[one + i + 1], x[one + i + 2], x[one + i + 3]];
-      const [e, f, g, h] = [x[two + i], x[two + i + 1], x[two + i + 2], x[two + i + 3]];
-      for (let j = 0, at = i * m; j < m; j++, at++) {
-        const p = W[at];
-        const q = W[at + m];
-        const r = W[at + 2 * m];
-        const s = W[at + 3 * m];
-        sums[j] += a * p + b * q + c * r + d * s;
-        if (!alone) sums[m + j] += e * p + f * q + g * r + h * s;
-      }
-    }
-    for (; i < n; i++) {
-      for (let j = 0, at = i * m; j < m; j++, at++) {
-        sums[j] += x[one + i] * W[at];
-        if (!alone) sums[m + j] += x[two + i] * W[at];
-      }
-    }
-    y.set(alone ? sums.subarray(0, m) : sums, to);
-  }
-  return y;
-}
-
-// Scales every run of n numbers to a mean square of 1, then multiplies by the learned gain.
-function rmsNorm(x, { shape: [n], data: gain }, eps) {
-  const y = new Float32Array(x.length);
-  for (let start = 0; start < x.length; start += n) {
+// Scales every run of n numbers to a mean square of 1, then multiplies by the learned gain: `count` runs of `from`, `step`
+// apart, to where they are in `to`.
+function rmsNorm(from, at, step, to, toAt, toStep, count, { shape: [n], data: gain }, eps) {
+  for (let run = 0; run < count; run++, at += step, toAt += toStep) {
     let squares = 0;
-    for (let i = 0; i < n; i++) squares += x[start + i] ** 2;
+    for (let i = 0; i < n; i++) squares += from[at + i] * from[at + i];
     const inverse = 1 / Math.sqrt(squares / n + eps);
-    for (let i = 0; i < n; i++) y[start + i] = x[start + i] * inverse * gain[i];
+    for (let i = 0; i < n; i++) to[toAt + i] = from[at + i] * inverse * gain[i];
   }
-  return y;
 }
 
-const plus = (x, y) => x.map((value, i) => value + y[i]);
-
-// Rotates x (T, H·K) for positions from, from + 1, …; each pair i, i + K/2 of a head by base^(−2i/K) per position.
-function turned(x, { H, K, base }, from) {
-  const y = new Float32Array(x.length);
+// The cosine and the sine, one after the other, of the angle by which RoPE turns pair i at each position: base^(−2i/K) per
+// position.
+function anglesOf(positions, { K, base }) {
+  const angles = new Float64Array(positions * K);
   for (let i = 0; i < K / 2; i++) {
     const frequency = base ** ((-2 * i) / K);
-    for (let row = 0; row < x.length / (H * K); row++) {
-      const angle = (from + row) * frequency;
-      const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
-      for (let at = row * H * K + i; at < (row + 1) * H * K; at += K) {
-        y[at] = x[at] * cos - x[at + K / 2] * sin;
-        y[at + K / 2] = x[at] * sin + x[at + K / 2] * cos;
-      }
+    for (let position = 0; position < positions; position++) {
+      const angle = position * frequency;
+      angles[position * K + 2 * i] = Math.cos(angle);
+      angles[position * K + 2 * i + 1] = Math.sin(angle);
     }
   }
-  return y;
+  return angles;
 }
 
-// q (T, H·K) and k (S, H·K) -> scores (H, T, S); −∞ where a causal query, one of the last T of S, may not attend.
-function scored(q, k, { H, K, scale, causal }) {
-  const [D, T, S] = [H * K, q.length / (H * K), k.length / (H * K)];
-  const scores = new Float32Array(H * T * S).fill(-Infinity);
-  for (let h = 0, to = 0; h < H; h++) {
-    for (let t = 0; t < T; t++, to += S) {
-      const sees = causal ? S - T + t + 1 : S;
-      for (let s = 0; s < sees; s++) {
-        let dot = 0;
-        for (let i = h * K; i < (h + 1) * K; i++) dot += q[t * D + i] * k[s * D + i];
-        scores[to + s] = dot * scale;
-      }
+// Rotates the H heads of a row, each pair i, i + K/2.
+function turn(x, at, { H, K }, angles, position) {
+  for (let h = 0, first = at; h < H; h++, first += K) {
+    for (let i = 0, angle = position * K; i < K / 2; i++, angle += 2) {
+      const cos = angles[angle];
+      const sin = angles[angle + 1];
+      const a = x[first + i];
+      const b = x[first + i + K / 2];
+      x[first + i] = a * cos - b * sin;
+      x[first + i + K / 2] = a * sin + b * cos;
     }
   }
-  return scores;
 }
 
-// Softmax of every run of n numbers.
-function softmaxed(x, n) {
-  const y = new Float32Array(x.length);
-  for (let start = 0; start < x.length; start += n) y.set(softmax(x.subarray(start, start + n)), start);
-  return y;
-}
-
-// weights (H, T, S) and v (S, H·K) -> (T, H·K): each head's weighted average of its values, with the heads side by side.
-function mixed(weights, v, { H, K }) {
-  const [D, S] = [H * K, v.length / (H * K)];
-  const T = weights.length / (H * S);
-  const y = new Float32Array(T * D);
-  for (let h = 0, from = 0; h < H; h++) {
-    for (let t = 0; t < T; t++, from += S) {
-      for (let s = 0; s < S; s++) {
-        const weight = weights[from + s];
-        for (let i = h * K; i < (h + 1) * K; i++) y[t * D + i] += weight * v[s * D + i];
-      }
-    }
+// Softmax of n numbers, in their place.
+function soften(x, at, n) {
+  let max = -Infinity;
+  for (let i = at; i < at + n; i++) if (!(x[i] <= max)) max = x[i];
+  let sum = 0;
+  for (let i = at; i < at + n; i++) {
+    const e = Math.exp(x[i] - max);
+    x[i] = e;
+    sum += e;
   }
-  return y;
+  for (let i = at; i < at + n; i++) x[i] /= sum;
 }
 
 // (T, H·K) -> (H, T, K), as in a trace.
@@ -192,17 +148,38 @@ function headsFirst(x, { H, K }) {
   return y;
 }
 
+const wide = (columns) => strips(columns) * STRIP; // whole strips
+
 // --- the model --------------------------------------------------------------------------------------------------------
 
+// How many positions a sublayer reads before it pauses. What is in the kernel's memory counts only until then, because another
+// reading of the same model may go on meanwhile; whatever is needed longer is in arrays of the reading's own.
+const PIECE = 32;
+
 export class Transformer {
-  // config as in its config.json; tensors as returned by readTensors.
-  constructor(config, tensors) {
+  #memory;
+  #places = {}; // of scratch matrices: { at, row }, in numbers
+  #packed = new Map(); // where a weight matrix is, by its name, from its first use on
+  #regions; // for the keys and values that attention multiplies with
+  #steps; // from head to head, and from strip to strip of the values, in numbers
+  #free; // the first number of the memory that no weight matrix has yet
+  #angles;
+
+  // config as in its config.json; tensors as returned by readTensors. `plain` does without WebAssembly.
+  constructor(config, tensors, { plain = false } = {}) {
     const why = refusal(config);
     if (why) throw new Error(`this model cannot be run here: ${why}`);
     this.config = config;
     this.tensors = tensors;
     const { n_heads: H, d_head: K, rope_base: base, attention_scale: scale } = config;
     this.heads = { H, K, base, scale: scale ?? 1 / Math.sqrt(K) };
+    this.#angles = anglesOf(config.context_length, this.heads);
+    this.#plan(plain);
+  }
+
+  // Whether the kernel multiplies, and not plain JavaScript.
+  get isFast() {
+    return this.#memory.isFast;
   }
 
   // An empty cache. Its `length` may be reduced again: the next ids are then read after that many positions.
@@ -222,14 +199,14 @@ export class Transformer {
     return drained(this.steps(ids, inputs));
   }
 
-  // The same as a generator that pauses after every sublayer.
+  // The same as a generator that pauses after every sublayer, and within one after every 32 positions.
   *steps(ids, { cache, memory, see } = {}) {
     const { family } = this.config;
     const isEncoder = family === "encoder";
     if (memory && family !== "encoder-decoder") throw new Error(`family=${family} takes no memory`);
     if (!memory && family === "encoder-decoder") throw new Error("memory is missing: pass what encode returns for a source");
     const x = yield* isEncoder ? this.#encode(ids, see) : this.#stack("decoder", ids, { cache, memory, see });
-    const logits = linear(x, this.#tensor("unembedding.weight"));
+    const logits = this.#unembedded(x);
     const part = `${isEncoder ? "encoder" : "decoder"}: out`;
     see?.({ part, sublayer: "", name: "logits", array: logits, shape: [ids.length, this.config.vocab_size] });
     return logits;
@@ -243,12 +220,43 @@ export class Transformer {
   // What the model would write if it stopped here: any state (T, D) of the decoder's (or the encoder's) stream, after the last
   // norm and the head.
   lens(stream) {
-    const normed = this.#norm(stream, `${this.config.family === "encoder" ? "encoder" : "decoder"}.norm`);
-    return linear(normed, this.#tensor("unembedding.weight"));
+    return this.#unembedded(this.#normed(stream, `${this.config.family === "encoder" ? "encoder" : "decoder"}.norm`));
   }
 
   #encode(ids, see) {
     return this.#stack("encoder", ids, { see });
+  }
+
+  // --- memory
+
+  // Reserves the memory: for the weight matrices, for the keys and values of every block, and for what is computed with
+  // PIECE positions. A system gives out pages of it only when they are used.
+  #plan(plain) {
+    const { context_length: context, d_model: D, d_ff: F, vocab_size: V, n_layers, n_decoder_layers } = this.config;
+    const { H, K } = this.heads;
+    let size = 0;
+    const take = (count) => (size += count) - count;
+    const rows = (columns) => ({ at: take(PIECE * wide(columns)), row: wide(columns) });
+    this.#places = {
+      input: rows(D),
+      heads: rows(H * K),
+      scores: rows(context),
+      mixed: rows(K),
+      output: rows(Math.max(D, V)),
+      gate: rows(F),
+      up: rows(F),
+    };
+    // One region for each block with a cache, and a last one for all that is read without.
+    this.#steps = { key: K * wide(context), value: context * wide(K), strip: context * STRIP };
+    this.#regions = Array.from({ length: (n_decoder_layers ?? n_layers) + 1 }, () => ({
+      keys: take(H * this.#steps.key),
+      values: take(H * this.#steps.value),
+      of: null, // the { k, v } that they were filled from
+      length: 0, // how many positions of these
+    }));
+    this.#free = size;
+    for (const { shape } of Object.values(this.tensors)) if (shape.length === 2) take(shape[0] * wide(shape[1]));
+    this.#memory = memoryOf(size, { plain });
   }
 
   #tensor(name) {
@@ -256,8 +264,76 @@ export class Transformer {
     return this.tensors[name];
   }
 
-  #norm(x, name) {
-    return rmsNorm(x, this.#tensor(`${name}.weight`), this.config.norm_eps);
+  // Where a weight matrix (n, m) is in the memory, strip after strip, each of n rows of 16 numbers.
+  #weight(name) {
+    if (!this.#packed.has(name)) {
+      const { shape: [n, m], data } = this.#tensor(name);
+      const { numbers } = this.#memory;
+      let to = this.#free;
+      this.#packed.set(name, { at: to, n, m });
+      this.#free += n * wide(m);
+      for (let first = 0; first < m; first += STRIP) {
+        const count = Math.min(STRIP, m - first);
+        for (let i = 0, from = first; i < n; i++, from += m, to += STRIP) {
+          for (let j = 0; j < count; j++) numbers[to + j] = data[from + j];
+        }
+      }
+    }
+    return this.#packed.get(name);
+  }
+
+  // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`, and its strips are `bStrip` numbers apart.
+  #multiply(C, A, b, bStrip, rows, inner, columns, keep) {
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * STRIP, 4 * bStrip, rows, inner, strips(columns), keep);
+  }
+
+  // `count` rows times a weight matrix.
+  #linear(to, from, name, count) {
+    const { at, n, m } = this.#weight(name);
+    this.#multiply(this.#places[to], this.#places[from], at, n * STRIP, count, n, m, 0);
+  }
+
+  // Rows of the stream (T, D), normed if there is a norm of that name, into the memory.
+  #enter(to, x, first, count, norm = null) {
+    const { d_model: D, norm_eps } = this.config;
+    const { numbers } = this.#memory;
+    const { at, row } = this.#places[to];
+    if (norm) return rmsNorm(x, first * D, D, numbers, at, row, count, this.#tensor(`${norm}.weight`), norm_eps);
+    for (let t = 0, i = first * D; t < count; t++) {
+      for (let to = at + t * row, end = to + D; to < end; to++, i++) numbers[to] = x[i];
+    }
+  }
+
+  // Rows from the memory into an array with so many columns.
+  #leave(from, array, first, count, columns) {
+    const { at, row } = this.#places[from];
+    const { numbers } = this.#memory;
+    for (let t = 0, to = first * columns; t < count; t++) {
+      for (let i = at + t * row, end = i + columns; i < end; i++, to++) array[to] = numbers[i];
+    }
+  }
+
+  // --- parts
+
+  #normed(x, name) {
+    const gain = this.#tensor(`${name}.weight`);
+    const D = gain.data.length;
+    const y = new Float32Array(x.length);
+    rmsNorm(x, 0, D, y, 0, D, x.length / D, gain, this.config.norm_eps);
+    return y;
+  }
+
+  #unembedded(x) {
+    const { d_model: D, vocab_size: V } = this.config;
+    const T = x.length / D;
+    const logits = new Float32Array(T * V);
+    for (let first = 0; first < T; first += PIECE) {
+      const count = Math.min(PIECE, T - first);
+      this.#enter("input", x, first, count);
+      this.#linear("output", "input", "unembedding.weight", count);
+      this.#leave("output", logits, first, count, V);
+    }
+    return logits;
   }
 
   #embed(ids) {
@@ -284,77 +360,172 @@ export class Transformer {
     const show = see && ((name, array, ...sizes) => see({ ...place, name, array, shape: sizes }));
 
     let x = this.#embed(ids);
-    if (embedding_norm) x = this.#norm(x, `${stack}.embedding_norm`);
-    show?.("stream", x, ...shape);
+    if (embedding_norm) x = this.#normed(x, `${stack}.embedding_norm`);
+    show?.("stream", x.slice(), ...shape);
 
     const depth = stack === "decoder" ? (n_decoder_layers ?? n_layers) : n_layers;
     for (let block = 0; block < depth; block++) {
       const name = `${stack}.blocks.${block}`;
-      const write = (sublayer, y) => {
-        show?.("write", y, ...shape);
-        x = plus(x, y);
-        show?.("stream", x, ...shape);
-      };
       const enter = (sublayer) => (place = { part: `${stack}: block ${block}`, sublayer });
+      const write = (y) => {
+        for (let i = 0; i < x.length; i++) x[i] += y[i];
+        show?.("write", y, ...shape);
+        show?.("stream", x.slice(), ...shape);
+      };
 
       enter("attention");
-      const normed = this.#norm(x, `${name}.norm_attention`);
-      const own = { causal: stack === "decoder", from, kept: cache?.blocks[block], show };
-      write("attention", this.#attention(`${name}.attention`, normed, normed, own));
+      const own = { norm: `${name}.norm_attention`, causal: stack === "decoder", from, kept: cache?.blocks[block], block, show };
+      write(yield* this.#attention(`${name}.attention`, x, null, own));
       yield;
 
       if (memory) {
         enter("cross-attention");
-        const asking = this.#norm(x, `${name}.norm_cross_attention`);
-        write("cross-attention", this.#attention(`${name}.cross_attention`, asking, memory, { show }));
+        const cross = { norm: `${name}.norm_cross_attention`, show };
+        write(yield* this.#attention(`${name}.cross_attention`, x, memory, cross));
         yield;
       }
 
       enter("feed-forward");
-      write("feed-forward", this.#feedforward(`${name}.feedforward`, this.#norm(x, `${name}.norm_feedforward`), show));
+      write(yield* this.#feedforward(`${name}.feedforward`, x, `${name}.norm_feedforward`, show));
       yield;
     }
 
     if (cache) cache.length = total;
     place = { part: `${stack}: out`, sublayer: "" };
-    x = this.#norm(x, `${stack}.norm`);
+    x = this.#normed(x, `${stack}.norm`);
     show?.("normed", x, ...shape);
     return x;
   }
 
-  // Queries from x, keys and values from `source`; if positions count (`from`), queries and keys are rotated. `kept` are a
-  // block's arrays of the cache, to which new keys and values are added.
-  #attention(name, x, source, { causal = false, from = null, kept = null, show }) {
+  // Queries from x, normed; keys and values from the same, or from another `source` as it is. If positions count (`from`),
+  // queries and keys are rotated. `kept` are a block's arrays of the cache, to which new keys and values are added.
+  *#attention(name, x, source, { norm, causal = false, from = null, kept = null, block = null, show }) {
     const { H, K } = this.heads;
-    const projected = (rows, which) => linear(rows, this.#tensor(`${name}.${which}.weight`));
-    const placed = (heads, which) => {
-      const sized = this.config.qk_norm ? this.#norm(heads, `${name}.${which}`) : heads;
-      return from === null ? sized : turned(sized, this.heads, from);
+    const { d_model: D, context_length: context } = this.config;
+    const [T, news, before] = [x.length / D, (source ?? x).length / D, kept ? from : 0];
+    const S = before + news;
+    if (S > context) throw new Error(`a memory of ${S} positions does not fit a context of ${context}`);
+    const region = this.#regions.at(kept ? block : -1);
+    const rows = kept ?? { k: new Float32Array(S * H * K), v: new Float32Array(S * H * K) };
+    if (region.of === rows) region.length = Math.min(region.length, before);
+
+    for (let first = 0; first < news; first += PIECE) {
+      if (first) yield;
+      const count = Math.min(PIECE, news - first);
+      this.#enter("input", source ?? x, first, count, source ? null : norm);
+      this.#project(name, "k", first, count, from);
+      this.#leave("heads", rows.k, before + first, count, H * K);
+      this.#project(name, "v", first, count, from);
+      this.#leave("heads", rows.v, before + first, count, H * K);
+    }
+
+    const y = new Float32Array(T * D);
+    const seen = show && {
+      q: new Float32Array(T * H * K),
+      scores: new Float32Array(H * T * S).fill(-Infinity),
+      weights: new Float32Array(H * T * S),
     };
-    const q = placed(projected(x, "W_q"), "norm_q");
-    let k = placed(projected(source, "W_k"), "norm_k");
-    let v = projected(source, "W_v");
-    if (kept) {
-      kept.k.set(k, from * H * K);
-      kept.v.set(v, from * H * K);
-      [k, v] = [kept.k, kept.v].map((all) => all.subarray(0, from * H * K + k.length));
+    for (let first = 0; first < T; first += PIECE) {
+      if (first) yield;
+      const count = Math.min(PIECE, T - first);
+      this.#fill(region, rows, S);
+      this.#enter("input", x, first, count, norm);
+      this.#project(name, "q", first, count, from);
+      if (seen) this.#leave("heads", seen.q, first, count, H * K);
+      this.#attend(name, region, { first, count, T, S, causal, seen });
+      this.#leave("output", y, first, count, D);
     }
-    const [T, S] = [q, k].map((array) => array.length / (H * K));
-    const scores = scored(q, k, { ...this.heads, causal });
-    const weights = softmaxed(scores, S);
-    for (const [called, rows] of show ? Object.entries({ q, k, v }) : []) {
-      show(called, headsFirst(rows, this.heads), H, rows.length / (H * K), K);
+    if (show) {
+      const [k, v] = [rows.k, rows.v].map((all) => all.subarray(0, S * H * K));
+      for (const [called, array] of Object.entries({ q: seen.q, k, v })) {
+        show(called, headsFirst(array, this.heads), H, array.length / (H * K), K);
+      }
+      show("scores", seen.scores, H, T, S);
+      show("weights", seen.weights, H, T, S);
     }
-    show?.("scores", scores, H, T, S);
-    show?.("weights", weights, H, T, S);
-    return projected(mixed(weights, v, this.heads), "W_o");
+    return y;
   }
 
-  #feedforward(name, x, show) {
-    const [gate, up] = ["W_gate", "W_up"].map((which) => linear(x, this.#tensor(`${name}.${which}.weight`)));
-    const neurons = up.map((value, i) => (value * gate[i]) / (1 + Math.exp(-gate[i])));
-    show?.("neurons", neurons, x.length / this.config.d_model, this.config.d_ff);
-    return linear(neurons, this.#tensor(`${name}.W_down.weight`));
+  // What is in "input" -> queries, keys or values in "heads", with their norm and, for positions from + first, …, their place.
+  #project(name, which, first, count, from) {
+    this.#linear("heads", "input", `${name}.W_${which}.weight`, count);
+    if (which === "v") return;
+    const { H, K } = this.heads;
+    const { numbers } = this.#memory;
+    const gain = this.config.qk_norm ? this.#tensor(`${name}.norm_${which}.weight`) : null;
+    for (let t = 0, { at, row } = this.#places.heads; t < count; t++, at += row) {
+      if (gain) rmsNorm(numbers, at, K, numbers, at, K, H, gain, this.config.norm_eps);
+      if (from !== null) turn(numbers, at, this.heads, this.#angles, from + first + t);
+    }
+  }
+
+  // Brings the keys and values of S positions to where the kernel multiplies with them, if they are not there. The keys become
+  // columns: for each head, strips of 16 positions. The values stay rows: for each head, strips of 16 features.
+  #fill(region, rows, S) {
+    const { H, K } = this.heads;
+    const { numbers } = this.#memory;
+    const { key, value, strip } = this.#steps;
+    // Another model with other weights may have gone on with the same cache.
+    if (region.of !== rows || rows.by !== this) region.length = 0;
+    for (let s = region.length; s < S; s++) {
+      for (let h = 0, from = s * H * K; h < H; h++) {
+        const columns = region.keys + h * key + (s - (s % STRIP)) * K + (s % STRIP);
+        const features = region.values + h * value + s * STRIP;
+        for (let i = 0; i < K; i++, from++) {
+          numbers[columns + i * STRIP] = rows.k[from];
+          numbers[features + (i >> 4) * strip + (i & 15)] = rows.v[from];
+        }
+      }
+    }
+    Object.assign(region, { of: rows, length: S });
+    rows.by = this;
+  }
+
+  // Queries in "heads", which belong to positions first, … of T, meet the keys of S; what all heads write goes to "output".
+  #attend(name, region, { first, count, T, S, causal, seen }) {
+    const { H, K, scale } = this.heads;
+    const { numbers } = this.#memory;
+    const { heads, scores, mixed, output } = this.#places;
+    const { key, value, strip } = this.#steps;
+    const back = this.#weight(`${name}.W_o.weight`);
+    const sees = (t) => (causal ? S - T + first + t + 1 : S);
+    const inner = sees(count - 1); // what at least one of them sees
+    for (let h = 0; h < H; h++) {
+      const queries = { at: heads.at + h * K, row: heads.row };
+      this.#multiply(scores, queries, region.keys + h * key, K * STRIP, count, K, inner, 0);
+      for (let t = 0, at = scores.at; t < count; t++, at += scores.row) {
+        const [n, place] = [sees(t), (h * T + first + t) * S];
+        for (let s = at; s < at + n; s++) numbers[s] *= scale;
+        seen?.scores.set(numbers.subarray(at, at + n), place);
+        soften(numbers, at, n);
+        seen?.weights.set(numbers.subarray(at, at + n), place);
+        numbers.fill(0, at + n, at + inner);
+      }
+      this.#multiply(mixed, scores, region.values + h * value, strip, count, inner, K, 0);
+      // A head's rows of W_o say what it writes; the heads' answers are added up.
+      this.#multiply(output, mixed, back.at + h * K * STRIP, back.n * STRIP, count, K, back.m, h > 0 ? -1 : 0);
+    }
+  }
+
+  *#feedforward(name, x, norm, show) {
+    const { d_model: D, d_ff: F } = this.config;
+    const { gate, up } = this.#places;
+    const T = x.length / D;
+    const y = new Float32Array(T * D);
+    const neurons = show && new Float32Array(T * F);
+    for (let first = 0; first < T; first += PIECE) {
+      if (first) yield;
+      const count = Math.min(PIECE, T - first);
+      this.#enter("input", x, first, count, norm);
+      this.#linear("gate", "input", `${name}.W_gate.weight`, count);
+      this.#linear("up", "input", `${name}.W_up.weight`, count);
+      this.#memory.gate(4 * up.at, 4 * gate.at, count * up.row); // what is beyond column F is 0 and remains so
+      if (neurons) this.#leave("up", neurons, first, count, F);
+      this.#linear("output", "up", `${name}.W_down.weight`, count);
+      this.#leave("output", y, first, count, D);
+    }
+    show?.("neurons", neurons, T, F);
+    return y;
   }
 }
 
@@ -363,6 +534,16 @@ function drained(steps) {
     const { done, value } = steps.next();
     if (done) return value;
   }
+}
+
+// --- beyond the window ------------------------------------------------------------------------------------------------
+
+// Where the part of a text begins that a decoder reads: at the first multiple of half the context C (rounded down) that leaves
+// at most C characters in view. So a window fills up, and then the model goes on from its last half. It is the rule of
+// glassformer.generate with past_context="half" and of onepage.py; the start depends on the length of the text alone.
+export function windowStart(length, context) {
+  const half = Math.max(1, Math.floor(context / 2));
+  return Math.max(0, Math.ceil((length - context) / half)) * half;
 }
 
 // --- from logits to the next id ---------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // A model that writes: its predictions, what a strategy makes of them, and the characters drawn with the numbers of a seed.
 import { mulberry32 } from "../kit/maths.js";
-import { distribution, draw, softmax } from "./transformer.js";
+import { distribution, draw, softmax, windowStart } from "./transformer.js";
 
 export const RUN = 6; // characters; a character repeats if it ends a run of this length that occurred before
 
@@ -28,7 +28,7 @@ export function repeated(items, from, n) {
 //   steps    { logits, p, entropy, after, left }: the model's prediction and its entropy; what is drawn from and its entropy
 export class Writer {
   #cache = null;
-  #inCache = [];
+  #inCache = []; // the ids of the window that it has read
   constructor(context, { prompt, ids, logits }) {
     [this.context, this.prompt, this.ids, this.steps] = [context, prompt, ids, logits.map(stepOf)];
   }
@@ -48,21 +48,24 @@ export class Writer {
 
   // Ask the model for the next prediction, pausing as its `steps` do, and write one more character if one is wanted.
   *next(transformer) {
-    const window = [...this.prompt, ...this.ids].slice(-this.context);
+    const text = [...this.prompt, ...this.ids];
+    const start = windowStart(text.length, this.context);
+    const window = text.slice(start);
     const differs = window.findIndex((id, t) => id !== this.#inCache[t]);
     this.#cache ??= transformer.newCache();
     this.#cache.length = Math.min(differs < 0 ? window.length : differs, window.length - 1);
     this.#inCache.length = this.#cache.length;
     const unread = window.slice(this.#cache.length);
-    const from = this.prompt.length + this.ids.length - window.length + this.#cache.length; // of the whole text
+    const from = start + this.#cache.length; // of the whole text
     const logits = yield* transformer.steps(unread, { cache: this.#cache });
     this.#inCache = window;
     const size = logits.length / unread.length;
-    const rows = unread.map((_, row) => [from + row + 1 - this.prompt.length, logits.slice(row * size, (row + 1) * size)]);
-    // What was read with a full window is also exact for the characters before the last, until the window slides.
-    const useful = from + unread.length > this.context ? rows.slice(-1) : rows.filter(([i]) => i >= 0);
-    for (const [i, row] of useful) {
-      this.steps[i] = stepOf(row);
+    for (let row = 0; row < unread.length; row++) {
+      const length = from + row + 1; // of the text that this row predicts from
+      const i = length - this.prompt.length;
+      // The same window also predicts for shorter texts, but the first of these had an earlier one.
+      if (i < 0 || windowStart(length, this.context) !== start) continue;
+      this.steps[i] = stepOf(logits.slice(row * size, (row + 1) * size));
       this.#draw(i);
       if (this.ids.length === i + 1 && this.steps.length === i + 1) return; // here another character is drawn, or the first one
     }

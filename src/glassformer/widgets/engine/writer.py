@@ -42,7 +42,7 @@ def written(
     """
     tokenizer, picked = source.tokenizer, picked or {}
     numbers = uniform(seed, most)
-    reader = Reader(source.model, [tokenizer.encode(prompt)], most + 1)
+    reader = Reader(source.model, [tokenizer.encode(prompt)], most + 1, past_context="half")
     text, seen = "", []
     while True:
         # A few decimals are enough, but the stored logits must lead to the same draws.

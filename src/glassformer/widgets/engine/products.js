@@ -1,0 +1,95 @@
+// Matrices in one block of memory, and their products: by the WebAssembly kernel, or in plain JavaScript where a browser has no
+// SIMD, or a page's security policy forbids WebAssembly. tests/widgets/test_products.py compares both with NumPy.
+import { KERNEL } from "./kernel.js";
+
+export const STRIP = 16; // columns that are multiplied together
+export const strips = (columns) => Math.ceil(columns / STRIP);
+
+const PAGE = 65536; // bytes
+let kernel = null; // the module once it is compiled; false if that failed, because another attempt would fail, too
+
+// `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, isFast }.
+//   multiply(c, cRow, a, aRow, aStep, b, bRow, bStrip, rows, inner, strips, keep)
+// computes C = A·B for `keep` = 0 and C += A·B for `keep` = -1. All places (c, a, b) and steps (from row to row, from number to
+// number in a row of A, from strip to strip of B) are in bytes. `rows` are those of A and C, `inner` those of B, and `strips`
+// are how often there are 16 columns of B and C.
+//   gate(up, gate, count)
+// multiplies `count` numbers at `up`, a multiple of four, by the SiLU of those at `gate`.
+export function memoryOf(size, { plain = false } = {}) {
+  const fast = plain ? null : inKernel(size);
+  if (fast) return fast;
+  const numbers = new Float32Array(size);
+  return {
+    numbers,
+    multiply: (...all) => multiplied(numbers, ...all),
+    gate: (...all) => gated(numbers, ...all),
+    isFast: false,
+  };
+}
+
+function inKernel(size) {
+  if (kernel === false) return null;
+  try {
+    kernel ??= new WebAssembly.Module(Uint8Array.from(atob(KERNEL), (character) => character.charCodeAt(0)));
+  } catch {
+    kernel = false;
+    return null;
+  }
+  try {
+    const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * size) / PAGE) });
+    const { multiply, gate } = new WebAssembly.Instance(kernel, { page: { memory } }).exports;
+    return { numbers: new Float32Array(memory.buffer), multiply, gate, isFast: true };
+  } catch {
+    return null; // a browser reserves much address space for each memory, and may have none left
+  }
+}
+
+// The same in JavaScript: two rows of A and four columns of B at a time, whose eight sums are local variables.
+function multiplied(numbers, ...bytes) {
+  const [c, cRow, a, aRow, aStep, b, bRow, bStrip] = bytes.slice(0, 8).map((place) => place / 4);
+  const [rows, inner, count, keep] = bytes.slice(8);
+  for (let column = 0; column < count * STRIP; column += 4) {
+    const first = b + Math.floor(column / STRIP) * bStrip + (column % STRIP);
+    for (let row = 0; row < rows; row += 2) {
+      const isPair = row + 1 < rows;
+      const to = c + row * cRow + column;
+      let [p, r] = [a + row * aRow, first];
+      let q = isPair ? p + aRow : p; // a single last row meets itself
+      let [s, t, u, v, w, x, y, z] = [0, 0, 0, 0, 0, 0, 0, 0];
+      for (let i = 0; i < inner; i++) {
+        const one = numbers[p];
+        const two = numbers[q];
+        const d = numbers[r];
+        const e = numbers[r + 1];
+        const f = numbers[r + 2];
+        const g = numbers[r + 3];
+        s += one * d;
+        t += one * e;
+        u += one * f;
+        v += one * g;
+        w += two * d;
+        x += two * e;
+        y += two * f;
+        z += two * g;
+        p += aStep;
+        q += aStep;
+        r += bRow;
+      }
+      store(numbers, to, keep, s, t, u, v);
+      if (isPair) store(numbers, to + cRow, keep, w, x, y, z);
+    }
+  }
+}
+
+function store(numbers, at, keep, s, t, u, v) {
+  numbers[at] = keep ? numbers[at] + s : s;
+  numbers[at + 1] = keep ? numbers[at + 1] + t : t;
+  numbers[at + 2] = keep ? numbers[at + 2] + u : u;
+  numbers[at + 3] = keep ? numbers[at + 3] + v : v;
+}
+
+function gated(numbers, up, gate, count) {
+  for (let i = up / 4, j = gate / 4; i < up / 4 + count; i++, j++) {
+    numbers[i] = (numbers[i] * numbers[j]) / (1 + Math.exp(-numbers[j]));
+  }
+}

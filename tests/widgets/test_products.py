@@ -1,0 +1,199 @@
+"""Tests the products of matrices in a page: the kernel and plain JavaScript against NumPy, and when which is used."""
+
+import base64
+
+import numpy as np
+import pytest
+from close import SINGLE, assert_close
+
+from glassformer.widgets.kit.modules import needed, read
+from tools import kernel
+
+PAGE = """async ([modules, loader]) => {
+  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
+  const { memoryOf } = await link(modules);
+  window.isFast = () => memoryOf(16).isFast;
+  // Everything that is in a memory after one of its functions has run in it.
+  window.ran = ({ plain, name, numbers, given }) => {
+    const memory = memoryOf(numbers.length / 4, { plain });
+    const bytes = Uint8Array.from(atob(numbers), (c) => c.charCodeAt(0));
+    memory.numbers.set(new Float32Array(bytes.buffer));
+    if (memory.isFast === plain) throw new Error(`asked for plain=${plain}, and got isFast=${memory.isFast}`);
+    memory[name](...given);
+    const result = new Uint8Array(memory.numbers.buffer);
+    let text = "";
+    for (let i = 0; i < result.length; i += 8192) text += String.fromCharCode(...result.subarray(i, i + 8192));
+    return btoa(text);
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    page = browser.new_page()
+    yield opened(page)
+    page.close()
+
+
+def opened(page):
+    modules = [{"name": module, "source": read(module)} for module in needed("products")]
+    page.evaluate(PAGE, [modules, read("loader")])
+    return page
+
+
+def run(page, name, numbers, given, *, plain):
+    """Returns all numbers of the memory after one of its functions has run."""
+    numbers = np.concatenate([numbers, np.zeros(-len(numbers) % 4)]).astype(np.float32)
+    text = page.evaluate("(asked) => ran(asked)", {"plain": plain, "name": name, "given": given,
+                         "numbers": base64.b64encode(numbers.tobytes()).decode()})  # fmt: skip
+    return np.frombuffer(base64.b64decode(text), np.float32)[: len(numbers)]
+
+
+class Product:
+    """Three matrices in a memory, with gaps between their rows, and what the product must leave there."""
+
+    def __init__(self, rows, inner, columns, *, adds=False, transposed=False, in_strips=True, value=None):
+        random = np.random.default_rng([rows, inner, columns])
+        strips = -(-columns // 16)
+        self.A = random.normal(size=(rows, inner)).astype(np.float32)
+        self.B = np.zeros((inner, 16 * strips), np.float32)
+        self.B[:, :columns] = random.normal(size=(inner, columns))
+        if value is not None:
+            self.A[-1, 0] = value
+        self.before = random.normal(size=(rows, 16 * strips)).astype(np.float32)
+        a_shape = (inner, rows + 3) if transposed else (rows, inner + 3)
+        a = random.normal(size=a_shape).astype(np.float32)
+        (a.T if transposed else a)[:rows, :inner] = self.A
+        a_row, a_step = (1, rows + 3) if transposed else (inner + 3, 1)
+        if in_strips:
+            b = np.concatenate([self.B[:, i : i + 16].ravel() for i in range(0, 16 * strips, 16)] or [[]])
+            b_row, b_strip = 16, 16 * inner
+        else:
+            b = np.pad(self.B, ((0, 0), (0, 5))).ravel()
+            b_row, b_strip = 16 * strips + 5, 16
+        c_row = 16 * strips + 4
+        c = np.full((rows, c_row), 7, np.float32)
+        c[:, : 16 * strips] = self.before
+        self.numbers = np.concatenate([a.ravel(), b, c.ravel()])
+        self.c_at, self.c_shape = a.size + len(b), c.shape
+        places = [self.c_at, c_row, 0, a_row, a_step, a.size, b_row, b_strip]
+        self.given = [*(4 * place for place in places), rows, inner, strips, -1 if adds else 0]
+        with np.errstate(invalid="ignore"):
+            product = self.A.astype(float) @ self.B.astype(float)
+        self.expected = product + self.before if adds else product
+
+    def check(self, found):
+        c = found[self.c_at :][: np.prod(self.c_shape)].reshape(self.c_shape)
+        result = c[:, : self.expected.shape[1]]
+        finite = np.isfinite(self.expected)
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(self.expected))
+        np.testing.assert_array_equal(result[~finite], self.expected[~finite].astype(np.float32))
+        assert_close(np.where(finite, result, 0), np.where(finite, self.expected, 0), SINGLE)
+        np.testing.assert_array_equal(c[:, self.expected.shape[1] :], 7)  # nothing beyond its columns
+        np.testing.assert_array_equal(found[: self.c_at], self.numbers[: self.c_at].astype(np.float32))
+
+
+SHAPES = [
+    (1, 1, 1),
+    (1, 128, 344),  # a character
+    (2, 3, 16),
+    (3, 5, 17),
+    (32, 344, 128),
+    (31, 18, 65),
+    (7, 27, 7),
+    (64, 1, 33),
+    (0, 4, 16),
+    (4, 0, 16),
+]
+PLAIN = pytest.mark.parametrize("plain", [False, True], ids=["kernel", "plain"])
+
+
+@PLAIN
+@pytest.mark.parametrize("adds", [False, True], ids=["set", "added"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_product_is_numpys(page, shape, adds, plain):
+    product = Product(*shape, adds=adds)
+    product.check(run(page, "multiply", product.numbers, product.given, plain=plain))
+
+
+@PLAIN
+@pytest.mark.parametrize(
+    "laid", [{"transposed": True}, {"in_strips": False}], ids=["A transposed", "B in rows"]
+)
+@pytest.mark.parametrize("shape", [(5, 7, 33), (8, 18, 16)], ids=str)
+def test_matrices_may_lie_otherwise(page, shape, laid, plain):
+    product = Product(*shape, adds=True, **laid)
+    product.check(run(page, "multiply", product.numbers, product.given, plain=plain))
+
+
+@PLAIN
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("rows", [3, 4])
+def test_what_is_no_number_stays_in_its_row(page, rows, value, plain):
+    product = Product(rows, 6, 16, value=value)
+    assert np.isfinite(product.expected[:-1]).all()
+    assert not np.isfinite(product.expected[-1]).any()
+    product.check(run(page, "multiply", product.numbers, product.given, plain=plain))
+
+
+@PLAIN
+def test_what_was_no_number_is_overwritten(page, plain):
+    product = Product(3, 4, 16)
+    product.numbers[product.c_at : product.c_at + 16] = np.nan
+    product.check(run(page, "multiply", product.numbers, product.given, plain=plain))
+
+
+@PLAIN
+def test_the_gate_is_numpys(page, plain):
+    gate = np.concatenate([np.linspace(-90, 90, 4001), np.linspace(-5, 5, 4003), [0.0, -0.0, 1e-30, 300]])
+    gate = gate.astype(np.float32)
+    up = np.random.default_rng(0).normal(size=len(gate)).astype(np.float32)
+    n = len(gate)
+    assert n % 4 == 0
+    found = run(page, "gate", np.concatenate([up, gate]), [0, 4 * n, n], plain=plain)
+    expected = up.astype(float) * gate / (1 + np.exp(-gate.astype(float)))
+    # Of each number on its own, down to where the smallest exponent of the kernel ends.
+    np.testing.assert_allclose(found[:n], expected, rtol=1e-6, atol=1e-35)
+    np.testing.assert_array_equal(found[n:], gate)
+
+
+@PLAIN
+def test_the_gate_passes_on_what_is_no_number(page, plain):
+    numbers = np.array([1, np.nan, np.inf, 1, np.nan, 1, 1, np.inf])
+    found = run(page, "gate", numbers, [0, 16, 4], plain=plain)[:4]
+    np.testing.assert_array_equal(found, [np.nan, np.nan, np.inf, np.inf])
+
+
+# --- which of the two ---
+
+
+def test_the_stored_bytes_are_those_of_the_text():
+    assert kernel.MODULE.read_text("utf-8") == kernel.module(), "kernel.wat has changed: run `make kernel`"
+
+
+OLD = {
+    "without WebAssembly": "delete window.WebAssembly",
+    "without SIMD": "WebAssembly.Module = class { constructor() { throw new WebAssembly.CompileError('simd') } }",
+    "without room for a memory": "WebAssembly.Memory = class { constructor() { throw new RangeError('memory') } }",
+}
+
+
+@pytest.mark.parametrize("old", OLD)
+def test_an_old_browser_multiplies_in_plain_javascript(browser, old):
+    page = browser.new_page()
+    page.evaluate(f"() => void ({OLD[old]})")
+    assert opened(page).evaluate("isFast()") is False
+    page.close()
+
+
+def test_a_page_that_forbids_webassembly_multiplies_in_plain_javascript(browser):
+    policy = "script-src 'unsafe-inline' blob:"
+    page = browser.new_page()
+    page.set_content(f'<meta http-equiv="Content-Security-Policy" content="{policy}">')
+    assert opened(page).evaluate("[isFast(), isFast()]") == [False, False]
+
+    page.close()
+
+
+def test_a_browser_of_today_multiplies_in_the_kernel(page):
+    assert page.evaluate("isFast()") is True
