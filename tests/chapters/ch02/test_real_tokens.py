@@ -1,7 +1,8 @@
-"""Tests RealTokens: its tokens are those of an independent encoder, examples are stored as they are computed, and it works."""
+"""Tests RealTokens: its tokens are those of an independent encoder, and the stored examples are what it computes."""
 
 import hashlib
 import json
+from itertools import pairwise
 
 import pytest
 from tokenizers import Regex, pre_tokenizers
@@ -60,7 +61,7 @@ def by_rank(word: bytes, ranks: dict[bytes, int]) -> list[int]:
     """Returns the ids of a word: of all neighbours, the pair with the lowest rank is merged first."""
     parts = [bytes([byte]) for byte in word]
     while len(parts) > 1:
-        pairs = [ranks.get(a + b, len(ranks)) for a, b in zip(parts, parts[1:], strict=False)]
+        pairs = [ranks.get(a + b, len(ranks)) for a, b in pairwise(parts)]
         if min(pairs) == len(ranks):
             break
         at = pairs.index(min(pairs))
@@ -75,9 +76,7 @@ def test_tokens_are_those_of_an_independent_encoder(vocabulary):
     ranks = {piece.encode() if isinstance(piece, str) else bytes(piece): id for id, piece in enumerate(ranks)}
     words = pre_tokenizers.Split(Regex(LETTERS[file]), "isolated")
     for text in TEXTS:
-        expected = [
-            id for word, _ in words.pre_tokenize_str(text) for id in by_rank(word.encode(), ranks)
-        ]
+        expected = [id for word, _ in words.pre_tokenize_str(text) for id in by_rank(word.encode(), ranks)]
         found = page.evaluate("(text) => cut(text, false)", text)
         assert [token["id"] for token in found] == expected, text
         assert b"".join(bytes(token["bytes"]) for token in found) == text.encode()
@@ -160,7 +159,9 @@ def test_own_text_is_cut_with_the_vocabularies(mount):
     assert w.page.evaluate("window.asked") == asked  # loaded once
 
 
-@pytest.mark.parametrize("text", ["<b>bold</b><script>alert(1)</script>", "שלום עולם", "\U0001f355" * 40, "\n\n\t ", "é" * 999])
+@pytest.mark.parametrize(
+    "text", ["<b>bold</b><script>alert(1)</script>", "שלום עולם", "\U0001f355" * 40, "\n\n\t ", "é" * 999]
+)
 def test_any_text_is_kept_and_answered(mount, text):
     w = mount(RealTokens())
     w.control("Your text").fill(text)
@@ -181,7 +182,9 @@ def test_a_token_is_explained_by_keyboard(mount):
 
 
 def test_traits_are_checked():
-    with pytest.raises(TraitError, match=f"text has {LONGEST + 1} characters, but at most {LONGEST} are allowed"):
+    with pytest.raises(
+        TraitError, match=f"text has {LONGEST + 1} characters, but at most {LONGEST} are allowed"
+    ):
         RealTokens(text="x" * (LONGEST + 1))
 
 
