@@ -233,42 +233,86 @@ def loading(rounds: int) -> list[Row]:
     ]
 
 
-# The engine, and what is measured of it. Of a reading it gives the longest slice, from its first position to its pause.
-ENGINE = """async ([loader, [modules, ofReading], config, weights]) => {
+# The engine with its kernel and in plain JavaScript, and what is measured of both.
+ENGINE = """async ([loader, modules, config, weights]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const { Transformer, readTensors } = await link(modules);
-  const { Reading } = await link(ofReading);
+  const { Transformer, readTensors, windowStart } = await link(modules);
   const file = Uint8Array.from(atob(weights), (character) => character.charCodeAt(0));
-  const model = new Transformer(config, readTensors(new DataView(file.buffer)));
-  window.logits = (ids) => Array.from(model.forward(ids));
-  window.write = (prompt, n) => {
-    const [ids, cache] = [[...prompt], model.newCache()];
-    while (ids.length < prompt.length + n) {
-      const logits = model.forward(ids.slice(cache.length), { cache }).slice(-config.vocab_size);
-      ids.push(logits.indexOf(Math.max(...logits)));
-    }
+  const tensors = readTensors(new DataView(file.buffer));
+  const [V, C] = [config.vocab_size, config.context_length];
+  const models = { kernel: new Transformer(config, tensors), plain: new Transformer(config, tensors, { plain: true }) };
+  for (const [name, { isFast }] of Object.entries(models)) if (isFast !== (name === "kernel")) throw new Error(name);
+  const likeliest = (logits) => {
+    const last = logits.subarray(-V);
+    return last.indexOf(Math.max(...last));
+  };
+
+  // A text that is read like those of the views: only what its window and the last text's do not have in common.
+  function reader(model) {
+    const cache = model.newCache();
+    let read = [];
+    return (ids) => {
+      const view = ids.slice(windowStart(ids.length, C));
+      const differs = view.findIndex((id, t) => id !== read[t]);
+      cache.length = Math.min(differs < 0 ? view.length : differs, view.length - 1);
+      read = view;
+      return model.forward(view.slice(cache.length), { cache });
+    };
+  }
+  window.logits = (name, ids) => Array.from(models[name].forward(ids));
+  window.write = (name, prompt, n) => {
+    const [ids, read] = [[...prompt], reader(models[name])];
+    while (ids.length < prompt.length + n) ids.push(likeliest(read(ids)));
     return ids;
   };
-  window.longestSlice = async (ids) => {
-    let [began, longest] = [null, 0];
-    const watched = {
-      newCache: () => model.newCache(),
-      forward(...given) {
-        began ??= performance.now();
-        return model.forward(...given);
-      },
-    };
-    await new Reading(watched, (seen) => seen).read(ids, () => {
-      longest = Math.max(longest, performance.now() - began);
-      began = null;
-    });
-    return longest;
+  // As it was before: beyond the context, the last C are read again for each character.
+  const slide = (model, prompt, n) => {
+    const ids = [...prompt];
+    for (let i = 0; i < n; i++) ids.push(likeliest(model.forward(ids.slice(-C))));
   };
+  // The longest slice, cut like the views', of a reading by a new model, which lays out its weights meanwhile.
+  function longestSlice(ids) {
+    const steps = new Transformer(config, tensors).steps(ids);
+    for (let [began, longest] = [performance.now(), 0]; ; ) {
+      const { done } = steps.next();
+      const taken = performance.now() - began;
+      longest = Math.max(longest, taken);
+      if (done) return longest;
+      if (taken >= 6) began = performance.now();
+    }
+  }
+  const timed = (work) => {
+    const began = performance.now();
+    work();
+    return performance.now() - began;
+  };
+  // A key press: another character somewhere in view, the median of twenty places.
+  function press(name, ids) {
+    const read = reader(models[name]);
+    read(ids);
+    const times = [];
+    const start = windowStart(ids.length, C);
+    for (let i = 0; i < 20; i++) {
+      const other = [...ids];
+      other[start + Math.floor(((ids.length - start) * (i + 0.5)) / 20)] = i;
+      times.push(timed(() => read(other)));
+      read(ids);
+    }
+    return times.sort((x, y) => x - y)[10];
+  }
+  window.measured = (short, long) => ({
+    read: Object.values(models).map((model) => timed(() => model.forward(short))),
+    write: Object.keys(models).map((name) => timed(() => write(name, short.slice(0, 16), 100))),
+    beyond: [timed(() => write("kernel", long, 100)), 10 * timed(() => slide(models.plain, long, 10))],
+    press: Object.keys(models).map((name) => press(name, long)),
+    slice: [longestSlice(short), 1],
+    weights: [timed(() => readTensors(new DataView(file.buffer))), 1],
+  });
 }"""
 
 
 def engine(rounds: int) -> list[Row]:
-    """Measures the book's decoder in headless Chromium and in NumPy."""
+    """Measures the book's decoder in headless Chromium, with its kernel and in plain JavaScript."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser.find(), args=browser.FLAGS)
         rows = engine_on(chromium.new_page(), rounds)
@@ -278,59 +322,72 @@ def engine(rounds: int) -> list[Row]:
 
 def engine_on(page: Page, rounds: int) -> list[Row]:
     """Measures the same on a given page."""
-    source, n_new = source_of("shakespeare"), 100
+    source = source_of("shakespeare")
     config, weights = json.loads(source.config.to_json()), base64.b64encode(source.weights).decode()
-    modules = [
-        [{"name": name, "source": read(name)} for name in needed(last)] for last in ("transformer", "reading")
-    ]
+    modules = [{"name": name, "source": read(name)} for name in needed("transformer")]
     page.evaluate(ENGINE, [read("loader"), modules, config, weights])
     model, text = source.model, "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\n\nKING"
-    prompt = source.tokenizer.encode(text)[:64]
-    ids = prompt.tolist()
+    ids = source.tokenizer.encode(text)[:64]
+    long = np.tile(ids, 5)[:300]
+    for name in ("kernel", "plain"):
+        expected = model(ids[None])[0]
+        found = page.evaluate("([name, ids]) => logits(name, ids)", [name, ids.tolist()])
+        np.testing.assert_allclose(
+            np.reshape(found, (64, -1)), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+        )
+        for prompt in (ids[:16], long):
+            written = page.evaluate("([name, ids]) => write(name, ids, 100)", [name, prompt.tolist()])
+            np.testing.assert_array_equal(
+                written, generate(model, prompt, 100, temperature=0, past_context="half")[0]
+            )
+    found = [
+        page.evaluate("([short, long]) => measured(short, long)", [ids.tolist(), long.tolist()])
+        for _ in range(rounds + 1)
+    ][1:]
+    ms = {name: [median(one[name][i] for one in found) for i in (0, 1)] for name in found[0]}
 
-    def writes() -> list[int]:
-        return page.evaluate("([prompt, n]) => write(prompt, n)", [ids[:16], n_new])
+    def row(work: str, name: str, rival: str, said: str, least: float, goal: str, met: bool) -> Row:
+        ratio = ms[name][1] / ms[name][0]
+        measured = f"{ratio:.1f} × as fast, {said}"
+        return Row(
+            f"engine: {work}",
+            "kernel (Chromium)",
+            rival,
+            measured,
+            f"≥ {least} ×{goal}",
+            ratio >= least and met,
+        )
 
-    def reads() -> list[float]:
-        return page.evaluate("(ids) => logits(ids)", ids)
-
-    expected = generate(model, prompt[:16], n_new, temperature=0)[0]
-    np.testing.assert_array_equal(writes(), expected)
-    logits = model(prompt[None])[0]
-    np.testing.assert_allclose(
-        np.reshape(reads(), (64, -1)), logits, rtol=0, atol=5e-5 * np.abs(logits).max()
-    )
-    t_written, t_numpy = take_turns(
-        rounds, writes, lambda: generate(model, prompt[:16], n_new, temperature=0)
-    )
-    t_read, t_in_numpy = take_turns(rounds, reads, lambda: model(prompt[None]))
-    slices = [page.evaluate("(ids) => longestSlice(ids)", ids) for _ in range(rounds)]
-    a_second, wait, longest = n_new / t_written, 1e3 * t_read, median(slices)
-    ours, rival = "transformer.js (Chromium)", "scratch (NumPy)"
+    written, beyond = (1e5 / ms[name][0] for name in ("write", "beyond"))
+    plain, press = "plain JavaScript", ms["press"][0]
     return [
-        Row(
-            "engine: write 100 characters",
-            ours,
-            rival,
-            f"{t_numpy / t_written:.2f} × as fast, {a_second:.0f} a second",
-            "≥ 100 a second",
-            a_second >= 100,
+        row("read 64 characters at once", "read", plain, f"{ms['read'][0]:.1f} ms", 10, "", True),
+        row("write 100 characters", "write", plain, f"{written:.0f} a second", 2, "", True),
+        row(
+            "write beyond the window",
+            "beyond",
+            "plain, sliding",
+            f"{beyond:.0f} a second",
+            100,
+            ", ≥ 100 a second",
+            beyond >= 100,
         ),
-        Row(
-            "engine: read 64 characters at once",
-            ours,
-            rival,
-            f"{t_in_numpy / t_read:.2f} × as fast, {wait:.0f} ms",
-            "≤ 200 ms",
-            wait <= 200,
-        ),
+        row("key press in 300 characters", "press", plain, f"{press:.1f} ms", 4, ", ≤ 30 ms", press <= 30),
         Row(
             "engine: longest slice of a reading",
-            ours,
-            "a frame",
-            f"{longest:.1f} ms",
-            "≤ 16.7 ms",
-            longest <= 16.7,
+            "kernel (Chromium)",
+            "half a frame",
+            f"{ms['slice'][0]:.1f} ms",
+            "≤ 8 ms",
+            ms["slice"][0] <= 8,
+        ),
+        Row(
+            "engine: convert the weights",
+            "readTensors",
+            "a long task",
+            f"{ms['weights'][0]:.1f} ms",
+            "≤ 50 ms",
+            ms["weights"][0] <= 50,
         ),
     ]
 

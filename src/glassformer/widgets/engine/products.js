@@ -46,15 +46,16 @@ function inKernel(size) {
 
 // The same in JavaScript: two rows of A and four columns of B at a time, whose eight sums are local variables.
 function multiplied(numbers, ...bytes) {
-  const [c, cRow, a, aRow, aStep, b, bRow, bStrip] = bytes.slice(0, 8).map((place) => place / 4);
+  const [c, cRow, a, aRow, aStep, b, bRow, bStrip] = bytes.slice(0, 8).map((place) => place >> 2);
   const [rows, inner, count, keep] = bytes.slice(8);
   for (let column = 0; column < count * STRIP; column += 4) {
-    const first = b + Math.floor(column / STRIP) * bStrip + (column % STRIP);
+    const first = b + (column >> 4) * bStrip + (column & 15);
     for (let row = 0; row < rows; row += 2) {
       const isPair = row + 1 < rows;
       const to = c + row * cRow + column;
-      let [p, r] = [a + row * aRow, first];
+      let p = a + row * aRow;
       let q = isPair ? p + aRow : p; // a single last row meets itself
+      let r = first;
       let [s, t, u, v, w, x, y, z] = [0, 0, 0, 0, 0, 0, 0, 0];
       for (let i = 0; i < inner; i++) {
         const one = numbers[p];

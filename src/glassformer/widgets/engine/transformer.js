@@ -150,6 +150,10 @@ function headsFirst(x, { H, K }) {
 
 const wide = (columns) => strips(columns) * STRIP; // whole strips
 
+// The same for the rows of a weight matrix, an odd number of them: if rows were a power of two apart, the rows of a strip would
+// drive each other out of the processor's cache.
+const apart = (columns) => (strips(columns) | 1) * STRIP;
+
 // --- the model --------------------------------------------------------------------------------------------------------
 
 // How many positions a sublayer reads before it pauses. What is in the kernel's memory counts only until then, because another
@@ -159,7 +163,7 @@ const PIECE = 32;
 export class Transformer {
   #memory;
   #places = {}; // of scratch matrices: { at, row }, in numbers
-  #packed = new Map(); // where a weight matrix is, by its name, from its first use on
+  #placed = new Map(); // where a weight matrix is, by its name, from its first use on
   #regions; // for the keys and values that attention multiplies with
   #steps; // from head to head, and from strip to strip of the values, in numbers
   #free; // the first number of the memory that no weight matrix has yet
@@ -255,7 +259,7 @@ export class Transformer {
       length: 0, // how many positions of these
     }));
     this.#free = size;
-    for (const { shape } of Object.values(this.tensors)) if (shape.length === 2) take(shape[0] * wide(shape[1]));
+    for (const { shape } of Object.values(this.tensors)) if (shape.length === 2) take(shape[0] * apart(shape[1]));
     this.#memory = memoryOf(size, { plain });
   }
 
@@ -264,40 +268,35 @@ export class Transformer {
     return this.tensors[name];
   }
 
-  // Where a weight matrix (n, m) is in the memory, strip after strip, each of n rows of 16 numbers.
+  // Where a weight matrix (n, m) is in the memory, and how long its rows are there.
   #weight(name) {
-    if (!this.#packed.has(name)) {
+    let found = this.#placed.get(name);
+    if (!found) {
       const { shape: [n, m], data } = this.#tensor(name);
-      const { numbers } = this.#memory;
-      let to = this.#free;
-      this.#packed.set(name, { at: to, n, m });
-      this.#free += n * wide(m);
-      for (let first = 0; first < m; first += STRIP) {
-        const count = Math.min(STRIP, m - first);
-        for (let i = 0, from = first; i < n; i++, from += m, to += STRIP) {
-          for (let j = 0; j < count; j++) numbers[to + j] = data[from + j];
-        }
-      }
+      found = { at: this.#free, row: apart(m), n, m };
+      for (let i = 0; i < n; i++) this.#memory.numbers.set(data.subarray(i * m, (i + 1) * m), found.at + i * found.row);
+      this.#placed.set(name, found);
+      this.#free += n * found.row;
     }
-    return this.#packed.get(name);
+    return found;
   }
 
-  // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`, and its strips are `bStrip` numbers apart.
-  #multiply(C, A, b, bStrip, rows, inner, columns, keep) {
-    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * STRIP, 4 * bStrip, rows, inner, strips(columns), keep);
+  // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`; its rows and its strips are so far apart.
+  #multiply(C, A, b, bRow, bStrip, rows, inner, columns, keep) {
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * bRow, 4 * bStrip, rows, inner, strips(columns), keep);
   }
 
   // `count` rows times a weight matrix.
   #linear(to, from, name, count) {
-    const { at, n, m } = this.#weight(name);
-    this.#multiply(this.#places[to], this.#places[from], at, n * STRIP, count, n, m, 0);
+    const { at, row, n, m } = this.#weight(name);
+    this.#multiply(this.#places[to], this.#places[from], at, row, STRIP, count, n, m, 0);
   }
 
   // Rows of the stream (T, D), normed if there is a norm of that name, into the memory.
-  #enter(to, x, first, count, norm = null) {
+  #enter(place, x, first, count, norm = null) {
     const { d_model: D, norm_eps } = this.config;
     const { numbers } = this.#memory;
-    const { at, row } = this.#places[to];
+    const { at, row } = this.#places[place];
     if (norm) return rmsNorm(x, first * D, D, numbers, at, row, count, this.#tensor(`${norm}.weight`), norm_eps);
     for (let t = 0, i = first * D; t < count; t++) {
       for (let to = at + t * row, end = to + D; to < end; to++, i++) numbers[to] = x[i];
@@ -492,7 +491,7 @@ export class Transformer {
     const inner = sees(count - 1); // what at least one of them sees
     for (let h = 0; h < H; h++) {
       const queries = { at: heads.at + h * K, row: heads.row };
-      this.#multiply(scores, queries, region.keys + h * key, K * STRIP, count, K, inner, 0);
+      this.#multiply(scores, queries, region.keys + h * key, STRIP, K * STRIP, count, K, inner, 0);
       for (let t = 0, at = scores.at; t < count; t++, at += scores.row) {
         const [n, place] = [sees(t), (h * T + first + t) * S];
         for (let s = at; s < at + n; s++) numbers[s] *= scale;
@@ -501,9 +500,9 @@ export class Transformer {
         seen?.weights.set(numbers.subarray(at, at + n), place);
         numbers.fill(0, at + n, at + inner);
       }
-      this.#multiply(mixed, scores, region.values + h * value, strip, count, inner, K, 0);
+      this.#multiply(mixed, scores, region.values + h * value, STRIP, strip, count, inner, K, 0);
       // A head's rows of W_o say what it writes; the heads' answers are added up.
-      this.#multiply(output, mixed, back.at + h * K * STRIP, back.n * STRIP, count, K, back.m, h > 0 ? -1 : 0);
+      this.#multiply(output, mixed, back.at + h * K * back.row, back.row, STRIP, count, K, back.m, h > 0 ? -1 : 0);
     }
   }
 
