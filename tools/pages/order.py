@@ -10,6 +10,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.builders.html import StandaloneHTMLBuilder
 
 PRACTICE = "notebooks/exercises/"
 
@@ -37,8 +38,8 @@ def set_neighbours(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
     """Sets what the page's template shows, and its ``<link>`` elements name, as previous and next."""
-    relations = app.env.collect_relations()
-    if page not in relations:
+    builder, relations = app.builder, app.env.collect_relations()
+    if page not in relations or not isinstance(builder, StandaloneHTMLBuilder):
         return
     # The order of the contents: from the first page, each leads to the next.
     following, at = [app.config.root_doc], relations[app.config.root_doc][2]
@@ -47,8 +48,8 @@ def set_neighbours(
         at = relations[at][2]
     for name, other in zip(("prev", "next"), neighbours(page, following), strict=True):
         context[name] = other and {
-            "link": app.builder.get_relative_uri(page, other),
-            "title": app.builder.render_partial(app.env.titles[other])["title"],
+            "link": builder.get_relative_uri(page, other),
+            "title": builder.render_partial(app.env.titles[other])["title"],
         }
 
 
