@@ -3,24 +3,45 @@
 A text in ``book/chapters/`` names a fact in double braces, ``{{ minutes }}``, and the notebook that is made from it
 contains the fact itself. Facts come from the chapter's folder in the package (``chapter.toml``, ``exercises.toml``,
 ``quiz.toml``) and from the list of existing texts, so each is written down only once. A capital letter, as in
-``{{ Title }}``, makes a fact begin a sentence. `FACTS` lists the facts for a chapter and its practice. The first page
-and ``_toc.yml`` can use ``{{ chapters }}``.
+``{{ Title }}``, makes a fact begin a sentence. `FACTS` lists the facts for a chapter and its practice.
+
+For the writers of texts, these are more than words:
+
+``# {{ heading }}``
+    The first line of a chapter: "04 · Putting order in". A practice has ``# {{ practice heading }}``.
+``{{ chapters }}``
+    On the first page, rows of a table with three columns (page, question, time), grouped by part. The text has the
+    table's head, ``| Page | What it answers | Time |`` and ``| --- | --- | --- |``, on the two lines above it. In
+    ``_toc.yml``, ``{{ parts }}`` lists the parts for the sidebar.
+``{{ map }}``
+    In any chapter, all chapters as links, each with its question, in a list for each part. A paragraph of its own.
+``{{ where to run }}``
+    On the first page and in any chapter, a paragraph of its own that begins "**In JupyterLab**, every chapter is a
+    notebook." and tells how to open it. tools/running.py has the words. On the published site it links to this very
+    notebook on Binder and to the repository; on a site that was built in a copy of the project, and in JupyterLab, it
+    explains ``make lab``. So a text never names Binder, Colab, ``make lab`` or the repository itself.
+``{{ JupyterLab }}``
+    The word "JupyterLab" inside a sentence. On the published site it is a link to this very notebook on Binder; elsewhere
+    it is only the word.
+
+Nobody needs to write links to chapters: "chapter 11" and "chapters 03 and 05" become links (tools/mentions.py).
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
 
 from glassformer import contents
 from glassformer.bugs import BUGS
-from glassformer.contents import Chapter
+from glassformer.contents import Chapter, Part
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.exercises.exercise import Prose
+from tools import running
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ROOT / "book" / "chapters"
@@ -122,38 +143,70 @@ def practice_of(chapter: Chapter) -> Path | None:
 
 
 def table_of_contents(root: Path | None = None) -> dict:
-    """Returns the contents of the site in `root`, or of the project: ``_toc.yml`` with its chapters listed."""
+    """Returns the contents of the site in `root`, or of the project: ``_toc.yml`` with its parts and chapters listed."""
     template = ((root or ROOT) / "_toc.yml").read_text(encoding="utf-8")
-    return yaml.safe_load(fill(template, {"chapters": _contents}, "_toc.yml"))
+    return yaml.safe_load(fill(template, {"parts": _contents}, "_toc.yml"))
 
 
 def _contents() -> str:
-    """Returns the site's chapters, each with its practice below it, as YAML on one line."""
-    listed = [
-        {"file": f"notebooks/{one.name}"}
-        | ({"sections": [{"file": f"notebooks/exercises/{one.name}"}]} if practice_of(one) else {})
-        for one in written()
-    ]
-    return yaml.safe_dump(listed, default_flow_style=True, width=float("inf")).strip()
+    """Returns the site's parts, with their chapters and each practice below its chapter, as items of a YAML list."""
+    return "\n".join(
+        f"  - {yaml.safe_dump(listed, default_flow_style=True, width=float('inf')).strip()}"
+        for part, inside in _parts()
+        if (listed := {"caption": part.heading, "chapters": [_entry(one) for one in inside]})
+    )
+
+
+def _entry(chapter: Chapter) -> dict:
+    """Returns a chapter's entry in the site's contents."""
+    entry: dict = {"file": f"notebooks/{chapter.name}"}
+    if practice_of(chapter):
+        below = {"file": f"notebooks/exercises/{chapter.name}", "title": _practice_link(chapter)}
+        entry["sections"] = [below]
+    return entry
+
+
+def _parts() -> Iterator[tuple[Part, list[Chapter]]]:
+    """Yields each part with those of its chapters that readers can open, if there are any."""
+    for part in contents.parts():
+        if inside := [contents.chapter(page.number) for page in part.pages if page.written]:
+            yield part, inside
+
+
+def _practice_link(chapter: Chapter) -> str:
+    """Returns what a list below the chapter's title calls its practice: "04 · Practice"."""
+    return f"{chapter.number} · Practice"
 
 
 def _rows() -> str:
-    """Returns the first page's rows: each chapter's question, its time, and a description of its practice."""
+    """Returns the first page's rows: each chapter's question, its time, and a description of its practice, by part."""
     rows = []
-    for one in written():
-        rows.append(
-            f"| **[{one.number} · {one.title}]({one.name}.ipynb)** | {one.question} | {one.minutes} minutes |"
-        )
-        if practice_of(one):
-            time = one.practice_time or in_figures(_practice_minutes(one))
-            rows.append(
-                f"| [{one.number} · Practice](exercises/{one.name}.ipynb) | {_begin(_practice(one))} | {time} |"
-            )
+    for part, inside in _parts():
+        rows.append(f"| **{part.heading}** | | |")
+        for one in inside:
+            rows.append(f"| [{one.page.heading}]({one.name}.ipynb) | {one.question} | {one.minutes} minutes |")
+            if practice_of(one):
+                time = one.practice_time or in_figures(_practice_minutes(one))
+                link = f"[{_practice_link(one)}](exercises/{one.name}.ipynb)"
+                rows.append(f"| {link} | {_begin(_practice(one))} | {time} |")
     return "\n".join(rows)
+
+
+def _map(here: Chapter) -> str:
+    """Returns all chapters as links with their questions, a list for each part. The chapter `here` is not a link."""
+    lines = []
+    for part, inside in _parts():
+        lines += ["", f"**{part.heading}**", ""]
+        for one in inside:
+            name = one.page.heading if one == here else f"[{one.page.heading}]({one.name}.ipynb)"
+            lines.append(f"- {name}: {one.question}")
+    return "\n".join(lines).strip()
 
 
 # The facts that a chapter's text and its practice can name, and how each is found.
 FACTS: dict[str, Callable[[Chapter], str]] = {
+    "heading": lambda one: one.page.heading,
+    "practice heading": lambda one: one.page.practice_heading,
     "title": lambda one: one.title[0].lower() + one.title[1:],
     "question": lambda one: one.question,
     "minutes": lambda one: f"{one.minutes} minutes",
@@ -162,19 +215,25 @@ FACTS: dict[str, Callable[[Chapter], str]] = {
     "practice time": lambda one: one.practice_time or in_words(_practice_minutes(one)),
     "questions": lambda one: counted(len(_quiz(one)["question"]), "question"),
     "mistakes": lambda one: str(len(BUGS)),
+    "map": lambda one: _map(one),
+}
+# What every text can name.
+ANYWHERE: dict[str, Callable[[], str]] = {
+    "where to run": running.in_notebook,
+    "JupyterLab": running.name_in_notebook,
 }
 
 
 def _known_to(path: Path) -> dict[str, Callable[[], str]]:
     """Returns what a text can name: on the first page the chapters, and in a chapter's texts the facts about it."""
     if path.stem == "index":
-        return {"chapters": _rows}
+        return {"chapters": _rows} | ANYWHERE
     chapter = next((one for one in contents.chapters() if one.name == path.stem), None)
     if chapter is None:
         return {}
     known: dict[str, Callable[[], str]] = {
         name: lambda find=find: find(chapter) for name, find in FACTS.items()
-    }
+    } | ANYWHERE
     for place, exercise in enumerate(of_chapter(chapter.number).values(), 1):
         known[f"heading {exercise.name}"] = lambda place=place, exercise=exercise: (
             f"{place} · {exercise.title}"

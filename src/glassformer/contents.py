@@ -1,6 +1,7 @@
 """The table of contents: every chapter's number, title, question and minutes, from the folders in ``chapters/``.
 
-A chapter is a folder, ``chapters/ch05`` for chapter 05. Nothing else in the package lists the chapters.
+A chapter is a folder, ``chapters/ch05`` for chapter 05. Nothing else in the package lists the chapters. Parts group them:
+``chapters/parts.toml`` says with which chapter each part begins.
 """
 
 import re
@@ -14,6 +15,7 @@ from glassformer import _checks as checks
 from glassformer.lookups import lookup
 
 PLACE = Path(__file__).parent / "chapters"
+NUMERALS = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,30 @@ class Page:
     def name(self) -> str:
         """Returns the name of its text, notebook, practice and page: "04-putting-order-in"."""
         return f"{self.number}-{self.title.lower().replace(' ', '-')}"
+
+    @property
+    def heading(self) -> str:
+        """Returns its number and title as every heading and list shows them: "04 · Putting order in"."""
+        return f"{self.number} · {self.title}"
+
+    @property
+    def practice_heading(self) -> str:
+        """Returns the heading of its practice: "04 · Practice: putting order in"."""
+        return f"{self.number} · Practice: {self.title[0].lower()}{self.title[1:]}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the book, a group of chapters in a row."""
+
+    numeral: str  # "II"
+    title: str
+    pages: tuple[Page, ...]  # its chapters
+
+    @property
+    def heading(self) -> str:
+        """Returns its number and title as every heading and list shows them: "II · The machine"."""
+        return f"{self.numeral} · {self.title}"
 
 
 @dataclass(frozen=True)
@@ -67,6 +93,26 @@ def chapters() -> tuple[Chapter, ...]:
 def pages() -> tuple[Page, ...]:
     """Returns where all chapters are, in order."""
     return tuple(map(page, numbers()))
+
+
+def parts() -> tuple[Part, ...]:
+    """Returns the parts of the book, in order; together they hold every chapter once.
+
+    Raises:
+        ValueError: the parts in ``parts.toml`` do not begin with the first chapter, are not in order, or begin with a
+            chapter that does not exist.
+    """
+    listed = tomllib.loads((PLACE / "parts.toml").read_text(encoding="utf-8"))["part"]
+    first, there = [part["begins"] for part in listed], numbers()
+    if first[:1] != there[:1] or first != sorted(set(first) & set(there)):
+        raise ValueError(
+            f"parts.toml: the parts begin with chapters {first}, but these must be in order, exist, and start with the"
+            f" first of {there}"
+        )
+    return tuple(
+        Part(NUMERALS[place], part["title"], tuple(page(number) for number in there if begin <= number < end))
+        for place, (part, begin, end) in enumerate(zip(listed, first, [*first[1:], "99"], strict=True))
+    )
 
 
 def numbers() -> list[str]:

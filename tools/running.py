@@ -1,0 +1,81 @@
+"""Says how a reader gets to run the code: the words about JupyterLab, Binder and the repository.
+
+A text names a placeholder (tools/derived.py). Notebooks are made before anybody knows where the project is published, so
+what they contain is true in every copy of the project, and is marked by HTML that nobody sees. When the site is built,
+tools/pages/repository.py replaces what is marked: by links if tools/book.py knows the repository, otherwise by words that
+promise nothing.
+
+Binder starts a copy of the repository, with the package and everything that it needs. Colab has neither the package nor
+the other pages of the book, and our views have not been tried there. So nothing here promises Colab.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+BINDER = "https://mybinder.org"
+BRANCH = "main"
+
+NOTEBOOKS = (
+    "**In JupyterLab**, every chapter is a notebook. You can run the code, change it and break it, and the exercises tell"
+    " you whether your answers are right."
+)
+IN_A_COPY = (
+    "To open the notebooks on your own computer, type `make lab` in a copy of the project. If you are using Binder, it"
+    " forgets your work when the session ends, so download what you want to keep."
+)
+ON_A_SITE_BUILT_FROM_A_COPY = (
+    "These pages were built from a copy of the project. To open the notebooks, type `make lab` in its folder."
+)
+ON_A_PUBLISHED_SITE = (
+    "[Open this page on Binder]({binder}) to use JupyterLab in your browser without installing anything; the rocket at"
+    " the top of every chapter does the same for that chapter. Binder takes a few minutes to start the first time, and"
+    " it forgets your work when the session ends, so download what you want to keep. To use your own computer instead,"
+    " get a copy of [the repository]({repository}) and type `make lab` in its folder."
+)
+
+BLOCK = "<!-- where to run -->\n\n{}\n\n<!-- / -->"
+NAME = '<span class="to-jupyterlab">{}</span>'
+MARKED = re.compile(
+    rf"{BLOCK.replace('{}', '(?P<block>.+?)')}|{NAME.replace('{}', '(?P<name>.+?)')}", re.DOTALL
+)
+
+
+def in_notebook() -> str:
+    """Returns the marked paragraph of ``{{ where to run }}`` as notebooks contain it."""
+    return BLOCK.format(f"{NOTEBOOKS} {IN_A_COPY}")
+
+
+def name_in_notebook() -> str:
+    """Returns the marked word of ``{{ JupyterLab }}`` as notebooks contain it."""
+    return NAME.format("JupyterLab")
+
+
+def on_page(markdown: str, repository: str | None, page: str) -> str:
+    """Returns the Markdown of a page of the site, with everything that is marked replaced.
+
+    Args:
+        markdown: the text of the page, or of one of its cells.
+        repository: the address of the repository, without a final slash, or None if the project is not published.
+        page: the page's notebook, such as ``notebooks/04-putting-order-in.ipynb``.
+    """
+
+    def words(found: re.Match[str]) -> str:
+        address = binder(repository, page) if repository else None
+        if found["name"]:
+            return f"[{found['name']}]({address})" if address else found["name"]
+        if address is None:
+            return f"{NOTEBOOKS} {ON_A_SITE_BUILT_FROM_A_COPY}"
+        return f"{NOTEBOOKS} {ON_A_PUBLISHED_SITE.format(binder=address, repository=repository)}"
+
+    return MARKED.sub(words, markdown)
+
+
+def binder(repository: str, page: str) -> str:
+    """Returns the address that opens a notebook of the repository in JupyterLab on Binder, as the theme's button has it."""
+    host, _, name = repository.removeprefix("https://").partition("/")
+    place = {"github.com": f"gh/{name}", "gitlab.com": f"gl/{name.replace('/', '%2F')}"}.get(
+        host, f"git/{quote(repository, safe='')}"
+    )
+    return f"{BINDER}/v2/{place}/{BRANCH}?urlpath=lab/tree/{page}"
