@@ -17,6 +17,7 @@ from tools.notebooks import ROOT, WIDGET_STATE, pairs
 ONE_QUESTION = [
     {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}
 ]
+ONE_PREDICTION = {"question": "?", "kind": "choice", "options": ["a", "b"], "answer": 1}
 SCRIPTS = places.scripts()
 VIEWS = [path.stem for path in SCRIPTS if path.with_suffix(".py").is_file() and path.parent.name != "engine"]
 MODULES = sorted({module for view in VIEWS for module in needed(view)})
@@ -24,7 +25,8 @@ MODULES = sorted({module for view in VIEWS for module in needed(view)})
 
 def make(name):
     cls = getattr(widgets, name)
-    return cls(ONE_QUESTION) if name == "Quiz" else cls()
+    given = {"Quiz": [ONE_QUESTION], "Predict": [ONE_PREDICTION]}
+    return cls(*given.get(name, []))
 
 
 FOLDERS = {"low": "widgets/kit", "mid": "widgets/engine", "main": "chapters/ch04"}

@@ -1,15 +1,7 @@
 // Questions with instant feedback. The options are native radio buttons (or check boxes) in a fieldset.
 
 import { button, card, h, onChange, uniqueId } from "./kit/kit.js";
-
-// Renders `code` and *emphasis*; everything else is plain text, including the asterisks of 2*3*4.
-export function rich(text) {
-  return text.split(/(`[^`]+`|(?<!\w)\*[^\s*][^*]*\*(?!\w))/).map((part) => {
-    if (/^`.+`$/.test(part)) return h("code", {}, part.slice(1, -1));
-    if (/^\*.+\*$/.test(part)) return h("em", {}, part.slice(1, -1));
-    return part;
-  });
-}
+import { rich } from "./kit/rich.js";
 
 const rightOnes = (question) => question.options.flatMap((option, i) => (option.correct ? [i] : []));
 

@@ -1,0 +1,402 @@
+// A question that takes an answer before it shows what came out. The panels (the inputs, the result, and the highest result
+// possible) lie in the same cell of a grid, and only one is visible: so the view is as high before as after, and nothing moves.
+
+import { button, card, grouped, h, onChange, uniqueId, write } from "./kit/kit.js";
+import { rich } from "./kit/rich.js";
+
+// --- numbers and words -----------------------------------------------------------------------------------------------
+
+// A number as it is written: with the prediction's decimals, or with its own if a reader typed more.
+export function written(x, digits, unit) {
+  const own = (String(x).split(".")[1] ?? "").length;
+  const text = Math.abs(x).toFixed(Math.min(Math.max(digits, own), 6));
+  const [whole, decimals] = text.split(".");
+  const sign = x < 0 && Number(text) !== 0 ? "−" : "";
+  const number = sign + grouped(Number(whole)) + (decimals ? `.${decimals}` : "");
+  return unit ? `${number} ${unit}` : number;
+}
+
+// Where a number is on the axis, from 0 to 1.
+export const placeOf = (x, low, high) => (x - low) / (high - low);
+
+// The values at which the axis has ticks: the ends, and a few between if they are as short to write as the step.
+export function ticks(low, high, digits) {
+  for (const parts of [5, 4, 2]) {
+    const values = Array.from({ length: parts + 1 }, (_, i) => low + (i * (high - low)) / parts);
+    if (values.every((value) => Math.abs(value - Number(value.toFixed(digits))) < 1e-9 * (high - low))) return values;
+  }
+  return [low, high];
+}
+
+// What is wrong with what is in the field, in plain words, or an empty string. `text` is what the browser makes of it, which is
+// nothing if it is no number.
+export function impossible(text, isNumber, low, high, show) {
+  if (!isNumber) return "That is not a number. Type one with digits, such as " + show(low) + ".";
+  if (text === "") return "Choose a number first, with the slider or in the field. A guess is enough.";
+  const x = Number(text);
+  return x < low || x > high ? `The axis goes from ${show(low)} to ${show(high)}. Choose a number on it.` : "";
+}
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+const plain = (text) => text.replaceAll(/[`*]/g, "");
+const sentence = (text) => (/[.!?…]$/.test(text) ? text : `${text}.`);
+
+// One neutral sentence: what the reader said, and what came out. No answer is called right or wrong.
+export function outcome({ kind, options, digits, unit, answer, committed }) {
+  const said = committed.length > 0;
+  if (kind === "order") {
+    if (!said) return "The list shows the order that came out.";
+    return same(committed, answer)
+      ? "You put them in this order, and this is how it came out."
+      : "Your order is next to the one that came out.";
+  }
+  const words = ([value]) => (kind === "choice" ? `“${plain(options[value])}”` : written(value, digits, unit));
+  if (answer.length === 0) return said ? `You said ${words(committed)}. What came out is below.` : "What came out is below.";
+  if (!said) return sentence(`It came out as ${words(answer)}`);
+  const agrees = words(committed) === words(answer);
+  return sentence(`You said ${words(committed)}${agrees ? ", and it came out as" : "; it came out as"} ${words(answer)}`);
+}
+
+// --- what the browser remembers --------------------------------------------------------------------------------------
+
+// A browser may forbid storing, as some do for pages opened from disk; then nothing is remembered. page.js reads the same
+// entries, to open folds before anything is drawn.
+const shelf = (model) => `glassformer.predict: ${model.get("chapter")}/${model.get("name")}`;
+const questionOf = (model) => [model.get("question"), ...model.get("options")];
+
+export function recall(model) {
+  try {
+    const saved = JSON.parse(localStorage.getItem(shelf(model)));
+    return same(saved.asked, questionOf(model)) ? saved : null;
+  } catch {
+    return null;
+  }
+}
+
+export function save(model) {
+  const [committed, shown] = [model.get("committed"), model.get("shown")];
+  try {
+    if (!shown && committed.length === 0) localStorage.removeItem(shelf(model));
+    else localStorage.setItem(shelf(model), JSON.stringify({ asked: questionOf(model), committed, shown }));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// --- what follows the question -----------------------------------------------------------------------------------------
+
+// A page folds it in <details>. JupyterLab folds it below a collapsed heading, which is the next cell, and offers no way to
+// open it but its own button. If that is not where it should be, `open` returns the words that ask the reader to do it.
+function followingFold(el) {
+  const host = el.closest(".cell, .jp-Cell");
+  for (let next = host?.nextElementSibling; next; next = next.nextElementSibling) {
+    if (next.matches("details.fold")) {
+      return { isOpen: () => next.open, set: (open) => (next.open = open), heading: "" };
+    }
+    if (!next.matches(".jp-Cell")) continue;
+    const heading = next.querySelector(".jp-RenderedMarkdown h4");
+    const toggle = next.querySelector(".jp-collapseHeadingButton");
+    if (!heading) return null;
+    const words = heading.textContent.replace(/¶$/, "").trim();
+    if (!toggle) return { isOpen: null, heading: words };
+    const isOpen = () => !toggle.classList.contains("jp-mod-collapsed");
+    return { isOpen, set: (open) => isOpen() !== open && toggle.click(), heading: words };
+  }
+  return null;
+}
+
+// Returns what to tell the reader if the fold is not as it should be, or an empty string.
+function setFold(el, open) {
+  const fold = followingFold(el);
+  if (!fold) return "Open the heading below to see the rest.";
+  if (!fold.isOpen) return `Open the heading “${fold.heading}” below to see the rest.`;
+  if (fold.isOpen() !== open) fold.set(open);
+  return fold.isOpen() === open ? "" : `Open the heading “${fold.heading}” below to see the rest.`;
+}
+
+// In JupyterLab, the cell below may be put on the page after this one.
+const TRIES = 20;
+const PAUSE = 250; // milliseconds
+
+// --- the four kinds ----------------------------------------------------------------------------------------------------
+
+// Each returns { element, read, write, focus }: what the reader has answered ({ value } or { problem }), how to put an answer in,
+// and where the keyboard begins.
+
+function choices({ options }, labelledBy) {
+  const group = uniqueId();
+  const radios = options.map((_, i) => h("input", { type: "radio", name: group, value: i }));
+  const rows = radios.map((radio, i) => h("label", { class: "gf-option" }, radio, h("span", {}, rich(options[i]))));
+  return {
+    element: h("fieldset", { class: "gf-choices", "aria-labelledby": labelledBy }, rows),
+    read() {
+      const chosen = radios.findIndex((radio) => radio.checked);
+      return chosen < 0 ? { problem: "Choose one of the options first. A guess is enough." } : { value: [chosen] };
+    },
+    write: (value) => radios.forEach((radio, i) => (radio.checked = i === value[0])),
+    focus: () => (radios.find((radio) => radio.checked) ?? radios[0]).focus(),
+  };
+}
+
+// The axis under a slider, or under what came out. A label never leaves the axis: it moves left as its place moves right.
+function axisElement({ low, high, digits, unit, axis, marks: named }, above, below) {
+  const at = (x) => `--at: ${placeOf(x, low, high)}`;
+  const numbers = ticks(low, high, digits).map((x) => h("span", { class: "gf-tick", style: at(x) }, written(x, 0, "")));
+  const marks = named.map((mark, row) =>
+    h("span", { class: "gf-place", style: `${at(mark.at)}; --row: ${row}` }, h("span", {}, plain(mark.label))),
+  );
+  const pins = [
+    above && h("span", { class: "gf-pin gf-said", style: at(above.at) }, h("span", {}, above.label)),
+    below && h("span", { class: "gf-pin gf-came", style: at(below.at) }, h("span", {}, below.label)),
+  ];
+  return h(
+    "div",
+    { class: "gf-scale", "aria-hidden": "true", style: `--rows: ${marks.length}` },
+    h("div", { class: "gf-line" }, pins, numbers, marks),
+    h("p", { class: "gf-axis-name" }, unit ? `${axis} (${unit})` : axis),
+  );
+}
+
+function numbers(asked) {
+  const { kind, low, high, step, digits, unit, axis } = asked;
+  const typed = kind === "number";
+  const label = unit ? `${axis} (${unit})` : axis;
+  const show = (x) => written(x, 0, "");
+  const range = h("input", { type: "range", min: low, max: high, step, "aria-label": plain(label) });
+  const field = typed && h("input", { type: "number", step: "any", inputmode: "decimal", id: uniqueId(), autocomplete: "off" });
+  const output = h("output", { class: "gf-value" }, "–");
+  let value = ""; // nothing before the reader has chosen
+  const put = (text) => {
+    value = text;
+    range.classList.toggle("gf-unset", text === "");
+    if (text !== "") range.value = text;
+    range.setAttribute("aria-valuetext", text === "" ? "not chosen yet" : written(Number(text), digits, unit));
+    write(output, text === "" ? "–" : written(Number(text), digits, unit));
+  };
+  const take = () => {
+    put(range.value);
+    if (field) field.value = range.value;
+  };
+  range.addEventListener("input", take);
+  range.addEventListener("click", take); // also if the handle has not moved
+  field && field.addEventListener("input", () => put(field.value));
+  const reset = () => {
+    range.value = (low + high) / 2;
+    if (field) field.value = "";
+    put("");
+  };
+  reset();
+  const entry = field
+    ? h("p", { class: "gf-entry" }, h("label", { class: "gf-label", for: field.id }, "Your number"), field, unit)
+    : h("p", { class: "gf-entry" }, h("span", { class: "gf-label" }, "Your point"), output);
+  return {
+    element: h("div", { class: "gf-number-line" }, entry, range, axisElement(asked)),
+    read() {
+      const problem = impossible(value, !field || !field.validity.badInput, low, high, show);
+      return problem ? { problem: typed ? problem : "Choose a point on the axis first. A guess is enough." } : { value: [Number(value)] };
+    },
+    write([answer]) {
+      if (answer === undefined) return reset();
+      if (field) field.value = answer;
+      put(String(answer));
+    },
+    focus: () => (field || range).focus(),
+  };
+}
+
+function order({ options }, labelledBy) {
+  const list = h("ol", { class: "gf-order", "aria-labelledby": labelledBy });
+  const told = h("p", { class: "gf-told", "aria-live": "polite" });
+  let now = options.map((_, i) => i);
+  const move = (option, by) => {
+    const from = now.indexOf(option);
+    const to = from + by;
+    if (to < 0 || to >= now.length) return;
+    now.splice(to, 0, ...now.splice(from, 1));
+    place();
+    buttons[option][by < 0 ? 0 : 1].focus();
+    write(told, `${plain(options[option])} is now number ${to + 1} of ${now.length}.`);
+  };
+  // At an end, a button stays in reach and does nothing: a disabled one would lose the focus.
+  const buttons = options.map((text, i) =>
+    [[-1, "▲", "up"], [1, "▼", "down"]].map(([by, sign, way]) =>
+      h("button", { class: "gf-button", type: "button", "aria-label": `Move ${plain(text)} ${way}`, onclick: () => move(i, by) }, sign),
+    ),
+  );
+  const rows = options.map((text, i) => h("li", {}, h("span", {}, rich(text)), h("span", { class: "gf-moves" }, buttons[i])));
+  const place = () => {
+    list.replaceChildren(...now.map((i) => rows[i]));
+    now.forEach((option, i) => {
+      buttons[option][0].setAttribute("aria-disabled", i === 0);
+      buttons[option][1].setAttribute("aria-disabled", i === now.length - 1);
+    });
+  };
+  place();
+  return {
+    element: h("div", {}, list, told),
+    read: () => ({ value: [...now] }),
+    write(value) {
+      now = value.length ? [...value] : options.map((_, i) => i);
+      place();
+    },
+    focus: () => buttons[now[0]][1].focus(),
+  };
+}
+
+const inputsOf = { choice: choices, number: numbers, point: numbers, order };
+
+// --- what came out -----------------------------------------------------------------------------------------------------
+
+const SAID = "your answer";
+const CAME = "what came out";
+
+function picture({ kind, options, answer, committed, digits, unit, ...axis }) {
+  if (kind === "choice") {
+    const tags = (i) => [
+      committed[0] === i && h("span", { class: "gf-tag gf-said" }, SAID),
+      answer[0] === i && h("span", { class: "gf-tag gf-came" }, CAME),
+    ];
+    return h("ul", { class: "gf-outcome" }, options.map((text, i) => h("li", {}, h("span", {}, rich(text)), tags(i))));
+  }
+  if (kind === "order") {
+    const column = (title, list, name) =>
+      h("div", {}, h("p", { class: `gf-tag ${name}` }, title), h("ol", {}, list.map((i) => h("li", {}, rich(options[i])))));
+    return h(
+      "div",
+      { class: "gf-orders" },
+      committed.length > 0 && column(SAID, committed, "gf-said"),
+      column(CAME, answer, "gf-came"),
+    );
+  }
+  const pin = (words, [x]) => x !== undefined && { at: x, label: `${words}: ${written(x, digits, unit)}` };
+  return axisElement({ ...axis, digits, unit }, pin(SAID, committed), pin(CAME, answer));
+}
+
+// An answer whose result is as high as any.
+export function longest({ kind, options, answer, high }) {
+  if (kind === "order") return options.map((_, i) => i);
+  if (kind !== "choice") return [high];
+  const lengths = options.map((text, i) => (i === answer[0] ? 0 : plain(text).length));
+  return [lengths.indexOf(Math.max(...lengths))];
+}
+
+const TRAITS = ["question", "kind", "options", "low", "high", "step", "unit", "axis", "marks", "digits", "answer", "committed"];
+
+function render({ model, el }) {
+  const state = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+  const change = (changes) => {
+    for (const [name, value] of Object.entries(changes)) model.set(name, value);
+    model.save_changes();
+  };
+  const saved = recall(model);
+  if (saved && !model.get("shown") && model.get("committed").length === 0) {
+    change({ committed: saved.committed, shown: saved.shown });
+  }
+
+  const isStored = save(model);
+  const root = card(el, {
+    title: rich(model.get("question")),
+    hint: `Answer first, then see what came out.${isStored ? " Your answer stays in this browser." : ""}`,
+  });
+  root.classList.add("gf-predict");
+  const title = root.querySelector(".gf-title");
+  const inputs = inputsOf[model.get("kind")](state(), title.id);
+  const plea = h("p", { class: "gf-plea", "aria-live": "polite" });
+  const line = h("p", { class: "gf-says", tabindex: -1 });
+  const drawing = h("div", { class: "gf-picture" });
+
+  const show = () => {
+    const { value, problem } = inputs.read();
+    write(plea, problem ?? "");
+    if (problem) inputs.focus();
+    else reveal({ committed: value });
+  };
+  function reveal(changes) {
+    write(plea, "");
+    change({ ...changes, shown: true });
+    draw(); // now, so that the result can have the focus
+    line.focus();
+  }
+  function ask(changes) {
+    change({ ...changes, shown: false });
+    draw();
+    inputs.focus();
+  }
+  const form = h(
+    "form",
+    {
+      class: "gf-panel",
+      novalidate: true,
+      onsubmit(event) {
+        event.preventDefault();
+        show();
+      },
+      onkeydown(event) {
+        if (event.key !== "Enter" || !event.target.matches("input")) return;
+        event.preventDefault();
+        show();
+      },
+    },
+    inputs.element,
+    plea,
+    h(
+      "div",
+      { class: "gf-buttons" },
+      h("button", { class: "gf-button gf-main", type: "submit" }, "Show"),
+      button("Just show me", () => reveal({ committed: [] })),
+    ),
+  );
+  const result = h(
+    "div",
+    { class: "gf-panel" },
+    line,
+    drawing,
+    h(
+      "div",
+      { class: "gf-buttons" },
+      button("Change my answer", () => ask({})),
+      button("Forget my answer", () => {
+        setFold(el, false);
+        ask({ committed: [] });
+      }),
+    ),
+  );
+  const highest = { ...state(), committed: longest(state()) };
+  const room = h(
+    "div",
+    { class: "gf-panel gf-away" },
+    h("p", { class: "gf-says" }, outcome(highest)),
+    h("div", { class: "gf-picture" }, picture(highest)),
+    h("div", { class: "gf-buttons" }, ["Change my answer", "Forget my answer"].map((words) => h("span", { class: "gf-button" }, words))),
+  );
+  root.append(h("div", { class: "gf-panels" }, form, result, room));
+
+  let isGone = false;
+  function unfold(triesLeft) {
+    const problem = setFold(el, true);
+    write(line, [outcome(state()), problem].filter(Boolean).join(" "));
+    if (problem && triesLeft && !isGone) setTimeout(() => model.get("shown") && unfold(triesLeft - 1), PAUSE);
+  }
+  let drawn = null;
+  function draw() {
+    const now = JSON.stringify([model.get("committed"), model.get("shown")]);
+    if (now === drawn) return;
+    drawn = now;
+    const shown = model.get("shown");
+    save(model);
+    inputs.write(model.get("committed"));
+    drawing.replaceChildren(...(shown ? [picture(state())] : []));
+    write(line, shown ? outcome(state()) : "");
+    form.classList.toggle("gf-away", shown);
+    result.classList.toggle("gf-away", !shown);
+    if (shown) unfold(TRIES);
+  }
+  const stop = onChange(model, ["committed", "shown"], draw);
+  return () => {
+    isGone = true;
+    stop();
+  };
+}
+
+export default { render };
