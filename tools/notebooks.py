@@ -10,8 +10,10 @@ package that they imported, opened and showed (``freshness.py`` has the rules). 
 that has changed. It is never executed if a reader has changed its cells, because that is the reader's work.
 
 Whatever a page of the site folds is folded in JupyterLab, too: the cells after a heading of the fourth level, up to the
-next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. If somebody unfolds a notebook and saves it,
-it is folded again without being executed.
+next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``.
+
+Outputs follow from the code. So if only the words of a text have changed, or somebody unfolds a notebook and saves it,
+the notebook gets the words and folds of its text without being executed.
 
 Executing the same text twice gives the same bytes: there are no timings and no versions, cell ids follow from the
 source, and widget model ids follow from the notebook's name.
@@ -29,7 +31,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import jupytext
 import nbformat
@@ -41,7 +43,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
 
-from tools import bibliography, claims, derived, freshness  # noqa: E402
+from tools import bibliography, claims, derived, freshness, mentions  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -68,12 +70,18 @@ def pairs(root: Path = ROOT) -> list[tuple[Path, Path]]:
 
 
 def read_text(text: Path) -> NotebookNode:
-    """Returns the notebook of a text, with its facts filled in, without outputs. A cell's id follows from its source.
+    """Returns the notebook of a text, with its facts and links to chapters, without outputs.
+
+    A cell's id follows from its source.
 
     Raises:
         UnknownFactError: the text names a fact that is not known.
     """
     notebook = jupytext.reads(derived.text(text), fmt="md:myst")
+    address = mentions.from_notebook(place(text))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = mentions.linked(cell.source, address)
     notebook.cells = list(folded(notebook.cells))
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
@@ -93,6 +101,12 @@ def read_text(text: Path) -> NotebookNode:
         }
     )
     return notebook
+
+
+def place(text: Path) -> PurePosixPath:
+    """Returns the path of a text in its folder ``chapters``, which is that of its notebook in ``notebooks``."""
+    folder = next((above for above in text.parents if above.name == "chapters"), text.parent)
+    return PurePosixPath(text.relative_to(folder).as_posix())
 
 
 def folded(cells: list[NotebookNode]) -> Iterator[NotebookNode]:
@@ -131,24 +145,33 @@ def folds(notebook: NotebookNode) -> list[dict]:
     return [{key: cell.metadata[key] for key in FOLDS & cell.metadata.keys()} for cell in notebook.cells]
 
 
-def fold(text: Path, notebook: Path) -> None:
-    """Folds a stored notebook as its text says. Both have the same cells."""
-    stored = nbformat.read(notebook, as_version=4)
-    for cell, as_written in zip(stored.cells, folds(read_text(text)), strict=True):
-        kept = {key: value for key, value in cell.metadata.items() if key not in FOLDS}
-        cell.metadata = nbformat.from_dict(kept | as_written)
-    write_atomically(stored, notebook)
+def reword(text: Path, notebook: Path) -> None:
+    """Gives a stored notebook the words and folds of its text, and keeps its outputs. Both have the same code."""
+    fresh, stored = read_text(text), nbformat.read(notebook, as_version=4)
+    for cell, ran in zip(code_cells(fresh), code_cells(stored), strict=True):
+        cell.execution_count, cell.outputs = ran.execution_count, ran.outputs
+    fresh.metadata = stored.metadata
+    fresh.metadata["glassformer"]["cells"] = cells_fingerprint(fresh)
+    write_atomically(fresh, notebook)
 
 
-def bare_cells(notebook: NotebookNode) -> list[dict]:
-    """Returns what an author wrote: the kind, source and metadata of each cell, without outputs, counts and ids."""
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    """Returns the cells that have outputs."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def bare_cells(notebook: NotebookNode, *, code: bool = False) -> list[dict]:
+    """Returns what an author wrote: the kind, source and metadata of each cell, without outputs, counts and ids.
+
+    With `code`, it returns this for the cells that have outputs only.
+    """
     return [
         {
             "cell_type": cell.cell_type,
             "source": cell.source,
             "metadata": {key: cell.metadata[key] for key in cell.metadata if key not in PASSING_METADATA},
         }
-        for cell in notebook.cells
+        for cell in (code_cells(notebook) if code else notebook.cells)
     ]
 
 
@@ -164,7 +187,7 @@ def package_of(root: Path) -> Path:
 
 def code_in(notebook: NotebookNode) -> str:
     """Returns the code of all cells."""
-    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return "\n".join(cell.source for cell in code_cells(notebook))
 
 
 def asks_for_docstrings(notebook: NotebookNode) -> bool:
@@ -185,7 +208,10 @@ def answers(root: Path = ROOT) -> dict[str, str]:
 def condition(
     text: Path, notebook: Path, root: Path = ROOT, answers_now: dict[str, str] | None = None
 ) -> str:
-    """Returns a notebook's state: fresh, missing, edited, text changed, folded differently, or what has changed."""
+    """Returns a notebook's state: fresh, missing, edited, text changed, or what else has changed.
+
+    "words changed" and "folded differently" mean that all its outputs are still right: no code has changed.
+    """
     written = read_text(text)
     if not notebook.exists():
         return "missing"
@@ -194,7 +220,8 @@ def condition(
     now = cells_fingerprint(written)
     if cells_fingerprint(stored) not in (made_from.get("cells"), now):
         return "edited"
-    if made_from.get("cells") != now:
+    reworded = made_from.get("cells") != now
+    if reworded and bare_cells(stored, code=True) != bare_cells(written, code=True):
         return "text changed"
     if not set(freshness.KINDS) <= set(made_from):
         return "without a record of what it was made from"
@@ -207,6 +234,8 @@ def condition(
     )
     if changed:
         return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed"
+    if reworded:
+        return "words changed"
     return "fresh" if folds(stored) == folds(written) else "folded differently"
 
 
@@ -370,9 +399,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             print(f"{name}: {found}")
         elif found == "fresh" and not options.force:
             print(f"{name}: fresh")
-        elif found == "folded differently" and not options.force:
-            print(f"{name}: {found}, folding …")
-            fold(text, notebook)
+        elif found in ("words changed", "folded differently") and not options.force:
+            print(f"{name}: {found}, storing them with the same outputs …")
+            reword(text, notebook)
         else:
             print(f"{name}: {found}, executing …", flush=True)
             try:

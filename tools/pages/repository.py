@@ -1,0 +1,29 @@
+"""A Sphinx extension that fills in what a page says about JupyterLab, Binder and the repository.
+
+tools/running.py has the words. tools/book.py gives the theme the repository's address, if there is one.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sphinx.application import Sphinx
+
+from tools import running
+
+
+def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
+    """Replaces what is marked in the Markdown of a notebook before it is read."""
+    if not app.env.doc2path(page).endswith(".ipynb"):
+        return
+    repository = app.config.html_theme_options.get("repository_url")
+    notebook = json.loads(source[0])
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = running.on_page("".join(cell["source"]), repository, f"{page}.ipynb")
+    source[0] = json.dumps(notebook)
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("source-read", fill_in)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
