@@ -209,7 +209,7 @@ def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
     return traits | {"answer": answer}
 
 
-def _impossible(kind: str, given: Any, options: list[str], low: float, high: float) -> str:
+def _impossible(kind: str, given: Any, options: list[str], low: int | float, high: int | float) -> str:
     """Returns the rule that an answer breaks, or an empty string."""
     if kind == "order":
         places = list(range(len(options)))
@@ -226,6 +226,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _decimals(value: float) -> int:
+def _decimals(value: int | float) -> int:
     """Returns how many decimals a number is written with: 2 for 0.41 and 0 for 12.0."""
     return max(0, -Decimal(repr(value)).normalize().as_tuple().exponent)
