@@ -84,9 +84,9 @@ class Predict(View, module="predict"):
     def came_out(cls, chapter: str, name: str, value: Any) -> None:
         """Checks that the stored answer to a prediction is `value`, which a cell has just computed.
 
-        The cell that the prediction is about calls this, so that no view can show an answer other than that of the
-        run. A number or a point must agree in the decimals that the view shows. For a choice, `value` is the option
-        or its index; for an order, a list of options or of their indices.
+        The cell in the prediction's fold calls this, so the view cannot show an answer that differs from the run. A
+        number or a point must agree in the decimals that the view shows. For a choice, `value` is the option or its
+        index; for an order, it is a list of options or of their indices.
 
         Raises:
             AssertionError: the stored answer is something else.
