@@ -21,37 +21,37 @@ temperature = exercise("start.temperature", probabilities, built_on=(softmax,), 
 
 _ln = np.log([1.0, 2.0, 5.0])
 temperature.case(
-    "at temperature 1, each is in proportion to e to the power of its logit",
-    _ln, 1.0, want=[1 / 8, 2 / 8, 5 / 8], what="the probabilities of logits ln 1, ln 2, ln 5",
+    "at temperature 1, each probability is proportional to e to the power of its logit",
+    _ln, 1.0, want=[1 / 8, 2 / 8, 5 / 8], what="the result for logits ln 1, ln 2, ln 5",
 )  # fmt: skip
 temperature.case(
-    "temperature 2 levels them: it takes square roots",
+    "temperature 2 makes the probabilities more equal: it takes their square roots",
     np.log([1.0, 4.0, 9.0]), 2.0, want=[1 / 6, 2 / 6, 3 / 6],
-    what="the probabilities of logits ln 1, ln 4, ln 9 at temperature 2",
+    what="the result for logits ln 1, ln 4, ln 9 at temperature 2",
 )  # fmt: skip
 temperature.case(
-    "temperature 1/2 sharpens them: it squares",
+    "temperature 1/2 makes the differences larger: it squares the probabilities",
     np.log([1.0, 2.0, 3.0]), 0.5, want=[1 / 14, 4 / 14, 9 / 14],
-    what="the probabilities of logits ln 1, ln 2, ln 3 at temperature 1/2",
+    what="the result for logits ln 1, ln 2, ln 3 at temperature 1/2",
 )  # fmt: skip
 temperature.case(
-    "adding the same to all logits changes nothing, however large it is",
+    "adding the same number to all logits changes nothing, however large the number is",
     1000 + 2 * np.log([1.0, 3.0]), 2.0, want=[1 / 4, 3 / 4],
-    what="the probabilities of logits 1000 and 1000 + 2 ln 3 at temperature 2",
+    what="the result for logits 1000 and 1000 + 2 ln 3 at temperature 2",
 )  # fmt: skip
 temperature.also(
     -1000 + math.log(3.0) * np.arange(2.0),
     1.0,
     want=[1 / 4, 3 / 4],
-    what="the probabilities of logits −1000 and −1000 + ln 3",
+    what="the result for logits −1000 and −1000 + ln 3",
 )
 temperature.case(
-    "logits may lie far apart, and the temperature may be low",
-    np.array([0.0, 0.0, 2000.0]), 1.0, want=[0, 0, 1.0], what="the probabilities of logits 0, 0 and 2000",
+    "the logits may be far apart, and the temperature may be low",
+    np.array([0.0, 0.0, 2000.0]), 1.0, want=[0, 0, 1.0], what="the result for logits 0, 0 and 2000",
 )  # fmt: skip
 temperature.also(
     np.array([30.0, 20.0, 30.0]), 0.01, want=[1 / 2, 0, 1 / 2],
-    what="the probabilities of logits 30, 20, 30 at temperature 0.01",
+    what="the result for logits 30, 20, 30 at temperature 0.01",
 )  # fmt: skip
 
 
