@@ -171,6 +171,7 @@ def test_the_recording_ends_with_a_true_sentence_and_a_button(start):
     expect(live.main).to_have_text("Write")
     expect(live.source).to_have_text("a recording")
     live.main.press("Enter")
+    live.beats(2)  # the recording has the chances of one more letter
     expect(live.view.root.locator(".gf-says")).to_have_text("The recording ends here. Not today.")
     again = live.button("Load the model again")
     expect(again).to_be_visible()
@@ -179,7 +180,7 @@ def test_the_recording_ends_with_a_true_sentence_and_a_button(start):
     expect(live.source).to_have_text("live")
     live.button("One letter").press("Enter")
     live.view.settle()
-    assert len(live.written) == len(RECORDING) + 1
+    assert len(live.written) == len(RECORDING) + 2
 
 
 def test_where_the_recording_cannot_follow_it_waits_for_the_model(start):
@@ -240,8 +241,7 @@ def test_a_drawn_letter_without_a_bar_is_named_among_the_others(start):
         if c not in sorted(p := predicted(PROMPT + text[:i]), key=lambda c: -p[c])[:8]
     ]
     assert far, "at temperature 2, some of 60 letters are not among the eight likeliest"
-    live.button("Start over").press("Enter")
-    live.view.set(written=text[: far[0]], seed=live.view.widget.seed)
+    live.view.set(written=text[: far[0]])
     live.button("Write").press("Enter")
     live.beats(1)
     assert live.written == text[: far[0] + 1]
@@ -268,7 +268,7 @@ def test_it_starts_by_itself_and_stops(start):
     live.to_the_end()
     assert live.written == RECORDING
     assert live.view.says.startswith("The likeliest next letter is ")
-    expect(live.view.root.get_by_role("status")).to_have_text(re.compile("^The model has written: "))
+    expect(live.view.root.locator(".gf-live-heard")).to_have_text(re.compile("^The model has written: "))
 
 
 def test_it_starts_only_once_it_is_in_view(mount, page):

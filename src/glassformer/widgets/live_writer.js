@@ -278,9 +278,9 @@ function render({ model, el }) {
   function sentence() {
     const T = model.get("temperature");
     const loads = trouble || weights.words() || weights.state().why || "";
-    if (isRecording()) {
+    if (!transformer && hasBegun && model.get("text") === stored.text) {
+      if (trouble || (waiting && length() > 0)) return `The recording ends here. ${loads}`;
       if (isPlaying && !waiting) return `You see a recording of this model until it has loaded. ${loads}`;
-      if (trouble || waiting) return `The recording ends here. ${loads}`;
     }
     if (trouble || (waiting && !transformer)) return loads;
     if (waiting || isPlaying) return temperatureInWords(T);
