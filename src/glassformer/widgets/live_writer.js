@@ -166,7 +166,7 @@ function render({ model, el }) {
       if (!(await predicted())) break;
       if (mine !== plays) return;
       const pace = model.get("pace") * (SLOWLY[length() - from] ?? 1);
-      await new Promise((resume) => (timer = setTimeout(resume, pace)));
+      await new Promise((done) => (timer = setTimeout(done, pace)));
       if (!(await predicted())) break; // the temperature may have been moved
       if (mine !== plays) return;
       add();
