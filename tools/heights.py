@@ -99,7 +99,7 @@ def view_of(name: str) -> View:
 def measure(chromium: Browser) -> Heights:
     """Returns the heights of all views, as this browser draws them with the letters of this machine."""
     style = (ROOT / "book" / "site" / "glassformer.css").read_text("utf-8") + "body { margin: 0 }"
-    page = chromium.new_page()
+    page = chromium.new_page(reduced_motion="reduce")  # nothing starts by itself
     page.set_content(views.page_of([view_of(name) for name in names()], style))
     page.evaluate(views.DRAW)
     found = Heights([], {}, {name: {} for name in names()})

@@ -338,15 +338,20 @@
     }
   }
 
+  const AFTERWARDS = 300; // milliseconds
   const places = new Map(); // script -> Place
   const near =
     "IntersectionObserver" in window &&
     new IntersectionObserver(
       (entries) => {
-        for (const { isIntersecting, target } of entries) {
+        for (const { isIntersecting, boundingClientRect, target } of entries) {
           if (!isIntersecting) continue;
           near.unobserve(target);
-          [...places.values()].find(({ el }) => el === target).mount();
+          const place = [...places.values()].find(({ el }) => el === target);
+          // What can be seen already goes before what may soon be seen.
+          const { top, bottom } = boundingClientRect;
+          if (bottom > 0 && top < innerHeight) place.mount();
+          else setTimeout(place.mount, AFTERWARDS);
         }
       },
       { rootMargin: "100% 0px" },

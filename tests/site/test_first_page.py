@@ -13,7 +13,15 @@ new PerformanceObserver((list) => {
   for (const { hadRecentInput, value } of list.getEntries()) if (!hadRecentInput) window.moved += value;
 }).observe({ type: "layout-shift", buffered: true });
 """
-PARTS = ["h1", "h1 + p", "textarea", ".gf-live-written", ".gf-live-chances", "input[type=range]", ".gf-live-main"]
+PARTS = [
+    "h1",
+    "h1 + p",
+    "textarea",
+    ".gf-live-written",
+    ".gf-live-chances",
+    "input[type=range]",
+    ".gf-live-main",
+]
 PHONE, LAPTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 
 

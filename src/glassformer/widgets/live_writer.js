@@ -166,7 +166,7 @@ function render({ model, el }) {
       if (!(await predicted())) break;
       if (mine !== plays) return;
       const pace = model.get("pace") * (SLOWLY[length() - from] ?? 1);
-      await new Promise((resume) => (timer = setTimeout(resume, pace)));
+      await new Promise((done) => (timer = setTimeout(done, pace)));
       if (!(await predicted())) break; // the temperature may have been moved
       if (mine !== plays) return;
       add();
@@ -278,9 +278,9 @@ function render({ model, el }) {
   function sentence() {
     const T = model.get("temperature");
     const loads = trouble || weights.words() || weights.state().why || "";
-    if (isRecording()) {
+    if (!transformer && hasBegun && model.get("text") === stored.text) {
+      if (trouble || (waiting && length() > 0)) return `The recording ends here. ${loads}`;
       if (isPlaying && !waiting) return `You see a recording of this model until it has loaded. ${loads}`;
-      if (trouble || waiting) return `The recording ends here. ${loads}`;
     }
     if (trouble || (waiting && !transformer)) return loads;
     if (waiting || isPlaying) return temperatureInWords(T);

@@ -56,7 +56,9 @@ class LiveWriter(ModelView, module="live_writer"):
     def _validate_written(self, proposal: dict) -> str:
         text, known = proposal["value"], self._source.tokenizer.characters
         if strange := next((c for c in text if c not in known), None):
-            raise TraitError(f"written has {strange!r}, which is not one of the model's {len(known)} characters")
+            raise TraitError(
+                f"written has {strange!r}, which is not one of the model's {len(known)} characters"
+            )
         if len(text) > LONGEST:
             raise TraitError(f"written has {len(text)} characters, but must have at most {LONGEST}")
         return text
