@@ -89,6 +89,19 @@ PAGE = """async ([modules, loader, plain]) => {
         if (done) return [pauses, textOf([value]) === textOf([models[name].forward(ids, { memory })])];
       }
     },
+    // Two readings of one model that take turns, as those of two views do: do they find what each finds alone?
+    takingTurns(name, texts, cached) {
+      const inputs = () => (cached ? { cache: models[name].newCache() } : {});
+      const readings = texts.map((ids) => models[name].steps(ids, inputs()));
+      const found = texts.map(() => null);
+      while (found.includes(null)) {
+        readings.forEach((steps, i) => {
+          const { done, value } = found[i] ? { done: true, value: found[i] } : steps.next();
+          if (done) found[i] = value;
+        });
+      }
+      return found.map((logits, i) => textOf([logits]) === textOf([models[name].forward(texts[i])]));
+    },
     complaint(name, ids, inputs) {
       try {
         models[name].forward(ids, inputs);
@@ -281,6 +294,16 @@ def test_the_lens_reads_a_stream_as_the_last_one_is_read(engine, name):
 def test_in_steps_it_pauses_after_every_sublayer(engine, name, source, sublayers):
     engine.load(name)
     assert engine.ask("pauses", name, [3, 0, 5], source) == [sublayers, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "cached"), [("shakespeare", False), ("shakespeare", True), ("masked", False)]
+)
+def test_two_readings_of_one_model_may_take_turns(engine, name, cached):
+    engine.load(name)
+    encode = engine.sources[name].tokenizer.encode
+    texts = [encode(PLAY[:60]).tolist(), encode("To be, or not to be").tolist()]
+    assert engine.ask("takingTurns", name, texts, cached) == [True, True]
 
 
 # --- writing ---
