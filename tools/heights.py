@@ -3,7 +3,8 @@
     python tools/heights.py     open every view in Chromium, measure it in columns of several widths, and write
                                 book/site/heights.js, which `book/site/widget-host.js` reads
 
-Views are measured with their initial settings. Each chapter's quiz is measured by itself: "Quiz 04".
+Views are measured with their initial settings. Each chapter's quiz is measured by itself, "Quiz 04", and so is each
+prediction, "Predict 00 hotter".
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/heights.py`, which has only tools/ on its path
 
 from glassformer import contents, widgets  # noqa: E402
+from glassformer.widgets import predict
 from glassformer.widgets.kit.view import View  # noqa: E402
 from tools import browser, views  # noqa: E402
 
@@ -80,17 +82,18 @@ class Heights:
 
 
 def names() -> list[str]:
-    """Returns what the views are called here: a view by its class, a quiz also by the number of its chapter."""
-    quizzes = [
-        one.number for one in contents.chapters() if (contents.folder(one.number) / "quiz.toml").is_file()
-    ]
-    return [name for name in widgets.__all__ if name != "Quiz"] + [f"Quiz {number}" for number in quizzes]
+    """Returns what the views are called here: by class; a quiz also by its chapter, a prediction by both its names."""
+    numbers = contents.numbers()
+    quizzes = [f"Quiz {number}" for number in numbers if (contents.folder(number) / "quiz.toml").is_file()]
+    predictions = [f"Predict {number} {name}" for number in numbers for name in predict.names(number)]
+    return [name for name in widgets.__all__ if name not in ("Quiz", "Predict")] + quizzes + predictions
 
 
 def view_of(name: str) -> View:
     """Returns the view of that name with its initial settings."""
-    kind, _, chapter = name.partition(" ")
-    return widgets.Quiz.load(chapter) if chapter else getattr(widgets, kind)()
+    kind, *loaded = name.split()
+    view = getattr(widgets, kind)
+    return view.load(*loaded) if loaded else view()
 
 
 def measure(chromium: Browser) -> Heights:

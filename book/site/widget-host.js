@@ -174,8 +174,9 @@
       column = this.el.clientWidth || column;
       const model = stored().get(this.#id)?.model;
       if (!model || this.el.dataset.state !== "waiting") return;
-      // heights.js calls a view by its class: "ClockHands", "Quiz 04".
-      const name = [model.get("_anywidget_id")?.split(".").at(-1), model.get("chapter")].filter(Boolean).join(" ");
+      // heights.js calls a view by its class: "ClockHands", "Quiz 04", "Predict 00 hotter".
+      const kind = model.get("_anywidget_id")?.split(".").at(-1);
+      const name = [kind, model.get("chapter"), model.get("name")].filter(Boolean).join(" ");
       this.el.style.minHeight = `${heightOf(name, column)}px`;
     }
 

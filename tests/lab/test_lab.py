@@ -86,6 +86,39 @@ print(seen + ", drawn")  # by code
 ```
 """
 
+# A prediction with its fold; the last heading ends the fold.
+PREDICTION = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+---
+
+```{code-cell} ipython3
+from glassformer.widgets import Predict
+
+jar = Predict(
+    {"question": "How many marbles?", "kind": "number", "from": 0, "to": 99, "step": 1, "answer": 40, "axis": "marbles"},
+    name="jar",
+)
+jar
+```
+
+#### A look into the jar
+
+```{code-cell} ipython3
+print("for", "ty")
+```
+
+That is the comment.
+
+## After the fold
+
+```{code-cell} ipython3
+jar.committed
+```
+"""
+
 # What is clicked, how the entry begins to which it leads, and in which file.
 LINKS = [
     ("causal mask", "causal mask", "glossary.md"),
@@ -138,6 +171,8 @@ def lab(tmp_path_factory):
     shutil.copytree(ROOT / "book", folder / "book" / "book", ignore=shutil.ignore_patterns("site"))
     (folder / "folds.md").write_text(TEXT, encoding="utf-8")
     nbformat.write(read_text(folder / "folds.md"), folder / "book" / "notebooks" / "folds.ipynb")
+    (folder / "predict.md").write_text(PREDICTION, encoding="utf-8")
+    nbformat.write(read_text(folder / "predict.md"), folder / "book" / "notebooks" / "predict.ipynb")
     (folder / "data").mkdir()
     notary = NotebookNotary(data_dir=str(folder / "data"))  # as `make lab` does with jupyter-trust
     for name, notebook in {
@@ -357,6 +392,45 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
             timeout=ANSWER * 1000,
         )
         expect(viewer).not_to_contain_text(":::")
+
+
+def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, tmp_path):
+    (tmp_path / "predict.md").write_text(PREDICTION, encoding="utf-8")
+    written = read_text(tmp_path / "predict.md")
+    page.goto(lab("predict.ipynb", "predict"))
+    notebook = Notebook(page, written)
+    notebook.run_all()
+    notebook.expect_output(len(written.cells) - 1, "[]")
+    view = page.locator(".gf-predict")
+    printed, comment = page.get_by_text("for ty", exact=True), page.locator("p", has_text="That is the comment.")
+    for inside in (printed, comment):
+        expect(inside).to_be_hidden()
+    view.locator(".gf-title").click()  # JupyterLab takes the focus back from a cell that is not the active one
+    view.get_by_label("Your number").fill("60")
+    view.get_by_label("Your number").press("Enter")
+    expect(page.locator(":focus")).to_have_text("You said 60; it came out as 40.")
+    for inside in (printed, comment):
+        expect(inside).to_be_visible()
+    notebook.run(len(written.cells) - 1)
+    notebook.expect_output(len(written.cells) - 1, "[60]")
+    notebook.shoot("predict")
+
+    view.get_by_role("button", name="Forget my answer").click()
+    expect(comment).to_be_hidden()
+    view.get_by_role("button", name="Just show me").click()
+    expect(comment).to_be_visible()
+    view.get_by_role("button", name="Change my answer").click()
+    view.get_by_label("Your number").fill("7")
+    view.get_by_role("button", name="Show", exact=True).click()
+    expect(view).to_contain_text("You said 7; it came out as 40.")
+
+    page.goto(lab("predict.ipynb", "predict-again"))  # another desk: the notebook was not saved, so it is folded
+    notebook = Notebook(page, written)
+    expect(comment).to_be_hidden()
+    notebook.run_all()
+    expect(page.locator(".gf-predict")).to_contain_text("You said 7; it came out as 40.", timeout=ANSWER * 1000)
+    expect(comment).to_be_visible()
+    assert notebook.errors() == []
 
 
 def test_the_chapters_widgets_start_and_answer(lab, page):

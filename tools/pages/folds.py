@@ -2,23 +2,32 @@
 
 A chapter asks the reader to predict, so the answer must not be visible at once::
 
-    > **Predict.** Is attention still equivariant?
+    ```{code-cell} ipython3
+    widgets.Predict.load("00", "hotter")
+    ```
 
-    #### Then look
+    #### What the temperature does
 
 Everything after that heading is hidden until the reader opens it. On the site it is in ``<details>``, whose summary is
 the heading; in JupyterLab it is below a collapsed heading (tools/notebooks.py). Such a heading may follow one of any
 level, so the build must not warn about a missing level (``suppress_warnings`` in _config.yml). tests/site/test_pages.py
 checks that no other heading leaves out a level.
+
+If the cell before the heading is a prediction, the fold has its name, ``data-predict="00/hotter"``. The prediction's view
+opens that fold, and book/site/page.js opens it before anything is drawn if the reader has already seen it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
+
+
+PREDICTION = re.compile(r'\bPredict\.load\(\s*"(\w+)",\s*"([\w-]+)"\s*\)')
 
 
 class fold(nodes.General, nodes.Element):  # noqa: N801 (docutils names nodes so)
@@ -41,11 +50,23 @@ class Fold(SphinxTransform):
             title, *content = section.children
             assert isinstance(title, nodes.title)
             heading = summary(title.rawsource, "", *title.children)
-            section.replace_self(fold("", heading, *content, ids=section["ids"], names=section["names"]))
+            folded = fold("", heading, *content, ids=section["ids"], names=section["names"])
+            folded["predict"] = _prediction_before(section)
+            section.replace_self(folded)
+
+
+def _prediction_before(section: nodes.section) -> str:
+    """Returns which prediction the cell before a section shows, such as "00/hotter", or an empty string."""
+    place = section.parent.index(section)
+    before = section.parent[place - 1] if place else section
+    code = before.findall(nodes.literal_block) if "cell" in before.get("classes", []) else ()
+    found = PREDICTION.search("\n".join(block.astext() for block in code))
+    return "/".join(found.groups()) if found else ""
 
 
 def open_fold(writer: Any, node: fold) -> None:
-    writer.body.append(writer.starttag(node, "details", CLASS="fold"))
+    named = {"data-predict": node["predict"]} if node["predict"] else {}
+    writer.body.append(writer.starttag(node, "details", CLASS="fold", **named))
 
 
 def close_fold(writer: Any, node: fold) -> None:

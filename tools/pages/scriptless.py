@@ -1,18 +1,24 @@
 """A Sphinx extension that adds a sentence for browsers that run no JavaScript.
 
 Without JavaScript, interactive drawings do not work and formulas stay TeX. So one sentence replaces each drawing, and
-another is above the text of a page with formulas.
+another is above the text of a page with formulas. A prediction is replaced by its question.
 """
 
 from __future__ import annotations
 
+import html
+import json
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from tools.notebooks import WIDGET_STATE
+
 VIEW = '<script type="application/vnd.jupyter.widget-view+json">'
 NO_VIEW = "Here is something to move with your hands. It needs JavaScript, which is off in this browser."
+NO_ANSWER = "Decide, then open what follows. JavaScript is off in this browser, so your answer cannot be kept here."
 NO_FORMULAS = (
     "Formulas stand here as they are written, in TeX: what sets them needs JavaScript, which is off."
 )
@@ -24,14 +30,32 @@ class scriptless(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names 
 
 def add_sentences(app: Sphinx, doctree: nodes.document) -> None:
     """Adds the sentences to a page that has been read."""
-    for view in list(doctree.findall(nodes.raw)):
-        if VIEW in view.astext():
-            view.parent.insert(view.parent.index(view), scriptless(words=NO_VIEW))
+    views = [node for node in doctree.findall(nodes.raw) if VIEW in node.astext()]
+    stored = _stored(Path(app.env.doc2path(app.env.docname))) if views else {}
+    for view in views:
+        model = json.loads(view.astext().partition(">")[2].partition("<")[0])["model_id"]
+        words = _instead_of(stored.get(model, {}))
+        view.parent.insert(view.parent.index(view), scriptless(words=words))
     title = next(doctree.findall(nodes.title), None)
     if title is not None and any(
         isinstance(node, nodes.math | nodes.math_block) for node in doctree.findall()
     ):
         title.parent.insert(1, scriptless(words=NO_FORMULAS))
+
+
+def _stored(notebook: Path) -> dict[str, dict[str, Any]]:
+    """Returns the state of every view that a notebook has stored, by its id."""
+    metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
+    models = metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    return {model: kept["state"] for model, kept in models.items()}
+
+
+def _instead_of(view: dict[str, Any]) -> str:
+    """Returns the sentence for a view: a prediction can be made in one's head, so its question is there."""
+    if not view.get("_anywidget_id", "").endswith(".Predict"):
+        return NO_VIEW
+    options = f" ({'; '.join(view['options'])})" if view["options"] else ""
+    return html.escape(f"{view['question']}{options} {NO_ANSWER}")
 
 
 def write(writer: Any, node: scriptless) -> None:

@@ -61,7 +61,8 @@ export function outcome({ kind, options, digits, unit, answer, committed }) {
 
 // A browser may forbid storing, as some do for pages opened from disk; then nothing is remembered. page.js reads the same
 // entries, to open folds before anything is drawn.
-const shelf = (model) => `glassformer.predict: ${model.get("chapter")}/${model.get("name")}`;
+const nameOf = (model) => `${model.get("chapter")}/${model.get("name")}`;
+const shelf = (model) => `glassformer.predict: ${nameOf(model)}`;
 const questionOf = (model) => [model.get("question"), ...model.get("options")];
 
 export function recall(model) {
@@ -86,33 +87,29 @@ export function save(model) {
 
 // --- what follows the question -----------------------------------------------------------------------------------------
 
-// A page folds it in <details>. JupyterLab folds it below a collapsed heading, which is the next cell, and offers no way to
-// open it but its own button. If that is not where it should be, `open` returns the words that ask the reader to do it.
-function followingFold(el) {
-  const host = el.closest(".cell, .jp-Cell");
-  for (let next = host?.nextElementSibling; next; next = next.nextElementSibling) {
-    if (next.matches("details.fold")) {
-      return { isOpen: () => next.open, set: (open) => (next.open = open), heading: "" };
-    }
-    if (!next.matches(".jp-Cell")) continue;
-    const heading = next.querySelector(".jp-RenderedMarkdown h4");
-    const toggle = next.querySelector(".jp-collapseHeadingButton");
-    if (!heading) return null;
-    const words = heading.textContent.replace(/¶$/, "").trim();
-    if (!toggle) return { isOpen: null, heading: words };
-    const isOpen = () => !toggle.classList.contains("jp-mod-collapsed");
-    return { isOpen, set: (open) => isOpen() !== open && toggle.click(), heading: words };
-  }
-  return null;
+// A page folds it in <details> with the prediction's name. JupyterLab folds it below a collapsed heading, which is the next
+// cell, and offers views no other way to open it than its own button.
+function followingFold(el, name) {
+  const details = document.querySelector(`details.fold[data-predict="${CSS.escape(name)}"]`);
+  if (details) return { isOpen: () => details.open, set: (open) => (details.open = open), heading: "" };
+  let next = el.closest(".jp-Cell")?.nextElementSibling;
+  while (next && !next.matches(".jp-Cell")) next = next.nextElementSibling;
+  const heading = next?.querySelector(".jp-RenderedMarkdown h4");
+  if (!heading) return null;
+  const toggle = next.querySelector(".jp-collapseHeadingButton");
+  return {
+    isOpen: () => Boolean(toggle) && !toggle.classList.contains("jp-mod-collapsed"),
+    set: () => toggle?.click(),
+    heading: heading.textContent.replace(/¶$/, "").trim(),
+  };
 }
 
-// Returns what to tell the reader if the fold is not as it should be, or an empty string.
-function setFold(el, open) {
-  const fold = followingFold(el);
-  if (!fold) return "Open the heading below to see the rest.";
-  if (!fold.isOpen) return `Open the heading “${fold.heading}” below to see the rest.`;
-  if (fold.isOpen() !== open) fold.set(open);
-  return fold.isOpen() === open ? "" : `Open the heading “${fold.heading}” below to see the rest.`;
+// Returns what to tell the reader if the fold cannot be opened, or an empty string.
+function setFold(el, name, open) {
+  const fold = followingFold(el, name);
+  if (fold && fold.isOpen() !== open) fold.set(open);
+  if (fold && fold.isOpen() === open) return "";
+  return fold ? `Open the heading “${fold.heading}” below to see the rest.` : "Open the heading below to see the rest.";
 }
 
 // In JupyterLab, the cell below may be put on the page after this one.
@@ -141,10 +138,10 @@ function choices({ options }, labelledBy) {
 
 // The axis under a slider, or under what came out. A label never leaves the axis: it moves left as its place moves right.
 function axisElement({ low, high, digits, unit, axis, marks: named }, above, below) {
-  const at = (x) => `--at: ${placeOf(x, low, high)}`;
+  const at = (x) => `--gf-at: ${placeOf(x, low, high)}`;
   const numbers = ticks(low, high, digits).map((x) => h("span", { class: "gf-tick", style: at(x) }, written(x, 0, "")));
   const marks = named.map((mark, row) =>
-    h("span", { class: "gf-place", style: `${at(mark.at)}; --row: ${row}` }, h("span", {}, plain(mark.label))),
+    h("span", { class: "gf-place", style: `${at(mark.at)}; --gf-row: ${row}` }, h("span", {}, plain(mark.label))),
   );
   const pins = [
     above && h("span", { class: "gf-pin gf-said", style: at(above.at) }, h("span", {}, above.label)),
@@ -152,7 +149,7 @@ function axisElement({ low, high, digits, unit, axis, marks: named }, above, bel
   ];
   return h(
     "div",
-    { class: "gf-scale", "aria-hidden": "true", style: `--rows: ${marks.length}` },
+    { class: "gf-scale", "aria-hidden": "true", style: `--gf-rows: ${marks.length}` },
     h("div", { class: "gf-line" }, pins, numbers, marks),
     h("p", { class: "gf-axis-name" }, unit ? `${axis} (${unit})` : axis),
   );
@@ -294,6 +291,7 @@ function render({ model, el }) {
     change({ committed: saved.committed, shown: saved.shown });
   }
 
+  const name = nameOf(model);
   const isStored = save(model);
   const root = card(el, {
     title: rich(model.get("question")),
@@ -357,7 +355,7 @@ function render({ model, el }) {
       { class: "gf-buttons" },
       button("Change my answer", () => ask({})),
       button("Forget my answer", () => {
-        setFold(el, false);
+        setFold(el, name, false);
         ask({ committed: [] });
       }),
     ),
@@ -374,7 +372,7 @@ function render({ model, el }) {
 
   let isGone = false;
   function unfold(triesLeft) {
-    const problem = setFold(el, true);
+    const problem = setFold(el, name, true);
     write(line, [outcome(state()), problem].filter(Boolean).join(" "));
     if (problem && triesLeft && !isGone) setTimeout(() => model.get("shown") && unfold(triesLeft - 1), PAUSE);
   }

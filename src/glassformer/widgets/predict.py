@@ -12,6 +12,7 @@ from traitlets import Bool, Dict, Float, Int, List, TraitError, Unicode, validat
 from glassformer import contents
 from glassformer.widgets.kit.view import View
 
+FILE = "predictions.toml"  # in a chapter's folder
 KINDS = ("choice", "number", "order", "point")
 _TEXTS = {"question", "kind"}
 _OF_A_LIST = {"options"}
@@ -96,7 +97,7 @@ class Predict(View, module="predict"):
             raise ValueError(f"prediction {name!r} of chapter {chapter} has no answer that could be compared")
         stored, computed = prediction._comparable(value)
         assert stored == computed, (
-            f"chapter {chapter}, [{name}]: answer={stored} in predictions.toml, but the cell computed {computed}"
+            f"chapter {chapter}, [{name}]: answer={stored} in {FILE}, but the cell computed {computed}"
         )
 
     def _comparable(self, value: Any) -> tuple[Any, Any]:
@@ -121,19 +122,24 @@ class Predict(View, module="predict"):
         return given
 
 
+def names(chapter: str) -> list[str]:
+    """Returns the names of a chapter's predictions in the order of ``predictions.toml``; without the file, none."""
+    return list(read(chapter)) if (contents.folder(chapter) / FILE).is_file() else []
+
+
 def read(chapter: str) -> dict[str, dict[str, Any]]:
     """Returns the tables of a chapter's predictions, by name, in the order of the file.
 
     Raises:
         ValueError: the chapter has no predictions, or something in the file is not a table.
     """
-    file = contents.folder(chapter) / "predictions.toml"
+    file = contents.folder(chapter) / FILE
     if not file.is_file():
-        raise ValueError(f"chapter={chapter!r} has no predictions.toml in its folder")
+        raise ValueError(f"chapter={chapter!r} has no {FILE} in its folder")
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise ValueError(f"{name}={table!r} in predictions.toml of chapter {chapter} is outside a [name] table")
+            raise ValueError(f"{name}={table!r} in {FILE} of chapter {chapter} is outside a [name] table")
     return tables
 
 
@@ -203,7 +209,7 @@ def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
     return traits | {"answer": answer}
 
 
-def _impossible(kind: str, given: Any, options: list[str], low: float, high: float) -> str:
+def _impossible(kind: str, given: Any, options: list[str], low: int | float, high: int | float) -> str:
     """Returns the rule that an answer breaks, or an empty string."""
     if kind == "order":
         places = list(range(len(options)))
@@ -220,6 +226,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _decimals(value: float) -> int:
+def _decimals(value: int | float) -> int:
     """Returns how many decimals a number is written with: 2 for 0.41 and 0 for 12.0."""
     return max(0, -Decimal(repr(value)).normalize().as_tuple().exponent)

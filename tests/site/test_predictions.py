@@ -1,0 +1,205 @@
+"""Tests predictions on a small book, built like the real one and opened from disk: nothing is shown before an answer."""
+
+import ipywidgets
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from playwright.sync_api import expect
+
+from glassformer.widgets import Predict
+from tools import book
+from tools.browser import axe_violations, contrast_violations
+from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
+
+NUMBER = {
+    **{"question": "How many marbles are in the jar?", "kind": "number"},
+    **{"from": 0, "to": 100, "step": 1, "answer": 40, "axis": "marbles"},
+}
+CHOICE = {"question": "Which colour is most common?", "kind": "choice", "options": ["red", "blue"], "answer": 1}
+FILLER = "\n\n".join(["Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor."] * 12)
+
+
+def page_with(predictions):
+    """Returns a notebook in which each prediction is followed by its fold."""
+    cells = [new_markdown_cell("# Marbles\n\nA jar of marbles.\n\n## Count\n\n[how many](#inside)")]
+    for view in predictions:
+        reference = {"model_id": view.model_id, "version_major": 2, "version_minor": 0}
+        shown = new_output("display_data", {WIDGET_VIEW: reference, "text/plain": "Predict"})
+        cells += [
+            new_code_cell(f'widgets.Predict.load("99", "{view.name}")', outputs=[shown]),
+            new_markdown_cell(f"#### A look at the {view.name}"),
+            new_code_cell("look()", outputs=[new_output("stream", text=f"printed {view.name}\n")]),
+            new_markdown_cell(
+                f"The comment on {view.name}.\n\n" + ("(inside)=\nSo it is." if view.name == "jar" else "")
+            ),
+            new_markdown_cell(f"## After {view.name}\n\n{FILLER}"),
+        ]
+    models = [one for view in predictions for one in (view, view.layout, *view._modules)]
+    state = ipywidgets.Widget.get_manager_state(widgets=models)
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return new_notebook(cells=cells, metadata={"widgets": {WIDGET_STATE: state}, "kernelspec": kernel})
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Builds a page with two predictions, and returns its address on disk."""
+    root = tmp_path_factory.mktemp("small")
+    for name in ("book", "tools", "_config.yml"):
+        (root / name).symlink_to(book.ROOT / name)
+    (root / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
+    tables = {"jar": NUMBER, "colour": CHOICE}
+    predictions = [Predict(table, name=name, chapter="99") for name, table in tables.items()]
+    nbformat.write(page_with(predictions), root / "page.ipynb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(book, "ROOT", root)
+        return book.build(root, quiet=True) / "page.html"
+
+
+@pytest.fixture
+def window(browser):
+    window = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def page(small, window):
+    page = window.new_page()
+    page.goto(small.as_uri())
+    jar(page).wait_for()
+    return page
+
+
+def jar(page):
+    return page.locator(".gf-predict", has_text="How many marbles")
+
+
+def fold(page, name="jar"):
+    return page.locator(f"details.fold[data-predict='99/{name}']")
+
+
+def test_the_fold_after_a_prediction_has_its_name_and_holds_code_output_and_comment(small):
+    document = BeautifulSoup(small.read_text(encoding="utf-8"), "html.parser")
+    for name in ("jar", "colour"):
+        [details] = document.select(f"details.fold[data-predict='99/{name}']")
+        assert not details.has_attr("open")
+        text = details.get_text()
+        assert "look()" in text
+        assert f"printed {name}" in text
+        assert f"The comment on {name}." in text
+        assert not details.select("h1, h2, h3, h4, h5, h6")
+        assert details.find_next_sibling() is None or details.find_next_sibling().name == "section"
+    assert "A look at" not in " ".join(link.get_text() for link in document.select(".page-toc a"))
+
+
+def test_output_and_comment_appear_together_after_an_answer_by_keyboard(page):
+    inside = [page.get_by_text("printed jar"), page.get_by_text("The comment on jar.")]
+    for one in inside:
+        expect(one).to_be_hidden()
+    jar(page).get_by_label("Your number").focus()
+    page.keyboard.type("60")
+    page.keyboard.press("Enter")
+    for one in inside:
+        expect(one).to_be_visible()
+    expect(page.locator(":focus")).to_have_text("You said 60; it came out as 40.")
+    expect(page.get_by_text("The comment on colour.")).to_be_hidden()
+
+
+def test_just_show_me_needs_no_answer(page):
+    jar(page).get_by_role("button", name="Just show me").press("Enter")
+    expect(page.get_by_text("The comment on jar.")).to_be_visible()
+    expect(jar(page)).to_contain_text("It came out as 40.")
+
+
+def test_coming_back_finds_the_answer_and_the_open_fold_before_the_view_is_drawn(page, small, window):
+    jar(page).get_by_label("Your number").fill("60")
+    jar(page).get_by_label("Your number").press("Enter")
+    again = window.new_page()
+    again.route("**/widget-host.js*", lambda route: route.abort())
+    again.goto(small.as_uri())
+    expect(fold(again)).to_have_attribute("open", "")
+    again.unroute_all()
+    again.reload()
+    expect(jar(again)).to_contain_text("You said 60; it came out as 40.")
+    expect(fold(again)).to_have_attribute("open", "")
+    expect(fold(again, "colour")).not_to_have_attribute("open", "")
+    jar(again).get_by_role("button", name="Forget my answer").press("Enter")
+    expect(fold(again)).not_to_have_attribute("open", "")
+    again.reload()
+    jar(again).get_by_label("Your number").wait_for()
+    expect(jar(again).get_by_label("Your number")).to_have_value("")
+    expect(fold(again)).not_to_have_attribute("open", "")
+
+
+def test_an_answer_can_be_changed_and_the_fold_stays_open_meanwhile(page):
+    field = jar(page).get_by_label("Your number")
+    field.fill("60")
+    field.press("Enter")
+    jar(page).get_by_role("button", name="Change my answer").press("Enter")
+    expect(field).to_have_value("60")
+    expect(fold(page)).to_have_attribute("open", "")
+    field.fill("41")
+    field.press("Enter")
+    expect(jar(page)).to_contain_text("You said 41; it came out as 40.")
+
+
+def test_a_reader_may_close_the_fold_and_a_link_inside_opens_it(page):
+    jar(page).get_by_role("button", name="Just show me").click()
+    fold(page).locator("summary").press("Enter")
+    expect(page.get_by_text("printed jar")).to_be_hidden()
+    page.get_by_role("link", name="how many").click()
+    page.get_by_text("So it is.").wait_for()
+
+
+def test_without_storage_it_works_and_promises_nothing(small, window):
+    page = window.new_page()
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no storage') } })"
+    )
+    page.goto(small.as_uri())
+    expect(jar(page)).not_to_contain_text("stays in this browser")
+    jar(page).get_by_label("Your number").fill("60")
+    jar(page).get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_text("The comment on jar.")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_above_the_fold_moves(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    card = jar(page)
+    card.scroll_into_view_if_needed()
+    before = card.bounding_box()
+    card.get_by_label("Your number").fill("60")
+    card.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_text("printed jar")).to_be_visible()
+    assert card.bounding_box() == before
+
+
+def test_without_javascript_the_question_and_the_summary_are_there(small, browser):
+    window = browser.new_context(java_script_enabled=False)
+    page = window.new_page()
+    page.goto(small.as_uri())
+    expect(page.get_by_text("printed jar")).to_be_hidden()
+    fold(page).locator("summary").click()
+    expect(page.get_by_text("printed jar")).to_be_visible()
+    expect(page.locator(".scriptless", has_text=NUMBER["question"])).to_be_visible()
+    window.close()
+
+
+def test_on_paper_all_is_open(page):
+    page.evaluate("""() => addEventListener("beforeprint", () => {
+        window.unfolded = document.querySelectorAll(".fold[open]").length;
+    })""")
+    page.pdf()
+    assert page.evaluate("unfolded") == 2
+    expect(jar(page).get_by_label("Your number")).to_have_value("")  # and nobody has answered
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_before_and_after(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    jar(page).get_by_label("Your number").wait_for()
+    assert axe_violations(page) + contrast_violations(page) == []
+    jar(page).get_by_role("button", name="Just show me").click()
+    assert axe_violations(page) + contrast_violations(page) == []
