@@ -75,7 +75,9 @@ def test_a_file_of_predictions_begins_with_its_chapters_title_and_loads(one):
         assert predict.Predict.load(one.number, name).name == name
 
 
-@pytest.mark.parametrize("table", [JAR, SHARE, FEW, LOOKS, RANKS], ids=["jar", "share", "few", "looks", "ranks"])
+@pytest.mark.parametrize(
+    "table", [JAR, SHARE, FEW, LOOKS, RANKS], ids=["jar", "share", "few", "looks", "ranks"]
+)
 def test_a_text_that_keeps_the_rules(tmp_path, table):
     assert predictions.broken("99", cells_of(tmp_path, TEXT), {"jar": table}) == []
 
@@ -97,24 +99,69 @@ MUTANTS = {
     "loaded twice": ("widgets.Jar(size=12)", LOADING, JAR, "2 cells load it"),
     "more in its cell": (LOADING, f"x = 1\n{LOADING}", JAR, "does more than load it"),
     "no fold": ("#### Count them", "Count them.", JAR, "not followed by a heading of the fourth level"),
-    "prose between": ("#### Count", "Read on.\n\n#### Count", JAR, "not followed by a heading of the fourth level"),
-    "a fold of another level": ("#### Count", "### Count", JAR, "not followed by a heading of the fourth level"),
-    "inside a fold": (f"```{{code-cell}} ipython3\n{LOADING}", f"#### Look\n\nA.\n\n```{{code-cell}} ipython3\n{LOADING}", JAR, "inside another fold"),
+    "prose between": (
+        "#### Count",
+        "Read on.\n\n#### Count",
+        JAR,
+        "not followed by a heading of the fourth level",
+    ),
+    "a fold of another level": (
+        "#### Count",
+        "### Count",
+        JAR,
+        "not followed by a heading of the fourth level",
+    ),
+    "inside a fold": (
+        f"```{{code-cell}} ipython3\n{LOADING}",
+        f"#### Look\n\nA.\n\n```{{code-cell}} ipython3\n{LOADING}",
+        JAR,
+        "inside another fold",
+    ),
     "no comment": ("Here they are: that is a lot.", "", JAR, "no comment"),
     "no end": ("## Weigh them\n\nNext come their weights.", "", JAR, "no heading ends its fold"),
     "a heading inside": ("Here they are", "##### Deeper\n\nHere they are", JAR, "heading 'Deeper' is inside"),
     "a quoted heading": ("Here they are", "> ## Deeper\n\nHere they are", JAR, "heading 'Deeper' is inside"),
-    "a heading in HTML": ("Here they are", "<h3>Deeper</h3>\n\nHere they are", JAR, "<h3>Deeper</h3>' is inside"),
-    "nothing holds it": ('Predict.came_out("99", "jar"', 'Predict.came_out("99", "tin"', JAR, "which holds the answer"),
+    "a heading in HTML": (
+        "Here they are",
+        "<h3>Deeper</h3>\n\nHere they are",
+        JAR,
+        "<h3>Deeper</h3>' is inside",
+    ),
+    "nothing holds it": (
+        'Predict.came_out("99", "jar"',
+        'Predict.came_out("99", "tin"',
+        JAR,
+        "which holds the answer",
+    ),
     "fold's heading": ("#### Count them", "#### There are 40", JAR, "the heading of its fold"),
     "heading above": ("## Guess", "## Forty or 40", JAR, "the heading above it"),
     "heading after": ("## Weigh them", "## What 40 marbles weigh", JAR, "the heading after its fold"),
     "heading after, in words": ("## Weigh them", "## Four marbles", FEW, "the heading after its fold"),
-    "heading after, an option": ("## Weigh them", "## One character behind", LOOKS, "the heading after its fold"),
-    "heading after, an order": ("## Weigh them", "## Run it twice, then leave a block out", RANKS, "the heading after its fold"),
+    "heading after, an option": (
+        "## Weigh them",
+        "## One character behind",
+        LOOKS,
+        "the heading after its fold",
+    ),
+    "heading after, an order": (
+        "## Weigh them",
+        "## Run it twice, then leave a block out",
+        RANKS,
+        "the heading after its fold",
+    ),
     "text after": ("Next come", "All 40 are heavy. Next come", JAR, "the text right after its fold"),
-    "a heading far away": ("Next come their weights.", "Next.\n\n## And then\n\nA.\n\n### Those 0.41", SHARE, "which the contents list shows"),
-    "in per cent": ("Next come their weights.", "Next.\n\n## And then\n\nA.\n\n### Why 41 %", SHARE, "which the contents list shows"),
+    "a heading far away": (
+        "Next come their weights.",
+        "Next.\n\n## And then\n\nA.\n\n### Those 0.41",
+        SHARE,
+        "which the contents list shows",
+    ),
+    "in per cent": (
+        "Next come their weights.",
+        "Next.\n\n## And then\n\nA.\n\n### Why 41 %",
+        SHARE,
+        "which the contents list shows",
+    ),
     "a title": ('"A jar of marbles"', '"A jar of 40 marbles"', JAR, "in an earlier cell"),
     "a caption": ('"Marbles in a jar."', '"Most look at the character behind."', LOOKS, "in an earlier cell"),
     "a view's argument": ("size=12", "size=40", JAR, "in an earlier cell"),
@@ -137,7 +184,13 @@ def test_a_chapter_has_at_most_six(tmp_path):
 
 @pytest.mark.parametrize(
     ("heading", "table"),
-    [("## Chapter 14", JAR), ("## 140 marbles", JAR), ("## 40.5 grams", JAR), ("## Characters", LOOKS), ("## 4 jars", JAR)],
+    [
+        ("## Chapter 14", JAR),
+        ("## 140 marbles", JAR),
+        ("## 40.5 grams", JAR),
+        ("## Characters", LOOKS),
+        ("## 4 jars", JAR),
+    ],
 )
 def test_other_numbers_and_words_give_nothing_away(tmp_path, heading, table):
     text = TEXT.replace("## Weigh them", heading)

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/heights.py`, which has only tools/ on its path
 
 from glassformer import contents, widgets  # noqa: E402
-from glassformer.widgets import predict
+from glassformer.widgets import predict  # noqa: E402
 from glassformer.widgets.kit.view import View  # noqa: E402
 from tools import browser, views  # noqa: E402
 

@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -31,9 +31,12 @@ HTML_HEADING = re.compile(r"<h[1-6]\b", re.IGNORECASE)
 FOLD = 4  # the level of the headings that fold what follows them
 # Words that are in too many texts to give anything away.
 COMMON = frozenset(
-    "a about all an and any are as at be before but by can does each for from has have how in into is it its "
-    "itself just more most much no none not of on one only or other same so than that the them then there they "
-    "this those to two very what when where which who will with you".split()
+    re.findall(
+        r"\w+",
+        "a about all an and any are as at be before but by can does each for from has have how in into is it its "
+        "itself just more most much no none not of on one only or other same so than that the them then there they "
+        "this those to two very what when where which who will with you",
+    )
 )
 
 
@@ -65,7 +68,7 @@ def headings(cell: NotebookNode) -> list[tuple[int, str]]:
     tokens = MarkdownIt().parse(cell.source)
     found = [
         (int(token.tag[1:]), words.content)
-        for token, words in zip(tokens, tokens[1:], strict=False)
+        for token, words in pairwise(tokens)
         if token.type == "heading_open"
     ]
     return found + [(0, line) for line in cell.source.splitlines() if HTML_HEADING.search(line)]
@@ -149,12 +152,7 @@ def _fold_breaks(number: str, name: str, prediction: Predict, fold: Fold) -> Ite
         yield f"[{name}]: its fold has no comment, which must appear together with what came out"
     if fold.after is None:
         yield f"[{name}]: no heading ends its fold"
-    held = [
-        pair
-        for cell in fold.cells
-        if cell.cell_type == "code"
-        for pair in CAME_OUT.findall(cell.source)
-    ]
+    held = [pair for cell in fold.cells if cell.cell_type == "code" for pair in CAME_OUT.findall(cell.source)]
     if prediction.answer and (number, name) not in held:
         yield f'[{name}]: no cell in its fold calls Predict.came_out("{number}", "{name}", …), which holds the answer'
     if not prediction.answer and held:
@@ -167,20 +165,20 @@ def _given_away(
     """Yields each text that a reader sees before the answer and that repeats it."""
     near = {"the heading of its fold": fold.heading, "the heading above it": fold.above}
     if fold.after is not None:
-        first = headings(fold.after)[0][1]
-        near["the heading after its fold"] = first
+        [(_, near["the heading after its fold"]), *_] = headings(fold.after)
     for what, words in near.items():
         if _repeats(words, prediction, near=True):
             yield f"[{name}]: {what}, {words!r}, gives the answer away: {_shown(prediction)}"
-    if fold.after is not None and (paragraph := _first_paragraph(fold.after)):
-        if _repeats(paragraph, prediction, near=False):
-            yield f"[{name}]: the text right after its fold repeats the answer, {_shown(prediction)}: {paragraph[:70]!r}"
+    paragraph = _first_paragraph(fold.after) if fold.after is not None else ""
+    if _repeats(paragraph, prediction, near=False):
+        yield f"[{name}]: the text right after its fold repeats {_shown(prediction)}: {paragraph[:70]!r}"
     for place, cell in enumerate(cells):
         if id(cell) in hidden:
             continue
         for level, words in headings(cell):
             if 0 < level < FOLD and words not in near.values() and _repeats(words, prediction, near=False):
-                yield f"[{name}]: the heading {words!r}, which the contents list shows, gives it away: {_shown(prediction)}"
+                said = _shown(prediction)
+                yield f"[{name}]: the heading {words!r}, which the contents list shows, gives it away: {said}"
         if cell.cell_type != "code" or place >= fold.place:
             continue
         for text in _constants(cell.source):
@@ -192,7 +190,9 @@ def _given_away(
 
 
 def _shown(prediction: Predict) -> str:
-    return " or ".join(sorted(_numbers(prediction))) or repr([prediction.options[i] for i in prediction.answer][0])
+    return " or ".join(sorted(_numbers(prediction))) or repr(
+        prediction.options[prediction.answer[0]]
+    )
 
 
 def _numbers(prediction: Predict) -> set[str]:

@@ -1,4 +1,4 @@
-"""Tests predictions on a small book, built like the real one and opened from disk: nothing is shown before an answer."""
+"""Tests predictions on a small book, built like the real one: nothing is shown before an answer."""
 
 import ipywidgets
 import nbformat
@@ -16,7 +16,12 @@ NUMBER = {
     **{"question": "How many marbles are in the jar?", "kind": "number"},
     **{"from": 0, "to": 100, "step": 1, "answer": 40, "axis": "marbles"},
 }
-CHOICE = {"question": "Which colour is most common?", "kind": "choice", "options": ["red", "blue"], "answer": 1}
+CHOICE = {
+    "question": "Which colour is most common?",
+    "kind": "choice",
+    "options": ["red", "blue"],
+    "answer": 1,
+}
 FILLER = "\n\n".join(["Lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor."] * 12)
 
 

@@ -388,6 +388,23 @@ def quiz(shown, state):
     expect(shown.root.locator(".gf-feedback")).to_have_text([""] * len(state["questions"]))
 
 
+def predict(shown, state):
+    """Asks to be shown without an answer: the fold opens, and what came out is in the sentence or in the drawing."""
+    fold = shown.visit.page.locator(f"details.fold[data-predict='{state['chapter']}/{state['name']}']")
+    expect(fold).not_to_have_attribute("open", "")
+    shown.root.get_by_role("button", name="Show", exact=True).press("Enter")
+    if state["kind"] != "order":
+        expect(shown.root.locator(".gf-plea")).to_contain_text("Choose")
+        expect(fold).not_to_have_attribute("open", "")
+        shown.root.get_by_role("button", name="Just show me").press("Enter")
+    expect(shown.root.locator(".gf-says")).to_be_focused()
+    expect(fold).to_have_attribute("open", "")
+    if state["answer"]:
+        expect(shown.root.locator(".gf-came:visible")).to_have_count(1)
+    shown.root.get_by_role("button", name="Forget my answer").press("Enter")
+    expect(fold).not_to_have_attribute("open", "")
+
+
 def character_map(shown, state):
     model, tokenizer = shipped.load()
     rows = model.token_embedding.weight.astype(np.float64)
@@ -617,6 +634,7 @@ CHECKS = {
     "ParameterBars": parameter_bars,
     "ParameterExplorer": parameter_explorer,
     "PositionHeatmap": position_heatmap,
+    "Predict": predict,
     "Quiz": quiz,
     "RotationPlane": rotation_plane,
     "SamplingLab": sampling_lab,
@@ -639,7 +657,7 @@ def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, na
     shown = Shown(stay(page, door="file"), place)
     expect(shown.root.locator(".gf-widget")).to_have_count(1)
     json.dumps(state)
-    if name == "Quiz":
+    if name in ("Predict", "Quiz"):
         CHECKS[name](shown, state)
     else:
         before = shown.seen()

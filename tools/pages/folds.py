@@ -13,8 +13,8 @@ the heading; in JupyterLab it is below a collapsed heading (tools/notebooks.py).
 level, so the build must not warn about a missing level (``suppress_warnings`` in _config.yml). tests/site/test_pages.py
 checks that no other heading leaves out a level.
 
-If the cell before the heading is a prediction, the fold has its name, ``data-predict="00/hotter"``. The prediction's view
-opens that fold, and book/site/page.js opens it before anything is drawn if the reader has already seen it.
+If the cell before the heading is a prediction, the fold has its name, ``data-predict="00/hotter"``. The prediction's
+view opens that fold, and book/site/page.js opens it before anything is drawn if the reader has already seen it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
-
 
 PREDICTION = re.compile(r'\bPredict\.load\(\s*"(\w+)",\s*"([\w-]+)"\s*\)')
 

@@ -18,7 +18,9 @@ from tools.notebooks import WIDGET_STATE
 
 VIEW = '<script type="application/vnd.jupyter.widget-view+json">'
 NO_VIEW = "Here is something to move with your hands. It needs JavaScript, which is off in this browser."
-NO_ANSWER = "Decide, then open what follows. JavaScript is off in this browser, so your answer cannot be kept here."
+NO_ANSWER = (
+    "Decide, then open what follows. JavaScript is off in this browser, so your answer cannot be kept here."
+)
 NO_FORMULAS = (
     "Formulas stand here as they are written, in TeX: what sets them needs JavaScript, which is off."
 )

@@ -139,7 +139,7 @@ function choices({ options }, labelledBy) {
 // The axis under a slider, or under what came out. A label never leaves the axis: it moves left as its place moves right.
 function axisElement({ low, high, digits, unit, axis, marks: named }, above, below) {
   const at = (x) => `--gf-at: ${placeOf(x, low, high)}`;
-  const numbers = ticks(low, high, digits).map((x) => h("span", { class: "gf-tick", style: at(x) }, written(x, 0, "")));
+  const labels = ticks(low, high, digits).map((x) => h("span", { class: "gf-tick", style: at(x) }, written(x, 0, "")));
   const marks = named.map((mark, row) =>
     h("span", { class: "gf-place", style: `${at(mark.at)}; --gf-row: ${row}` }, h("span", {}, plain(mark.label))),
   );
@@ -150,7 +150,7 @@ function axisElement({ low, high, digits, unit, axis, marks: named }, above, bel
   return h(
     "div",
     { class: "gf-scale", "aria-hidden": "true", style: `--gf-rows: ${marks.length}` },
-    h("div", { class: "gf-line" }, pins, numbers, marks),
+    h("div", { class: "gf-line" }, pins, labels, marks),
     h("p", { class: "gf-axis-name" }, unit ? `${axis} (${unit})` : axis),
   );
 }
@@ -177,7 +177,7 @@ function numbers(asked) {
   };
   range.addEventListener("input", take);
   range.addEventListener("click", take); // also if the handle has not moved
-  field && field.addEventListener("input", () => put(field.value));
+  if (field) field.addEventListener("input", () => put(field.value));
   const reset = () => {
     range.value = (low + high) / 2;
     if (field) field.value = "";
@@ -364,7 +364,7 @@ function render({ model, el }) {
   const room = h(
     "div",
     { class: "gf-panel gf-away" },
-    h("p", { class: "gf-says" }, outcome(highest)),
+    h("p", { class: "gf-reserve" }, outcome(highest)),
     h("div", { class: "gf-picture" }, picture(highest)),
     h("div", { class: "gf-buttons" }, ["Change my answer", "Forget my answer"].map((words) => h("span", { class: "gf-button" }, words))),
   );

@@ -17,7 +17,8 @@ KINDS = ("choice", "number", "order", "point")
 _TEXTS = {"question", "kind"}
 _OF_A_LIST = {"options"}
 _OF_AN_AXIS = {"from", "to", "step", "unit", "axis", "marks"}
-LONGEST = 7  # options in a list
+MOST_OPTIONS = 7
+LONGEST_LABEL = 32  # characters of a mark's label, which a phone shows in one line
 
 
 class Predict(View, module="predict"):
@@ -84,9 +85,9 @@ class Predict(View, module="predict"):
     def came_out(cls, chapter: str, name: str, value: Any) -> None:
         """Checks that the stored answer to a prediction is `value`, which a cell has just computed.
 
-        The cell that the prediction is about calls this, so that no view can show an answer other than that of the
-        run. A number or a point must agree in the decimals that the view shows. For a choice, `value` is the option
-        or its index; for an order, a list of options or of their indices.
+        The cell in the prediction's fold calls this, so the view cannot show an answer that differs from the run. A
+        number or a point must agree in the decimals that the view shows. For a choice, `value` is the option or its
+        index; for an order, it is a list of options or of their indices.
 
         Raises:
             AssertionError: the stored answer is something else.
@@ -165,8 +166,8 @@ def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
         traits["options"] = options = table.get("options")
         if not isinstance(options, list) or not all(isinstance(one, str) and one.strip() for one in options):
             refuse("options", "must be a list of texts that are not empty")
-        if not 2 <= len(options) <= LONGEST:
-            refuse("options", f"must have from 2 to {LONGEST} options")
+        if not 2 <= len(options) <= MOST_OPTIONS:
+            refuse("options", f"must have from 2 to {MOST_OPTIONS} options")
         if len(set(options)) < len(options):
             refuse("options", "has the same option twice")
     else:
@@ -186,10 +187,11 @@ def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
             and _is_number(mark["at"])
             and table["from"] <= mark["at"] <= table["to"]
             and isinstance(mark["label"], str)
-            and mark["label"].strip()
+            and 1 <= len(mark["label"].strip()) <= LONGEST_LABEL
             for mark in marks
         ):
-            refuse("marks", "must be a list of { at = a number on the axis, label = a text }")
+            rule = f"a list of {{ at = a number on the axis, label = up to {LONGEST_LABEL} characters }}"
+            refuse("marks", f"must be {rule}")
         traits |= {"low": table["from"], "high": table["to"], "step": table["step"], "marks": marks}
         traits |= {"axis": table["axis"].strip(), "unit": table.get("unit", "")}
     if "answer" not in table:
