@@ -42,7 +42,7 @@ COMMON = frozenset(
 
 @dataclass
 class Fold:
-    """What one heading of the fourth level folds.
+    """The cells that one heading of the fourth level folds.
 
     Attributes:
         heading: the words of the heading.
