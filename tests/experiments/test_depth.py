@@ -1,4 +1,4 @@
-"""Tests what chapter 01 says about depth and width: models with equally many parameters, and their runs."""
+"""Tests what chapter 07 says about depth and width: models with equally many parameters, and their runs."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_a_depth_that_is_not_planned_is_refused():
         measure(n_layers=3, seed=0)
 
 
-# What it found, and what chapter 01 says of it
+# What it found, and what chapter 07 says of it
 
 
 def test_there_are_three_seeds_of_each():

@@ -1,4 +1,4 @@
-"""Tests that every stored run, and a short one, supports what chapter 03 says about induction."""
+"""Tests that every stored run, and a short one, supports what chapter 07 says about induction."""
 
 from functools import cache
 

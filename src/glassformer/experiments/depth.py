@@ -42,7 +42,7 @@ def measure(
     Returns the total "parameters"; the "loss", in nats per character, in windows of 64; and "course", the
     curve of the training loss.
 
-    Derived in chapter 01.
+    Derived in chapter 07.
 
     Raises:
         ValueError: no shape with so many blocks is planned.

@@ -62,7 +62,7 @@ def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) ->
     each block the scores of its best heads, "previous" and "induction". For the trained model, it also
     returns the scores of all heads, and "again without": that loss when each part writes its mean instead.
 
-    Derived in chapter 03.
+    Derived in chapter 07.
     """
     text = np.random.default_rng(0).integers(VOCAB_SIZE, size=(N_TESTS, TEST_PERIOD))
     curves = {"step": [], "first": [], "again": [], "previous": [], "induction": []}

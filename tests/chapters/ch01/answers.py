@@ -1,8 +1,5 @@
 """Answers for chapter 01: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
-import math
-from fractions import Fraction
-
 import numpy as np
 import torch
 
@@ -41,31 +38,7 @@ def numbers_without_neurons(T, D, H, F, V, n_layers):
     return numbers_array_by_array(T, D, H, 0, V, n_layers)
 
 
-# 3 · machine.longest
-
-
-@right("machine.longest")
-def longest_product_by_product(D, F, V, n_layers):
-    T = 1
-    while True:
-        T += 1
-        pairs = n_layers * sum(2 * m * n * p for m, n, p in [(T, D, T), (T, T, D)])
-        matrices = n_layers * ([(T, D, D)] * 4 + [(T, D, F), (T, F, D)]) + [(T, D, V)]
-        if pairs > sum(2 * m * n * p for m, n, p in matrices):
-            return T - 1
-
-
-@right("machine.longest")
-def longest_in_fractions(D, F, V, n_layers):
-    return math.floor(Fraction(n_layers * (8 * D * D + 4 * D * F) + 2 * D * V, 4 * D * n_layers))
-
-
-@wrong("machine.longest", "15; yours is 5")
-def longest_against_the_feedforward(D, F, V, n_layers):
-    return F
-
-
-# 4 · machine.stack
+# 3 · machine.stack
 
 
 @right("machine.stack")
@@ -97,7 +70,7 @@ def run_once(x, sublayers):
         return x
 
 
-# 5 · machine.agreement
+# 4 · machine.agreement
 
 
 @wrong("machine.agreement", "from here on")
@@ -129,7 +102,7 @@ def agreement_in_torch(views):
     return (best == best[-1]).double().mean(dim=-1)
 
 
-# 6 · machine.peeks
+# 5 · machine.peeks
 
 
 @right("machine.peeks")

@@ -177,10 +177,10 @@ def test_what_it_says(mount):
     view = mount(ShapeTracer())
     assert view.says == (
         "scores of attention, in each of 4 blocks: (H, T, T) = (4, 41, 41), 6,724 numbers, 26.3 KiB in float32. "
-        "It takes 430,336 operations; all blocks together: 2.5 % of the work."
+        "Computing it takes 430,336 operations; in all 4 blocks together, that is 2.5 % of the work."
     )
     view.set(array=5)
-    assert view.says.endswith("No matrix product makes it, so it counts as no work here.")
+    assert view.says.endswith("It is not the result of a matrix product, so it counts as no work here.")
     assert view.label.startswith(
         "The arrays of a decoder with 4 blocks, drawn to scale: stream (41, 128), q of"
     )
@@ -199,12 +199,12 @@ def test_a_guess_is_told_what_is_wrong_with_it(call):
     assert told("4x41x41", scores)[0]
     assert told("41 41 4", scores) == (False, "(41, 41, 4)? Not yet. These are its axes, in another order.")
     assert told("164, 41", scores)[1].endswith(
-        "It has as many numbers as that, but three axes, and the first counts heads."
+        "It has that many numbers, but three axes, and the first counts heads."
     )
     assert told("41", stream)[1].endswith("It has two axes, and the first counts tokens.")
     assert told("41, 65", stream)[1].endswith("The first is right.")
-    assert told("4, 41, 32", scores)[1].endswith("The first and the second is right.")
-    assert told("1, 2", stream)[1].endswith("So many axes, but none is so long.")
+    assert told("4, 41, 32", scores)[1].endswith("The first and the second are right.")
+    assert told("1, 2", stream)[1].endswith("The number of axes is right, but none has the right length.")
 
 
 def test_shapes_are_hidden_until_they_are_guessed_or_asked_for(mount):
@@ -257,7 +257,7 @@ def test_a_model_can_be_chosen(mount):
     view.saved()
     assert sizes(view.widget) == sizes_of(published("gpt2").config, 1024)
     assert "(12, 1024, 1024), 12,582,912 numbers, 48.0 MiB" in view.says
-    assert "292 billion operations" in view.root.locator(".gf-shares").inner_text()
+    assert "292 billion multiplications and additions" in view.root.locator(".gf-shares").inner_text()
 
 
 def test_pointing_shows_another_array_and_clicking_keeps_it(mount):

@@ -1,6 +1,8 @@
 """Answers for chapter 08: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
+import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -169,7 +171,31 @@ def audit_the_sum(printed, vocab_size, context_length, d_model, n_layers):
     return int(printed.sum())
 
 
-# 6 · gpt.tying_saves
+# 6 · machine.longest
+
+
+@right("machine.longest")
+def longest_product_by_product(D, F, V, n_layers):
+    T = 1
+    while True:
+        T += 1
+        pairs = n_layers * sum(2 * m * n * p for m, n, p in [(T, D, T), (T, T, D)])
+        matrices = n_layers * ([(T, D, D)] * 4 + [(T, D, F), (T, F, D)]) + [(T, D, V)]
+        if pairs > sum(2 * m * n * p for m, n, p in matrices):
+            return T - 1
+
+
+@right("machine.longest")
+def longest_in_fractions(D, F, V, n_layers):
+    return math.floor(Fraction(n_layers * (8 * D * D + 4 * D * F) + 2 * D * V, 4 * D * n_layers))
+
+
+@wrong("machine.longest", "15; yours is 5")
+def longest_against_the_feedforward(D, F, V, n_layers):
+    return F
+
+
+# 7 · gpt.tying_saves
 
 
 @right("gpt.tying_saves")
@@ -184,7 +210,7 @@ def saves_positions(vocab_size, context_length, d_model, n_layers):
     return context_length * d_model, 0.0
 
 
-# 7 · gpt.is_tied
+# 8 · gpt.is_tied
 
 
 @right("gpt.is_tied")
@@ -227,7 +253,7 @@ def tied_never(make):
     return False
 
 
-# 8 · gpt.moves
+# 9 · gpt.moves
 
 
 @right("gpt.moves")
@@ -258,7 +284,7 @@ def moves_as_numbers(ids, token, vocab_size, *, tied=True):
     return np.array(moves_one_by_one(ids, token, vocab_size, tied=tied)).astype(int)
 
 
-# 9 · gpt.shakespeare
+# 10 · gpt.shakespeare
 
 
 def rms(x, gain):

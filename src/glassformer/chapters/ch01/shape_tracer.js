@@ -93,9 +93,10 @@ export function sentence(array, list) {
   const start = `${nameOf(array)}, ${whereOf(array)}: ${array.axes} = ${spelled(array.shape)}`;
   const size = `${grouped(numbers(array))} number${numbers(array) === 1 ? "" : "s"}, ${bytes(4 * numbers(array))} in float32`;
   const work = operations(array);
-  if (work === 0) return `${start}, ${size}. No matrix product makes it, so it counts as no work here.`;
+  if (work === 0) return `${start}, ${size}. It is not the result of a matrix product, so it counts as no work here.`;
   const share = percent((array.times * work) / sum(list.map((other) => other.times * operations(other))));
-  return `${start}, ${size}. It takes ${many(work)} operations${array.times > 1 ? "; all blocks together" : ""}: ${share} of the work.`;
+  const all = array.times > 1 ? `; in all ${array.times} blocks together, that is` : ", which is";
+  return `${start}, ${size}. Computing it takes ${many(work)} operations${all} ${share} of the work.`;
 }
 
 export const question = (array, { length, d_model, n_heads, d_ff, vocab_size }) =>
@@ -114,13 +115,14 @@ export function judge(guess, { shape }) {
     return { right: false, words: `${start} These are its axes, in another order.` };
   if (given.length !== shape.length) {
     const axes = shape.length === 3 ? "three axes, and the first counts heads" : "two axes, and the first counts tokens";
-    const as = product(given) === product(shape) ? "It has as many numbers as that, but " : "It has ";
+    const as = product(given) === product(shape) ? "It has that many numbers, but " : "It has ";
     return { right: false, words: `${start} ${as}${axes}.` };
   }
   const right = range(shape.length).filter((i) => given[i] === shape[i]);
   const which = ["first", "second", "third"];
-  if (right.length === 0) return { right: false, words: `${start} So many axes, but none is so long.` };
-  return { right: false, words: `${start} The ${right.map((i) => which[i]).join(" and the ")} is right.` };
+  if (right.length === 0) return { right: false, words: `${start} The number of axes is right, but none has the right length.` };
+  const those = right.map((i) => which[i]).join(" and the ");
+  return { right: false, words: `${start} The ${those} ${right.length > 1 ? "are" : "is"} right.` };
 }
 
 // --- drawing ----------------------------------------------------------------------------------------------------------
@@ -227,7 +229,7 @@ function bars() {
   function show(all) {
     for (const [what, { name, title, parts }] of Object.entries(both)) {
       const total = sum(all.map((one) => one[what]));
-      write(name, `${title}: ${what === "numbers" ? `${many(total)} numbers, ${bytes(4 * total)}` : `${many(total)} operations`}`);
+      write(name, `${title}: ${what === "numbers" ? `${many(total)} numbers, ${bytes(4 * total)}` : `${many(total)} multiplications and additions`}`);
       parts.forEach((part, i) => (part.style.flexGrow = (all[i][what] / total).toFixed(6)));
     }
   }
@@ -240,8 +242,8 @@ function render({ model, el }) {
   const view = frame(el, {
     title: "The shapes of everything",
     hint:
-      "One run of a decoder: every array it makes, all drawn to one scale, a row for each token. Choose sizes, or a " +
-      "model. Point at an array, or pick it from the list: how large is it, and what share of the work?",
+      "The drawing shows every array that a decoder makes in one run, all to the same scale, with a row for each token. " +
+      "Choose sizes or a model. Point at an array, or pick it from the list, to see how large it is and how much work it takes.",
   });
   const get = (name) => model.get(name);
   const sizes = () => Object.fromEntries(SIZES.map((name) => [name, get(name)]));

@@ -79,8 +79,8 @@ class ShapeTracer(View, module="shape_tracer"):
         model = ModelConfig.from_json(file.read_text(encoding="utf-8"))
         return [
             ("The book’s model, one line", sizes_of(model, LINE)),
-            ("GPT-2 small, all it can read", sizes_of(published("gpt2").config, 1024)),
-            ("GPT-3, all it can read", sizes_of(published("gpt3").config, 2048)),
+            ("GPT-2 small, its longest text", sizes_of(published("gpt2").config, 1024)),
+            ("GPT-3, its longest text", sizes_of(published("gpt3").config, 2048)),
         ]
 
     @validate("n_heads")

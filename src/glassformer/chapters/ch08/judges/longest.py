@@ -1,4 +1,4 @@
-"""Judges "Where the pairs take over" (chapter 01).
+"""Judges "Where the pairs take over" (chapter 08).
 
 The longest text whose pairs take at most half of the operations.
 """
