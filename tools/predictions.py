@@ -190,9 +190,7 @@ def _given_away(
 
 
 def _shown(prediction: Predict) -> str:
-    return " or ".join(sorted(_numbers(prediction))) or repr(
-        prediction.options[prediction.answer[0]]
-    )
+    return " or ".join(sorted(_numbers(prediction))) or repr(prediction.options[prediction.answer[0]])
 
 
 def _numbers(prediction: Predict) -> set[str]:

@@ -1,4 +1,4 @@
-"""Cuts the examples of the view RealTokens into tokens and stores them, so that the view shows them without a vocabulary.
+"""Cuts the examples of the view RealTokens into tokens and stores them, so that it can show them without a vocabulary.
 
 python tools/tokens.py     open the library gpt-tokenizer in Chromium and write chapters/ch02/real_tokens.json
 """
@@ -29,7 +29,7 @@ LOAD = """async ([loader, modules, source]) => {
 
 
 def open_vocabulary(page: Page, file: str) -> None:
-    """Loads a vocabulary into a page, whose function `cut(text, special)` then returns tokens as the view computes them."""
+    """Loads a vocabulary into a page. Its function `cut(text, special)` then returns tokens as the view computes them."""
     modules = [{"name": name, "source": read(name)} for name in needed("real_tokens")]
     page.evaluate(LOAD, [read("loader"), modules, real_tokens.source(file).decode()])
 

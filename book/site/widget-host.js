@@ -32,7 +32,7 @@
   const OTHER = /^weights of ([a-z]+)$/; // or, of another model
   const TOKENIZER = /^tokenizer ([a-z0-9_]+)$/; // or a vocabulary, which belongs to no model of the book
   const isAnswered = (what) => Object.hasOwn(FILES, what) || OTHER.test(what) || TOKENIZER.test(what);
-  const problem = (message, { final = false } = {}) => Object.assign(new Error(message), { final });
+  const problem = (words, { final = false } = {}) => Object.assign(new Error(words), { final });
 
   /** A file on its way to the page: how much has arrived, and the promise of a DataView of it. All views share it. */
   class Delivery {
@@ -139,9 +139,9 @@
     file.set(bytes.subarray(4, 4 + begins));
     const half = (file.length - begins) / 2;
     const [first, second] = [bytes.subarray(4 + begins, 4 + begins + half), bytes.subarray(4 + begins + half)];
-    for (let start = 0; start < half; start += AT_ONCE) {
-      const end = Math.min(half, start + AT_ONCE);
-      for (let i = start; i < end; i++) {
+    for (let done = 0; done < half; done += AT_ONCE) {
+      const end = Math.min(half, done + AT_ONCE);
+      for (let i = done; i < end; i++) {
         file[begins + 2 * i] = first[i];
         file[begins + 2 * i + 1] = second[i];
       }

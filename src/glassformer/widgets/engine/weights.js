@@ -84,7 +84,7 @@ class Load {
 
   #become(state) {
     this.state = state;
-    for (const listener of [...this.listeners]) listener(this);
+    for (const listener of new Set(this.listeners)) listener(this);
   }
 
   #end() {
