@@ -216,7 +216,7 @@
       watch();
       await delivery.arrives.then(
         (file) => answer({}, [file]),
-        ({ message, final = false }) => answer({ problem: message, final }),
+        (error) => answer({ problem: error.message, final: error.final ?? false }),
       );
       delivery.watchers.delete(watch);
     };
