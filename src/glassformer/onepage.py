@@ -81,7 +81,7 @@ class GPT:
     def write(self, prompt, n, temperature=0.8, top_k=20, seed=None):  # [11]
         """Continues for n characters; temperature 0 takes the likeliest."""
         rng, C = np.random.default_rng(seed), self.config["context_length"]
-        ids, caches = [self.alphabet.index(character) for character in prompt], []
+        ids, new, caches = [self.alphabet.index(char) for char in prompt], [], []
         for _ in range(n):
             if not caches or caches[0][0].shape[1] == C:  # none yet, or full
                 new = ids[max(0, (C - len(ids)) // (C // 2) * -(C // 2)) :]

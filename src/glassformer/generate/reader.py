@@ -75,7 +75,8 @@ class Reader:
 
         # Nothing follows the last new id, so it is never read.
         self.room = min(self.length + n_new - 1, model.config.context_length)
-        self.uses_cache, self.cache = cache, None
+        self.uses_cache = cache
+        self.cache: Any = None
         self.starts: Any = None  # the columns where the texts' windows began when the cache was made
 
     def texts(self) -> list[Int64[np.ndarray, " _"]]:
