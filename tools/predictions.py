@@ -86,7 +86,7 @@ def folds(cells: list[NotebookNode]) -> list[Fold]:
         if first and first[0] == FOLD:
             before = cells[place - 1].source if place and cells[place - 1].cell_type == "code" else ""
             loads = LOAD.search(before)
-            open_fold = Fold(first[1], loads.groups() if loads else ("", ""), above, place)
+            open_fold = Fold(first[1], (loads[1], loads[2]) if loads else ("", ""), above, place)
             found.append(open_fold)
         elif open_fold:
             open_fold.cells.append(cell)
@@ -190,17 +190,18 @@ def _given_away(
 
 
 def _shown(prediction: Predict) -> str:
-    return " or ".join(sorted(_numbers(prediction))) or repr(prediction.options[prediction.answer[0]])
+    answer: Any = prediction.answer
+    return " or ".join(sorted(_numbers(prediction))) or repr(prediction.options[answer[0]])
 
 
 def _numbers(prediction: Predict) -> set[str]:
     """Returns the ways in which an answer on an axis is written."""
     if prediction.kind not in ("number", "point"):
         return set()
-    exact = f"{prediction.answer[0]:.{prediction.digits}f}"
-    ways = {exact, f"{prediction.answer[0]:,.{prediction.digits}f}"}
-    if 0 < prediction.answer[0] < 1 and not prediction.unit:
-        ways.add(f"{100 * prediction.answer[0]:.{max(prediction.digits - 2, 0)}f} %")
+    value: Any = prediction.answer[0]
+    ways = {f"{value:.{prediction.digits}f}", f"{value:,.{prediction.digits}f}"}
+    if 0 < value < 1 and not prediction.unit:
+        ways.add(f"{100 * value:.{max(prediction.digits - 2, 0)}f} %")
     return ways
 
 
@@ -210,7 +211,7 @@ def _repeats(text: str, prediction: Predict, *, near: bool) -> bool:
         return prediction.kind == "order" and _has_order(text, prediction)
     if prediction.kind == "choice":
         return _has_option(text, prediction)
-    value = prediction.answer[0]
+    value: Any = prediction.answer[0]
     digits = f"{value:.{prediction.digits}f}".replace(".", "").lstrip("-0")
     if len(digits) < 2 and not near:
         return False
@@ -229,7 +230,8 @@ def _words(text: str) -> list[str]:
 
 def _has_option(text: str, prediction: Predict) -> bool:
     options = [_words(option) for option in prediction.options]
-    right = options.pop(prediction.answer[0])
+    answer: Any = prediction.answer
+    right = options.pop(answer[0])
     others = {word for option in options for word in option} | set(_words(prediction.question))
     phrase, written = " ".join(right), " ".join(_words(text))
     if len([word for word in right if word not in COMMON]) > 1 and f" {phrase} " in f" {written} ":
@@ -241,7 +243,8 @@ def _has_option(text: str, prediction: Predict) -> bool:
 def _has_order(text: str, prediction: Predict) -> bool:
     """Returns whether a text names all options, one after another as they came out."""
     written = " ".join(_words(text))
-    places = [written.find(" ".join(_words(prediction.options[i]))) for i in prediction.answer]
+    answer: Any = prediction.answer
+    places = [written.find(" ".join(_words(prediction.options[i]))) for i in answer]
     return -1 not in places and [place for place, _ in groupby(sorted(places))] == places
 
 

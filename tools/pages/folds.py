@@ -57,7 +57,7 @@ class Fold(SphinxTransform):
 def _prediction_before(section: nodes.section) -> str:
     """Returns which prediction the cell before a section shows, such as "00/hotter", or an empty string."""
     place = section.parent.index(section)
-    before = section.parent[place - 1] if place else section
+    before: Any = section.parent[place - 1] if place else section
     code = before.findall(nodes.literal_block) if "cell" in before.get("classes", []) else ()
     found = PREDICTION.search("\n".join(block.astext() for block in code))
     return "/".join(found.groups()) if found else ""

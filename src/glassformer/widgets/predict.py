@@ -3,8 +3,8 @@
 import math
 import tomllib
 from decimal import Decimal
-from numbers import Real
-from typing import Any
+from numbers import Integral
+from typing import Any, NoReturn
 
 from traitlets import Any as Anything
 from traitlets import Bool, Dict, Float, Int, List, TraitError, Unicode, validate
@@ -107,11 +107,11 @@ class Predict(View, module="predict"):
             return f"{self.answer[0]:.{self.digits}f}", f"{float(value):.{self.digits}f}"
         values = list(value) if self.kind == "order" else [value]
         computed = [self.options.index(one) if one in self.options else one for one in values]
-        return self.answer, [int(one) if isinstance(one, Real) else one for one in computed]
+        return self.answer, [int(one) if isinstance(one, Integral) else one for one in computed]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Returns what a notebook stores: the view and, for readers who see only text, the question."""
-        bundle = super()._repr_mimebundle_(**kwargs)
+        bundle: Any = super()._repr_mimebundle_(**kwargs)
         (bundle[0] if isinstance(bundle, tuple) else bundle)["text/plain"] = f"Predict: {self.question}"
         return bundle
 
@@ -147,10 +147,10 @@ def read(chapter: str) -> dict[str, dict[str, Any]]:
 def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
     """Returns the traits that a table of predictions.toml describes, or raises a ValueError that says what is wrong."""
 
-    def refuse(key: str, rule: str) -> None:
+    def refuse(key: str, rule: str) -> NoReturn:
         raise ValueError(f"prediction [{name}]: {key}={table.get(key)!r} {rule}")
 
-    kind = table.get("kind")
+    kind: Any = table.get("kind")
     if kind not in KINDS:
         refuse("kind", f"must be one of {', '.join(KINDS)}")
     listed = kind in ("choice", "order")
@@ -161,9 +161,10 @@ def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
     for key in ("question",) if listed else ("question", "axis"):
         if not isinstance(table.get(key), str) or not table[key].strip():
             refuse(key, "must be a text that is not empty")
-    traits = {"question": table["question"].strip(), "kind": kind}
+    traits: dict[str, Any] = {"question": table["question"].strip(), "kind": kind}
     if listed:
-        traits["options"] = options = table.get("options")
+        options: Any = table.get("options")
+        traits["options"] = options
         if not isinstance(options, list) or not all(isinstance(one, str) and one.strip() for one in options):
             refuse("options", "must be a list of texts that are not empty")
         if not 2 <= len(options) <= MOST_OPTIONS:
@@ -217,7 +218,7 @@ def _impossible(kind: str, given: Any, options: list[str], low: int | float, hig
         places = list(range(len(options)))
         all_whole = isinstance(given, list) and all(type(one) is int for one in given)
         return "" if all_whole and sorted(given) == places else f"must list each of {places} once"
-    value = given[0] if len(given) == 1 else None
+    value: Any = given[0] if len(given) == 1 else None
     if kind == "choice":
         fine = type(value) is int and 0 <= value < len(options)
         return "" if fine else f"must be the index of an option, from 0 to {len(options) - 1}"
@@ -230,4 +231,4 @@ def _is_number(value: Any) -> bool:
 
 def _decimals(value: int | float) -> int:
     """Returns how many decimals a number is written with: 2 for 0.41 and 0 for 12.0."""
-    return max(0, -Decimal(repr(value)).normalize().as_tuple().exponent)
+    return max(0, -int(Decimal(repr(value)).normalize().as_tuple().exponent))
