@@ -27,7 +27,7 @@
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   const here = document.currentScript.src;
-  const isOnDisk = new URL(here).protocol === "file:";
+  const isOnDisk = location.protocol === "file:";
   const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its file's name ends
   const OTHER = /^weights of ([a-z]+)$/; // or, of another model
   const TOKENIZER = /^tokenizer ([a-z0-9_]+)$/; // or a vocabulary, which belongs to no model of the book
