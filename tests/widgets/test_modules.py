@@ -237,6 +237,17 @@ def test_every_class_is_used():
         assert name in written or f"{name.rpartition('-')[0]}-$" in written, name
 
 
+def test_figures_and_views_share_no_class():
+    # A figure's stylesheet applies to the whole page, so a view of the same class would be drawn like the figure.
+    of_figures = set()
+    for path in (ROOT / "src" / "glassformer" / "figures").rglob("*.py"):
+        of_figures |= set(re.findall(r"\.(gf-[\w-]+)", path.read_text("utf-8")))
+    rules_of_views = [part for name in MODULES for parts, _ in SHEETS[name] for part in parts]
+    of_views = {name for part in rules_of_views for name in re.findall(r"\.(gf-[\w-]+)", part)}
+    assert of_figures
+    assert of_figures & of_views == set()
+
+
 # --- what a notebook stores ---
 
 

@@ -285,7 +285,7 @@ function render({ model, el }) {
   const panel = h("div", { class: "gf-machine-panel", role: "group", "aria-label": "The open part" }, guide, heading, line, detail);
   view.drawing.append(
     earlier,
-    h("div", { class: "gf-machine" }, tower, panel),
+    h("div", { class: "gf-instrument" }, tower, panel),
     h(
       "div",
       { class: "gf-key" },
