@@ -331,7 +331,7 @@ OPEN = [
         "if the model stopped after block 0, it would write “t”, with 42 %. After all 4 blocks it is “e”, with 98 %.",
         "42 %",
     ),
-    ("head 3 2", "At “s”, position 14, this head puts its attention ", "%"),
+    ("head 3 2", "At “s”, position 14, this head gives ", "%"),
     (
         "feedforward 1",
         "alone. The strongest of its 344 neurons is number ",
@@ -384,7 +384,7 @@ def test_pointing_opens_a_part_for_as_long_as_it_lasts(mount):
     head = view.root.locator("[data-part='head 1 2']")
     box = head.bounding_box()
     head.hover(position={"x": 5, "y": box["height"] * 20.5 / 35})
-    assert view.says.startswith("At a blank, position 20, this head puts its attention 56 % on “!”, 4 back")
+    assert view.says.startswith("At a blank, position 20, this head gives 56 % of its attention to “!”, 4 back")
     shares = view.root.locator("[data-part='text'] .gf-cells span").evaluate_all(
         "cells => cells.map((cell) => Number(cell.style.getPropertyValue('--share')))"
     )
@@ -445,7 +445,7 @@ def test_the_tour_says_what_is_true_of_the_model(mount):
     assert view.page.evaluate("window.asked") == 1
     assert (
         says[1]
-        == "This stripe is one character’s vector: the 128 numbers that the model has learned for “s”."
+        == "This stripe is one character’s vector: 128 numbers, made from those the model has learned for “s”."
     )
     assert "never replaces it" in says[2]
     block, head = np.unravel_index(one_back.argmax(), one_back.shape)

@@ -182,7 +182,7 @@ def test_the_recording_ends_with_a_true_sentence_and_a_button(start):
     live.page.evaluate("window.mend()")
     again.press("Enter")
     expect(live.source).to_have_text("live")
-    live.button("One letter").press("Enter")
+    live.button("One character").press("Enter")
     live.view.settle()
     assert len(live.written) == len(RECORDING) + 2
 
@@ -238,7 +238,7 @@ def test_the_temperature_moves_the_bars_before_anything_is_drawn(start):
 def test_a_drawn_letter_without_a_bar_is_named_among_the_others(start):
     live = start(temperature=2.0, calm=True)
     for _ in range(60):
-        live.button("One letter").press("Enter")
+        live.button("One character").press("Enter")
         live.view.settle()
     text = live.written
     assert len(text) == 60
@@ -275,7 +275,7 @@ def test_it_starts_by_itself_and_stops(start):
     live = start()
     live.to_the_end()
     assert live.written == RECORDING
-    assert live.view.says.startswith("The likeliest next letter is ")
+    assert live.view.says.startswith("The likeliest next character is ")
     expect(live.view.root.locator(".gf-live-heard")).to_have_text(re.compile("^The model has written: "))
 
 
@@ -296,7 +296,7 @@ def test_under_reduced_motion_it_waits_for_the_reader(start):
     assert not live.view.beat()
     assert live.written == ""
     assert live.page.evaluate("window.asked") is None
-    live.button("One letter").press("Enter")
+    live.button("One character").press("Enter")
     live.view.settle()
     assert live.written == RECORDING[:1]
     expect(live.main).to_have_text("Write")
@@ -369,9 +369,9 @@ def test_starting_over_writes_another_text(start):
 
 def test_it_keeps_no_more_than_so_many_letters(start):
     live = start(calm=True, written="a" * (LONGEST - 1))
-    live.button("One letter").press("Enter")
+    live.button("One character").press("Enter")
     live.view.settle()
-    live.button("One letter").press("Enter")
+    live.button("One character").press("Enter")
     live.view.settle()
     assert len(live.written) == LONGEST
     assert "keeps no more" in live.view.says
@@ -418,7 +418,7 @@ def test_whatever_is_typed_stays_and_gets_an_answer(start, text):
     field.fill("x")
     field.fill(text)
     live.view.settle()
-    live.button("One letter").press("Enter")
+    live.button("One character").press("Enter")
     live.view.settle()
     assert field.input_value() == text
     assert len(live.written) == 1
@@ -449,7 +449,7 @@ def test_it_is_accessible_and_fits_a_phone(start, mount, shoot):
     live.view.rest()
     assert live.view.axe_violations() == []
     chart = live.view.root.locator(".gf-live-chances [role=img]")
-    assert re.match(r"The next letter: \S+ [\d<> ]+ %, ", chart.get_attribute("aria-label"))
+    assert re.match(r"The next character: \S+ [\d<> ]+ %, ", chart.get_attribute("aria-label"))
     live.page.set_viewport_size({"width": 360, "height": 800})
     assert live.view.overflow() <= 0
     shoot("live-writer")

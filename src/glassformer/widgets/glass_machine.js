@@ -651,8 +651,8 @@ function render({ model, el }) {
       return `After ${here}: with all ${L} blocks, the model expects ${named(known[id])} with ${percent(p)}.${drawn}${truth}`;
     }
     if (kind === "head") {
-      const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w]) => `${percent(w)} on ${named(character(s))}, ${stepsBack(t - s)}`);
-      return `At ${here}, this head puts its attention ${looks.join(", and ")}.`;
+      const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w], i) => `${percent(w)}${i ? "" : " of its attention"} to ${named(character(s))}, ${stepsBack(t - s)}`);
+      return `At ${here}, this head gives ${looks.join(", and ")}.`;
     }
     if (kind === "feedforward") {
       const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is number ${i}, at ${numberOf(exact.neurons[n][i])}.`) : "";

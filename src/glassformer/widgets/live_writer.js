@@ -1,4 +1,4 @@
-// A small Transformer that writes, letter by letter, with the probability of each next letter. See live_writer.py.
+// A small Transformer that writes, one character at a time, with the probability of each next character. See live_writer.py.
 import { largest } from "./kit/maths.js";
 import { button, fixed, frame, h, once, percent, put, redrawing, setAll, slider, uniqueId, write } from "./kit/kit.js";
 import { shareBar } from "./kit/shares.js";
@@ -23,10 +23,10 @@ const NAMES = { " ": "space", "\n": "line break" };
 const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
 
 function temperatureInWords(T) {
-  if (T === 0) return "At temperature 0, the model always takes the likeliest letter.";
-  if (T === 1) return "At temperature 1, letters are drawn exactly as often as the model predicts.";
-  if (T < 1) return `At temperature ${fixed(T, 1)}, likely letters are drawn ${T < 0.6 ? "much" : "a little"} more often than the model predicts.`;
-  return `At temperature ${fixed(T, 1)}, unlikely letters are drawn ${T > 1.4 ? "much" : "a little"} more often than the model predicts.`;
+  if (T === 0) return "At temperature 0, the model always takes the likeliest character.";
+  if (T === 1) return "At temperature 1, characters are drawn exactly as often as the model predicts.";
+  if (T < 1) return `At temperature ${fixed(T, 1)}, likely characters are drawn ${T < 0.6 ? "much" : "a little"} more often than the model predicts.`;
+  return `At temperature ${fixed(T, 1)}, unlikely characters are drawn ${T > 1.4 ? "much" : "a little"} more often than the model predicts.`;
 }
 
 // --- view -------------------------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ function temperatureInWords(T) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "A small Transformer is writing",
-    hint: "It learned from Shakespeare’s plays and writes one letter at a time.",
+    hint: "It learned from Shakespeare’s plays and writes one character at a time.",
   });
   const { context_length: context } = model.get("_config");
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
@@ -245,7 +245,7 @@ function render({ model, el }) {
     const isPast = isPlaying && last >= 0 && writer.steps[last];
     const step = isPast ? writer.steps[last] : writer.steps[length()];
     put(bars, { class: `gf-live-chances${isPlaying ? " gf-live-past" : ""}${step ? "" : " gf-live-stale"}` });
-    write(caption, isPast ? "Chances of the letter just written" : "Chances of the next letter");
+    write(caption, isPast ? "Chances of the character just written" : "Chances of the next character");
     if (!step) return;
     const id = isPast ? writer.ids[last] : null;
     const shown = largest(step.logits, SHOWN); // the model's order, which no temperature changes
@@ -264,10 +264,10 @@ function render({ model, el }) {
         class: `gf-bar${isOthers || NAMES[character] ? " gf-live-word" : ""}${(isOthers ? isAmongOthers : shown[i] === id) ? " gf-live-drawn" : ""}`,
       });
     });
-    if (isPlaying) put(chart, { "aria-label": "The likeliest letters, which change while the model writes. Pause it to hear them." });
+    if (isPlaying) put(chart, { "aria-label": "The likeliest characters, which change while the model writes. Pause it to hear them." });
     else {
       const list = shown.map((other) => `${NAMES[known[other]] ?? known[other]} ${percent(step.after[other])}`);
-      put(chart, { "aria-label": `The next letter: ${list.join(", ")}; all others ${percent(others)}.` });
+      put(chart, { "aria-label": `The next character: ${list.join(", ")}; all others ${percent(others)}.` });
     }
   }
 
@@ -284,16 +284,16 @@ function render({ model, el }) {
     }
     if (trouble || (waiting && !transformer)) return loads;
     if (waiting || isPlaying) return temperatureInWords(T);
-    if (length() >= LONGEST) return `The model has written ${LONGEST} letters, and this view keeps no more. Start over to see another text.`;
+    if (length() >= LONGEST) return `The model has written ${LONGEST} characters, and this view keeps no more. Start over to see another text.`;
     const step = writer.steps[length()];
     const [best] = step ? largest(step.logits, 1) : [];
-    const next = step ? `The likeliest next letter is ${named(known[best])} (${percent(step.after[best])}). ` : "";
+    const next = step ? `The likeliest next character is ${named(known[best])} (${percent(step.after[best])}). ` : "";
     return `${next}${temperatureInWords(T)}`;
   }
 
   const tables = () => {
     const step = writer.steps[length()];
-    const after = written() || model.get("text");
+    const after = model.get("text") + written();
     return [
       {
         caption: `What may come after “${after.slice(-20).replaceAll("\n", "⏎")}”`,
@@ -315,7 +315,7 @@ function render({ model, el }) {
     write(main, isPlaying ? "Pause" : hasBegun || isTouched ? "Write" : "Start");
     put(one, { "aria-disabled": length() >= LONGEST });
     own.follow();
-    // The line is read aloud when it changes, and not for every letter.
+    // The line is read aloud when it changes, and not for every character.
     const now = sentence();
     if (now !== said || !isPlaying) view.says((said = now));
     if (isPlaying) return;
@@ -327,7 +327,7 @@ function render({ model, el }) {
 
   const main = button("Start", press);
   main.classList.add("gf-live-main");
-  const one = button("One letter", addOne);
+  const one = button("One character", addOne);
   view.controls.classList.add("gf-live-controls");
   view.controls.append(
     slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) }),

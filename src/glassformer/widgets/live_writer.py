@@ -1,4 +1,4 @@
-"""Shows a small Transformer that writes, letter by letter, and how likely each next letter was."""
+"""Shows a small Transformer that writes, one character at a time, and how likely each next character was."""
 
 from typing import Any, ClassVar
 

@@ -26,7 +26,7 @@ class Vocabulary(NamedTuple):
 
 VOCABULARIES = (
     Vocabulary("GPT-2", "GPT-2 (2019)", "a vocabulary of 50,257 tokens", "r50k_base"),
-    Vocabulary("gpt-oss", "gpt-oss (2025)", "a vocabulary of about 200,000 tokens", "o200k_harmony"),
+    Vocabulary("gpt-oss", "gpt-oss (2025)", "a vocabulary of 201,088 tokens", "o200k_harmony"),
 )
 
 

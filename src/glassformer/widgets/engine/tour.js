@@ -19,7 +19,7 @@ export function tour({ L, D, F, here, head, looks, guesses }) {
   return [
     {
       part: "stream 0",
-      says: `This stripe is one character’s vector: the ${D} numbers that the model has learned for ${here}.`,
+      says: `This stripe is one character’s vector: ${D} numbers, made from those the model has learned for ${here}.`,
     },
     {
       part: "stream 1",
