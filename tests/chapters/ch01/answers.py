@@ -73,7 +73,7 @@ def run_once(x, sublayers):
 # 4 · machine.agreement
 
 
-@wrong("machine.agreement", "from here on")
+@wrong("machine.agreement", "all the later ones agree")
 def agreement_for_good(views):
     best = views.argmax(axis=-1)
     return np.logical_and.accumulate((best == best[-1])[::-1])[::-1].mean(axis=-1)
@@ -128,7 +128,7 @@ def peeks_by_cutting(f, x):
     return any(not np.allclose(f(x[: t + 1])[-1], f(x)[t]) for t in range(len(x)))
 
 
-@wrong("machine.peeks", "norm takes away")
+@wrong("machine.peeks", "a norm can remove it")
 def peeks_by_adding(f, x):
     for t in range(len(x) - 1):
         changed = x.copy()
@@ -138,7 +138,7 @@ def peeks_by_adding(f, x):
     return False
 
 
-@wrong("machine.peeks", "is the x that was there already")
+@wrong("machine.peeks", "the same x that was there already")
 def peeks_by_another_x(f, x):
     others = np.random.default_rng(0).normal(size=x.shape)
     cuts = [np.where(np.arange(len(x))[:, None] < t, x, others) for t in range(len(x))]
@@ -163,7 +163,7 @@ def peeks_at_the_first_turn(f, x):
     return False
 
 
-@wrong("machine.peeks", "in one place alone")
+@wrong("machine.peeks", "in only one place")
 def peeks_in_the_middle(f, x):
     return bool(_seen_in(f, x, slice(3, None), slice(3)))
 
