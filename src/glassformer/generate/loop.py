@@ -41,9 +41,9 @@ def generate(
     the start. `"slide"` shows the model the last `context_length` ids, at positions from 0. The cache cannot
     be used then, because its entries were computed at other positions, from ids that have been dropped since.
     So from there on the whole window is read again at every step. `"half"` lets the model read from the first
-    multiple of `context_length` / 2 (rounded down) that leaves at most `context_length` ids: the window fills up, and then the
-    model goes on from its last half. It is read again only then, which is several times as fast, but the model
-    sees less of the text, sometimes only half as much.
+    multiple of `context_length` / 2 (rounded down) that leaves at most `context_length` ids: the window fills up,
+    and then the model goes on from its last half. It is read again only then, which is several times as fast, but
+    the model sees less of the text, sometimes only half as much.
 
     For an encoder–decoder, `source` is what the encoder reads, one text for each prompt, and `prompt_ids` is
     what the decoder starts from: None means `start_id` alone (T5 uses 0). `pad_id` pads shorter texts; it is
