@@ -289,7 +289,7 @@ def glass_machine(shown, state):
 def live_writer(shown, state):
     """Where readers prefer no motion, it waits for them; then it writes what was recorded, and reads their text."""
     for count in (1, 2):
-        shown.root.get_by_role("button", name="One character", exact=True).press("Enter")
+        shown.root.get_by_role("button", name="One more", exact=True).press("Enter")
         shown.rest()
         paper = shown.root.locator(".gf-live-written")
         assert paper.text_content() == state["_stored"]["written"][:count]

@@ -176,13 +176,13 @@ def test_the_recording_ends_with_a_true_sentence_and_a_button(start):
     expect(live.source).to_have_text("a recording")
     live.main.press("Enter")
     live.beats(2)  # the recording has the chances of one more letter
-    expect(live.view.root.locator(".gf-says")).to_have_text("The recording ends here. Not today.")
+    expect(live.view.root.locator(".gf-says")).to_have_text("The recording ends here. The model could not be loaded. Not today.")
     again = live.button("Load the model again")
     expect(again).to_be_visible()
     live.page.evaluate("window.mend()")
     again.press("Enter")
     expect(live.source).to_have_text("live")
-    live.button("One character").press("Enter")
+    live.button("One more").press("Enter")
     live.view.settle()
     assert len(live.written) == len(RECORDING) + 2
 
@@ -238,7 +238,7 @@ def test_the_temperature_moves_the_bars_before_anything_is_drawn(start):
 def test_a_drawn_letter_without_a_bar_is_named_among_the_others(start):
     live = start(temperature=2.0, calm=True)
     for _ in range(60):
-        live.button("One character").press("Enter")
+        live.button("One more").press("Enter")
         live.view.settle()
     text = live.written
     assert len(text) == 60
@@ -296,7 +296,7 @@ def test_under_reduced_motion_it_waits_for_the_reader(start):
     assert not live.view.beat()
     assert live.written == ""
     assert live.page.evaluate("window.asked") is None
-    live.button("One character").press("Enter")
+    live.button("One more").press("Enter")
     live.view.settle()
     assert live.written == RECORDING[:1]
     expect(live.main).to_have_text("Write")
@@ -369,9 +369,9 @@ def test_starting_over_writes_another_text(start):
 
 def test_it_keeps_no_more_than_so_many_letters(start):
     live = start(calm=True, written="a" * (LONGEST - 1))
-    live.button("One character").press("Enter")
+    live.button("One more").press("Enter")
     live.view.settle()
-    live.button("One character").press("Enter")
+    live.button("One more").press("Enter")
     live.view.settle()
     assert len(live.written) == LONGEST
     assert "keeps no more" in live.view.says
@@ -390,13 +390,28 @@ def test_a_text_of_the_readers_is_taken_up(start):
     field.fill("My kingdom for a ")
     live.view.settle()
     assert live.written == ""
-    assert not live.view.beat(), "it must not start by itself while the reader types"
+    expect(live.main).to_have_text("Write")  # it waits until the reader has stopped typing
     expected = predicted("My kingdom for a ", 0.8)
     assert live.rows()[0][1] == pytest.approx(max(expected.values()), abs=2e-3)
-    field.press("Enter")
-    live.beats(10)
+    live.beats(1 + 10)  # the first is the moment after the last key
     assert field.input_value() == "My kingdom for a "
     assert len(live.written) == 10
+    live.button("Pause").press("Enter")
+    field.press("End")
+    field.press("x")
+    assert live.written == ""
+    field.press("Enter")  # at once
+    live.beats(2)
+    assert len(live.written) == 2
+
+
+def test_a_typed_text_waits_for_a_button_under_reduced_motion(start):
+    live = start(calm=True)
+    live.view.control("Your text").fill("My kingdom for a ")
+    live.view.settle()
+    assert not live.view.beat()
+    assert live.written == ""
+    assert live.view.says.endswith("Press Write to see how the model goes on.")
 
 
 HOSTILE = {
@@ -418,7 +433,7 @@ def test_whatever_is_typed_stays_and_gets_an_answer(start, text):
     field.fill("x")
     field.fill(text)
     live.view.settle()
-    live.button("One character").press("Enter")
+    live.button("One more").press("Enter")
     live.view.settle()
     assert field.input_value() == text
     assert len(live.written) == 1

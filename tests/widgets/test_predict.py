@@ -143,6 +143,9 @@ def test_a_choice_without_an_answer_calls_nothing_right(mount):
 
 def test_an_order_by_keyboard(mount):
     view = mount(asked(ORDER))
+    show(view)  # as the list begins
+    assert plea(view) == "Move at least one line first. A guess is enough."
+    assert view.get("shown") is False
     up = view.root.get_by_role("button", name="Move turn all around up")
     up.press("Enter")
     expect(up).to_be_focused()

@@ -11,6 +11,7 @@ import { Writer, unpackedLogits } from "./engine/writer.js";
 const [FEWEST, MOST, LONGEST] = [80, 100, 800]; // characters, as in live_writer.py
 const SHOWN = 8; // characters that have a bar of their own
 const SLOWLY = [1, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]; // times the pace: the first characters can be followed one by one
+const LISTENS = 900; // milliseconds after the last key at which the model takes up the reader’s text
 const RESUMES = 800; // milliseconds after the last change of the temperature at which a finished text goes on
 const IN_VIEW = 0.4; // of the view, when it starts by itself
 
@@ -23,10 +24,10 @@ const NAMES = { " ": "space", "\n": "line break" };
 const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
 
 function temperatureInWords(T) {
-  if (T === 0) return "At temperature 0, the model always takes the likeliest character.";
-  if (T === 1) return "At temperature 1, characters are drawn exactly as often as the model predicts.";
-  if (T < 1) return `At temperature ${fixed(T, 1)}, likely characters are drawn ${T < 0.6 ? "much" : "a little"} more often than the model predicts.`;
-  return `At temperature ${fixed(T, 1)}, unlikely characters are drawn ${T > 1.4 ? "much" : "a little"} more often than the model predicts.`;
+  if (T === 0) return "At temperature 0, the likeliest character always wins. Try 2.";
+  if (T === 1) return "At temperature 1, every character is drawn exactly as often as the model predicts. Try 0, and then 2.";
+  if (T < 1) return `At temperature ${fixed(T, 1)}, likely characters win ${T < 0.6 ? "much" : "a little"} more often than at 1. Try 0, and then 2.`;
+  return `At temperature ${fixed(T, 1)}, unlikely characters win ${T > 1.4 ? "much" : "a little"} more often than at 1. Try 0.`;
 }
 
 // --- view -------------------------------------------------------------------------------------------------------------
@@ -140,11 +141,13 @@ function render({ model, el }) {
   let timer = null;
   let isPlaying = false;
   let hasBegun = length() > 0;
-  let isTouched = hasBegun; // whether the reader has paused it or typed: from then on, nothing starts by itself
+  let isTouched = hasBegun; // whether the reader has paused it or typed: from then on, only a typed text is taken up by itself
+  let listening = null;
 
   function halt() {
     plays++;
     clearTimeout(timer);
+    clearTimeout(listening);
     if (isPlaying) announce();
     isPlaying = false;
     drawn.ask();
@@ -218,7 +221,9 @@ function render({ model, el }) {
   own.field.addEventListener("input", () => {
     isTouched = true;
     halt();
+    if (!calm) listening = setTimeout(play, LISTENS);
   });
+  own.field.addEventListener("compositionstart", halt); // of a character that takes several keys
   own.field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
@@ -288,7 +293,8 @@ function render({ model, el }) {
     const step = writer.steps[length()];
     const [best] = step ? largest(step.logits, 1) : [];
     const next = step ? `The likeliest next character is ${named(known[best])} (${percent(step.after[best])}). ` : "";
-    return `${next}${temperatureInWords(T)}`;
+    const start = calm && !length() ? " Press Write to see how the model goes on." : "";
+    return `${next}${temperatureInWords(T)}${start}`;
   }
 
   const tables = () => {
@@ -327,7 +333,7 @@ function render({ model, el }) {
 
   const main = button("Start", press);
   main.classList.add("gf-live-main");
-  const one = button("One character", addOne);
+  const one = button("One more", addOne);
   view.controls.classList.add("gf-live-controls");
   view.controls.append(
     slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) }),

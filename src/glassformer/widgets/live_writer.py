@@ -23,7 +23,7 @@ class LiveWriter(ModelView, module="live_writer"):
     """A Transformer that writes in front of the reader: the text, the likeliest next characters, the temperature.
 
     It starts by itself when the reader first sees it, unless they prefer reduced motion, and stops after about
-    80 characters. Until the weights have arrived, it shows a recording: what the same model wrote with the same
+    80 characters. It takes up a text of the reader's a moment after the last key. Until the weights have arrived, it shows a recording: what the same model wrote with the same
     seed, with the logits behind every character, so that the temperature moves the bars from the start. Then it
     goes on live, character `i` drawn with number `i` of mulberry32 from `seed`.
 

@@ -232,7 +232,10 @@ function order({ options }, labelledBy) {
   place();
   return {
     element: h("div", {}, list, told),
-    read: () => ({ value: [...now] }),
+    read() {
+      const isUntouched = now.every((option, i) => option === i); // which is never the order that came out
+      return isUntouched ? { problem: "Move at least one line first. A guess is enough." } : { value: [...now] };
+    },
     write(value) {
       now = value.length ? [...value] : options.map((_, i) => i);
       place();

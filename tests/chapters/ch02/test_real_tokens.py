@@ -152,7 +152,7 @@ def test_own_text_is_cut_with_the_vocabularies(mount):
     asked = w.page.evaluate("window.asked")
     w.control("Your text").fill("<|endoftext|>")
     assert len(boxes(w, "GPT-2")) > 1
-    w.press("Recognise special tokens", "Space")
+    w.press("Recognise special tokens, such as <|endoftext|>", "Space")
     assert boxes(w, "GPT-2") == ["<|endoftext|>"]
     w.control("Your text").fill("")
     assert w.says == "Type a text, or choose one of the examples."

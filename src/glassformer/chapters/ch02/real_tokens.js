@@ -49,7 +49,7 @@ const isCharacters = ({ bytes }) => {
 // What there is to say about one token.
 export function about(token, name) {
   const { id, bytes, isSpecial } = token;
-  if (isSpecial) return `In ${name}, ${quoted(token)} is a single special token with the id ${grouped(id)}. Ordinary text never becomes this token.`;
+  if (isSpecial) return `In ${name}, ${quoted(token)} is a single special token with the id ${grouped(id)}. Only a program inserts it; without recognition, the same characters are cut like any other text.`;
   const what = isCharacters(token)
     ? many([...new TextDecoder().decode(bytes)].length, "character")
     : `${many(bytes.length, "byte")}, which are only a part of a character`;
@@ -84,7 +84,7 @@ function render({ model, el }) {
   field.addEventListener("input", () => setAll(model, { text: field.value }));
   view.controls.append(
     h("div", { class: "gf-control gf-text" }, h("label", { class: "gf-label", for: field.id }, "Your text"), field),
-    toggle(model, "special", { label: "Recognise special tokens" }),
+    toggle(model, "special", { label: "Recognise special tokens, such as <|endoftext|>" }),
     h(
       "div",
       { class: "gf-buttons gf-examples", role: "group", "aria-label": "Examples" },
