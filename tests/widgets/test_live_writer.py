@@ -176,7 +176,9 @@ def test_the_recording_ends_with_a_true_sentence_and_a_button(start):
     expect(live.source).to_have_text("a recording")
     live.main.press("Enter")
     live.beats(2)  # the recording has the chances of one more letter
-    expect(live.view.root.locator(".gf-says")).to_have_text("The recording ends here. The model could not be loaded. Not today.")
+    expect(live.view.root.locator(".gf-says")).to_have_text(
+        "The recording ends here. The model could not be loaded. Not today."
+    )
     again = live.button("Load the model again")
     expect(again).to_be_visible()
     live.page.evaluate("window.mend()")
