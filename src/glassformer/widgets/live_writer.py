@@ -23,9 +23,10 @@ class LiveWriter(ModelView, module="live_writer"):
     """A Transformer that writes in front of the reader: the text, the likeliest next characters, the temperature.
 
     It starts by itself when the reader first sees it, unless they prefer reduced motion, and stops after about
-    80 characters. It takes up a text of the reader's a moment after the last key. Until the weights have arrived, it shows a recording: what the same model wrote with the same
-    seed, with the logits behind every character, so that the temperature moves the bars from the start. Then it
-    goes on live, character `i` drawn with number `i` of mulberry32 from `seed`.
+    80 characters. It takes up a text of the reader's a moment after the last key. Until the weights have
+    arrived, it shows a recording: what the same model wrote with the same seed, with the logits behind every
+    character, so that the temperature moves the bars from the start. Then it goes on live, character `i` drawn
+    with number `i` of mulberry32 from `seed`.
 
     The reader's own text stays as it is; what the model wrote is shown below it. The bars are in the model's
     order, the likeliest first, which no temperature changes.
