@@ -411,16 +411,27 @@ def predict(shown, state):
     fold = shown.visit.page.locator(f"details.fold[data-predict='{state['chapter']}/{state['name']}']")
     expect(fold).not_to_have_attribute("open", "")
     shown.root.get_by_role("button", name="Show", exact=True).press("Enter")
-    if state["kind"] != "order":
-        expect(shown.root.locator(".gf-plea")).to_contain_text("Choose")
-        expect(fold).not_to_have_attribute("open", "")
-        shown.root.get_by_role("button", name="Just show me").press("Enter")
+    expect(shown.root.locator(".gf-plea")).to_contain_text("A guess is enough")
+    expect(fold).not_to_have_attribute("open", "")
+    shown.root.get_by_role("button", name="Just show me").press("Enter")
     expect(shown.root.locator(".gf-says")).to_be_focused()
     expect(fold).to_have_attribute("open", "")
     if state["answer"]:
-        expect(shown.root.locator(".gf-came:visible")).to_have_count(1)
+        expect(shown.root.locator(".gf-panel:not(.gf-away) .gf-came")).to_have_count(1)
     shown.root.get_by_role("button", name="Forget my answer").press("Enter")
     expect(fold).not_to_have_attribute("open", "")
+
+
+def real_tokens(shown, state):
+    """An example needs no file; a text of the reader's is cut with the vocabularies, which the page has."""
+    shown.root.get_by_role("button", name="strawberry").press("Enter")
+    shown.rest()
+    assert "18 tokens for GPT-2 and 18 tokens for gpt-oss" in shown.says
+    shown.root.get_by_label("Your text", exact=True).fill("Hello world")
+    shown.rest()
+    assert shown.says == "Your text has 11 characters. That makes 2 tokens for GPT-2 and 2 tokens for gpt-oss."
+    assert [row[2] for row in shown.table(0)] == ["15496", "995"]
+    assert [row[2] for row in shown.table(1)] == ["13225", "2375"]
 
 
 def character_map(shown, state):
@@ -655,6 +666,7 @@ CHECKS = {
     "PositionHeatmap": position_heatmap,
     "Predict": predict,
     "Quiz": quiz,
+    "RealTokens": real_tokens,
     "RotationPlane": rotation_plane,
     "SamplingLab": sampling_lab,
     "ScheduleDesigner": schedule_designer,
