@@ -721,6 +721,11 @@ def prepared(visit):
     arrived = visit(LONGEST, script=KEEP_WHAT_IS_IDLE)
     arrived.page.wait_for_function("n => whenIdle.length >= n", arg=arrived.page.locator(HOST).count())
     arrived.page.evaluate("() => Promise.all(whenIdle)")
+    arrived.page.wait_for_function(  # what can be seen is drawn first, and a moment later what may soon be seen
+        """waiting => [...document.querySelectorAll(waiting)].every(
+          (host) => host.getBoundingClientRect().top > 2 * innerHeight)""",
+        arg=WAITING,
+    )
     arrived.settle()
     return arrived
 
