@@ -174,6 +174,7 @@ def test_nothing_above_the_fold_moves(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     card = jar(page)
     card.scroll_into_view_if_needed()
+    expect(card).to_be_in_viewport()
     before = card.bounding_box()
     card.get_by_label("Your number").fill("60")
     card.get_by_role("button", name="Show", exact=True).click()

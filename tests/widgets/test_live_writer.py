@@ -468,6 +468,7 @@ def test_it_is_accessible_and_fits_a_phone(start, mount, shoot):
     chart = live.view.root.locator(".gf-live-chances [role=img]")
     assert re.match(r"The next character: \S+ [\d<> ]+ %, ", chart.get_attribute("aria-label"))
     live.page.set_viewport_size({"width": 360, "height": 800})
+    live.view.settle()
     assert live.view.overflow() <= 0
     shoot("live-writer")
 

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import shipped
@@ -129,7 +130,7 @@ def test_a_character_that_the_model_does_not_know(mount):
     w = mount(AttentionExplorer())
     field = w.control("Your text")
     field.fill("hé")
-    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     assert field.input_value() == "hé"
     assert w.saved() == {"typed": "hé", "text": "h"}
     field.fill("A horse")

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from close import ENGINE, SINGLE, assert_close
+from playwright.sync_api import expect
 from safetensors.numpy import load as arrays_from
 from traitlets import TraitError
 
@@ -244,7 +245,7 @@ def test_every_neuron_by_keyboard_on_any_text(mount):
 
     field = w.control("Your text")
     field.fill("hé")
-    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     number_field = w.control("Neuron (0 to 343)")
     before = w.get("neuron")
     number_field.fill("344")

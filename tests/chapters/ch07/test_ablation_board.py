@@ -5,6 +5,7 @@ import re
 
 import pytest
 from close import ENGINE, SINGLE, assert_close
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import inside
@@ -114,7 +115,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     assert asked(w) == 1  # weights come once
     field = w.control("Your text")
     field.fill("hé")
-    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     field.fill("A")
     w.settle()
     assert "it has no next character" in w.root.locator(".gf-meters").inner_text()

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from close import ENGINE, SINGLE, assert_close
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import shipped
@@ -186,7 +187,7 @@ def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
 def test_a_character_that_the_model_does_not_know(mount, view):
     w = mount(view())
     w.control(PROMPT).fill("hé")
-    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     assert w.saved()["text"] == "h"
     found(w)
 

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from close import SINGLE, assert_close
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import shipped
@@ -258,7 +259,7 @@ def test_it_writes_as_python_does(mount):
     click(w, "Start again")
     assert text(w) == ""
     w.control("Your prompt").fill("hé")
-    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen é, so it skips it."
+    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     w.control("Your prompt").fill("To be")
     w.rest()
     assert w.says.startswith("What comes next, at 0: ")

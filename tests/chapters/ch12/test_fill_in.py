@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import shipped
@@ -184,7 +185,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     assert w.saved()["covered"] == at_random(18, 1)
     assert_shows(w)
     w.control(FIELD).fill("hellö")
-    assert w.root.locator(".gf-own-note").inner_text() == "The model has never seen ö, so it skips it."
+    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen ö, so it skips it.")
     assert w.page.evaluate("window.asked") == 2
 
     # By hand: a click covers, on another covered one it looks, and on that one it uncovers.
