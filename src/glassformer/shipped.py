@@ -31,8 +31,8 @@ from glassformer.config import ModelConfig
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 from glassformer.untrusted_files import read_json
 
-NAMES = ("shakespeare", "masked", "dates")
-"""A decoder, an encoder and an encoder–decoder."""
+NAMES = ("shakespeare", "words", "masked", "dates")
+"""A decoder over characters, another over byte pairs, an encoder and an encoder–decoder."""
 
 CONFIG, CARD = "config.json", "card.json"
 PLACE = resources.files("glassformer") / "assets" / "models"

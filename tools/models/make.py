@@ -69,7 +69,8 @@ def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
         shipped.CONFIG: f"{config.to_json()}\n".encode(),
         TOKENIZER: f"{one.tokenizer.to_json()}\n".encode(),
     }
-    sizes = {"characters": one.tokenizer.vocab_size, "context_length": config.context_length}
+    unit = "characters" if one.recipe.data.tokenizer == "characters" else "tokens"
+    sizes = {unit: one.tokenizer.vocab_size, "context_length": config.context_length}
     ids = special_ids(config.family, one.tokenizer.vocab_size)
     model = model_of(config, one.weights, room="nn")
     card = {

@@ -13,6 +13,7 @@ from glassformer import nn
 from glassformer.dates import TARGET_PLACES, date_pairs
 from glassformer.generate import generate
 from glassformer.tasks import NO_TARGET, NextToken
+from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.trace import trace
 from glassformer.train.evaluate import DIGITS, landmarks, loss_over
 
@@ -46,9 +47,17 @@ def measured(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, in
 
 
 def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[str, int]) -> dict[str, Any]:
-    """Measures the loss at the model's own context and at 64 characters, the landmarks, and a text."""
-    short = copy(task)
-    short.length = min(64, task.length)
+    """Measures the loss at the model's own context and at 64 characters, the landmarks, and a text.
+
+    A model of byte pairs is measured in nats per token, at its own context only; its card adds how many characters
+    a token has, so that it can be compared with a model of characters.
+    """
+    reads_characters = isinstance(tokenizer, CharTokenizer)
+    unit = "character" if reads_characters else "token"
+    tasks = [task]
+    if reads_characters:
+        tasks.append(copy(task))
+        tasks[-1].length = min(64, task.length)
     begins, n_new, seed = "ROMEO:\n", 400, 0
     [sample] = generate(
         model,
@@ -59,10 +68,15 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
         past_context="slide",
     )
     return {
-        "losses": {f"{it.length} characters": losses(model, it) for it in (task, short)},
+        "losses": {f"{it.length} {unit}s": losses(model, it) for it in tasks},
         "landmarks": {
-            name: landmarks(ids, tokenizer.vocab_size) for name, (ids, _) in held_out(task).items()
+            name: {
+                what.replace("character", unit): nats
+                for what, nats in landmarks(ids, tokenizer.vocab_size).items()
+            }
+            for name, (ids, _) in held_out(task).items()
         },
+        **({} if reads_characters else {"characters_per_token": characters_per_token(tokenizer, task)}),
         "sample": {
             "prompt": begins,
             "n_new": n_new,
@@ -70,6 +84,13 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
             "seed": seed,
             "text": tokenizer.decode(sample),
         },
+    }
+
+
+def characters_per_token(tokenizer: BytePairTokenizer, task: NextToken) -> dict[str, float]:
+    """Returns how many characters a token of each held-out part has on average."""
+    return {
+        name: round(len(tokenizer.decode(ids)) / len(ids), DIGITS) for name, (ids, _) in held_out(task).items()
     }
 
 

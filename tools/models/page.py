@@ -30,7 +30,8 @@ def section(card: dict[str, Any]) -> str:
         "parameters": f"{card['parameters']:,}",
         "on disk": f"{card['bytes'] / 1e6:.2f} MB",
         "recipe": f"`{card['name']}.toml`: {shape(model)}; {training['steps']:,} steps of "
-        f"{training['batch_size']} texts, up to {card['context_length']} characters long",
+        f"{training['batch_size']} texts, up to {card['context_length']} "
+        f"{'characters' if 'characters' in card else 'tokens'} long",
         "weights": "their [running average](glossary.md#average-of-the-weights)"
         if card["averaged"]
         else "those of the last step",
@@ -62,6 +63,8 @@ def shown_decoder(card: dict[str, Any]) -> str:
     """Writes the losses next to the landmarks, and a text."""
     sample = card["sample"]
     parts = card["landmarks"]
+    characters = card.get("characters_per_token", {})  # only of a model that reads byte pairs
+    each = "character" if "characters" in card else "token"
     rows = [
         [f"this model, in windows of {where}", *(f"**{nats[part]:.3f}**" for part in parts)]
         for where, nats in card["losses"].items()
@@ -70,9 +73,13 @@ def shown_decoder(card: dict[str, Any]) -> str:
         [f"guessing: {what}", *(f"{parts[part][what]:.3f}" for part in parts)]
         for what in reversed(parts["validation"])
     ]
+    if characters:
+        [nats] = card["losses"].values()
+        shares = (f"**{nats[part] / characters[part]:.3f}**" for part in parts)
+        rows.insert(1, ["the same, in nats a character", *shares])
     return "\n".join(
         [
-            table(["nats a character", *(PARTS[part] for part in parts)], rows),
+            table([f"nats a {each}", *(PARTS[part] for part in parts)], rows),
             COUNTED,
             f"What it writes, at [temperature](glossary.md#temperature) {sample['temperature']}, "
             f"seed {sample['seed']}:\n",

@@ -27,7 +27,7 @@ from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
 from glassformer.untrusted_files import toml_tables
 
-NAMES = ("modern", "baseline", "shakespeare", "masked", "dates")
+NAMES = ("modern", "baseline", "shakespeare", "words", "masked", "dates")
 """The book's recipes: two to compare, and one for each model that comes with the book."""
 
 TOKENIZERS = ("characters", "bytepairs")
