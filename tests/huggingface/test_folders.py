@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 from close import SINGLE, assert_close
 from huggingface_hub.errors import LocalEntryNotFoundError
@@ -645,7 +646,6 @@ def test_a_decoder_starts_where_theirs_starts(tmp_path, put):
 
 def test_the_command_line_starts_there_too(tmp_path, put):
     """It starts from id 5; from another id, this model would write something else."""
-    tokenizers = pytest.importorskip("tokenizers")
     put("t5")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{i}": i for i in range(41)}, unk_token="w0"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -677,7 +677,6 @@ def test_ids_that_are_none(tmp_path, ids):
 
 
 def test_a_tokenizer(tmp_path, monkeypatch):
-    tokenizers = pytest.importorskip("tokenizers")
     with pytest.raises(FileNotFoundError, match=r"tokenizer\.json is missing"):
         tokenizer(tmp_path)
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,6 @@ def test_every_family_has_a_small_folder():
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
     """Returns the files of a small folder of every family, by name."""
-    tokenizers = pytest.importorskip("tokenizers")
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     files = {}
