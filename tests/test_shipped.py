@@ -156,6 +156,28 @@ def test_the_decoder_is_as_good_as_its_card_says():
 
 
 @pytest.mark.parametrize("part", PARTS)
+def test_the_decoder_of_words_is_as_good_as_its_card_says(part):
+    tokenizer, task, config = made("words")
+    found = card("words")
+    nats = mean_loss_of("words", batches_of(task, part))
+    assert found["losses"].keys() == {f"{config.context_length} tokens"}
+    assert_close(nats, found["losses"][f"{config.context_length} tokens"][part], SINGLE, beside=DECIMALS)
+    # Where the parts begin and end, in characters: the texts of all three follow each other in the corpus.
+    texts = [tokenizer.decode(ids) for ids in (task.ids, task.held_out, task.for_test)]
+    assert "".join(texts) == text.corpus()
+    ids = {"validation": task.held_out, "test": task.for_test}[part]
+    each = len(texts[1 + PARTS.index(part)]) / len(ids)
+    assert found["characters_per_token"][part] == pytest.approx(each, abs=1e-4)
+    # Better than the decoder that reads characters, in nats a character
+    assert nats / each < card("shakespeare")["losses"]["128 characters"][part]
+    counts = np.bincount(ids)[np.unique(ids)] / len(ids)
+    assert found["landmarks"][part] == {
+        "every token alike": pytest.approx(np.log(2048), abs=1e-4),
+        "how frequent each token is": pytest.approx(-(counts * np.log(counts)).sum(), abs=1e-4),
+    }
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_the_landmarks_are_entropies_of_their_part(part):
     n = len(text.corpus())
     begins = {"validation": n * 9 // 10, "test": n - 55_770}
@@ -338,7 +360,7 @@ def test_a_card_that_was_edited_is_refused(damaged):
 
 def test_bad_input():
     for call in (load, card):
-        with pytest.raises(ValueError, match="name='hamlet' is not one of 'shakespeare', 'masked', 'dates'"):
+        with pytest.raises(ValueError, match="name='hamlet' is not one of 'shakespeare', 'words', 'masked', 'dates'"):
             call("hamlet")
     with pytest.raises(ValueError, match="room='jax' is not one of 'scratch', 'nn'"):
         load(room="jax")
@@ -382,6 +404,7 @@ def test_a_twin_in_numpy_has_a_copy_of_the_weights():
 
 SMALL = {
     "shakespeare": ["data.length=16", "data.validation=0.004", "data.test=0.004"],
+    "words": ["data.vocab_size=300", "data.length=16", "data.validation=0.004", "data.test=0.004"],
     "masked": ["data.length=16", "data.validation=0.004", "data.test=0.004"],
     "dates": ["data.validation=0.001", "data.test=0.001"],
 }
@@ -444,7 +467,7 @@ def test_writing_replaces_all_files_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["hamlet"], "'hamlet' is not one of shakespeare, masked, dates"),
+        (["hamlet"], "'hamlet' is not one of shakespeare, words, masked, dates"),
         (["dates", "--set", "training.steps=3"], "choose a folder for it with --to"),
     ],
 )
@@ -458,7 +481,7 @@ def test_what_the_command_refuses(monkeypatch, capsys, arguments, said):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_cards_say_what_is_said_of_the_models(name):
     said, found = make.about(name, recipe_of(name)), card(name)
-    sizes = {size: found[size] for size in ("characters", "context_length")}
+    sizes = {size: found[size] for size in ("characters", "tokens", "context_length") if size in found}
     assert [limit.format(**sizes) for limit in said.pop("limits")] == found["limits"], "make models"
     assert said == {part: found[part] for part in ("title", "what", "data")}, "make models"
 
@@ -489,6 +512,7 @@ def test_the_page_shows_what_counts():
         assert all(limit in page for limit in found["limits"])
     shown = card("shakespeare")
     for parts in [
+        *card("words")["losses"].values(),
         *shown["losses"].values(),
         *shown["landmarks"].values(),
         *card("masked")["losses"].values(),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 HEADING = Path(__file__).with_name("heading.md")
-COUNTED = "Who guesses knows the counts of the part itself, so that no guess of its kind does better.\n"
+COUNTED = "The guesses use counts from the part itself, so no other guess of the same kind can do better.\n"
 PARTS = {"validation": "[validation](glossary.md#validation)", "test": "[test](glossary.md#test-part)"}
 
 
