@@ -180,7 +180,7 @@ def _practice_link(chapter: Chapter) -> str:
 
 
 def _rows() -> str:
-    """Returns the first page's rows: each chapter with its question and its time, and the time of its practice, by part."""
+    """Returns the first page's rows, by part: each chapter with its question, its time and that of its practice."""
     rows = []
     for part, inside in _parts():
         rows.append(f"| **{part.heading}** | | | |")

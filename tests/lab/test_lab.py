@@ -508,15 +508,18 @@ def test_predictions_of_a_chapter_unfold_where_cells_out_of_sight_are_not_drawn(
 def scroll_to(page, locator):
     """Turns the wheel until something is in sight, as a reader does who does not know where it is."""
     page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer").hover()
+    page.wait_for_function("() => new Promise(requestAnimationFrame)")
     deadline = time.monotonic() + ANSWER
     while not (locator.count() and locator.first.is_visible() and in_sight(locator.first)):
         assert time.monotonic() < deadline, f"{locator} did not come into sight"
         page.mouse.wheel(0, 300)
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+        page.wait_for_function("() => new Promise(requestAnimationFrame)")
 
 
 def in_sight(locator):
-    return locator.evaluate("e => e.getBoundingClientRect().top > 0 && e.getBoundingClientRect().bottom < innerHeight")
+    return locator.evaluate(
+        "e => e.getBoundingClientRect().top > 0 && e.getBoundingClientRect().bottom < innerHeight"
+    )
 
 
 def test_the_chapters_widgets_start_and_answer(lab, page):
