@@ -134,12 +134,12 @@ def test_an_unknown_fact_makes_no_notebook(tmp_path, capsys):
 
 def test_the_first_page_lists_what_is_written_and_each_practice(book):
     assert said(book, "{{ chapters }}", "index.md").splitlines() == [
-        "| **I · Sums** | | |",
-        "| [00 · Sums of GPTs](00-sums-of-gpts.ipynb) | How much is it? | 70 minutes |",
-        "| [00 · Practice](exercises/00-sums-of-gpts.ipynb) | Two exercises, from one to two | 2½ hours |",
+        "| **I · Sums** | | | |",
+        "| [00 · Sums of GPTs](00-sums-of-gpts.ipynb) | How much is it? | 70 min "
+        "| [2½ hours](exercises/00-sums-of-gpts.ipynb) |",
     ]
     (book / "exercises" / "00-sums-of-gpts.md").unlink()
-    assert len(said(book, "{{ chapters }}", "index.md").splitlines()) == 2
+    assert said(book, "{{ chapters }}", "index.md").endswith("| 70 min |  |")
 
 
 def test_a_practice_may_have_a_time_of_its_own(book):
@@ -147,7 +147,7 @@ def test_a_practice_may_have_a_time_of_its_own(book):
     file.write_text(file.read_text() + 'practice_time = "an afternoon"\n')
     _forget()
     assert said(book, "{{ Practice time }}") == "An afternoon"
-    assert "| an afternoon |" in said(book, "{{ chapters }}", "index.md")
+    assert "| [an afternoon](exercises/" in said(book, "{{ chapters }}", "index.md")
 
 
 def test_the_contents_of_the_site_list_what_is_written(book):
@@ -173,10 +173,10 @@ def test_the_map_leads_to_every_chapter_but_the_one_that_it_is_in(book):
 @pytest.mark.parametrize(
     ("minutes", "words", "figures"),
     [
-        (5, "five minutes", "5 minutes"),
-        (40, "40 minutes", "40 minutes"),
-        (45, "an hour", "60 minutes"),
-        (74, "an hour", "60 minutes"),
+        (5, "five minutes", "5 min"),
+        (40, "40 minutes", "40 min"),
+        (45, "an hour", "1 hour"),
+        (74, "an hour", "1 hour"),
         (75, "an hour and a half", "1½ hours"),
         (104, "an hour and a half", "1½ hours"),
         (105, "two hours", "2 hours"),

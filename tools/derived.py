@@ -10,9 +10,10 @@ For the writers of texts, these are more than words:
 ``# {{ heading }}``
     The first line of a chapter: "04 · Putting order in". A practice has ``# {{ practice heading }}``.
 ``{{ chapters }}``
-    On the first page, rows of a table with three columns (page, question, time), grouped by part. The text has the
-    table's head, ``| Page | What it answers | Time |`` and ``| --- | --- | --- |``, on the two lines above it. In
-    ``_toc.yml``, ``{{ parts }}`` lists the parts for the sidebar.
+    On the first page, rows of a table with four columns (chapter, question, reading time, and the time that its
+    practice takes, which is the link to it), grouped by part. The text has the table's head, ``| Chapter | What it
+    answers | Reading | Practice |`` and ``| --- | --- | --- | --- |``, on the two lines above it. On a phone, the site
+    sets each row as a block of its own. In ``_toc.yml``, ``{{ parts }}`` lists the parts for the sidebar.
 ``{{ map }}``
     In any chapter, all chapters as links, each with its question, in a list for each part. A paragraph of its own.
 ``{{ where to run }}``
@@ -119,11 +120,11 @@ def in_words(minutes: int) -> str:
 
 
 def in_figures(minutes: int) -> str:
-    """Returns a time as a table says it, to the nearest half hour: "2½ hours"."""
+    """Returns a time as a table says it, to the nearest half hour: "40 min", "2½ hours"."""
     hours, half = divmod(_half_hours(minutes), 2)
     if minutes < 45:
-        return f"{minutes} minutes"
-    return "60 minutes" if (hours, half) == (1, 0) else f"{hours}{'½' * half} hours"
+        return f"{minutes} min"
+    return "1 hour" if (hours, half) == (1, 0) else f"{hours}{'½' * half} hours"
 
 
 def written() -> list[Chapter]:
@@ -179,18 +180,15 @@ def _practice_link(chapter: Chapter) -> str:
 
 
 def _rows() -> str:
-    """Returns the first page's rows: each chapter's question, its time, and a description of its practice, by part."""
+    """Returns the first page's rows, by part: each chapter with its question, its time and that of its practice."""
     rows = []
     for part, inside in _parts():
-        rows.append(f"| **{part.heading}** | | |")
+        rows.append(f"| **{part.heading}** | | | |")
         for one in inside:
-            rows.append(
-                f"| [{one.page.heading}]({one.name}.ipynb) | {one.question} | {one.minutes} minutes |"
-            )
-            if practice_of(one):
-                time = one.practice_time or in_figures(_practice_minutes(one))
-                link = f"[{_practice_link(one)}](exercises/{one.name}.ipynb)"
-                rows.append(f"| {link} | {_begin(_practice(one))} | {time} |")
+            time = one.practice_time or in_figures(_practice_minutes(one))
+            practice = f"[{time}](exercises/{one.name}.ipynb)" if practice_of(one) else ""
+            link = f"[{one.page.heading}]({one.name}.ipynb)"
+            rows.append(f"| {link} | {one.question} | {one.minutes} min | {practice} |")
     return "\n".join(rows)
 
 

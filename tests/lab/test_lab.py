@@ -457,6 +457,71 @@ def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, 
     assert notebook.errors() == []
 
 
+@pytest.fixture
+def windowing(page):
+    """Provides windowing(mode), after which JupyterLab keeps only the cells near the screen in the page."""
+    save = "([id, raw]) => jupyterapp.serviceManager.settings.save(id, raw)"
+
+    def windowing(mode):
+        page.wait_for_function("() => window.jupyterapp?.serviceManager", timeout=START * 1000)
+        page.evaluate(save, ["@jupyterlab/notebook-extension:tracker", json.dumps({"windowingMode": mode})])
+        page.reload()
+
+    yield windowing
+    windowing(SETTINGS["notebook-extension/tracker"]["windowingMode"])
+
+
+# What a reader finds in the first chapter: the answer, and words of the comment in the fold.
+PREDICTIONS = [
+    ("How many lines long", "About 1,000", "A hundred lines are enough"),
+    ("Which character does head 3", "The most recent space", "At 68% of these positions"),
+]
+
+
+@pytest.mark.parametrize("mode", ["contentVisibility", "full"])  # the default, and the strictest
+def test_predictions_of_a_chapter_unfold_where_cells_out_of_sight_are_not_drawn(lab, page, windowing, mode):
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto(lab("00-start-here.ipynb", f"windowed-{mode}"))
+    windowing(mode)
+    page.locator(".jp-NotebookPanel .jp-Notebook .jp-Cell").first.wait_for(timeout=START * 1000)
+    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=START * 1000)
+    page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text=re.compile("^Run$")).click()
+    page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Run All Cells$")).click()
+    page.wait_for_function(
+        "() => jupyterapp.shell.currentWidget.content.widgets.every("
+        "({ model }) => model.type !== 'code' || !model.sharedModel.source || model.executionCount)",
+        timeout=RUN * 1000,
+    )
+    page.evaluate("() => jupyterapp.shell.currentWidget.content.scrollToItem(0, 'start')")
+    for question, answer, comment in PREDICTIONS:
+        card = page.locator(".gf-predict", has_text=question)
+        words = page.locator("p", has_text=comment)
+        scroll_to(page, card)
+        expect(words).to_be_hidden()
+        card.get_by_label(answer).check()
+        card.get_by_role("button", name="Show", exact=True).click()
+        expect(card.locator(".gf-says")).to_contain_text("it came out as", timeout=ANSWER * 1000)
+        expect(card.locator(".gf-says")).not_to_contain_text("Open the heading", timeout=ANSWER * 1000)
+        scroll_to(page, words)
+
+
+def scroll_to(page, locator):
+    """Turns the wheel until something is in sight, as a reader does who does not know where it is."""
+    page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer").hover()
+    page.wait_for_function("() => new Promise(requestAnimationFrame)")
+    deadline = time.monotonic() + ANSWER
+    while not (locator.count() and locator.first.is_visible() and in_sight(locator.first)):
+        assert time.monotonic() < deadline, f"{locator} did not come into sight"
+        page.mouse.wheel(0, 300)
+        page.wait_for_function("() => new Promise(requestAnimationFrame)")
+
+
+def in_sight(locator):
+    return locator.evaluate(
+        "e => e.getBoundingClientRect().top > 0 && e.getBoundingClientRect().bottom < innerHeight"
+    )
+
+
 def test_the_chapters_widgets_start_and_answer(lab, page):
     """nbval already checks that the chapter runs; this tests the cells that need a browser."""
     chapter = read(CHAPTER)

@@ -10,6 +10,7 @@ from glassformer import shipped
 from tools.pages.weights import scripts, weights
 
 LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
+PREDICTIONS = "notebooks/00-start-here.html"
 AFTER_A_QUIZ = "notebooks/12-three-families.html"  # little follows its quiz
 
 # Keeps count from the page's first moment: of how far things moved, of tasks that take long, of the first view's time.
@@ -57,7 +58,7 @@ def read_to_the_end(arrived):
     arrived.settle()
 
 
-@pytest.mark.parametrize(("path", "width"), [(LANDING, 1280), (CHAPTER, 390)])
+@pytest.mark.parametrize(("path", "width"), [(LANDING, 1280), (CHAPTER, 390), (PREDICTIONS, 390)])
 def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
     arrived = watched(path, width=width)
     read_to_the_end(arrived)
@@ -65,6 +66,22 @@ def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
     print(f"{path} at {width}: moved {seen['moved']:.4f}, longest task {max(seen['tasks']):.0f} ms")
     assert seen["moved"] <= 0.02, sorted(seen["what"], reverse=True)[:5]
     assert max(seen["tasks"]) <= 3000
+
+
+def test_a_reader_who_comes_back_to_answered_predictions_finds_nothing_that_moves(watched):
+    arrived = watched(PREDICTIONS, width=390)
+    read_to_the_end(arrived)
+    cards = arrived.page.locator(".gf-predict")
+    assert cards.count() > 2
+    for card in cards.all():
+        card.get_by_role("button", name="Just show me").press("Enter")
+    arrived.page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
+    arrived.page.reload()
+    arrived.settle()
+    read_to_the_end(arrived)
+    seen = arrived.page.evaluate("seen")
+    assert arrived.page.locator("details.fold[data-predict][open]").count() == cards.count()
+    assert seen["moved"] <= 0.02, sorted(seen["what"], reverse=True)[:5]
 
 
 @pytest.mark.parametrize("width", [1280, 390])

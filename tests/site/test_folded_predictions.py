@@ -98,6 +98,13 @@ def test_the_fold_after_a_prediction_has_its_name_and_holds_code_output_and_comm
     assert "A look at" not in " ".join(link.get_text() for link in document.select(".page-toc a"))
 
 
+def test_the_code_that_loads_a_prediction_is_left_out_and_other_code_is_not(small):
+    document = BeautifulSoup(small.read_text(encoding="utf-8"), "html.parser")
+    code = [block.get_text().strip() for block in document.select("div.cell_input")]
+    assert code == ["look()", "look()"]
+    assert len(document.select("div.cell script[type='application/vnd.jupyter.widget-view+json']")) == 2
+
+
 def test_output_and_comment_appear_together_after_an_answer_by_keyboard(page):
     inside = [page.get_by_text("printed jar"), page.get_by_text("The comment on jar.")]
     for one in inside:
@@ -170,16 +177,17 @@ def test_without_storage_it_works_and_promises_nothing(small, window):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_above_the_fold_moves(page, width):
+def test_nothing_above_the_answer_moves(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     card = jar(page)
     card.scroll_into_view_if_needed()
     expect(card).to_be_in_viewport()
-    before = card.bounding_box()
+    question = card.locator(".gf-title")
+    before = question.bounding_box()
     card.get_by_label("Your number").fill("60")
     card.get_by_role("button", name="Show", exact=True).click()
     expect(page.get_by_text("printed jar")).to_be_visible()
-    assert card.bounding_box() == before
+    assert question.bounding_box() == before
 
 
 def test_without_javascript_the_question_and_the_summary_are_there(small, browser):

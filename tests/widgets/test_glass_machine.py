@@ -385,7 +385,7 @@ def test_pointing_opens_a_part_for_as_long_as_it_lasts(mount):
     box = head.bounding_box()
     head.hover(position={"x": 5, "y": box["height"] * 20.5 / 35})
     assert view.says.startswith(
-        "At a blank, position 20, this head gives 56 % of its attention to “!”, 4 back"
+        "At a space, position 20, this head gives 56 % of its attention to “!”, 4 back"
     )
     shares = view.root.locator("[data-part='text'] .gf-cells span").evaluate_all(
         "cells => cells.map((cell) => Number(cell.style.getPropertyValue('--share')))"

@@ -256,7 +256,7 @@ def test_the_characters_of_a_model(linked):
         }"""
     )
     assert found[:2] == [5, [0, 4, 2, 1]]
-    assert found[2:] == [["␣", "⏎", "a"], ["a blank", "a new line", "“a”"]]
+    assert found[2:] == [["␣", "⏎", "a"], ["a space", "a line break", "“a”"]]
 
 
 # A reading of a model that keeps a diary: what it reads and after how many, each in four of the clock's milliseconds.

@@ -14,7 +14,8 @@ level, so the build must not warn about a missing level (``suppress_warnings`` i
 checks that no other heading leaves out a level.
 
 If the cell before the heading is a prediction, the fold has its name, ``data-predict="00/hotter"``. The prediction's
-view opens that fold, and book/site/page.js opens it before anything is drawn if the reader has already seen it.
+view opens that fold, and book/site/page.js opens it before anything is drawn if the reader has already seen it. The
+line of code that loads the prediction is left out: JupyterLab needs it, but on a page it tells a reader nothing.
 """
 
 from __future__ import annotations
@@ -55,12 +56,19 @@ class Fold(SphinxTransform):
 
 
 def _prediction_before(section: nodes.section) -> str:
-    """Returns which prediction the cell before a section shows, such as "00/hotter", or an empty string."""
+    """Returns which prediction the cell before a section shows, such as "00/hotter", and takes its code off the page.
+
+    If that cell shows none, it returns an empty string.
+    """
     place = section.parent.index(section)
     before: Any = section.parent[place - 1] if place else section
     code = before.findall(nodes.literal_block) if "cell" in before.get("classes", []) else ()
     found = PREDICTION.search("\n".join(block.astext() for block in code))
-    return "/".join(found.groups()) if found else ""
+    if not found:
+        return ""
+    for code in [part for part in before.children if "cell_input" in part.get("classes", [])]:
+        before.remove(code)
+    return "/".join(found.groups())
 
 
 def open_fold(writer: Any, node: fold) -> None:

@@ -2,7 +2,7 @@
 import { largest } from "./kit/maths.js";
 import { button, fixed, frame, h, once, percent, put, redrawing, setAll, slider, uniqueId, write } from "./kit/kit.js";
 import { shareBar } from "./kit/shares.js";
-import { alphabet } from "./engine/model.js";
+import { NAMES, alphabet, named } from "./engine/model.js";
 import { inSlices } from "./engine/reading.js";
 import { textField } from "./engine/text_field.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
@@ -19,9 +19,6 @@ const IN_VIEW = 0.4; // of the view, when it starts by itself
 export const isEnough = (text) => text.length >= MOST || (text.length >= FEWEST && !/[A-Za-z']$/.test(text));
 
 // --- words ------------------------------------------------------------------------------------------------------------
-
-const NAMES = { " ": "space", "\n": "line break" };
-const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
 
 function temperatureInWords(T) {
   if (T === 0) return "At temperature 0, the likeliest character always wins. Try 2.";

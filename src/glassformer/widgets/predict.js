@@ -1,5 +1,5 @@
-// A question that takes an answer before it shows what came out. The panels (the inputs, the result, and the highest result
-// possible) lie in the same cell of a grid, and only one is visible: so the view is as high before as after, and nothing moves.
+// A question that takes an answer before it shows what came out. What came out takes the place of the inputs. It may be higher
+// or lower than they are; nothing above it moves, and below it the fold opens at the same moment.
 
 import { button, card, grouped, h, onChange, uniqueId, write } from "./kit/kit.js";
 import { rich } from "./kit/rich.js";
@@ -161,7 +161,7 @@ function numbers(asked) {
   const label = unit ? `${axis} (${unit})` : axis;
   const show = (x) => written(x, 0, "");
   const range = h("input", { type: "range", min: low, max: high, step, "aria-label": plain(label) });
-  const field = typed && h("input", { type: "number", step: "any", inputmode: "decimal", id: uniqueId(), autocomplete: "off" });
+  const field = typed && h("input", { class: "gf-input", type: "number", step: "any", inputmode: "decimal", id: uniqueId(), autocomplete: "off" });
   const output = h("output", { class: "gf-value" }, "–");
   let value = ""; // nothing before the reader has chosen
   const put = (text) => {
@@ -273,14 +273,6 @@ function picture({ kind, options, answer, committed, digits, unit, ...axis }) {
   return axisElement({ ...axis, digits, unit }, pin(SAID, committed), pin(CAME, answer));
 }
 
-// An answer whose result is as high as any.
-export function longest({ kind, options, answer, high }) {
-  if (kind === "order") return options.map((_, i) => i);
-  if (kind !== "choice") return [high];
-  const lengths = options.map((text, i) => (i === answer[0] ? 0 : plain(text).length));
-  return [lengths.indexOf(Math.max(...lengths))];
-}
-
 const TRAITS = ["question", "kind", "options", "low", "high", "step", "unit", "axis", "marks", "digits", "answer", "committed"];
 
 function render({ model, el }) {
@@ -363,15 +355,7 @@ function render({ model, el }) {
       }),
     ),
   );
-  const highest = { ...state(), committed: longest(state()) };
-  const room = h(
-    "div",
-    { class: "gf-panel gf-away" },
-    h("p", { class: "gf-reserve" }, outcome(highest)),
-    h("div", { class: "gf-picture" }, picture(highest)),
-    h("div", { class: "gf-buttons" }, ["Change my answer", "Forget my answer"].map((words) => h("span", { class: "gf-button" }, words))),
-  );
-  root.append(h("div", { class: "gf-panels" }, form, result, room));
+  root.append(form, result);
 
   let isGone = false;
   function unfold(triesLeft) {

@@ -36,7 +36,7 @@ def said(x):
 
 
 def name(character):
-    return {"\n": "newline", " ": "blank"}.get(character, f"“{character}”")
+    return {"\n": "line break", " ": "space"}.get(character, f"“{character}”")
 
 
 # --- the numbers ----------------------------------------------------------------------------------------------------
@@ -186,25 +186,25 @@ def test_the_numbers_are_a_table(mount, model):
     w = mount(CharacterMap(character="\n"))
     header, *rows = w.table()
     assert header == ["Character", "Group", "Cosine", "Distance on the map", "Length of the row"]
-    assert rows[0][:4] == ["newline", "sign", "1.000", "0.000"]
+    assert rows[0][:4] == ["line break", "sign", "1.000", "0.000"]
     assert len(rows) == 65
     alike, characters = likeness(model, "embedding"), w.widget.characters
     lengths = np.linalg.norm(rows_of(model, "embedding"), axis=1)
-    spelled = {"newline": "\n", "blank": " "}
+    spelled = {"line break": "\n", "space": " "}
     for character, _, cosine, _, length in rows[1:]:
         j = characters.index(spelled.get(character, character))
         assert float(cosine.replace("−", "-")) == pytest.approx(alike[0, j], abs=6e-4)
         assert float(length) == pytest.approx(lengths[j], abs=6e-3)
     assert re.match(
-        r"Map of 65 characters by their rows in the embedding, newline joined to blank, ", w.label
+        r"Map of 65 characters by their rows in the embedding, line break joined to space, ", w.label
     )
 
 
 def test_python_sets_and_the_view_follows(mount):
     w = mount(CharacterMap())
     w.set(character=" ", other="\n")
-    assert w.says.startswith("blank in the embedding")
-    assert "Compared with newline" in w.says
+    assert w.says.startswith("space in the embedding")
+    assert "Compared with line break" in w.says
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 from itertools import pairwise
 
 import pytest
+from playwright.sync_api import expect
 from tokenizers import Regex, pre_tokenizers
 from traitlets import TraitError
 
@@ -167,7 +168,7 @@ def test_any_text_is_kept_and_answered(mount, text):
     w.control("Your text").fill(text)
     assert w.says.startswith(f"Your text has {len(text)} character")
     assert w.control("Your text").input_value() == text
-    assert w.root.locator(".gf-tokens script, .gf-tokens b").count() == 0
+    assert w.root.locator(".gf-pieces script, .gf-pieces b").count() == 0
 
 
 def test_a_token_is_explained_by_keyboard(mount):
@@ -179,6 +180,20 @@ def test_a_token_is_explained_by_keyboard(mount):
     w.root.get_by_role("button", name="Emoji").press("Enter")
     w.root.get_by_label("The tokens of GPT-2").locator(".gf-token").nth(3).focus()
     assert "only a part of a character" in w.says
+
+
+def test_a_box_is_explained_when_the_pointer_moves_and_not_when_it_is_drawn_anew_under_it(mount):
+    w = mount(RealTokens())
+    box = w.root.get_by_label("The tokens of GPT-2").locator(".gf-token").nth(1).bounding_box()
+    w.page.mouse.move(box["x"] + 5, box["y"] + 5)
+    chosen = w.root.locator(".gf-chosen")
+    expect(chosen).to_have_text("␣horse")
+    w.control("Your text").press_sequentially("!?")
+    assert w.says.startswith("Your text has 43 characters.")
+    expect(chosen).to_have_count(0)
+    w.page.mouse.move(box["x"] + 6, box["y"] + 6)
+    expect(chosen).to_have_count(1)
+    assert w.says.startswith("GPT-2 sees ")
 
 
 def test_traits_are_checked():

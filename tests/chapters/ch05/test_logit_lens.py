@@ -176,13 +176,13 @@ def test_pointing_shows_and_a_click_stays(mount):
         .nth(8)
     )
     cell.hover()
-    assert w.says.startswith("After a blank at 8, if it stopped after block 0,")
+    assert w.says.startswith("After a space at 8, if it stopped after block 0,")
     assert w.saved() == {}
     w.page.mouse.move(5, 5)
     assert w.says.startswith("After “s” at 14, if it stopped after block 2,")
     cell.click()
     w.page.mouse.move(5, 5)
-    assert w.says.startswith("After a blank at 8, if it stopped after block 0,")
+    assert w.says.startswith("After a space at 8, if it stopped after block 0,")
     assert w.saved() == {"position": 8, "depth": 1}
 
 
@@ -234,7 +234,7 @@ def test_of_a_long_text_the_model_sees_the_end(mount):
     w = mount(LogitLens(text=text, position=len(text) - 1), width=390)
     lost = window_start(len(text), CONTEXT)
     seen = text[lost:]
-    assert f"After a new line at {len(text) - 1}," in w.says
+    assert f"After a line break at {len(text) - 1}," in w.says
     assert_shows(w, seen, len(seen) - 1)
     note = w.root.locator(".gf-drawing > .gf-panel-title").inner_text()
     assert note.startswith(f"The model sees positions {lost} to {len(text) - 1}, ")

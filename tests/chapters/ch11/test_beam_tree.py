@@ -167,7 +167,7 @@ def test_a_prompt_of_the_readers_own(mount, view, text, traits):
 def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
     """If texts end with a line break, a penalty helps the long ones."""
     w = mount(view())
-    w.control("a new line").check()
+    w.control("a line break").check()
     w.settle()
     lengths = []
     for penalty in ("Home", "End"):

@@ -142,7 +142,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     )
     shoot("fillin-900")
     w.root.locator(".gf-fill-asks").press("ArrowLeft")
-    assert w.says.startswith("At 28 stands a blank, not covered: it is read, not asked for.")
+    assert w.says.startswith("At 28 stands a space, not covered: it is read, not asked for.")
     assert w.page.evaluate("window.asked") is None
     w.page.keyboard.press("ArrowLeft")
     w.page.keyboard.press(" ")

@@ -229,7 +229,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     box = w.root.locator(".gf-wire-letter").nth(2).bounding_box()
     w.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert w.says.startswith("Position 2 of the text, covered, reads all 5 of the text.")
-    assert w.says.endswith("It is trained to say a blank.")
+    assert w.says.endswith("It is trained to say a space.")
     area = w.root.get_by_role("group", name="Encoder’s mask").bounding_box()
     w.page.mouse.move(area["x"] + 0.25 * area["width"], area["y"] + 0.2 * area["height"])
     assert "Position 0 of the text, “t”" in w.says

@@ -4,6 +4,7 @@
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, onResize, put, redrawing, svg, write } from "../../widgets/kit/kit.js";
 import { line, linear } from "../../widgets/kit/plot.js";
+import { NAMES } from "../../widgets/engine/model.js";
 
 const LISTED = 8; // neighbours in the list
 const JOINED = 5; // the number of these neighbours that lines connect on the map
@@ -58,10 +59,9 @@ export function apart(points, least, { left, right, top, bottom }) {
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
-const SPELLED = { "\n": "newline", " ": "blank" };
 const GLYPHS = { "\n": "↵", " ": "␣" };
 const glyph = (character) => GLYPHS[character] ?? character;
-const named = (character) => SPELLED[character] ?? `“${character}”`;
+const named = (character) => NAMES[character] ?? `“${character}”`;
 const TABLES = { embedding: "embedding", head: "output head" };
 
 export function sentence({ table, characters, chosen, other, near }) {
@@ -88,7 +88,7 @@ const OUTLINES = {
   capital: () => svg("path", { d: "M0-12L12 0L0 12L-12 0Z" }),
   sign: () => svg("path", { d: "M-5.5-9.5H5.5L11 0L5.5 9.5H-5.5L-11 0Z" }),
 };
-const GROUPS = { vowel: "vowels", consonant: "consonants", capital: "capitals", sign: "signs, blank, newline" };
+const GROUPS = { vowel: "vowels", consonant: "consonants", capital: "capitals", sign: "signs, space, line break" };
 
 const mark = (character) =>
   svg(
@@ -123,7 +123,7 @@ function render({ model, el }) {
   });
   const characters = [...model.get("characters")];
   const n = characters.length;
-  const options = characters.map((character) => [character, SPELLED[character] ?? character]);
+  const options = characters.map((character) => [character, NAMES[character] ?? character]);
   view.controls.append(
     choice(model, "character", { label: "Character", options }),
     choice(model, "other", { label: "Compare with", options: [["", "none"], ...options] }),
@@ -224,7 +224,7 @@ function render({ model, el }) {
           headers: ["Character", "Group", "Cosine", "Distance on the map", "Length of the row"],
           rows: () =>
             [{ index: chosen, cosine: 1 }, ...near].map(({ index, cosine: c }) => [
-              SPELLED[characters[index]] ?? characters[index],
+              NAMES[characters[index]] ?? characters[index],
               groupOf(characters[index]),
               fixed(c, 3),
               fixed(away(index), 3),

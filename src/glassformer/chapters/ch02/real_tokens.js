@@ -68,7 +68,9 @@ export function lengths(text, cuts) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "How real models cut your text",
-    hint: "Type anything: a name, a long number, another language, an emoji. Each box is one token.",
+    hint:
+      "Type anything: a name, a long number, another language, an emoji. Each box is one token. A number such as ‹f0› is a single " +
+      "byte: the token holds only a part of a character, so there is no letter to show.",
   });
   const vocabularies = model.get("_vocabularies");
   const examples = model.get("_examples");
@@ -77,6 +79,7 @@ function render({ model, el }) {
   let loading = false;
   const files = weightsFor(model, { view, told: () => ask(), again: () => load() });
   let pointed = null; // { vocabulary, place } of the token that is pointed at
+  let pointer = {}; // where the pointer last was over a box
 
   // --- controls ---
 
@@ -97,15 +100,20 @@ function render({ model, el }) {
   put(view.drawing, { role: "group" });
   const rows = vocabularies.map(({ name, title, size }, vocabulary) => {
     const count = h("strong", {});
-    const pieces = h("div", { class: "gf-tokens", role: "group", "aria-label": `The tokens of ${name}` });
+    const pieces = h("div", { class: "gf-pieces", role: "group", "aria-label": `The tokens of ${name}` });
     const all = pieces.children;
     const point = (place) => {
       if (place < 0 || place >= all.length || (pointed?.vocabulary === vocabulary && pointed.place === place)) return;
       pointed = { vocabulary, place };
       ask();
     };
-    pieces.addEventListener("pointerover", ({ target }) => point([...all].indexOf(target)));
-    pieces.addEventListener("focusin", ({ target }) => point([...all].indexOf(target)));
+    // Boxes that are drawn anew under a resting pointer are not pointed at; browsers tell of them, but the pointer has not moved.
+    pieces.addEventListener("pointermove", ({ target, clientX, clientY }) => {
+      const hasMoved = clientX !== pointer.x || clientY !== pointer.y;
+      pointer = { x: clientX, y: clientY };
+      if (hasMoved) point([...all].indexOf(target));
+    });
+    for (const event of ["click", "focusin"]) pieces.addEventListener(event, ({ target }) => point([...all].indexOf(target)));
     pieces.addEventListener("keydown", (event) => {
       const at = [...all].indexOf(document.activeElement);
       const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: all.length - 1 }[event.key];
@@ -194,7 +202,7 @@ function render({ model, el }) {
 
 function box(token) {
   const kind = token.isSpecial ? " gf-special" : isCharacters(token) ? "" : " gf-fragment";
-  return h("button", { type: "button", class: `gf-token${kind}`, "aria-label": `${legible(token.bytes)}, id ${token.id}` }, legible(token.bytes));
+  return h("button", { type: "button", class: `gf-piece gf-token${kind}`, "aria-label": `${legible(token.bytes)}, id ${token.id}` }, legible(token.bytes));
 }
 
 export default { render };

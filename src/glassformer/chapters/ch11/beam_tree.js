@@ -238,7 +238,7 @@ function render({ model, el }) {
   const length = () => now?.search.columns.length ?? model.get("n_new");
   const steps = () => Math.min(model.get("step"), length());
   const go = (to) => setAll(model, { step: Math.min(Math.max(to, 0), length()) });
-  const ends = [["", "nothing"], [".", "a full stop"], ["\n", "a new line"]].filter(([end]) => !end || known.includes(end));
+  const ends = [["", "nothing"], [".", "a full stop"], ["\n", "a line break"]].filter(([end]) => !end || known.includes(end));
   const [back, forward] = [button("Back", () => go(steps() - 1)), button("Forward", () => go(steps() + 1))];
   const stepper = slider(model, "step", {
     label: "Steps taken",

@@ -30,7 +30,7 @@ class BeamTree(ModelView, module="beam_tree"):
         text: the prompt, up to 100 characters.
         n_beams: how many texts continue, up to 6.
         n_new: how many characters are written, up to 12.
-        end: a character with which a text also ends, "." or a new line; "" is none.
+        end: a character with which a text also ends, "." or a line break; "" is none.
         length_penalty: a text is worth its log-probability / length^length_penalty.
         step: how many steps are shown; beyond the last one, all.
         node: the candidate that the sentence is about, [step from 0, place in its column].

@@ -19,8 +19,11 @@ export function alphabet(characters) {
 // A character in visible form.
 export const visible = (character) => ({ " ": "␣", "\n": "⏎" })[character] ?? character;
 
+// What a character that cannot be seen is called, everywhere in the book.
+export const NAMES = { " ": "space", "\n": "line break", "\t": "tab", "\u00a0": "non-breaking space" };
+
 // A character as it is named in a sentence.
-export const named = (character) => ({ " ": "a blank", "\n": "a new line" })[character] ?? `“${character}”`;
+export const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
 
 // --- stored results ---------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 // Two traits hold the state: `typed` is what the reader wrote, and `text` is what the model reads of it, at least one
 // character. So a position in a drawing is a position in `text`.
 import { h, once, put, setAll, uniqueId } from "../kit/kit.js";
+import { NAMES, named } from "./model.js";
 
 const NAMED = 5; // unknown characters that the sentence names
 
@@ -46,12 +47,11 @@ export const continued = (text, more, characters) =>
 
 // --- words ------------------------------------------------------------------------------------------------------------
 
-const NAMES = { " ": "a space", "\n": "a line break", "\t": "a tab", "\u00a0": "a non-breaking space" };
 const PLAIN = /^[\p{L}\p{N}\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
 
 // An unknown character in a sentence. What cannot be seen is named by its number.
 function spelled(character) {
-  if (NAMES[character]) return NAMES[character];
+  if (NAMES[character]) return named(character);
   if (/^[\p{C}\p{Z}]+$/u.test(character)) return `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
   return PLAIN.test(character) ? character : `“${character}”`;
 }
