@@ -16,11 +16,11 @@ export function alphabet(characters) {
   };
 }
 
-// A character in visible form.
-export const visible = (character) => ({ " ": "␣", "\n": "⏎" })[character] ?? character;
+// A character or a token in visible form.
+export const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "⏎");
 
-// A character as it is named in a sentence.
-export const named = (character) => ({ " ": "a blank", "\n": "a new line" })[character] ?? `“${character}”`;
+// A character or a token as it is named in a sentence.
+export const named = (token) => ({ " ": "a blank", "\n": "a new line" })[token] ?? `“${visible(token)}”`;
 
 // --- stored results ---------------------------------------------------------------------------------------------------
 
