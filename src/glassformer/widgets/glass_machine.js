@@ -96,9 +96,9 @@ function liveScene({ reads, reading, tokenizer: { known } }, text, hidden, H) {
     text,
     hidden,
     ids,
-    tokens: ids.map((id) => scene.spell(id)),
+    tokens: ids.map((id) => known[id]),
     T: ids.length,
-    spell: (id) => scene.spell(id),
+    spell: (id) => known[id],
     stream: (depth, t) => positions[t].pictures.stream[depth],
     neurons: (block, t) => positions[t].pictures.neurons[block],
     weight: (block, head, t, s) => positions[t].weights[block][(head * positions[t].weights[block].length) / H + s],
@@ -208,7 +208,7 @@ function render({ model, el }) {
     }
     if (!tokenizer) return { text, tokenizer, length: [...text].length, hidden: 0, ids: [], tokens: [], lost: "" };
     const ids = tokenizer.ids(text);
-    const tokens = ids.map((id) => tokenizer.scene.spell(id));
+    const tokens = ids.map((id) => tokenizer.known[id]);
     const hidden = windowStart(ids.length, context);
     return { text, tokenizer, length: ids.length, hidden, ids: ids.slice(hidden), tokens: tokens.slice(hidden), lost: tokens.slice(0, hidden).join("") };
   }
