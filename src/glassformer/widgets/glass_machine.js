@@ -137,7 +137,7 @@ const hintOf = ({ one }) =>
 
 const ABOUT = {
   letters: "Here every character is a token.",
-  words: "Here a token is a word or a piece of one. ␣ is the space before it.",
+  words: "Here a token is a word or part of a word. ␣ is a space.",
 };
 const ENDS_WITH_A_SPACE =
   "A word’s token includes the space before it, so the space at the end of your text is a token that this model has hardly ever read.";
@@ -249,7 +249,7 @@ function render({ model, el }) {
     machine.trouble = null;
     put(switcher, { "aria-busy": true });
     try {
-      await machine.load();
+      if (!isStoredFor(machine)) await machine.load();
     } catch (error) {
       machine.trouble = reasonOf(error);
     }
@@ -262,6 +262,9 @@ function render({ model, el }) {
     }
     showWish();
   }
+  // Whoever goes back to the first scene need not wait for a model.
+  const isStoredFor = ({ reads }) =>
+    reads === stored.reads && stored.text === (left?.reads === reads && left.instead.text === text() ? left.text : text());
   function showWish() {
     for (const show of wishers) show();
     drawn.ask();
@@ -894,7 +897,7 @@ function render({ model, el }) {
         h("span", {}, `The drawing shows positions ${scene.hidden + place.first} to ${scene.hidden + place.first + place.count - 1} and follows the one you choose.`),
     ]);
     earlier.hidden = !lost && scene.T <= place.count;
-    tower.classList.toggle("gf-in-words", scene.reads === "words");
+    tower.parentElement.classList.toggle("gf-in-words", scene.reads === "words");
     write(hint, hintOf(unit()));
     write(one, `One ${single}`);
     const legends = [`Stripes: a vector for each ${single}`, "Under a stripe: the guess so far", `Triangles: where each ${single} looks, row by row`];
@@ -929,6 +932,7 @@ function render({ model, el }) {
   const follow = () => (underway || now().reading || !isCurrentScene() ? read() : drawn.ask());
   const soon = once(() => {
     own.follow();
+    if (stored.reads === model.get("reads") && stored.text === text() && !now().reading) scene = stored;
     follow();
   }); // the other traits change with this one
   const changed = () => {
