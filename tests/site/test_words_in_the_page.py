@@ -19,7 +19,9 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Views</tit
 <link rel="icon" href="data:,">
 <script type="application/vnd.jupyter.widget-state+json">{state}</script>
 <script src="_static/widget-host.js"></script>{views}</html>"""
-VIEW = '<div style="min-height: 300vh"><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
+VIEW = (
+    '<div style="min-height: 300vh"><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
+)
 TEXT = "My lord, the king"
 SAVES_DATA = "Object.defineProperty(navigator, 'connection', { value: { saveData: true } })"
 NEEDED = {
@@ -63,7 +65,9 @@ class Machine:
         expect(self.root.get_by_role("button", name=f"One {unit}", exact=True)).to_be_visible()
         self.visit.rest()
         columns = self.root.locator("[data-part='text'] .gf-cells span").all_inner_texts()
-        expected = {"letters": list(TEXT.replace(" ", "␣")), "words": ["My", "␣lord", ",", "␣the", "␣king"]}[reads]
+        expected = {"letters": list(TEXT.replace(" ", "␣")), "words": ["My", "␣lord", ",", "␣the", "␣king"]}[
+            reads
+        ]
         assert [text for text in columns if text] == expected
         assert {"letters": "“g”, position 16", "words": "“␣king”, position 4"}[reads] in self.root.locator(
             ".gf-says"
@@ -112,7 +116,9 @@ def test_while_it_loads_it_says_how_far_and_goes_on_in_letters(machine):
     view.visit.page.route("**/models/words*.bin", lambda route: held.append(route))
     view.choose("words")
     expect(view.note).to_have_text(
-        re.compile(r"^(Waiting for|Loading) the model that reads words.* Until then, the machine reads letters\.$")
+        re.compile(
+            r"^(Waiting for|Loading) the model that reads words.* Until then, the machine reads letters\.$"
+        )
     )
     expect(view.root.get_by_role("button", name="One character", exact=True)).to_be_visible()
     view.choose("letters")

@@ -27,7 +27,9 @@ KINDS = {
     "accents": ["naïve café", "cafe\u0301", "Ünïcödé", "ß"],
     "emoji": ["🍕", "I love 🍕!", "👩‍🚀👨‍👩‍👧", "🇫🇷"],
     "other scripts": ["馬耳東風", "السلام عليكم", "नमस्ते", "Привет, мир"],
-    "white space of all kinds": [f"a{c}b {c} c{c}{c}d" for c in "\u0085\u00a0\u1680\u2003\u2028\u3000\ufeff\u200b\x1c"],
+    "white space of all kinds": [
+        f"a{c}b {c} c{c}{c}d" for c in "\u0085\u00a0\u1680\u2003\u2028\u3000\ufeff\u200b\x1c"
+    ],
     "nothing": [""],
 }
 
@@ -70,7 +72,25 @@ def test_any_text(ids_of, texts):
 
 def test_any_mixture_of_what_a_reader_types(ids_of):
     generator = random.Random(1)
-    pieces = ["the", "horse", "THOU", "ROMEO:", " ", "  ", "\n", "'", "'s", "!", "--", "7", "é", "🍕", "ing", "kingdom", ","]
+    pieces = [
+        "the",
+        "horse",
+        "THOU",
+        "ROMEO:",
+        " ",
+        "  ",
+        "\n",
+        "'",
+        "'s",
+        "!",
+        "--",
+        "7",
+        "é",
+        "🍕",
+        "ing",
+        "kingdom",
+        ",",
+    ]
     texts = ["".join(generator.choices(pieces, k=generator.randrange(1, 30))) for _ in range(500)]
     assert_same(ids_of, texts)
 

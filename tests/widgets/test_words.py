@@ -48,7 +48,10 @@ def assert_shows(view, text, position):
     for row, probabilities in zip(lens[1:], expected, strict=True):
         best = np.argsort(-probabilities, kind="stable")[:4]
         np.testing.assert_allclose([float(p) for p in row[2::2]], probabilities[best], atol=1.01e-4)
-        shown = [seen(TOKENIZER.decode([i])) for i in np.flatnonzero(probabilities >= probabilities[best[-1]] - 2e-4)]
+        shown = [
+            seen(TOKENIZER.decode([i]))
+            for i in np.flatnonzero(probabilities >= probabilities[best[-1]] - 2e-4)
+        ]
         assert set(row[1::2]) <= set(shown)
         if probabilities[best[0]] > probabilities[best[1]] + 1e-3:
             assert row[1] == seen(TOKENIZER.decode([best[0]]))
@@ -100,14 +103,18 @@ def test_in_words_from_the_start(mount):
     view = mount(GlassMachine(reads="words"))
     text = OPENINGS["words"]
     assert view.get("text") == text
-    assert columns(view) == [seen(token) for token in pieces(text)][-len(columns(view)) :]
-    assert_shows(view, text, len(pieces(text)) - 1)
+    assert view.get("position") == 4
+    assert pieces(text)[4] == " horse"
+    assert columns(view) == [seen(token) for token in pieces(text)][: len(columns(view))]
+    assert_shows(view, text, 4)
     assert view.page.evaluate("window.asked") is None
     before = view.tables()[0]
     open_part(view)
-    assert view.page.evaluate("window.asked") == 2  # the weights and the vocabulary of words, and nothing of letters
+    assert (
+        view.page.evaluate("window.asked") == 2
+    )  # the weights and the vocabulary of words, and nothing of letters
     assert view.tables()[0] == before
-    assert_shows(view, text, len(pieces(text)) - 1)
+    assert_shows(view, text, 4)
 
 
 @pytest.mark.parametrize("text", ["I", TEXT, "ROMEO:\nO, she doth teach the torches to burn bright!\n"])
@@ -181,7 +188,9 @@ def words_of(view):
     )
 
 
-@pytest.mark.parametrize(("reads", "says", "never"), [("words", "token", "character"), ("letters", "character", "token")])
+@pytest.mark.parametrize(
+    ("reads", "says", "never"), [("words", "token", "character"), ("letters", "character", "token")]
+)
 def test_it_says_token_or_character_everywhere(mount, reads, says, never):
     view = mount(GlassMachine(reads=reads, text=LONG))
     open_part(view)
@@ -417,7 +426,9 @@ def test_it_is_accessible_and_fits_a_phone(mount, shoot):
         view.rest()
         assert view.overflow() <= 0
         assert len(columns(view)) >= 5
-        widths = view.root.locator("[data-part='text'] .gf-cells span").evaluate_all("all => all.map((e) => e.clientWidth)")
+        widths = view.root.locator("[data-part='text'] .gf-cells span").evaluate_all(
+            "all => all.map((e) => e.clientWidth)"
+        )
         assert min(widths) >= 44
         shoot(f"glass-words-{width}")
 
@@ -426,7 +437,9 @@ def test_it_is_accessible_and_fits_a_phone(mount, shoot):
 def test_the_text_stays_in_view_on_every_step_of_the_tour(mount, width, height):
     view = mount(GlassMachine(), width=width)
     view.page.set_viewport_size({"width": width, "height": height})
-    view.page.evaluate("document.body.style.cssText = 'padding: 300px 16px 900px; max-width: 710px; margin: auto'")
+    view.page.evaluate(
+        "document.body.style.cssText = 'padding: 300px 16px 900px; max-width: 710px; margin: auto'"
+    )
     view.root.get_by_role("button", name="Take the tour: six steps").press("Enter")
     for _ in range(6):
         view.rest()
@@ -463,14 +476,18 @@ READERS = [
 
 @pytest.mark.parametrize("name", READERS)
 def test_every_view_refuses_a_model_of_byte_pairs_by_name(name):
-    with pytest.raises(TraitError, match="model='words' reads BytePairTokenizer tokens; a view shows characters"):
+    with pytest.raises(
+        TraitError, match="model='words' reads BytePairTokenizer tokens; a view shows characters"
+    ):
         getattr(widgets, name)(model="words")
 
 
 def test_words_belong_to_the_books_letters_alone(monkeypatch):
     view = GlassMachine()
     monkeypatch.setattr(view, "_name", "runs/mine")
-    with pytest.raises(TraitError, match="reads='words' needs model='shakespeare', but the model is 'runs/mine'"):
+    with pytest.raises(
+        TraitError, match="reads='words' needs model='shakespeare', but the model is 'runs/mine'"
+    ):
         view.reads = "words"
     assert view._file("weights of words") is None
     assert GlassMachine()._words == json.loads(SOURCE.config.to_json())
@@ -478,5 +495,7 @@ def test_words_belong_to_the_books_letters_alone(monkeypatch):
 
 
 def test_a_stored_notebook_stays_small():
-    in_letters, in_words = (len(json.dumps(GlassMachine(reads=reads)._stored)) for reads in ("letters", "words"))
+    in_letters, in_words = (
+        len(json.dumps(GlassMachine(reads=reads)._stored)) for reads in ("letters", "words")
+    )
     assert in_words < in_letters

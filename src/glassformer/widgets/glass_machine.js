@@ -140,7 +140,7 @@ const ABOUT = {
   words: "Here a token is a word or part of a word. ␣ is a space.",
 };
 const ENDS_WITH_A_SPACE =
-  "A word’s token includes the space before it, so the space at the end of your text is a token that this model has hardly ever read.";
+  "A word’s token includes the space before it, so the space at the end of your text is a token by itself, which this model has rarely read.";
 
 // --- the view ---------------------------------------------------------------------------------------------------------
 

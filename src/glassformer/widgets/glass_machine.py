@@ -116,6 +116,8 @@ class GlassMachine(ModelView, module="glass_machine"):
     def _default_position(self) -> int:
         if self.reads == "letters" and self.text in (LINE, OPENING):
             return 14  # its guess changes from block to block
+        if self.reads == "words" and self.text == OPENINGS["words"]:
+            return 4  # the same word
         return len(self._reader.tokenizer.encode(self.text)) - 1
 
     @default("part")
