@@ -1,9 +1,9 @@
 """A Sphinx extension that puts the weights of the book's models next to the pages, for book/site/widget-host.js.
 
 Each model has a file models/NAME.bin. Another, models/NAME-neurons.bin, is there if something is known of its neurons,
-and models/NAME-vocabulary.bin if it reads byte pairs. A page opened from disk may not fetch a file, but it may add scripts. So the same bytes are also in scripts,
-models/NAME-0.js and so on, in base64 and in parts that a page can decode without a pause that a reader notices. A page
-loads them when a view of a model comes near or is used.
+and models/NAME-vocabulary.bin if it reads byte pairs. A page opened from disk may not fetch a file, but it may add
+scripts. So the same bytes are also in scripts, models/NAME-0.js and so on, in base64 and in parts that a page can
+decode without a pause that a reader notices. A page loads them when a view of a model comes near or is used.
 
 The format, measured on the model "shakespeare" in kB as they are sent:
 
