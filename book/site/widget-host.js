@@ -28,8 +28,9 @@
 
   const here = document.currentScript.src;
   const isOnDisk = location.protocol === "file:";
-  const FILES = { weights: "", neurons: "-neurons" }; // what a view may ask for, and how its file's name ends
-  const OTHER = /^weights of ([a-z]+)$/; // or, of another model
+  // What a view may ask for, and how its file's name ends
+  const FILES = { weights: "", neurons: "-neurons", vocabulary: "-vocabulary" };
+  const OTHER = /^(weights|vocabulary) of ([a-z]+)$/; // or, of another model
   const TOKENIZER = /^tokenizer ([a-z0-9_]+)$/; // or a vocabulary, which belongs to no model of the book
   const isAnswered = (what) => Object.hasOwn(FILES, what) || OTHER.test(what) || TOKENIZER.test(what);
   const problem = (words, { final = false } = {}) => Object.assign(new Error(words), { final });
@@ -153,8 +154,9 @@
   const deliveries = new Map(); // name of a file -> its Delivery
   function deliver(own, what, anew = false) {
     const vocabulary = TOKENIZER.exec(what)?.[1];
-    const model = vocabulary ? "tokenizer" : (OTHER.exec(what)?.[1] ?? own);
-    const name = vocabulary ? `tokenizer-${vocabulary}` : `${model}${FILES[what] ?? ""}`;
+    const [, kind, other] = OTHER.exec(what) ?? [what, what, own];
+    const model = vocabulary ? "tokenizer" : other;
+    const name = vocabulary ? `tokenizer-${vocabulary}` : `${model}${FILES[kind]}`;
     const known = deliveries.get(name);
     if (known && anew) known.startAnew();
     if (known) return known;
@@ -175,7 +177,8 @@
     const { saveData, effectiveType = "" } = navigator.connection ?? {};
     if (isOnDisk || saveData || effectiveType.includes("2g") || !model.get("_digest")) return;
     await isLoaded;
-    whenIdle(() => deliver(model.get("model"), "weights"));
+    const inWords = model.get("reads") === "words";
+    whenIdle(() => deliver(model.get("model"), inWords ? "weights of words" : "weights"));
   }
 
   /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The messages that

@@ -135,7 +135,7 @@ REFUSED = {
     "no such model": (
         {},
         "nowhere",
-        "model='nowhere' is neither a folder nor one of shakespeare, masked, dates",
+        "model='nowhere' is neither a folder nor one of shakespeare, words, masked, dates",
     ),
     "no tokenizer": ({"tokenizer": None}, None, "was saved without a tokenizer, so its text cannot be shown"),
     "byte pairs": (

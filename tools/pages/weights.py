@@ -1,9 +1,9 @@
 """A Sphinx extension that puts the weights of the book's models next to the pages, for book/site/widget-host.js.
 
-Each model has a file models/NAME.bin, and another, models/NAME-neurons.bin, if something is known of its neurons. A
-page opened from disk may not fetch a file, but it may add scripts. So the same bytes are also in scripts,
-models/NAME-0.js and so on, in base64 and in parts that a page can decode without a pause that a reader notices. A page
-loads them when a view of a model comes near or is used.
+Each model has a file models/NAME.bin. Another, models/NAME-neurons.bin, is there if something is known of its neurons,
+and models/NAME-vocabulary.bin if it reads byte pairs. A page opened from disk may not fetch a file, but it may add
+scripts. So the same bytes are also in scripts, models/NAME-0.js and so on, in base64 and in parts that a page can
+decode without a pause that a reader notices. A page loads them when a view of a model comes near or is used.
 
 The format, measured on the model "shakespeare" in kB as they are sent:
 
@@ -68,6 +68,13 @@ def _packed(file: bytes, begins: int) -> bytes:
     return gzip.compress(whole, compresslevel=9, mtime=0)
 
 
+def vocabularies() -> dict[str, bytes]:
+    """Returns the packed tokenizers of all models that read byte pairs, by the names of the models."""
+    files = {name: (shipped.PLACE / name / shipped.TOKENIZER).read_bytes() for name in shipped.NAMES}
+    pairs = {name: file for name, file in files.items() if "model" in json.loads(file)}
+    return {name: _packed(file, len(file)) for name, file in pairs.items()}
+
+
 def vocabulary(file: str) -> bytes:
     """Returns a packed file of the library gpt-tokenizer, which RealTokens asks for."""
     script = real_tokens.source(file)
@@ -90,6 +97,7 @@ def write_models(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     files = {name: weights(name) for name in shipped.NAMES}
     files |= {f"{name}-neurons": neurons(name) for name in neuron_explorer.known()}
+    files |= {f"{name}-vocabulary": file for name, file in vocabularies().items()}
     files |= {f"tokenizer-{one.file}": vocabulary(one.file) for one in real_tokens.VOCABULARIES}
     for name, file in files.items():
         (folder / f"{name}.bin").write_bytes(file)

@@ -1,21 +1,26 @@
 // A trained model in one picture, reading the reader's text. See glass_machine.py.
 import { largest, mulberry32, range } from "./kit/maths.js";
-import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, write } from "./kit/kit.js";
+import { button, choice, fixed, frame, h, hold, once, onResize, percent, put, redrawing, setAll, slider, write } from "./kit/kit.js";
 import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
 import { shade, shareBar } from "./kit/shares.js";
 import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
+import { bytePairs } from "./engine/byte_pairs.js";
 import { Reading } from "./engine/reading.js";
 import { textField } from "./engine/text_field.js";
+import { UNITS } from "./engine/units.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { tour } from "./engine/tour.js";
 import { distribution, draw as drawId, softmax, windowStart } from "./engine/transformer.js";
 
-const SHOWN = 4; // characters that could come next
+const SHOWN = 4; // tokens that could come next
 const FULL = { stream: 4, neurons: 8 }; // as in glass_machine.py
 const BINS = { stream: 32, neurons: 43 };
-const CELL = 10; // the smallest width of a column in pixels, and of each character in it
-const PACE = 90; // milliseconds for each character that it writes, about as fast as one reads
-const ENOUGH = 80; // characters after which it stops writing
+// For each way to read: the smallest width of a column in pixels, how many columns there are at least, of a narrow drawing and
+// of a short text, the milliseconds for each token that it writes, about as fast as one reads, and after how many it stops.
+const LAYOUT = {
+  letters: { cell: 10, fewest: 8, shortest: 12, pace: 90, enough: 80 },
+  words: { cell: 52, fewest: 5, shortest: 6, pace: 220, enough: 30 },
+};
 
 // --- how a vector is drawn ----------------------------------------------------------------------------------------
 
@@ -33,16 +38,26 @@ export function picture(vector, kind) {
 
 // --- scenes: what is known of a text ----------------------------------------------------------------------------------
 
-// The stored scene: pictures and the likeliest characters for the initial text.
-function storedScene({ text, streams, neurons, weights, guesses, probabilities, finals, looks }) {
+// A scene shows what one model makes of one text, so nobody sees the tokens of one with the guesses of the other.
+//   reads, text, hidden    "letters" or "words", the whole text, and how many of its tokens the model cannot see
+//   ids, tokens, T         those that it sees, as far as they have been read
+//   spell(id)              the text of a token
+
+// The stored scene: pictures and the likeliest tokens for the initial text.
+function storedScene(known, { reads, text, hidden, ids, spelled, streams, neurons, weights, guesses, probabilities, finals, looks }) {
   const [stream, neuron, weight] = [streams, neurons, weights].map(unpacked);
   const T = guesses[0].length;
   const column = ({ shape, data }, i, t) => data.subarray((i * T + t) * shape[2], (i * T + t + 1) * shape[2]);
   const [, H, pairs] = weight.shape;
+  const spell = (id) => (reads === "letters" ? known : spelled)[id];
   return {
+    reads,
     text,
-    tokens: [...text],
+    hidden,
+    ids,
+    tokens: ids.map(spell),
     T,
+    spell,
     stream: (depth, t) => column(stream, depth, t),
     neurons: (block, t) => column(neuron, block, t),
     weight: (block, head, t, s) =>
@@ -74,12 +89,16 @@ function look(seen, transformer) {
 }
 
 // What the engine has read so far.
-function liveScene(text, reading, H) {
-  const positions = [...reading.positions];
+function liveScene({ reads, reading, tokenizer: { known } }, text, hidden, H) {
+  const [positions, ids] = [[...reading.positions], reading.ids.slice(0, reading.positions.length)];
   return {
+    reads,
     text,
-    tokens: [...text].slice(0, positions.length),
-    T: positions.length,
+    hidden,
+    ids,
+    tokens: ids.map((id) => known[id]),
+    T: ids.length,
+    spell: (id) => known[id],
     stream: (depth, t) => positions[t].pictures.stream[depth],
     neurons: (block, t) => positions[t].pictures.neurons[block],
     weight: (block, head, t, s) => positions[t].weights[block][(head * positions[t].weights[block].length) / H + s],
@@ -105,71 +124,211 @@ const stepsBack = (steps) => (steps === 0 ? "itself" : steps === 1 ? "one back" 
 // The contents of the stream after `depth` blocks. Blocks, heads and positions are counted from 0, as in Python.
 const where = (depth) => (depth === 0 ? "before block 0" : `after block ${depth - 1}`);
 
-function partName(part) {
+function partName(part, { many }) {
   const [kind, first, second] = part.split(" ");
-  if (kind === "text") return "the characters";
+  if (kind === "text") return `the ${many}`;
   if (kind === "stream") return `the stream ${where(+first)}`;
   if (kind === "guess") return `the guess ${where(+first)}`;
   return kind === "head" ? `block ${first}, head ${second}` : `block ${first}, feed-forward`;
 }
 
+const hintOf = ({ one }) =>
+  `Your text goes in at the top; the guess at the next ${one} comes out at the bottom. Point at any part to see what it does, or use Tab and the arrow keys.`;
+
+const ABOUT = {
+  letters: "Here every character is a token.",
+  words: "Here a token is a word or part of a word. ␣ is a space.",
+};
+const ENDS_WITH_A_SPACE =
+  "A word’s token includes the space before it, so the space at the end of your text is a token by itself, which this model has rarely read.";
+
 // --- the view ---------------------------------------------------------------------------------------------------------
 
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
 function render({ model, el }) {
-  const view = frame(el, {
-    title: "The glass machine: a Transformer reads your text",
-    hint: "Your text goes in at the top; the guess at the next character comes out at the bottom. Point at any part to see what it does, or use Tab and the arrow keys.",
-  });
+  const view = frame(el, { title: "The glass machine: a Transformer reads your text", hint: hintOf(UNITS[model.get("reads")]) });
+  const hint = view.root.querySelector(".gf-hint");
   const config = model.get("_config");
-  const { n_layers: L, n_heads: H, d_ff: F, d_model: D, context_length: context } = config;
-  const { known, ids: idsOf } = alphabet(model.get("_characters"));
-  const stored = storedScene(model.get("_stored"));
+  const { n_layers: L, n_heads: H, d_ff: F, d_model: D } = config; // the same of both models
+  const characters = model.get("_characters");
+  const alphabetical = alphabet(characters);
+  const stored = storedScene(alphabetical.known, model.get("_stored"));
   const send = (changes) => setAll(model, changes);
 
-  // What is drawn: the part of the text that the model sees.
-  const tokensOf = (text) => [...text];
-  const hiddenIn = (text) => windowStart(tokensOf(text).length, context);
-  const windowOf = (text) => tokensOf(text).slice(hiddenIn(text)).join("");
-  let scene = stored;
+  let scene = stored; // what is drawn: the part of the text that the model sees
   let pointed = null; // { part, position } under the pointer
-  let trouble = null; // the problem, in words
-  const weights = weightsFor(model, { view, told: () => drawn.ask(), again: () => read() });
-  let reading = null; // once the weights are here
+  const unit = () => UNITS[scene.reads];
+
+  // --- two models ---
+
+  // What is known of each: its tokenizer and its reading once they are here, and the problem, in words, if there is one.
+  const about = h("p", { class: "gf-reads-note", "aria-live": "polite" });
+  const quiet = (is) => put(about, { "aria-live": is ? "off" : "polite" });
+  const loading = h("div", { class: "gf-reads-loading" }, about);
+  const letters = {
+    reads: "letters",
+    context: config.context_length,
+    tokenizer: alphabetical,
+    weights: weightsFor(model, { view, told: () => drawn.ask(), again: () => read() }),
+    load: () => letters.weights.model(),
+  };
+  const words = {
+    reads: "words",
+    context: model.get("_words").context_length,
+    weights: weightsFor(model, {
+      view: { root: view.root, line: about, hush: quiet },
+      told: () => drawn.ask(),
+      again: () => (wish ? change(wish) : read()),
+    }),
+    async load() {
+      const [transformer, tokenizer] = await Promise.all([
+        words.weights.other("words", model.get("_words"), "the model that reads words"),
+        words.weights.file("vocabulary of words", "the list of its words", (file) => bytePairs(JSON.parse(new TextDecoder().decode(file)))),
+      ]);
+      words.tokenizer = tokenizer;
+      return transformer;
+    },
+  };
+  const machines = { letters, words };
+  for (const machine of [letters, words]) Object.assign(machine, { reading: null, trouble: null });
+  const now = () => machines[model.get("reads")];
+  const waitsFor = (machine) => machine.weights.words() || machine.trouble;
+
+  // A text as tokens of a model: how many there are, how many of them it cannot see (`lost`, as a text), and the ids of those
+  // that it sees. Of a model whose list of tokens is not here yet, only the stored text is known.
+  function cut(text, machine = now()) {
+    if (machine.last?.text !== text || machine.last.tokenizer !== machine.tokenizer) machine.last = cutAnew(text, machine);
+    return machine.last;
+  }
+  function cutAnew(text, { reads, tokenizer, context }) {
+    if (!tokenizer && reads === stored.reads && text === stored.text) {
+      const seen = stored.tokens.join("");
+      return { text, tokenizer, length: stored.hidden + stored.T, hidden: stored.hidden, ids: stored.ids, tokens: stored.tokens, lost: text.slice(0, text.length - seen.length) };
+    }
+    if (!tokenizer) return { text, tokenizer, length: [...text].length, hidden: 0, ids: [], tokens: [], lost: "" };
+    const ids = tokenizer.ids(text);
+    const tokens = ids.map((id) => tokenizer.known[id]);
+    const hidden = windowStart(ids.length, context);
+    return { text, tokenizer, length: ids.length, hidden, ids: ids.slice(hidden), tokens: tokens.slice(hidden), lost: tokens.slice(0, hidden).join("") };
+  }
 
   const text = () => model.get("text");
-  const hidden = () => hiddenIn(text()); // characters that it can no longer see
-  const lengthOfText = () => tokensOf(text()).length;
+  const lengthOfText = () => cut(text()).length;
+  const isCurrentScene = () => scene.reads === model.get("reads") && scene.text === text();
+
+  // The position in the tokens of a model that has the character at a place in the text, and the place of a token's last one.
+  function positionAt(place, text, machine) {
+    const { hidden, tokens, lost } = cut(text, machine);
+    let end = lost.length;
+    const found = tokens.findIndex((token) => (end += token.length) > place);
+    return hidden + (found < 0 ? tokens.length - 1 : found);
+  }
+  function placeOf(position, text, machine) {
+    const { hidden, tokens, lost } = cut(text, machine);
+    if (!tokens.length) return text.length - 1;
+    const shown = tokens.slice(0, Math.max(position - hidden, 0) + 1);
+    return lost.length + sum(shown.map((token) => token.length)) - 1;
+  }
+
+  // --- from one model to the other ---
+
+  let wish = null; // how the reader wants it to read, while that model is under way
+  let left = null; // what was left with the last change, and what came instead: { reads, text, position, instead }
+  const wished = () => wish ?? model.get("reads");
+  const wishers = new Set(); // who shows the wish
+
+  // The model is changed when the other one is here; until then, this one goes on as before.
+  async function change(reads) {
+    pause();
+    wish = reads === model.get("reads") ? null : reads;
+    showWish();
+    switcher.removeAttribute("aria-busy");
+    if (!wish) return;
+    const machine = machines[reads];
+    machine.trouble = null;
+    put(switcher, { "aria-busy": true });
+    try {
+      if (!isStoredFor(machine)) await machine.load();
+    } catch (error) {
+      machine.trouble = reasonOf(error);
+    }
+    if (wish !== reads) return;
+    switcher.removeAttribute("aria-busy");
+    if (!machine.trouble) {
+      wish = null;
+      pause();
+      send({ reads, ...carriedTo(machine) });
+    }
+    showWish();
+  }
+  // Whoever goes back to the first scene need not wait for a model.
+  const isStoredFor = ({ reads }) =>
+    reads === stored.reads && stored.text === (left?.reads === reads && left.instead.text === text() ? left.text : text());
+  function showWish() {
+    for (const show of wishers) show();
+    drawn.ask();
+  }
+
+  // The same place in the same text. Only a first text that nobody has written in loses a space at its end, which is no part of
+  // a token of words. Whoever goes back finds everything as it was.
+  function carriedTo(machine) {
+    const [from, whole, position] = [now(), text(), Math.min(model.get("position"), lengthOfText() - 1)];
+    const isBack = left?.reads === machine.reads && left.instead.text === whole && left.instead.position === position;
+    let instead;
+    if (isBack) instead = { text: left.text, position: left.position };
+    else {
+      const isFirst = model.get("typed") === "" && machine.reads === "words";
+      const next = (isFirst && whole.trimEnd()) || whole;
+      instead = { text: next, position: positionAt(Math.min(placeOf(position, whole, from), next.length - 1), next, machine) };
+    }
+    left = { reads: from.reads, text: whole, position, instead };
+    pointed = null;
+    return instead;
+  }
+
+  // Where the drawing is open. Until the new model has read the text, the old scene stays as it was.
   const pinned = () => {
     const last = scene.T - 1;
-    const position = Math.min(model.get("position") - hidden(), last);
+    const wanted = scene.reads === model.get("reads") ? model.get("position") : left?.reads === scene.reads ? left.position : Infinity;
+    const position = Math.min(wanted - scene.hidden, last);
     return { part: model.get("part"), position: position < 0 ? last : position };
   };
   const chosen = () => {
     const now = pointed ?? pinned();
     return { ...now, position: Math.min(now.position, scene.T - 1) };
   };
-  const character = (t) => scene.tokens[t];
+  const token = (t) => scene.tokens[t];
 
   // --- controls ---
 
   const own = textField(model, {
     label: "Your text",
-    changes: (news) => ({ position: tokensOf(news).length - 1, part: `guess ${L}`, step: 0 }),
+    changes: (news) => ({ position: cut(news).length - 1, part: `guess ${L}`, step: 0 }),
+    adds: () => (model.get("reads") === "words" && / $/.test(text()) ? ENDS_WITH_A_SPACE : ""),
   });
   own.field.addEventListener("input", () => pause());
 
-  // Draw one character and add it to the text. Returns whether that worked.
+  // The reader's text has only characters that occur in the text that both models have learned from. The same is true of what
+  // they write: bytes that never occurred are tokens that no model has learned anything about.
+  const learned = new Set(characters);
+  const isLearned = (token) => [...token].every((character) => learned.has(character));
+
+  // Draw one token and add it to the text. Returns whether that worked.
   async function writeOne() {
-    if (!(await read())) return false;
-    const p = distribution(reading.positions.at(-1).probabilities[L].map(Math.log), { temperature: model.get("temperature") });
-    const next = known[drawId(p, mulberry32(model.get("drawn"))())];
+    const { reads } = now();
+    if (!(await read()) || reads !== model.get("reads")) return false;
+    const { reading, tokenizer } = now();
+    tokenizer.learned ??= tokenizer.known.map(isLearned);
+    const p = drawnFrom(reading.positions.at(-1).probabilities[L]).map((share, id) => (tokenizer.learned[id] ? share : 0));
+    const next = tokenizer.known[drawId(p, mulberry32(model.get("drawn"))())];
     own.append(next);
     send({ drawn: model.get("drawn") + 1 });
     return true;
   }
-  let writing = Promise.resolve(); // one character after another, however fast a button is pressed
+  let writing = Promise.resolve(); // one token after another, however fast a button is pressed
   const after = (act) => (writing = writing.then(act));
-  let toGo = 0; // characters that it is still going to write
+  let toGo = 0; // tokens that it is still going to write
   const player = button("Write", () => (toGo ? pause() : play()));
   function showPlaying(isPlaying) {
     view.busy("writing", isPlaying);
@@ -183,20 +342,22 @@ function render({ model, el }) {
   async function play() {
     const mine = ++played;
     const goesOn = () => mine === played && toGo > 0;
-    toGo = ENOUGH;
+    const { pace, enough } = LAYOUT[model.get("reads")];
+    toGo = enough;
     showPlaying(true);
     while (goesOn() && (await after(() => goesOn() && writeOne()))) {
       if (!goesOn()) return;
       toGo--;
-      if (toGo > 0) await new Promise((resume) => setTimeout(resume, PACE));
+      if (toGo > 0) await new Promise((resume) => setTimeout(resume, pace));
     }
     if (mine === played) pause();
   }
 
   const temperature = slider(model, "temperature", { label: "Temperature", min: 0, max: 2, step: 0.1, format: (x) => fixed(x, 1) });
-  // The temperature acts on the next character, so its bars are what to look at.
+  // The temperature acts on the next token, so its bars are what to look at.
   temperature.querySelector("input").addEventListener("input", () => {
     if (!model.get("step")) send({ part: `guess ${L}`, position: lengthOfText() - 1 });
+    if (!scene.final(scene.T - 1)) read();
   });
   const starter = button("", () => {
     if (model.get("step")) return leave();
@@ -207,25 +368,43 @@ function render({ model, el }) {
   starter.classList.add("gf-tour-start");
   view.controls.classList.add("gf-machine-controls");
   view.controls.before(starter);
+  // The switch shows the reader's wish, which is a trait only when it has come true.
+  const wishes = {
+    get: wished,
+    set: (_, reads) => change(reads),
+    save_changes: () => {},
+    on: (event, show) => {
+      wishers.add(show);
+      model.on(event, show);
+    },
+  };
+  const switcher = h(
+    "div",
+    { class: "gf-reads", hidden: !words.context },
+    choice(wishes, "reads", { label: "It reads", options: [["letters", "letters"], ["words", "words"]] }),
+    loading,
+  );
+  const one = button("", () => after(writeOne));
   view.controls.append(
+    switcher,
     own.control,
     h(
       "div",
       { class: "gf-buttons" },
       player,
-      button("One character", () => after(writeOne)),
+      one,
       button("Take one back", () => {
         pause();
-        own.takeBack();
+        own.takeBack([...(cut(text()).tokens.at(-1) ?? " ")].length);
       }),
     ),
     temperature,
     slider(model, "position", {
       label: "Position",
-      min: hidden,
+      min: () => cut(text()).hidden,
       max: () => lengthOfText() - 1,
       format: (p) => String(Math.min(p, lengthOfText() - 1)),
-      follows: ["text"],
+      follows: ["text", "reads"],
     }),
   );
 
@@ -262,12 +441,12 @@ function render({ model, el }) {
     "div",
     { class: "gf-tower" },
     band,
-    h("div", { class: "gf-lane" }, part("text", "gf-characters", cells(), ring())),
+    h("div", { class: "gf-lane gf-text-lane" }, part("text", "gf-characters", cells(), ring())),
     lane(0),
     h("div", { class: "gf-block gf-captions" }, ["", `${H} heads`, "feed-forward"].map((word) => h("span", {}, word))),
     range(L).map((b) => [block(b), lane(b + 1)]),
   );
-  const earlier = h("p", { class: "gf-earlier" }); // characters that do not fit into the drawing
+  const earlier = h("p", { class: "gf-earlier" }); // tokens that do not fit into the drawing
   const detail = h("div", { class: "gf-detail" });
 
   // The panel that explains the open part. It stays in view: beside the drawing or, on a phone, at the bottom of the screen.
@@ -281,6 +460,7 @@ function render({ model, el }) {
     h("div", { class: "gf-tour-buttons" }, back, forth, button("End", () => leave())),
   );
   const heading = h("p", { class: "gf-detail-name" });
+  const keys = range(3).map(() => h("span", {}));
   const line = view.root.querySelector(".gf-says");
   const panel = h("div", { class: "gf-machine-panel", role: "group", "aria-label": "The open part" }, guide, heading, line, detail);
   view.drawing.append(
@@ -289,9 +469,9 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-key" },
-      legend((x) => diverging(2 * x - 1), "−", "+", h("span", {}, "Stripes: a vector for each character")),
-      legend(shade, "unsure", "sure", h("span", {}, "Letters under a stripe: the guess so far")),
-      legend(cividis, "looks away", "looks there", h("span", {}, "Triangles: where each character looks, row by row")),
+      legend((x) => diverging(2 * x - 1), "−", "+", keys[0]),
+      legend(shade, "unsure", "sure", keys[1]),
+      legend(cividis, "looks away", "looks there", keys[2]),
     ),
   );
 
@@ -309,10 +489,11 @@ function render({ model, el }) {
       L,
       D,
       F,
-      here: named(character(t)),
+      one: unit().one,
+      here: named(token(t)),
       head,
-      looks: { at: named(character(s)), back: t - s, share },
-      guesses: range(L + 1).map((depth) => named(known[scene.guesses(depth, t)[0][0]])),
+      looks: { at: named(token(s)), back: t - s, share },
+      guesses: range(L + 1).map((depth) => named(scene.spell(scene.guesses(depth, t)[0][0]))),
     });
   }
   const stop = () => stops()[model.get("step") - 1];
@@ -346,7 +527,7 @@ function render({ model, el }) {
   // A step that comes from elsewhere opens its part as well.
   const arrive = () => model.get("step") && send({ part: stop().part });
 
-  // Rows of parts for the arrow keys; except in blocks, left and right go from character to character.
+  // Rows of parts for the arrow keys; except in blocks, left and right go from token to token.
   const rows = [["text"], ["stream 0"], ["guess 0"]];
   range(L).forEach((b) => {
     rows.push([...range(H).map((head) => `head ${b} ${head}`), `feedforward ${b}`]);
@@ -355,7 +536,8 @@ function render({ model, el }) {
 
   function pin(name, position = chosen().position) {
     pointed = null;
-    send({ part: name, position: position + hidden() });
+    if (scene.reads === model.get("reads")) send({ part: name, position: position + scene.hidden });
+    else send({ part: name });
   }
 
   tower.addEventListener("keydown", (event) => {
@@ -412,9 +594,10 @@ function render({ model, el }) {
 
   // Let the model read the current text. Returns whether it was read to the end; calls in between share the result.
   let underway = null; // { wanted, arrives }
-  const isCurrent = (wanted) => underway?.wanted === wanted && text() === wanted;
+  const wantedNow = () => `${model.get("reads")} ${text()}`;
+  const isCurrent = (wanted) => underway?.wanted === wanted && wantedNow() === wanted;
   function read() {
-    const wanted = text();
+    const wanted = wantedNow();
     if (underway?.wanted !== wanted) {
       const now = { wanted };
       underway = now;
@@ -424,44 +607,52 @@ function render({ model, el }) {
   }
 
   async function readThrough(wanted) {
-    const seen = windowOf(wanted);
+    const [machine, whole] = [now(), text()];
     view.busy("text", true);
     try {
-      if (!reading) {
+      if (!machine.reading) {
         drawn.ask();
-        const transformer = await weights.model();
-        reading ??= new Reading(transformer, look);
-        trouble = null;
+        const transformer = await machine.load();
+        machine.reading ??= new Reading(transformer, look);
+        machine.trouble = null;
       }
     } catch (error) {
       if (!isCurrent(wanted)) return false;
-      trouble = reasonOf(error);
+      machine.trouble = reasonOf(error);
       view.busy("text", false);
       drawn.ask();
       return false;
     }
     if (!isCurrent(wanted)) return false; // a later call reads what is wanted now
+    const { reading } = machine;
+    const { ids, hidden } = cut(whole);
     const take = () => {
-      scene = liveScene(seen, reading, H);
+      const isOther = scene.reads !== machine.reads;
+      scene = liveScene(machine, whole, hidden, H);
+      if (isOther) arrive(); // the tour goes on with the other model
       drawn.ask();
     };
-    const arrived = await reading.read(idsOf(seen), () => reading.positions.length && take());
+    const arrived = await reading.read(ids, () => reading.positions.length && take());
     if (!arrived || !isCurrent(wanted)) return false;
     view.busy("text", false);
-    if (scene.text !== seen || scene.T !== reading.positions.length || scene === stored) take();
+    const isShown = scene.reads === machine.reads && scene.text === whole && scene.T === ids.length;
+    if (!isShown || scene === stored) take();
     return true;
   }
 
   // --- drawing ---
 
-  // The characters that have a column: as many as fit, around the chosen one.
+  // The tokens that have a column: as many as fit, around the chosen one. They stay where they are as long as it is among them.
+  let [began, counted] = [0, 0];
   function columns() {
-    const widest = scene.tokens.reduce((most, token) => Math.max(most, [...token].length), 1);
-    const fit = Math.max(8, Math.floor(tower.clientWidth / (CELL * widest)));
-    const count = Math.min(fit, Math.max(scene.T, 12));
+    const { cell, fewest, shortest } = LAYOUT[scene.reads];
+    const fit = Math.max(fewest, Math.floor(tower.clientWidth / cell));
+    const count = Math.min(fit, Math.max(scene.T, shortest));
     const { position } = pinned(); // what is pointed at stays under the pointer
-    const first = Math.min(Math.max(0, position - Math.floor(count * 0.7)), Math.max(0, scene.T - count));
-    return { first, count };
+    const isThere = counted === count && position >= began && position < began + count;
+    const first = isThere ? began : position - Math.floor(count * 0.7);
+    [began, counted] = [Math.max(0, Math.min(first, scene.T - count)), count];
+    return { first: began, count };
   }
 
   const painted = new WeakMap(); // canvas -> what it shows
@@ -510,7 +701,7 @@ function render({ model, el }) {
     fill(parts.get("text").firstChild, count, (i) => {
       const t = first + i;
       if (t >= scene.T) return null;
-      return { letter: visible(character(t)), share: lit(t), style: t === position ? "gf-here" : "" };
+      return { letter: visible(token(t)), share: lit(t), style: t === position ? "gf-here" : "" };
     });
     const seen = `${version} ${first} ${count}`;
     if (lettered !== seen) {
@@ -519,7 +710,7 @@ function render({ model, el }) {
         fill(parts.get(`guess ${depth}`).firstChild, count, (i) => {
           if (first + i >= scene.T) return null;
           const [id, p] = scene.guesses(depth, first + i)[0];
-          return { letter: visible(known[id]), share: p };
+          return { letter: visible(scene.spell(id)), share: p };
         });
       });
     }
@@ -527,7 +718,7 @@ function render({ model, el }) {
 
   const bar = (letter, p) => shareBar(visible(letter), p);
 
-  // How strongly each character lights up: by the weight of a head, or because the part depends on it.
+  // How strongly each token lights up: by the weight of a head, or because the part depends on it.
   function litCharacters(name, position) {
     const [kind, b, head] = name.split(" ");
     if (kind === "head") return (t) => (t <= position ? Math.sqrt(scene.weight(+b, +head, position, t)) : 0);
@@ -599,16 +790,16 @@ function render({ model, el }) {
     const exact = scene.exact(t);
     if (kind === "guess") {
       const p = n === L ? scene.final(t) : exact?.probabilities[n];
-      if (!p) return [h("div", { class: "gf-bars" }, scene.guesses(n, t).map(([id, share]) => bar(known[id], share)))];
+      if (!p) return [h("div", { class: "gf-bars" }, scene.guesses(n, t).map(([id, share]) => bar(scene.spell(id), share)))];
       const now = n === L ? drawnFrom(p) : p;
-      return [h("div", { class: "gf-bars" }, largest(p, 8).map((id) => bar(known[id], now[id])))];
+      return [h("div", { class: "gf-bars" }, largest(p, 8).map((id) => bar(scene.spell(id), now[id])))];
     }
     if (kind === "head") {
       const looks = lookedAt(n, +second, t).slice(0, 8);
-      return [h("div", { class: "gf-bars gf-looks" }, looks.map(([s, share]) => bar(character(s), share)))];
+      return [h("div", { class: "gf-bars gf-looks" }, looks.map(([s, share]) => bar(token(s), share)))];
     }
-    if (!exact) return [h("p", { class: "gf-waiting" }, weights.words() || trouble || "Its numbers come with the model.")];
-    if (kind === "text") return [barcode(exact.streams[0]), facts(["id", idsOf(character(t))[0]], ["numbers", D])];
+    if (!exact) return [h("p", { class: "gf-waiting" }, waitsFor(machines[scene.reads]) || "Its numbers come with the model.")];
+    if (kind === "text") return [barcode(exact.streams[0]), facts(["id", scene.ids[t]], ["numbers", D])];
     if (kind === "stream") {
       const vector = exact.streams[n];
       const wrote = n ? ["attention", "feedforward"].map((from) => Math.hypot(...exact.writes[from][n - 1])) : null;
@@ -632,44 +823,44 @@ function render({ model, el }) {
   function sentence({ part: name, position: t }) {
     const [kind, first, second] = name.split(" ");
     const n = Number(first);
-    const letter = named(character(t));
-    const here = `${letter}, position ${t + hidden()}`;
+    const letter = named(token(t));
+    const here = `${letter}, position ${t + scene.hidden}`;
     const exact = scene.exact(t);
     if (kind === "text") {
-      return `At position ${t + hidden()} is ${letter}. Its id, ${idsOf(character(t))[0]}, selects a row of the embedding table: ${D} numbers.`;
+      return `At position ${t + scene.hidden} is ${letter}. Its id, ${scene.ids[t]}, selects a row of the embedding table: ${D} numbers.`;
     }
     if (kind === "guess") {
       const [[id, p]] = scene.guesses(n, t);
       const [[last, pLast]] = scene.guesses(L, t);
-      const truth = t + 1 < scene.T ? ` The next character in the text is ${named(character(t + 1))}.` : "";
+      const truth = t + 1 < scene.T ? ` The next ${unit().one} in the text is ${named(token(t + 1))}.` : "";
       if (n < L) {
-        return `After ${here}: if the model stopped ${where(n)}, it would write ${named(known[id])}, with ${percent(p)}. After all ${L} blocks it is ${named(known[last])}, with ${percent(pLast)}.${truth}`;
+        return `After ${here}: if the model stopped ${where(n)}, it would write ${named(scene.spell(id))}, with ${percent(p)}. After all ${L} blocks it is ${named(scene.spell(last))}, with ${percent(pLast)}.${truth}`;
       }
       const final = scene.final(t);
       const warmth = model.get("temperature");
       const drawn = final && warmth !== 1 ? ` At temperature ${fixed(warmth, 1)} that becomes ${percent(drawnFrom(final)[id])}.` : "";
-      return `After ${here}: with all ${L} blocks, the model expects ${named(known[id])} with ${percent(p)}.${drawn}${truth}`;
+      return `After ${here}: with all ${L} blocks, the model expects ${named(scene.spell(id))} with ${percent(p)}.${drawn}${truth}`;
     }
     if (kind === "head") {
-      const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w], i) => `${percent(w)}${i ? "" : " of its attention"} to ${named(character(s))}, ${stepsBack(t - s)}`);
+      const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w], i) => `${percent(w)}${i ? "" : " of its attention"} to ${named(token(s))}, ${stepsBack(t - s)}`);
       return `At ${here}, this head gives ${looks.join(", and ")}.`;
     }
     if (kind === "feedforward") {
       const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is number ${i}, at ${numberOf(exact.neurons[n][i])}.`) : "";
-      return `At ${here}, this network sees the stripe of this character alone.${told}`;
+      return `At ${here}, this network sees the stripe of this ${unit().one} alone.${told}`;
     }
-    if (n === 0) return `The stripe of ${here}, ${where(0)}: the vector of the character itself, which knows nothing about the others yet.`;
+    if (n === 0) return `The stripe of ${here}, ${where(0)}: the vector of the ${unit().one} itself, which knows nothing about the others yet.`;
     return `The stripe of ${here}, ${where(n)}: the stripe above it, plus what the heads and the feed-forward network added.`;
   }
 
   const tables = ({ position: t }) => [
     {
-      caption: `What the model would write after ${named(character(t))}, position ${t + hidden()}`,
+      caption: `What the model would write after ${named(token(t))}, position ${t + scene.hidden}`,
       headers: ["After", ...range(SHOWN).flatMap((i) => [`${i + 1}.`, "share"])],
       rows: () =>
         range(L + 1).map((depth) => [
           depth ? `block ${depth - 1}` : "no block",
-          ...scene.guesses(depth, t).flatMap(([id, p]) => [visible(known[id]), fixed(p, 4)]),
+          ...scene.guesses(depth, t).flatMap(([id, p]) => [visible(scene.spell(id)), fixed(p, 4)]),
         ]),
     },
     {
@@ -681,7 +872,7 @@ function render({ model, el }) {
             `${b}, ${head}`,
             ...lookedAt(b, head, t)
               .slice(0, 2)
-              .flatMap(([s, share]) => [visible(character(s)), t - s, fixed(share, 3)]),
+              .flatMap(([s, share]) => [visible(token(s)), t - s, fixed(share, 3)]),
           ]),
         ),
     },
@@ -693,18 +884,28 @@ function render({ model, el }) {
     drawPictures(place);
     drawLetters(place, now);
     drawMarks(place, now);
-    const [shown, all] = [tokensOf(windowOf(text())).length, lengthOfText()];
-    const unread = scene.text === windowOf(text()) ? shown - scene.T : shown;
-    const lost = hidden();
-    hold(earlier, [lost, all, place.first, place.count, scene.T], () => [
-      lost > 0 && [
-        `The model sees at most ${context} characters at a time, now the last ${shown} of ${all}. Out of its sight: `,
-        h("s", {}, shortened(tokensOf(text()).slice(0, lost).join(""))),
+    const { length: all, hidden: lost, ids, lost: unseen } = cut(text());
+    const isStale = !isCurrentScene();
+    const unread = isStale ? ids.length : ids.length - scene.T;
+    const { one: single, many } = unit();
+    hold(earlier, [lost, all, unseen, place.first, place.count, scene.hidden, scene.T, many], () => [
+      lost > 0 && !isStale && [
+        `The model sees at most ${machines[scene.reads].context} ${many} at a time, now the last ${ids.length} of ${all}. Out of its sight: `,
+        h("s", {}, shortened(unseen)),
       ],
       scene.T > place.count &&
-        h("span", {}, `The drawing shows positions ${lost + place.first} to ${lost + place.first + place.count - 1} and follows the one you choose.`),
+        h("span", {}, `The drawing shows positions ${scene.hidden + place.first} to ${scene.hidden + place.first + place.count - 1} and follows the one you choose.`),
     ]);
     earlier.hidden = !lost && scene.T <= place.count;
+    tower.parentElement.classList.toggle("gf-in-words", scene.reads === "words");
+    write(hint, hintOf(unit()));
+    write(one, `One ${single}`);
+    const legends = [`Stripes: a vector for each ${single}`, "Under a stripe: the guess so far", `Triangles: where each ${single} looks, row by row`];
+    keys.forEach((key, i) => write(key, legends[i]));
+    const waits = wish !== null || model.get("reads") === "words";
+    loading.toggleAttribute("data-waits", waits);
+    const until = wish ? ` Until then, the machine reads ${model.get("reads")}.` : "";
+    write(about, waits && waitsFor(machines[wished()]) ? `${waitsFor(machines[wished()])}${until}` : ABOUT[model.get("reads")]);
     const step = model.get("step");
     starter.hidden = !step && !model.get("tour");
     write(starter, step ? "End the tour" : "Take the tour: six steps");
@@ -714,19 +915,32 @@ function render({ model, el }) {
     write(counter, `Tour: step ${step} of ${steps.length}`);
     put(back, { "aria-disabled": step < 2 });
     write(forth, step === steps.length ? "Finish" : "Next");
-    write(heading, partName(now.part));
+    write(heading, partName(now.part, unit()));
     const final = now.part === `guess ${L}`;
-    hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), trouble, weights.words(), final && model.get("temperature")], () => contents(now));
+    hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), waitsFor(machines[scene.reads]), final && model.get("temperature")], () => contents(now));
     const said = step && now.part === steps[step - 1].part ? steps[step - 1].says : sentence(now);
-    view.says(weights.words() || trouble || (unread > 0 && !pointed && reading ? `Reading, ${unread} characters to go …` : said));
-    view.describe(() => `The machine reading “${scene.text}”; open is ${partName(now.part)}, at position ${now.position + lost}`);
-    for (const [other, element] of parts) put(element, { "aria-label": partName(other) });
+    // What the model that reads words waits for is told next to the switch, and here only if there is nothing to show without it.
+    const waiting = (scene.reads === "letters" || isStale) && waitsFor(machines[model.get("reads")]);
+    const isReading = machines[model.get("reads")].reading && unread > 0 && !pointed;
+    view.says(waiting || (isReading ? `Reading, ${unread} ${many} to go …` : said));
+    view.describe(() => `The machine reading “${scene.tokens.join("")}”; open is ${partName(now.part, unit())}, at position ${now.position + scene.hidden}`);
+    for (const [other, element] of parts) put(element, { "aria-label": partName(other, unit()) });
     view.tables(() => tables(chosen())); // called later, perhaps for another text
   }
 
-  const drawn = redrawing(model, ["text", "position", "part", "temperature", "step", "tour"], draw);
-  const follow = () => (underway || reading || windowOf(text()) !== scene.text ? read() : drawn.ask());
+  const drawn = redrawing(model, ["text", "position", "part", "temperature", "step", "tour", "reads"], draw);
+  const follow = () => (underway || now().reading || !isCurrentScene() ? read() : drawn.ask());
+  const soon = once(() => {
+    own.follow();
+    if (stored.reads === model.get("reads") && stored.text === text() && !now().reading) scene = stored;
+    follow();
+  }); // the other traits change with this one
+  const changed = () => {
+    pause();
+    soon();
+  };
   model.on("change:text", follow);
+  model.on("change:reads", changed);
   model.on("change:step", arrive);
   arrive();
   const stopResizing = onResize(tower, drawn.ask);
@@ -735,9 +949,12 @@ function render({ model, el }) {
     toGo = 0;
     own.stop();
     model.off("change:text", follow);
+    model.off("change:reads", changed);
     model.off("change:step", arrive);
+    for (const show of wishers) model.off("change:reads", show);
     stopResizing();
-    weights.stop();
+    letters.weights.stop();
+    words.weights.stop();
     drawn.stop();
   };
 }

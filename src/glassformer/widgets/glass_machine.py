@@ -1,26 +1,32 @@
-"""Shows a whole trained model at once while it reads the reader's text."""
+"""Shows a whole trained model at once while it reads the reader's text, in letters or in words."""
 
+import json
 import re
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Bool, Int, TraitError, Unicode, default, validate
+from traitlets import Bool, Dict, Enum, Int, TraitError, Unicode, default, validate
 
+from glassformer import shipped
+from glassformer.config import ModelConfig
 from glassformer.generate.reader import window_start
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.trace import trace
-from glassformer.widgets.engine.model import LINE, ModelView, packed
+from glassformer.widgets.engine.model import LINE, ModelView, Source, packed, source_of
 from glassformer.widgets.kit.view import Number
 
 SHOWN = 4  # how many candidates for the next character the drawing names
 FULL = {"stream": 4.0, "neurons": 8.0}  # times the vector's typical size: the strongest colour
 BINS = {"stream": 32, "neurons": 43}  # the height of a vector's picture, in pixels
 STEPS = 6  # of the tour, which engine/tour.js describes
-OPENING = LINE[
-    : -len("horse!")
-]  # the first text: what the model writes next can be seen, as a line break cannot
+READS = ("letters", "words")
+LETTERS, WORDS = "shakespeare", "words"  # the book's models that the view switches between
+# The first text for each: what the model writes next can be seen, as a line break cannot. A token begins with its
+# space, so a text for words does not end with one.
+OPENING = LINE.removesuffix("horse!")
+OPENINGS = {"letters": OPENING, "words": OPENING.rstrip()}
 _PART = re.compile(r"text|stream \d+|guess \d+|feedforward \d+|head \d+ \d+")
 
 
@@ -39,32 +45,39 @@ def picture(vectors: Float[np.ndarray, "*B N"], kind: str) -> Float[np.ndarray, 
 
 
 class GlassMachine(ModelView, module="glass_machine"):
-    """The whole machine at once: characters, streams, all heads, all feed-forward networks, and the guess as it forms.
+    """The whole machine at once: tokens, streams, all heads, all feed-forward networks, and the guess as it forms.
 
-    Read it from top to bottom. Under the text is the stream, a vector for each character, and under each
-    vector is the character that the model would write next if it stopped there. (The final norm and the head
+    Read it from top to bottom. Under the text is the stream, a vector for each token, and under each vector is the
+    token that the model would write next if it stopped there. (The final norm and the head
     read the stream early, as in the logit lens.) Each block then adds the output of its heads and its
     feed-forward network to the stream. Pointing at a part explains it in a panel that stays in view, with its
     numbers, and highlights whatever it depends on. A tour of six steps leads from the first vector to the guess.
 
+    The reader can switch between two of the book's models: "shakespeare", in which a token is a character, and
+    "words", in which it is a word or a piece of one. The text stays the same, and so do the characters that count as
+    known: those of the text that both have learned from. The second model is loaded when the reader first wants it.
+
     A place in the book opens it with a task of its own, for example at a head: `GlassMachine(part="head 2 2",
-    position=14, tour=False)`.
+    position=14, tour=False)`, or in words: `GlassMachine(reads="words", text="My lord, I")`.
 
     Source of the lens: nostalgebraist 2020, "interpreting GPT: the logit lens". Chapter 01 reads the machine.
 
     Traits, beside those of `ModelView`:
-        position: the position whose vectors are shown, from 0; beyond the end of the text, the last.
+        reads: "letters" or "words", which only `model="shakespeare"` offers.
+        position: the position whose vectors are shown, in characters or in tokens, from 0; beyond the end of the
+            text, the last.
         part: what is explained: "text", "stream 2" and "guess 2" (after two blocks), "head 0 3" (of the first
             block, its last head), or "feedforward 0".
-        temperature: of the characters that *Write* draws, 0 to 2; it acts on the bars of the last guess.
-        drawn: how many characters were drawn; each draw has another random number, the same in every visit.
+        temperature: of the tokens that *Write* draws, 0 to 2; it acts on the bars of the last guess.
+        drawn: how many tokens were drawn; each draw has another random number, the same in every visit.
         tour: whether the view offers the tour. It does not start by itself.
         step: the step of the tour that is shown, 1 to 6; 0 is none.
 
     Raises:
-        TraitError: a value outside its range, or a part that the model does not have.
+        TraitError: a value outside its range, a part that the model does not have, or words with another model.
     """
 
+    reads = Enum(READS, "letters").tag(sync=True)
     position = Int(min=0).tag(sync=True)
     part = Unicode().tag(sync=True)
     temperature = Number(0.8, min=0, max=2).tag(sync=True)
@@ -72,18 +85,40 @@ class GlassMachine(ModelView, module="glass_machine"):
     tour = Bool(True).tag(sync=True)
     step = Int(0, min=0, max=STEPS).tag(sync=True)
 
+    _words = Dict().tag(sync=True)  # the configuration of the model that reads words; empty if there is none
     _families = ("decoder",)
+
+    @default("_words")
+    def _default_words(self) -> dict[str, Any]:
+        if self._name != LETTERS:
+            return {}
+        config = (shipped.PLACE / WORDS / shipped.CONFIG).read_text("utf-8")
+        return json.loads(ModelConfig.from_json(config).to_json())
+
+    @validate("reads")
+    def _validate_reads(self, proposal: dict) -> str:
+        reads = proposal["value"]
+        if reads == "words" and self._name != LETTERS:
+            raise TraitError(f"reads='words' needs model={LETTERS!r}, but the model is {self._name!r}")
+        return reads
+
+    @property
+    def _reader(self) -> Source:
+        """Returns the model that reads now."""
+        return self._source if self.reads == "letters" else source_of(WORDS)
 
     @default("text")
     def _default_text(self) -> str:
         text = super()._default_text()
-        return OPENING if text == LINE else text
+        return OPENINGS[self.reads] if text == LINE else text
 
     @default("position")
     def _default_position(self) -> int:
-        return (
-            14 if self.text in (LINE, OPENING) else len(self.text) - 1
-        )  # its guess changes from block to block
+        if self.reads == "letters" and self.text in (LINE, OPENING):
+            return 14  # its guess changes from block to block
+        if self.reads == "words" and self.text == OPENINGS["words"]:
+            return 4  # the same word
+        return len(self._reader.tokenizer.encode(self.text)) - 1
 
     @default("part")
     def _default_part(self) -> str:
@@ -106,9 +141,10 @@ class GlassMachine(ModelView, module="glass_machine"):
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:
         """Returns the data for the first drawing's pictures; the numbers come later, with the weights."""
-        source = self._source
-        text = self.text[window_start(len(self.text), source.config.context_length) :]
-        ids, model = source.tokenizer.encode(text), source.model
+        source = self._reader
+        whole = source.tokenizer.encode(self.text)
+        hidden = int(window_start(len(whole), source.config.context_length))
+        ids, model = whole[hidden:], source.model
         with trace() as seen:
             model(ids[None])
         streams = {
@@ -118,20 +154,34 @@ class GlassMachine(ModelView, module="glass_machine"):
         weights = np.stack([array[0][:, *past] for array in seen.arrays("weights")])  # (L, H, T (T + 1) / 2)
         probabilities = softmax(logit_lens(model, ids).astype(np.float64))  # (L + 1, T, V)
         best = np.argsort(-probabilities, axis=-1, kind="stable")[..., :SHOWN]
-        hidden = len(self.text) - len(text)
         opened = min(max(self.position - hidden, 0), len(ids) - 1)
         rows = np.stack([array[0][:, opened, : opened + 1] for array in seen.arrays("weights")])  # (L, H, S)
+        # Of words, the whole vocabulary would be long: only what is shown is spelled, and the temperature waits for
+        # the weights.
+        in_letters = self.reads == "letters"
+        shown = () if in_letters else sorted({*ids.tolist(), *best.flatten().tolist()})
+        tempered = (opened, len(ids) - 1) if in_letters else ()
         return {
-            "text": text,
+            "reads": self.reads,
+            "text": self.text,
+            "hidden": hidden,
+            "ids": ids.tolist(),
+            "spelled": {str(i): source.tokenizer.decode([i]) for i in shown},
             "streams": packed(picture(np.stack(list(streams.values())), "stream")),
             "neurons": packed(picture(np.stack([array[0] for array in seen.arrays("neurons")]), "neurons")),
             "weights": packed(np.sqrt(weights)),  # the square root, so that small weights stay visible
             "guesses": best.tolist(),
             # Where the temperature can act before the weights are here: at the position that is open, and at the end
-            "finals": {
-                str(t): [float(f"{p:.4g}") for p in probabilities[-1, t]] for t in (opened, len(ids) - 1)
-            },
+            "finals": {str(t): [float(f"{p:.4g}") for p in probabilities[-1, t]] for t in tempered},
             # Exact enough for the percentages that are shown of the heads at that position
             "looks": {str(opened): rows.astype(np.float64).round(4).tolist()},
             "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
         }
+
+    def _file(self, what: str) -> bytes | None:
+        """Returns the weights, or what the model that reads words needs when the reader first switches to it."""
+        if self._name == LETTERS and what == f"weights of {WORDS}":
+            return source_of(WORDS).weights
+        if self._name == LETTERS and what == f"vocabulary of {WORDS}":
+            return (shipped.PLACE / WORDS / shipped.TOKENIZER).read_bytes()
+        return super()._file(what)

@@ -94,7 +94,7 @@ def test_counts_are_those_of_the_words_one_by_one(call):
 )
 def test_tokens_are_legible(call, text, shown):
     token = "".join(LETTERS[byte] for byte in (text.encode() if isinstance(text, str) else text))
-    assert call("byte_pair_stepper", "spelled", token) == shown
+    assert call("byte_pairs", "spelled", token) == shown
 
 
 def test_the_excerpt_is_whole_speeches_around_the_line():

@@ -1,31 +1,14 @@
-// Learns byte pairs, merge by merge. A token is written with one letter for each byte, as GPT-2 does, so that any bytes are a
-// string that can be a key; `spelled` makes it legible again.
+// Learns byte pairs, merge by merge. A token is written with one letter for each byte, as in engine/byte_pairs.js.
 
-import { legible, utf8 } from "../../widgets/kit/bytes.js";
-import { range } from "../../widgets/kit/maths.js";
+import { utf8 } from "../../widgets/kit/bytes.js";
 import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, slider, svg, textField } from "../../widgets/kit/kit.js";
 import { line, linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
+import { LETTERS, merged, ranksOf, spelled, wordsOf } from "../../widgets/engine/byte_pairs.js";
 
 const MOST_MERGES = 150;
 const LONGEST = 200;
 const LISTED = 6; // most frequent pairs
 const IDS = 65_536; // more than there are tokens
-
-// --- bytes and words ------------------------------------------------------------------------------------------------
-
-// Printable bytes represent themselves, the others are letters from U+0100 on.
-const printing = (byte) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-let more = 256;
-const LETTERS = range(256).map((byte) => String.fromCodePoint(printing(byte) ? byte : more++));
-const BYTES = new Map(LETTERS.map((letter, byte) => [letter, byte]));
-
-// Splits a text into words, each with the space before it; merges never cross word boundaries. The pattern is GPT-2's.
-const WORDS = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
-const inLetters = (word) => Array.from(utf8(word), (byte) => LETTERS[byte]);
-export const wordsOf = (text) => (text.match(WORDS) ?? []).map(inLetters);
-
-// A token in readable form.
-export const spelled = (token) => legible(Uint8Array.from(token, (letter) => BYTES.get(letter)));
 
 // --- learning -------------------------------------------------------------------------------------------------------
 
@@ -102,19 +85,10 @@ function joined(symbols, fit, made) {
   return result;
 }
 
-// The tokens of a text with these merges: in each word, the pair that was learned first is merged first.
+// The tokens of a text with these merges.
 export function encode(text, merges) {
-  const ranks = new Map(merges.map(({ pair }, rank) => [pair.join(" "), rank]).reverse());
-  return wordsOf(text).flatMap((word) => {
-    let symbols = word;
-    for (;;) {
-      const pairs = symbols.slice(1).map((symbol, i) => ranks.get(`${symbols[i]} ${symbol}`) ?? Infinity);
-      const rank = Math.min(...pairs);
-      if (rank === Infinity) return symbols;
-      const [a, b] = merges[rank].pair;
-      symbols = joined(symbols, (x, y) => x === a && y === b, a + b);
-    }
-  });
+  const ranks = ranksOf(merges.map(({ pair }) => pair));
+  return wordsOf(text).flatMap((word) => merged(word, ranks));
 }
 
 // --- words ----------------------------------------------------------------------------------------------------------

@@ -16,14 +16,14 @@ export function alphabet(characters) {
   };
 }
 
-// A character in visible form.
-export const visible = (character) => ({ " ": "␣", "\n": "⏎" })[character] ?? character;
+// A character or a token in visible form.
+export const visible = (token) => token.replaceAll(" ", "␣").replaceAll("\n", "⏎");
 
 // What a character that cannot be seen is called, everywhere in the book.
 export const NAMES = { " ": "space", "\n": "line break", "\t": "tab", "\u00a0": "non-breaking space" };
 
-// A character as it is named in a sentence.
-export const named = (character) => (NAMES[character] ? `a ${NAMES[character]}` : `“${character}”`);
+// A character or a token as it is named in a sentence.
+export const named = (token) => (NAMES[token] ? `a ${NAMES[token]}` : `“${visible(token)}”`);
 
 // --- stored results ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from glassformer import shipped
 from glassformer.checkpoints import MODEL, checksum_of, load, model_of
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
-from glassformer.text import CharTokenizer, tokenizer_from_json
+from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
@@ -56,10 +56,10 @@ def _in_json(value: Any) -> str:
 
 
 class Source(NamedTuple):
-    """A model in the form that a view needs."""
+    """A model in the form that a view needs. Only GlassMachine shows one that reads byte pairs."""
 
     config: ModelConfig
-    tokenizer: CharTokenizer
+    tokenizer: CharTokenizer | BytePairTokenizer
     weights: bytes  # a safetensors file
 
     @property
@@ -93,8 +93,6 @@ def source_of(name: str) -> Source:
         weights = save({name: array.astype(np.float32) for name, array in checkpoint.best.items()})
     if why := refusal(json.loads(config.to_json())):
         raise ValueError(f"model={name!r} cannot run in a page: {why}")
-    if not isinstance(tokenizer, CharTokenizer):
-        raise ValueError(f"model={name!r} reads {type(tokenizer).__name__} tokens; a view shows characters")
     return Source(config, tokenizer, weights)
 
 
@@ -128,7 +126,8 @@ class ModelView(FileView):
             differ if it has others; `typed` counts only as long as `text` is what the model reads of it.
 
     Raises:
-        TraitError: there is no such model, the page cannot run it, or it lacks a character of the text.
+        TraitError: there is no such model, the page cannot run it, it does not read characters, or it lacks a
+            character of the text.
     """
 
     model = Unicode(read_only=True).tag(sync=True)
@@ -145,6 +144,12 @@ class ModelView(FileView):
             self._source = source_of(model)
         except (ValueError, FileNotFoundError) as error:
             raise TraitError(str(error)) from None
+        tokenizer = self._source.tokenizer
+        if not isinstance(tokenizer, CharTokenizer):
+            raise TraitError(
+                f"model={model!r} reads {type(tokenizer).__name__} tokens; a view shows characters. "
+                "GlassMachine(reads='words') shows the book's model that reads tokens."
+            )
         family = self._source.config.family
         if family not in self._families:
             raise TraitError(

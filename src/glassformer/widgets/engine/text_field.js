@@ -1,5 +1,5 @@
 // A field for the reader's own text, which is never changed, cut or deleted. What the model does not know is marked where it
-// is, and the model skips it.
+// is, and the model skips it. What the model has written is shaded.
 //
 // Two traits hold the state: `typed` is what the reader wrote, and `text` is what the model reads of it, at least one
 // character. So a position in a drawing is a position in `text`.
@@ -45,6 +45,38 @@ export const readOf = (text, characters) => knownIn(text, characters) || startOf
 export const continued = (text, more, characters) =>
   text + (knownIn(text, characters) ? "" : startOf(characters)) + more;
 
+// --- whose text it is ---------------------------------------------------------------------------------------------------
+
+// Where the model's parts of a text, [[from, to], …], are when the reader has changed `before` to `after` in one place.
+export function kept(parts, before, after) {
+  let from = 0;
+  while (from < Math.min(before.length, after.length) && before[from] === after[from]) from++;
+  let end = 0;
+  const most = Math.min(before.length, after.length) - from;
+  while (end < most && before.at(-1 - end) === after.at(-1 - end)) end++;
+  const [to, moved] = [before.length - end, after.length - before.length];
+  return parts
+    .flatMap(([a, b]) => [[a, Math.min(b, from)], [Math.max(a, to) + moved, b + moved]])
+    .filter(([a, b]) => a < b);
+}
+
+// A text as runs that differ in whether they are known or in who wrote them: [{ text, known, written }, …].
+function marksOf(text, characters, written) {
+  const ends = [];
+  let at = 0;
+  const all = runs(text, characters).map((run) => ({ ...run, to: (at += run.text.length) }));
+  ends.push(...all.map(({ to }) => to), ...written.flat());
+  const cuts = [...new Set(ends)].filter((end) => end > 0 && end <= text.length).sort((a, b) => a - b);
+  return cuts.map((to, i) => {
+    const from = i ? cuts[i - 1] : 0;
+    return {
+      text: text.slice(from, to),
+      known: all.find((run) => to <= run.to).known,
+      written: written.some(([a, b]) => a <= from && to <= b),
+    };
+  });
+}
+
 // --- words ------------------------------------------------------------------------------------------------------------
 
 const PLAIN = /^[\p{L}\p{N}\p{Extended_Pictographic}\p{Regional_Indicator}]/u;
@@ -85,7 +117,8 @@ export function remark(text, characters) {
 //   changes(text)      other traits that change with the reader's text
 //   adds()             a sentence that the view adds to the one under the field, or ""
 // Returns the control; the field itself; shown(), the text in the field; append(more), when the model has written; and
-// takeBack(), which removes the last character; follow(), which shows what the traits say now; start() and stop().
+// takeBack(count), which removes the last characters, as many as the model knows; follow(), which shows what the traits say now;
+// start() and stop().
 export function textField(model, { label, rows = 2, fit = (text) => text, changes = () => ({}), adds = () => "" }) {
   const characters = model.get("_characters");
   const reads = (typed) => fit(readOf(typed, characters));
@@ -118,17 +151,21 @@ export function textField(model, { label, rows = 2, fit = (text) => text, change
     put(marks, { style: `transform: translateY(${-field.scrollTop}px)` });
   }
 
-  let marked = null;
+  let written = []; // the parts of the text that the model wrote: [from, to] each
+  let marked = ""; // the text that has its marks
+  let isMarked = false;
   function mark() {
     const text = field.value;
-    if (marked !== text) {
-      marked = text;
-      const parts = runs(text, characters);
-      const strange = parts.some(({ known }) => !known);
-      marks.replaceChildren(...(strange ? parts.map((run) => h("span", { class: run.known ? "" : "gf-unknown" }, run.text)) : []));
+    if (marked !== text || !isMarked) {
+      if (marked !== text) written = kept(written, marked, text);
+      [marked, isMarked] = [text, true];
+      const parts = marksOf(text, characters, written);
+      const isPlain = parts.every(({ known, written: isWritten }) => known && !isWritten);
+      const style = (run) => [run.known ? "" : "gf-unknown", run.written ? "gf-by-model" : ""].join(" ").trim();
+      marks.replaceChildren(...(isPlain ? [] : parts.map((run) => h("span", { class: style(run) }, run.text))));
     }
     const said = remark(text, characters);
-    const added = adds();
+    const added = [written.length ? "The model wrote the shaded part." : "", adds()].filter(Boolean).join(" ");
     const words = said.join("") + (said.length && added ? " " : "") + added;
     if (note.textContent !== words) {
       note.replaceChildren(...said.map((part, i) => (i % 2 ? h("bdi", {}, part) : part)), said.length && added ? " " : "", added);
@@ -159,11 +196,24 @@ export function textField(model, { label, rows = 2, fit = (text) => text, change
     shown,
     follow,
     append(more) {
-      type(continued(shown(), more, characters));
+      const before = shown();
+      type(continued(before, more, characters));
       follow();
+      // If nobody has written in between, the model's last part becomes longer.
+      const part = written.at(-1)?.[1] === before.length ? written.pop() : [before.length];
+      written.push([part[0], field.value.length]);
+      isMarked = false;
+      mark();
       field.scrollTop = field.scrollHeight; // the end is where it writes
     },
-    takeBack: () => type([...shown()].slice(0, -1).join("")),
+    takeBack(count = 1) {
+      const all = [...shown()];
+      const known = () => [...knownIn(all.join(""), characters)].length;
+      const [had, last] = [known(), all.pop()];
+      if (last === undefined) return;
+      if (known() < had) while (all.length && known() > had - count) all.pop();
+      type(all.join(""));
+    },
     start() {
       for (const name of ["typed", "text"]) model.on(`change:${name}`, soon);
       resizes.observe(field);

@@ -1,4 +1,4 @@
-// The tour through the glass machine: what it points at, and what it says there. Every number and every character comes from
+// The tour through the glass machine: what it points at, and what it says there. Every number and every token comes from
 // the drawing, so the sentences are true of any text and any model.
 import { percent } from "../kit/kit.js";
 
@@ -6,12 +6,13 @@ const listed = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} 
 
 // Facts at one position:
 //   L, D, F     blocks, numbers in a vector, neurons
-//   here        the character, as it is named in a sentence
+//   one         what a token is called: UNITS has the words
+//   here        the token, as it is named in a sentence
 //   head        [block, head] of the head that looks one back most
 //   looks       what this head attends to most: { at, back, share }
-//   guesses     the likeliest next character before the first block and after each
+//   guesses     the likeliest next token before the first block and after each
 // Returns the steps, [{ part, says }, …].
-export function tour({ L, D, F, here, head, looks, guesses }) {
+export function tour({ L, D, F, one, here, head, looks, guesses }) {
   const place = looks.back === 0 ? "itself" : `${looks.at}, ${looks.back === 1 ? "one" : looks.back} back`;
   const found = guesses.slice(1);
   const isSame = found.every((next) => next === found[0]);
@@ -19,7 +20,7 @@ export function tour({ L, D, F, here, head, looks, guesses }) {
   return [
     {
       part: "stream 0",
-      says: `This stripe is one character’s vector: ${D} numbers, made from those the model has learned for ${here}.`,
+      says: `This stripe is one ${one}’s vector: ${D} numbers, made from those the model has learned for ${here}.`,
     },
     {
       part: "stream 1",
@@ -31,13 +32,13 @@ export function tour({ L, D, F, here, head, looks, guesses }) {
     },
     {
       part: `feedforward ${Math.min(1, L - 1)}`,
-      says: `The feed-forward network works on each character alone: its ${F} neurons read the stripe of ${here} and add to it.`,
+      says: `The feed-forward network works on each ${one} alone: its ${F} neurons read the stripe of ${here} and add to it.`,
     },
     {
       part: `guess ${L - 1}`,
       says: isSame
-        ? `The guess at the next character can change on its way down; here it is ${next} after every block.`
-        : `The guess at the next character changes on its way down: block by block it is ${listed(found)}.`,
+        ? `The guess at the next ${one} can change on its way down; here it is ${next} after every block.`
+        : `The guess at the next ${one} changes on its way down: block by block it is ${listed(found)}.`,
     },
     {
       part: `guess ${L}`,

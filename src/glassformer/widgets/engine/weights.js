@@ -7,7 +7,7 @@
 //       told()           called whenever the result of `words` has changed: draw the line again
 //       again()          called when something that had failed has arrived after all: do again what needed it
 //   await weights.model()              the view's model, as a Transformer
-//   await weights.other(name, config)  another of the book's models
+//   await weights.other(name, config, title)  another of the book's models, called `title` in sentences
 //   await weights.beside(what)         other facts about the model, from JSON: `what` is "neurons"
 //   await weights.file(what, title, make)   what `make` makes of another file (a DataView), called `title` in sentences
 //   weights.words()      what this view is waiting for ("Loading the model: 0.6 of 1.6 MB."), or ""
@@ -176,7 +176,7 @@ function loadOf(view, what, make, title) {
 
 const transformerOf = (config) => async (file) => new Transformer(config, await inSlices(tensorSteps(file)));
 const modelOf = (view) => loadOf(view, "weights", transformerOf(view.get("_config")));
-const otherOf = (view, name, config) => loadOf(view, `weights of ${name}`, transformerOf(config));
+const otherOf = (view, name, config, title) => loadOf(view, `weights of ${name}`, transformerOf(config), title);
 const besideOf = (view, what) => loadOf(view, what, (file) => JSON.parse(new TextDecoder().decode(file)));
 
 export const stateOf = (view, what = "weights") => loads.get(`${what} ${view.get("_digest")}`)?.state ?? { is: "idle" };
@@ -250,7 +250,7 @@ export function weightsFor(model, { view, told = () => {}, again = () => {} }) {
 
   return {
     model: () => want(modelOf(model)),
-    other: (name, config) => want(otherOf(model, name, config)),
+    other: (name, config, title) => want(otherOf(model, name, config, title)),
     beside: (what) => want(besideOf(model, what)),
     file: (what, title, make) => want(loadOf(model, what, make, title)),
     words,

@@ -10,10 +10,17 @@ export const range = (n) => Array.from({ length: n }, (_, i) => i);
 export const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
 // The indices of the largest numbers, at most a given number of them, the largest first; of equal numbers, the first.
-export const largest = (numbers, count) =>
-  range(numbers.length)
-    .sort((a, b) => numbers[b] - numbers[a] || a - b)
-    .slice(0, count);
+export function largest(numbers, count) {
+  const best = [];
+  for (let i = 0; i < numbers.length; i++) {
+    if (best.length === count && !(numbers[i] > numbers[best[count - 1]])) continue; // true for nearly all of a long list
+    let at = best.length;
+    while (at > 0 && numbers[i] > numbers[best[at - 1]]) at--;
+    best.splice(at, 0, i);
+    best.length = Math.min(best.length, count);
+  }
+  return best;
+}
 
 export const transpose = (A) => A[0].map((_, j) => A.map((row) => row[j]));
 

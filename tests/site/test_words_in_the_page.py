@@ -1,0 +1,165 @@
+"""Tests the switch from letters to words in a page: loaded on demand, over http and from disk, and after failures."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import ipywidgets
+import pytest
+from ipywidgets import embed
+from playwright.sync_api import expect
+
+from glassformer.widgets import GlassMachine
+from tools.notebooks import ROOT
+from tools.pages.weights import scripts, vocabularies, weights, write_models
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Views</title>
+<link rel="icon" href="data:,">
+<script type="application/vnd.jupyter.widget-state+json">{state}</script>
+<script src="_static/widget-host.js"></script>{views}</html>"""
+VIEW = (
+    '<div style="min-height: 300vh"><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
+)
+TEXT = "My lord, the king"
+SAVES_DATA = "Object.defineProperty(navigator, 'connection', { value: { saveData: true } })"
+NEEDED = {
+    "http": {"words.bin", "words-vocabulary.bin"},
+    "file": {*scripts("words", weights("words")), *scripts("words-vocabulary", vocabularies()["words"])},
+}
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory, serve):
+    """Returns the addresses of a folder with a page of two machines: in letters, and in words from the start."""
+    folder = tmp_path_factory.mktemp("words")
+    (folder / "_static").mkdir()
+    shutil.copy(ROOT / "book" / "site" / "widget-host.js", folder / "_static")
+    write_models(folder / "_static" / "models")
+    views = [GlassMachine(text=TEXT), GlassMachine(reads="words", text=TEXT)]
+    data = embed.embed_data(views=views, state=ipywidgets.Widget.get_manager_state()["state"])
+    page = PAGE.format(
+        state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
+        views="".join(VIEW.format(json.dumps(spec)) for spec in data["view_specs"]),
+    )
+    (folder / "words.html").write_text(page, encoding="utf-8")
+    return serve(folder)
+
+
+class Machine:
+    def __init__(self, visit, place=0):
+        self.visit = visit
+        self.root = visit.page.locator(".widget-host").nth(place)
+        self.root.scroll_into_view_if_needed()
+        visit.settle()
+        self.note = self.root.locator(".gf-reads-note")
+        self.again = self.root.get_by_role("button", name="Load the model that reads words again")
+
+    def choose(self, name):
+        self.root.get_by_role("radio", name=name, exact=True).check()
+
+    def expect_in(self, reads):
+        self.visit.rest()  # the switch is busy until then
+        unit = {"letters": "character", "words": "token"}[reads]
+        expect(self.root.get_by_role("button", name=f"One {unit}", exact=True)).to_be_visible()
+        self.visit.rest()
+        columns = self.root.locator("[data-part='text'] .gf-cells span").all_inner_texts()
+        expected = {"letters": list(TEXT.replace(" ", "␣")), "words": ["My", "␣lord", ",", "␣the", "␣king"]}[
+            reads
+        ]
+        assert [text for text in columns if text] == expected
+        assert {"letters": "“g”, position 16", "words": "“␣king”, position 4"}[reads] in self.root.locator(
+            ".gf-says"
+        ).inner_text()
+
+    @property
+    def loaded(self):
+        return [url.rpartition("/")[2] for url in self.visit.requests if "/models/words" in url]
+
+
+@pytest.fixture
+def machine(visit):
+    return lambda door, place=0: Machine(visit("words.html", door=door, script=SAVES_DATA), place)
+
+
+@pytest.mark.parametrize("door", ["http", "file"])
+def test_words_come_when_they_are_chosen_and_once(machine, door):
+    view = machine(door)
+    view.expect_in("letters")
+    assert view.loaded == []
+    for _ in range(2):
+        view.choose("words")
+        view.expect_in("words")
+        view.choose("letters")
+        view.expect_in("letters")
+    assert set(view.loaded) == NEEDED[door]
+    assert len(view.loaded) == len(NEEDED[door])
+    assert view.visit.complaints == view.visit.elsewhere() == []
+    assert not any("shakespeare" in url for url in view.visit.requests)  # the first scene is in the page
+
+
+@pytest.mark.parametrize("door", ["http", "file"])
+def test_a_machine_in_words_goes_to_letters_and_back(machine, door):
+    view = machine(door, 1)
+    view.expect_in("words")
+    view.choose("letters")
+    view.expect_in("letters")
+    view.choose("words")
+    view.expect_in("words")
+    assert view.visit.complaints == []
+
+
+def test_while_it_loads_it_says_how_far_and_goes_on_in_letters(machine):
+    view = machine("http")
+    held = []
+    view.visit.page.route("**/models/words*.bin", lambda route: held.append(route))
+    view.choose("words")
+    expect(view.note).to_have_text(
+        re.compile(
+            r"^(Waiting for|Loading) the model that reads words.* Until then, the machine reads letters\.$"
+        )
+    )
+    expect(view.root.get_by_role("button", name="One character", exact=True)).to_be_visible()
+    view.choose("letters")
+    expect(view.note).to_have_text("Here every character is a token.")
+    view.choose("words")
+    for route in held:
+        route.continue_()
+    view.expect_in("words")
+    assert len(view.loaded) == 2
+
+
+def test_after_a_failure_it_stays_in_letters_until_it_is_tried_again(machine):
+    view = machine("http")
+    view.visit.page.route("**/models/words*.bin", lambda route: route.abort())
+    view.choose("words")
+    expect(view.note).to_have_text(
+        "The model that reads words could not be loaded. The connection failed. Check it, then try again; everything "
+        "that this page already shows still works. Until then, the machine reads letters."
+    )
+    expect(view.root.get_by_role("button", name="One character", exact=True)).to_be_visible()
+    view.choose("letters")
+    expect(view.again).to_be_hidden()
+    view.expect_in("letters")
+    view.choose("words")  # in vain once more
+    view.visit.rest()
+    expect(view.again).to_be_visible()
+    expect(view.note).to_have_text(re.compile("could not be loaded"))
+    view.visit.page.unroute("**/models/words*.bin")
+    view.again.press("Enter")
+    view.expect_in("words")
+    expect(view.again).to_be_hidden()
+
+
+def test_a_copy_without_the_vocabulary_says_so(machine):
+    view = machine("file")
+    part = Path(unquote(urlsplit(view.visit.home).path)) / "_static" / "models" / "words-vocabulary-0.js"
+    part.rename(part.with_suffix(".away"))
+    try:
+        view.choose("words")
+        view.visit.rest()
+        expect(view.note).to_have_text(re.compile("This page has no model called words."))
+        view.expect_in("letters")
+    finally:
+        part.with_suffix(".away").rename(part)
