@@ -38,8 +38,8 @@ WAYS = {
     "residual": Way("residual", "x + f(x)", branch=("f",)),
     "pre": Way("pre-norm", "x + f(norm(x))", branch=("norm", "f")),
     "post": Way("post-norm", "norm(x + f(x))", branch=("f",), stream=("norm",)),
-    "after": Way("norm after the sublayer", "x + norm(f(x))", branch=("f", "norm")),
-    "both": Way("norms on both sides", "x + norm(f(norm(x)))", branch=("norm", "f", "norm")),
+    "after": Way("after the sublayer", "x + norm(f(x))", branch=("f", "norm")),
+    "both": Way("on both sides", "x + norm(f(norm(x)))", branch=("norm", "f", "norm")),
 }
 """The ways that `placements` can draw, by name."""
 
