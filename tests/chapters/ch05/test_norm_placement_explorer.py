@@ -152,7 +152,7 @@ def test_by_keyboard(mount):
     w.press("Blocks, untrained", "End")
     w.press("GPT-2’s", " ")
     assert w.saved() | {"view": "gradients", "untrained_depth": 64, "init": "gpt2"} == w.saved()
-    assert w.says.startswith("64 blocks before any training, with GPT-2’s weights")
+    assert w.says.startswith("64 blocks before any training, with GPT-2’s initial weights, ")
 
 
 @pytest.fixture
