@@ -87,7 +87,9 @@ def _panel(way: Way) -> str:
         drawn += section
         gaps += interrupted
     ends = [_TOP - 10, *(y for gap in gaps for y in gap), end]
-    drawn += [f'<path d="M{x} {y}V{to}" class="{line}"/>' for y, to in zip(ends[::2], ends[1::2], strict=True)]
+    drawn += [
+        f'<path d="M{x} {y}V{to}" class="{line}"/>' for y, to in zip(ends[::2], ends[1::2], strict=True)
+    ]
     drawn.append(f'<path d="M{x} {end + 6}l-7 -11h14z" class="{tip}"/>')
     label = html.escape(f"{way.name}: {way.rule}. {in_words(way)}")
     svg = f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH} {HEIGHT}">{"".join(drawn)}</svg>'

@@ -139,7 +139,9 @@ def fates(w):
 
 def test_by_keyboard(mount):
     w = mount(DepthExplorer())
-    assert w.says.startswith("Through 64 layers at gain 0.80. Plain vanishes: signal ×\N{NO-BREAK SPACE}2.4·10⁻⁷")
+    assert w.says.startswith(
+        "Through 64 layers at gain 0.80. Plain vanishes: signal ×\N{NO-BREAK SPACE}2.4·10⁻⁷"
+    )
     assert fates(w) == ["vanishes", "explodes", "survives"]
     assert w.label.startswith("Two charts by layer")
     assert w.label.endswith(w.says)
