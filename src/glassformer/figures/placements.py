@@ -143,7 +143,8 @@ def _line(*points: tuple[int, int]) -> str:
 
 
 _STYLE = """<style>
-.gf-placements { display: flex; flex-wrap: wrap; gap: 1em; justify-content: center; font-family: system-ui, sans-serif; }
+.gf-placements { display: flex; flex-wrap: wrap; gap: 1em; justify-content: center;
+  font-family: system-ui, sans-serif; }
 .gf-placements .panel { flex: 0 1 9.6rem; min-width: 8.6rem; text-align: center; }
 .gf-placements p { margin: 0 0 .3em; min-height: 1.4em; font-size: .8rem; }
 .gf-placements .name { font-weight: 600; }

@@ -100,7 +100,8 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     assert_shows(w, LINE, 14)
     assert w.says == (
         "After “s” at 14, if it stopped after block 2, the model would predict “,” (28 %). That is not the next "
-        "character, which is “e”, rank 2 of 65: a loss of 1.34. Block 3 feed-forward adds most to its logit, +4.42 of 9.31."
+        "character, which is “e”, rank 2 of 65: a loss of 1.34. "
+        "Block 3 feed-forward adds most to its logit, +4.42 of 9.31."
     )
     table = w.root.get_by_role("group", name="Guesses under the text; arrow keys move")
     table.focus()
