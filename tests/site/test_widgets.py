@@ -507,6 +507,18 @@ def norm_comparer(shown, state):
 
 
 def norm_placement_explorer(shown, state):
+    if state["view"] == "gradients":
+        shown.press("Blocks, untrained", "Home")
+        assert shown.says.startswith("2 blocks before any training,")
+        found = [
+            run.found["2"]["gradient"]
+            for placement in ("pre", "post")
+            for run in experiments.stored("norm_gradients", placement=placement, init=state["init"])
+        ]
+        np.testing.assert_allclose(
+            [column(shown.table(), i + 1) for i in range(len(found))], found, rtol=6e-3
+        )
+        return
     shown.press("Blocks", "Home")
     shown.press("Learning rate", "End")
     assert shown.says.startswith("2 blocks, learning rate 0.01,")

@@ -4,6 +4,7 @@ from glassformer.figures.attention_map import attention_map
 from glassformer.figures.loss_curve import LossCurve, smoothed
 from glassformer.figures.machine import machine_so_far
 from glassformer.figures.page import one_page
+from glassformer.figures.placements import placements
 from glassformer.figures.source import show_source
 from glassformer.figures.style import ROLES, SIGNED, WEIGHTS, figure
 
@@ -16,6 +17,7 @@ __all__ = [
     "figure",
     "machine_so_far",
     "one_page",
+    "placements",
     "show_source",
     "smoothed",
 ]

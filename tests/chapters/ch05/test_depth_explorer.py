@@ -139,19 +139,21 @@ def fates(w):
 
 def test_by_keyboard(mount):
     w = mount(DepthExplorer())
-    assert w.says.startswith("Through 64 layers at gain 0.80. Plain dies: signal ×\N{NO-BREAK SPACE}2.4·10⁻⁷")
-    assert fates(w) == ["dies", "explodes", "holds"]
+    assert w.says.startswith(
+        "Through 64 layers at gain 0.80. Plain vanishes: signal ×\N{NO-BREAK SPACE}2.4·10⁻⁷"
+    )
+    assert fates(w) == ["vanishes", "explodes", "survives"]
     assert w.label.startswith("Two charts by layer")
     assert w.label.endswith(w.says)
     check(w)
     w.press("Gain of the matrices", *["ArrowRight"] * 4)
     assert w.saved() == {"gain": 1.0}
-    assert fates(w) == ["holds", "explodes", "holds"]
+    assert fates(w) == ["survives", "explodes", "survives"]
     check(w)
     w.press("Gain of the matrices", "End")
-    assert fates(w) == ["explodes", "explodes", "holds"]
+    assert fates(w) == ["explodes", "explodes", "survives"]
     w.press("Layers", "Home")
-    assert fates(w) == ["holds", "holds", "holds"]
+    assert fates(w) == ["survives", "survives", "survives"]
     check(w)
     before = w.says
     w.root.get_by_role("button", name="Draw other matrices").press("Enter")

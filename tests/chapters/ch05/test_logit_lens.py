@@ -99,8 +99,9 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     w = mount(LogitLens())
     assert_shows(w, LINE, 14)
     assert w.says == (
-        "After “s” at 14, if it stopped after block 2, the model would write “,” (28 %). In the text comes “e”, "
-        "rank 2 of 65: a loss of 1.34. Block 3 feed-forward adds most to its logit, +4.42 of 9.31."
+        "After “s” at 14, if it stopped after block 2, the model would predict “,” (28 %). That is not the next "
+        "character, which is “e”, rank 2 of 65: a loss of 1.34. "
+        "Block 3 feed-forward adds most to its logit, +4.42 of 9.31."
     )
     table = w.root.get_by_role("group", name="Guesses under the text; arrow keys move")
     table.focus()
@@ -116,7 +117,7 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     assert "if it stopped after the embedding," in w.says
     assert_shows(w, LINE, 0)
     w.press("Position", "End")
-    w.press("It stops after", "ArrowRight")
+    w.press("Stop after", "ArrowRight")
     assert w.saved() == {"position": 40, "depth": 1}
     assert_shows(w, LINE, 40)  # nothing comes
     assert TOKENIZER.characters[MODEL(TOKENIZER.encode(LINE))[-1].argmax()] == "\n"

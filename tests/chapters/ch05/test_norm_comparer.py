@@ -104,14 +104,26 @@ def check(w):
     np.testing.assert_array_equal(bold, torch.stack([apart[name] >= 5e-4 for name in NORMS], dim=1))
     rings = {(at, NORMS.index(name)) for name, (by, at) in most.items() if by >= 5e-4}
     assert set(zip(*np.nonzero(ringed), strict=True)) == rings
-    _, _, says = w.says.partition("Farthest")
-    said = re.findall(r"(ε outside|D − 1|RMSNorm),? by ([\d.e−]+\d)(?: at feature (\d))?[;,.]", says)
-    farthest_first = sorted(NORMS[1:], key=lambda name: -most[name][0])
-    names = {"sigma": "ε outside", "unbiased": "D − 1", "rms": "RMSNorm"}
-    assert [name for name, _, _ in said] == [names[name] for name in farthest_first]
-    for name, (_, by, at) in zip(farthest_first, said, strict=True):
-        assert float(by.replace("−", "-")) == pytest.approx(most[name][0], abs=5.01e-4, rel=0.06)
-        assert at == (str(most[name][1]) if most[name][0] >= 5e-4 else "")
+    names = {"layer": "LayerNorm", "sigma": "ε outside", "unbiased": "D − 1", "rms": "RMSNorm"}
+    farthest = max(NORMS[1:], key=lambda name: most[name][0])
+    by, at = most[farthest]
+    if not w.says.startswith("You "):  # about a change of all numbers
+        assert w.says.startswith(f"{names[farthest]} is farthest from LayerNorm, by ")
+        assert float(re.search(r"by (?:only )?([\d.e−]+\d)", w.says)[1].replace("−", "-")) == pytest.approx(
+            by, abs=5.01e-4, rel=0.06
+        )
+        assert (f" at feature {at}." in w.says) == (by >= 5e-4)
+        if by >= 5e-4:
+            agree = [names[name] for name in NORMS[1:] if most[name][0] < 5e-4]
+            said = re.search(r"\. (.+) agrees? with LayerNorm to three decimals\.$", w.says)
+            assert re.split(" and |, ", said[1] if said else "") == (agree or [""])
+    far = w.tables()[1][3][1:]
+    np.testing.assert_allclose(
+        [float(text.replace("−", "-")) for text in far],
+        [most[name][0] for name in NORMS],
+        atol=5.01e-4,
+        rtol=0.06,
+    )
 
 
 def foot(w, name):
@@ -129,12 +141,12 @@ def press(w, name):
 def test_by_keyboard(mount):
     w = mount(NormComparer())
     assert w.says == (
-        "Farthest from LayerNorm is RMSNorm, by 0.577 at feature 1; "
-        "then D − 1 by 0.232 at feature 0, then ε outside by 6.2e−6."
+        "RMSNorm is farthest from LayerNorm, by 0.577 at feature 1. "
+        "ε outside agrees with LayerNorm to three decimals."
     )
     assert foot(w, "minus") == ["0.25", "0.25", "0.25", "nothing"]
     assert foot(w, "divided by") == ["0.433", "0.433", "0.5", "0.5"]
-    assert foot(w, "moved by") == ["–"] * 4
+    assert foot(w, "changed by") == ["–"] * 4
     check(w)
     w.control("feature 0").fill("-2.5")
     assert w.saved() == {"before": [], "x": [-2.5, 0, 0, 0]}
@@ -159,24 +171,22 @@ def test_by_keyboard(mount):
     assert float(how[2][1]) == pytest.approx(math.sqrt(1e-5 / 6 + 0.01), rel=1e-6)
 
 
-def test_who_notices(mount):
+def test_which_norms_react(mount):
     w = mount(NormComparer(x=[0.5, -1.25, 2.0, 0.25]))
     press(w, "+ 10")
     assert w.saved() == {"before": [0.5, -1.25, 2.0, 0.25], "x": [10.5, 8.75, 12.0, 10.25]}
     was, now = (by_torch(w.get(name), 1e-5) for name in ("before", "x"))
     moved = f"{(now['rms'] - was['rms']).abs().max():.3f}"
-    assert w.says.startswith(
-        f"10 added to all: LayerNorm, ε outside and D − 1 did not notice; RMSNorm moved by up to {moved}. "
-    )
-    assert foot(w, "moved by") == ["0", "0", "0", moved]
+    assert w.says == f"You added 10 to all numbers. Only RMSNorm changed, by at most {moved}."
+    assert foot(w, "changed by") == ["0", "0", "0", moved]
     marks = w.root.locator(".gf-normed-was").evaluate_all("all => all.map((e) => e.style.left)")
     places = [50 + 50 * was[name][i].item() / 2 for i in range(4) for name in NORMS]
     np.testing.assert_allclose([float(mark.rstrip("%")) for mark in marks], places, atol=0.0051)
     press(w, "− 10")
     press(w, "× 10")
     assert w.saved()["x"] == [5.0, -12.5, 20.0, 2.5]
-    assert w.says.startswith("All multiplied by 10: LayerNorm moved by up to")
-    assert "that is ε. Farthest" in w.says
+    assert w.says.startswith("You multiplied all numbers by 10. All four outputs changed, by at most ")
+    assert w.says.endswith(", because of ε.")
     check(w)
     for _ in range(4):
         press(w, "× 10")
@@ -194,9 +204,9 @@ def test_who_notices(mount):
 
 def test_all_zero_and_all_equal(mount):
     w = mount(NormComparer(x=[0.0, 0.0, 0.0]))
-    assert w.says == "All four give the same."
+    assert w.says == "All four norms give the same."
     w.set(x=[2.0, 2.0, 2.0])
-    assert w.says.startswith("Farthest from LayerNorm is RMSNorm, by 1.000 at feature 0; then ")
+    assert w.says.startswith("RMSNorm is farthest from LayerNorm, by 1.000 at feature 0.")
 
 
 @pytest.mark.parametrize(

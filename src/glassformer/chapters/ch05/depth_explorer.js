@@ -155,7 +155,7 @@ export function short(x) {
 // or in between.
 export function fate(signal, gradient) {
   const both = Math.sqrt(signal) * Math.sqrt(gradient);
-  return both < 1 / 30 ? "dies" : both > 30 ? "explodes" : "holds";
+  return both < 1 / 30 ? "vanishes" : both > 30 ? "explodes" : "survives";
 }
 
 const ends = ({ signal, gradient }) => [signal.median.at(-1), gradient.median[0]];
@@ -269,10 +269,10 @@ const TRAITS = ["depth", "gain", "seed"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Depth under the hand: what is left after so many layers?",
+    title: "A signal in a deep stack: how much of it is left?",
     hint:
-      "A layer f is a ReLU, which makes 0 of what is negative, and a random matrix; size is the root mean square. Find the " +
-      "gain at which the plain network survives, then go a little further. Which of the three does not need your help?",
+      "A layer f is a ReLU and a random matrix; size is the root mean square. Find the gain at which the plain stack survives, " +
+      "then go a little further. Which of the three works at every gain?",
   });
   view.controls.classList.add("gf-depths");
   view.controls.append(

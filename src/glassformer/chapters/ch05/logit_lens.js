@@ -83,15 +83,15 @@ export const partNames = (L) => [
 export function sentence({ scene, known, L, depth, position: t, hidden }) {
   const [[id, p]] = scene.guesses(depth, t);
   const place = `${named(scene.text[t])} at ${t + hidden}`;
-  const now = `After ${place}, ${depth === L ? `with all ${L} blocks,` : `if it stopped after ${afterBlock(depth)},`} the model would write ${named(known[id])} (${percent(p)}).`;
+  const now = `After ${place}, ${depth === L ? `with all ${L} blocks,` : `if it stopped after ${afterBlock(depth)},`} the model would predict ${named(known[id])} (${percent(p)}).`;
   const comes = scene.text[t + 1];
   const parts = scene.added(t);
   const [most] = largest(parts, 1);
   const wrote = `${partNames(L)[most]} adds most to its logit, ${signed(parts[most])} of ${fixed(parts.reduce((a, b) => a + b), 2)}`;
-  if (comes === undefined) return `${now} Nothing comes after it. Of the model’s own guess, ${named(known[scene.guesses(L, t)[0][0]])}: ${wrote}.`;
+  if (comes === undefined) return `${now} The text ends here. For the model’s own guess, ${named(known[scene.guesses(L, t)[0][0]])}, ${wrote}.`;
   const rank = scene.rank(depth, t);
-  const which = rank === 1 ? "just that" : `${named(comes)}, rank ${rank} of ${known.length}`;
-  return `${now} In the text comes ${which}: a loss of ${fixed(scene.loss(depth, t), 2)}. ${wrote[0].toUpperCase()}${wrote.slice(1)}.`;
+  const which = rank === 1 ? "is indeed the next character" : `is not the next character, which is ${named(comes)}, rank ${rank} of ${known.length}`;
+  return `${now} That ${which}: a loss of ${fixed(scene.loss(depth, t), 2)}. ${wrote[0].toUpperCase()}${wrote.slice(1)}.`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -100,8 +100,8 @@ const TRAITS = ["text", "position", "depth"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "The logit lens: what would it write if it stopped here?",
-    hint: "Under each character stands the next one as the model guesses it: from the embedding alone, then after each block. Point at a guess and click it, or walk with the arrow keys. Then type a text of your own.",
+    title: "The logit lens: what would the model predict if it stopped here?",
+    hint: "Under each character are the guesses at the next one: first from the embedding alone, then after each block. Point at a guess, click it, or use the arrow keys. Then type a text of your own.",
   });
   const { n_layers: L, context_length: context } = model.get("_config");
   const known = [...model.get("_characters")];
@@ -160,12 +160,12 @@ function render({ model, el }) {
       format: (t) => String(Math.min(Math.max(t, hidden()), length() - 1)),
       follows: ["text"],
     }),
-    slider(model, "depth", { label: "It stops after", min: 0, max: L, format: afterBlock }),
+    slider(model, "depth", { label: "Stop after", min: 0, max: L, format: afterBlock }),
   );
 
   // --- the text, line by line, with the guesses under it
 
-  const rowNames = ["text", ...depths.map((depth) => (depth ? `block ${depth - 1}` : "embedding")), "comes"];
+  const rowNames = ["text", ...depths.map((depth) => (depth ? `block ${depth - 1}` : "embedding")), "actual"];
   const places = new WeakMap(); // cell -> { row, column, line }
   const systems = range(LINES.wide).map((line) => {
     const rows = rowNames.map((name, row) => {
@@ -240,7 +240,7 @@ function render({ model, el }) {
   view.drawing.append(
     note,
     table,
-    legend(shade, "unsure", "sure", h("span", { class: "gf-lens-key" }, "underlined: that is what comes")),
+    legend(shade, "unsure", "sure", h("span", { class: "gf-lens-key" }, "underlined: a correct guess")),
     h("div", { class: "gf-lens-panels" }, likely, parts),
   );
 
@@ -312,10 +312,10 @@ function render({ model, el }) {
         "p",
         { class: "gf-lens-fact" },
         comes === undefined
-          ? "Nothing comes after the last character."
+          ? "The text ends here."
           : [
               h("b", {}, visible(comes)),
-              ` comes: rank ${scene.rank(depth, t)} of ${known.length}, ${percent(Math.exp(-scene.loss(depth, t)))}, loss ${fixed(scene.loss(depth, t), 2)}`,
+              ` comes next: rank ${scene.rank(depth, t)} of ${known.length}, ${percent(Math.exp(-scene.loss(depth, t)))}, loss ${fixed(scene.loss(depth, t), 2)}`,
             ],
       ),
     ]);
@@ -353,7 +353,7 @@ function render({ model, el }) {
 
   const tables = ({ position: t }) => [
     {
-      caption: `After ${named(scene.text[t])} at ${t + hidden()}: the likeliest next characters, and the one that comes`,
+      caption: `After ${named(scene.text[t])} at ${t + hidden()}: the likeliest next characters, and the actual one`,
       headers: ["After", ...range(SHOWN).flatMap((i) => [`${i + 1}.`, "share"]), "loss", "rank"],
       rows: () =>
         depths.map((depth) => [
@@ -371,7 +371,7 @@ function render({ model, el }) {
       },
     },
     {
-      caption: "Over this text: how often the likeliest character is the one that comes, and the mean loss",
+      caption: "Over this text: how often the likeliest character is the next one, and the mean loss",
       headers: ["After", "right", "of", "mean loss"],
       rows: () => {
         const asked = range(Math.min(scene.T, scene.text.length - 1));
@@ -401,7 +401,7 @@ function render({ model, el }) {
     write(
       note,
       `${lost ? `The model sees positions ${lost} to ${lost + scene.text.length - 1}, as many as its context holds. ` : ""}` +
-        `${to - from + 1 < scene.T ? `Here are ${lost + from} to ${lost + to}; the drawing follows the place that you choose.` : ""}`,
+        `${to - from + 1 < scene.T ? `Here are ${lost + from} to ${lost + to}; the drawing follows the position that you choose.` : ""}`,
     );
     const state = { scene, known, L, hidden: lost, ...now };
     view.says(reader.words() || sentence(state));

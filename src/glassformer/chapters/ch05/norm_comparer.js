@@ -70,23 +70,20 @@ const plain = (x) => minus(String(Number(x.toPrecision(4))));
 const listed = (names) =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
-// Which norms responded to a change of all numbers.
+// What a change of all numbers did to the outputs; "" if it was no such change.
 function noticed({ before, x, eps }, found) {
   const { added, times } = done(before, x);
   if (added === undefined && times === undefined) return "";
   const old = compute({ x: before, eps });
-  const moved = NAMES.map((name) => [NORMS[name].name, farthest(found[name].out, old[name].out).most]);
-  const still = moved.filter(([, most]) => most < SAME).map(([name]) => name);
-  const others = moved
-    .filter(([, most]) => most >= SAME)
-    .map(([name, most], i) => `${name} ${i ? "by" : "moved by up to"} ${amount(most)}`);
+  const moved = NAMES.filter((name) => farthest(found[name].out, old[name].out).most >= SAME);
   const what =
     times !== undefined
-      ? `All multiplied by ${plain(times)}`
-      : `${plain(Math.abs(added))} ${added < 0 ? "subtracted from" : "added to"} all`;
-  const kept = still.length === 4 ? "nobody noticed" : still.length ? `${listed(still)} did not notice` : "";
-  const why = times > 0 && others.length ? ": that is ε" : "";
-  return `${what}: ${[kept, listed(others) + why].filter(Boolean).join("; ")}. `;
+      ? `You multiplied all numbers by ${plain(times)}`
+      : `You ${added < 0 ? "subtracted" : "added"} ${plain(Math.abs(added))} ${added < 0 ? "from" : "to"} all numbers`;
+  if (moved.length === 0) return `${what}. No output changed. `;
+  const which = moved.length === NAMES.length ? "All four outputs" : `Only ${listed(moved.map((name) => NORMS[name].name))}`;
+  const most = Math.max(...moved.map((name) => farthest(found[name].out, old[name].out).most));
+  return `${what}. ${which} changed, by at most ${amount(most)}${times > 0 ? ", because of ε" : ""}. `;
 }
 
 // The distance of each other norm from LayerNorm, and where it is largest, the most distant norm first.
@@ -98,13 +95,15 @@ export const apart = (found) =>
 const seen = (most) => most >= 5e-4; // in the third decimal
 
 export function sentence(state, found) {
-  const others = apart(found);
-  if (others[0].most < SAME) return `${noticed(state, found)}All four give the same.`;
-  const [first, ...then] = others.map(
-    ({ name, most, at }) => [NORMS[name].name, `by ${amount(most)}${seen(most) ? ` at feature ${at}` : ""}`],
-  );
-  const rest = then.map(([name, by]) => `${name} ${by}`);
-  return `${noticed(state, found)}Farthest from LayerNorm is ${first[0]}, ${first[1]}; then ${rest.join(", then ")}.`;
+  const change = noticed(state, found);
+  if (change) return change.trim();
+  const others = apart(found).filter(({ most }) => most >= SAME);
+  if (others.length === 0) return "All four norms give the same.";
+  const [{ name, most, at }] = others;
+  const where = seen(most) ? `, by ${amount(most)} at feature ${at}` : `, by only ${amount(most)}`;
+  const close = NAMES.slice(1).filter((each) => !others.some((other) => other.name === each && seen(other.most)));
+  const agree = close.length && seen(most) ? ` ${listed(close.map((each) => NORMS[each].name))} agree${close.length === 1 ? "s" : ""} with LayerNorm to three decimals.` : "";
+  return `${NORMS[name].name} is farthest from LayerNorm${where}.${agree}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -130,10 +129,10 @@ function cell() {
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Four norms, one vector: who notices what?",
+    title: "Four norms of one vector: which ones react?",
     hint:
-      "Change a number, or start from another vector. Add the same to all numbers, or multiply them all: before you do, say " +
-      "which columns will move.",
+      "Change a number, or start from another vector. Then add the same to all numbers, or multiply them all. Before you do, " +
+      "say which columns will change.",
   });
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -212,7 +211,7 @@ function render({ model, el }) {
       rows.map(({ given, cells }) => [given, cells.map(({ element }) => element)]),
       foot("minus", feet.minus),
       foot("divided by", feet.by),
-      foot("moved by", feet.moved),
+      foot("changed by", feet.moved),
     ];
   };
 
@@ -240,22 +239,23 @@ function render({ model, el }) {
     write(
       note,
       "μ and σ² are the mean and variance of x; s² is the variance that divides by D − 1. " +
-        `Bold: not what LayerNorm gives. Ring: where a column is farthest from it.${old ? " Thin line: before you changed them all." : ""}`,
+        `Bold: different from LayerNorm. Ring: where a column differs most.${old ? " Thin line: before your change." : ""}`,
     );
     view.says(sentence(state, found));
     view.describe(() => `Four norms of the vector ${x.map(plain).join(", ")}, feature by feature. ${sentence(state, found)}`);
     view.tables(() => [
       {
-        caption: "What each norm gives",
+        caption: "The output of each norm",
         headers: ["Feature", "x", ...NAMES.map((name) => NORMS[name].name)],
         rows: () => x.map((each, i) => [i, minus(String(each)), ...NAMES.map((name) => fixed(found[name].out[i], 6))]),
       },
       {
-        caption: "How",
+        caption: "The divisor of each norm",
         headers: ["", ...NAMES.map((name) => NORMS[name].name)],
         rows: () => [
           ["divided by", ...NAMES.map((name) => NORMS[name].by)],
           ["which is", ...NAMES.map((name) => minus(String(Number(found[name].by.toPrecision(7)))))],
+          ["farthest from LayerNorm by", ...NAMES.map((name) => amount(farthest(found[name].out, found.layer.out).most))],
         ],
       },
     ]);

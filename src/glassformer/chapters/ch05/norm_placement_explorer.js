@@ -6,9 +6,9 @@ import { line, linear, roundNumbers, words, xAxis, yAxis } from "../../widgets/k
 const PLACEMENTS = ["pre", "post"];
 const STUCK = 0.1; // a model less than this below the plateau is stuck on it
 const INITS = [
-  ["ours", "the book’s own", "the weights that the book’s models start from"],
-  ["gpt2", "GPT-2’s", "GPT-2’s weights, small and smaller with depth"],
-  ["xavier", "of Xiong et al.", "the weights of Xiong et al. (Xavier, with ReLU)"],
+  ["ours", "the book’s own", "the book’s own initial weights"],
+  ["gpt2", "GPT-2’s", "GPT-2’s initial weights, which are smaller in deeper models"],
+  ["xavier", "of Xiong et al.", "the initial weights of Xiong et al. (Xavier, with ReLU)"],
 ];
 
 // --- maths ----------------------------------------------------------------------------------------------------------
@@ -34,13 +34,13 @@ export function trainingSentence({ depth, rate, warmup, ends, unigram }) {
   const stuck = (name) => ends[name].filter((end) => end === null || end > unigram - STUCK).length;
   const told = PLACEMENTS.map((name) => {
     const found = spread(ends[name]);
-    return found ? `${name}-norm ends at ${between(found, 2)}` : `${name}-norm does not end in every run`;
+    return found ? `${name}-norm ends at ${between(found, 2)}` : `${name}-norm has no final loss in every run`;
   });
   const all = ends.pre.length;
   const verdicts = PLACEMENTS.filter(stuck).map((name) =>
     stuck(name) === all
-      ? `In all ${all} runs ${name}-norm is stuck: it knows hardly more than how often each character occurs (${fixed(unigram, 2)}).`
-      : `In ${stuck(name)} of ${all} runs ${name}-norm is stuck at ${fixed(unigram, 2)}, which is how often each character occurs, and hardly more.`,
+      ? `In all ${all} runs ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`
+      : `In ${stuck(name)} of ${all} runs ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`,
   );
   const [pre, post] = PLACEMENTS.map((name) => spread(ends[name]));
   if (verdicts.length === 0) {
@@ -51,11 +51,11 @@ export function trainingSentence({ depth, rate, warmup, ends, unigram }) {
   return `${where}${told.join("; ")}. ${verdicts.join(" ")}`;
 }
 
-// ratios: { pre, post } for all seeds, the last block's gradient divided by the first's.
+// ratios: { pre, post } for all seeds, the first block's gradient divided by the last's.
 export function gradientsSentence({ depth, init, ratios }) {
   const [pre, post] = PLACEMENTS.map((name) => between(spread(ratios[name]), 2));
   const weights = INITS.find(([name]) => name === init)[2];
-  return `${depth} blocks before any training, with ${weights}: the gradient of W_down in the last block is ${pre} times as long as in the first with pre-norm, ${post} times with post-norm.`;
+  return `${depth} blocks before any training, with ${weights}: the first block’s gradient is ${pre} times as long as the last block’s with pre-norm, and ${post} times with post-norm.`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ const TRAITS = ["view", "trained_depth", "learning_rate", "warmup", "untrained_d
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Which trains: the norm before, or the norm after?",
-    hint: "Choose a depth, a learning rate and a warm-up, and compare: every line and every mark is a run of the book’s. Then look at the gradients before training.",
+    title: "Which one trains: pre-norm or post-norm?",
+    hint: "Every line and every mark is one of the book’s own runs. Choose a depth, a learning rate and a warm-up, and compare.",
   });
   const { runs, gradients, unigram, warmup: warmupSteps } = model.get("_data");
   const depths = sorted(runs.map(({ depth }) => depth));
@@ -120,10 +120,10 @@ function render({ model, el }) {
   ];
   const before = [
     slider(model, "untrained_depth", { label: "Blocks, untrained", values: untrained }),
-    choice(model, "init", { label: "The weights start as", options: INITS }),
+    choice(model, "init", { label: "Initial weights", options: INITS }),
   ];
   view.controls.append(
-    choice(model, "view", { label: "What is seen", options: [["training", "Training"], ["gradients", "Gradients before training"]] }),
+    choice(model, "view", { label: "Show", options: [["training", "Training"], ["gradients", "Gradients before training"]] }),
     ...training,
     ...before,
   );
@@ -163,7 +163,7 @@ function render({ model, el }) {
 
   const plateau = (y, x, anchor) => [
     line(BOX.left, y, BOX.right, y, "gf-guide"),
-    words("how often each character occurs", x, y - 8, anchor, "gf-norms-words"),
+    words("character frequencies alone", x, y - 8, anchor, "gf-norms-words"),
   ];
 
   function drawTraining({ trained_depth: depth, learning_rate: rate, warmup }) {
@@ -173,7 +173,7 @@ function render({ model, el }) {
       const y = linear(lossRange, [BOX.bottom, BOX.top]);
       const at = (run, i) => x(((i + 0.5) * run.steps) / run.loss.length);
       return [
-        h("p", { class: "gf-panel-title" }, "Loss while it trains, ", h("strong", {}, depth, " blocks")),
+        h("p", { class: "gf-panel-title" }, "Loss during training, ", h("strong", {}, depth, " blocks")),
         plot(
           yAxis(BOX, { values: tenths(...lossRange, 0.5), place: y, format: (value) => fixed(value, 1), lines: true, title: "training loss" }),
           xAxis(BOX, { values: roundNumbers(steps, 4), place: x, title: "step", inside: true }),
@@ -189,7 +189,7 @@ function render({ model, el }) {
       const y = linear(endRange, [BOX.bottom, BOX.top]);
       const column = x(1) - x(0);
       return [
-        h("p", { class: "gf-panel-title" }, "Where it ends, at every depth with ", h("strong", {}, `rate ${rate}`)),
+        h("p", { class: "gf-panel-title" }, "Final loss at every depth, ", h("strong", {}, `rate ${rate}`)),
         plot(
           band(x(depths.indexOf(depth)), column),
           yAxis(BOX, { values: tenths(...endRange, 0.2), place: y, format: (value) => fixed(value, 1), lines: true, title: "validation loss" }),
@@ -206,10 +206,10 @@ function render({ model, el }) {
     });
     const endsOf = Object.fromEntries(PLACEMENTS.map((name) => [name, of[name].map(({ end }) => end)]));
     view.says(trainingSentence({ depth, rate, warmup, ends: endsOf, unigram }));
-    view.describe(() => `Loss of pre-norm and post-norm models while they train, and where it ends, at ${depths.join(", ")} blocks; shown are ${depth} blocks`);
+    view.describe(() => `Loss of pre-norm and post-norm models with ${depth} blocks during training, and final loss at ${depths.join(", ")} blocks`);
     view.tables(() => [
       {
-        caption: `Validation loss in the end, ${warmup ? "with" : "without"} a warm-up, one number a seed; ${fixed(unigram, 3)} is how often each character occurs`,
+        caption: `Final validation loss ${warmup ? "with" : "without"} a warm-up, one number for each seed; character frequencies alone give ${fixed(unigram, 3)}`,
         headers: ["Blocks", "Rate", ...PLACEMENTS.flatMap((name) => range(of[name].length).map(() => name))],
         rows: () =>
           depths.flatMap((each) =>
@@ -226,7 +226,7 @@ function render({ model, el }) {
   // --- gradients
 
   const lengths = Object.values(gradients).flatMap((one) => Object.values(one).flatMap((two) => Object.values(two).flat(2)));
-  const ratiosOf = (init, name, depth) => gradients[init][name][depth].map((blocks) => blocks.at(-1) / blocks[0]);
+  const ratiosOf = (init, name, depth) => gradients[init][name][depth].map((blocks) => blocks[0] / blocks.at(-1));
   const everyRatio = INITS.flatMap(([init]) => PLACEMENTS.flatMap((name) => untrained.flatMap((depth) => ratiosOf(init, name, depth))));
   const around = ([low, high]) => [low / 1.2, high * 1.2];
   const lengthAxis = logarithmic(around(ends(lengths)));
@@ -240,7 +240,7 @@ function render({ model, el }) {
       return [
         h("p", { class: "gf-panel-title" }, "Block by block, ", h("strong", {}, depth, " blocks")),
         plot(
-          yAxis(BOX, { values: lengthAxis.values, place: lengthAxis.place, lines: true, title: "length of W_down’s gradient" }),
+          yAxis(BOX, { values: lengthAxis.values, place: lengthAxis.place, lines: true, title: "length of the gradient" }),
           xAxis(BOX, { values, place: x, title: "block", ticks: true }),
           PLACEMENTS.flatMap((name) =>
             gradients[init][name][depth].map((blocks) => curve(blocks.map((length, i) => [x(i), lengthAxis.place(length)]), `gf-norms-line gf-norms-${name}`)),
@@ -252,10 +252,10 @@ function render({ model, el }) {
       const x = linear([-0.5, untrained.length - 0.5], [BOX.left, BOX.right]);
       const { place, values } = ratioAxis;
       return [
-        h("p", { class: "gf-panel-title" }, "The last block’s over the first’s, at every depth"),
+        h("p", { class: "gf-panel-title" }, "First block ÷ last block, at every depth"),
         plot(
           band(x(untrained.indexOf(depth)), x(1) - x(0)),
-          yAxis(BOX, { values, place, lines: true, title: "last ÷ first" }),
+          yAxis(BOX, { values, place, lines: true, title: "first ÷ last" }),
           line(BOX.left, place(1), BOX.right, place(1), "gf-guide"),
           xAxis(BOX, { values: range(untrained.length), place: x, format: (i) => untrained[i], title: "blocks" }),
           untrained.map((each, i) =>
@@ -266,15 +266,15 @@ function render({ model, el }) {
     });
     const ratios = Object.fromEntries(PLACEMENTS.map((name) => [name, ratiosOf(init, name, depth)]));
     view.says(gradientsSentence({ depth, init, ratios }));
-    view.describe(() => `The gradient of every block before training, of ${depth} blocks, and the last block’s over the first’s at ${untrained.join(", ")} blocks`);
+    view.describe(() => `The length of the gradient in each of ${depth} blocks before training, and the first block’s divided by the last block’s at ${untrained.join(", ")} blocks`);
     view.tables(() => [
       {
-        caption: "Length of the gradient of W_down, one column a seed",
+        caption: "Length of each block’s gradient, one column for each seed",
         headers: ["Block", ...PLACEMENTS.flatMap((name) => gradients[init][name][depth].map(() => name))],
         rows: () => range(depth).map((block) => [block, ...PLACEMENTS.flatMap((name) => gradients[init][name][depth].map((blocks) => blocks[block].toPrecision(3)))]),
       },
       {
-        caption: "The last block’s over the first’s",
+        caption: "The first block’s gradient divided by the last block’s",
         headers: ["Blocks", ...PLACEMENTS.flatMap((name) => gradients[init][name][depth].map(() => name))],
         rows: () => untrained.map((each) => [each, ...PLACEMENTS.flatMap((name) => ratiosOf(init, name, each).map((ratio) => fixed(ratio, 2)))]),
       },

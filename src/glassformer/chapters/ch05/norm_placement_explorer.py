@@ -19,7 +19,8 @@ class NormPlacementExplorer(View, module="norm_placement_explorer"):
 
     The first view shows how the loss falls and where it ends, at several depths and learning rates, with and
     without a warm-up; a line marks the loss from character frequencies alone. The second shows, for untrained
-    models, the length of the gradient of each block's last matrix, for three initializations.
+    models and three initializations, the length of each block's gradient over all its matrices, and the ratio of
+    the first block's gradient to the last block's.
 
     Source: the experiments `norm_placement` and `norm_gradients`; Xiong et al. 2020, "On Layer Normalization in the
     Transformer Architecture". Derived in chapter 05.
@@ -52,7 +53,7 @@ class NormPlacementExplorer(View, module="norm_placement_explorer"):
         for run in stored("norm_gradients"):
             one = gradients.setdefault(run.settings["init"], {}).setdefault(run.settings["placement"], {})
             for depth, found in run.found.items():
-                one.setdefault(depth, []).append([float(f"{length:.3g}") for length in found["W_down"]])
+                one.setdefault(depth, []).append([float(f"{length:.3g}") for length in found["gradient"]])
         return {
             "unigram": median(run.found["unigram"] for run in plain),
             "warmup": max(run.settings["warmup"] for run in plain),

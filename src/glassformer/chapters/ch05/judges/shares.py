@@ -1,4 +1,4 @@
-"""Judges "Who said it?" (chapter 05): what each write contributes to the difference between two logits.
+"""Judges "Which part decided?" (chapter 05): what each write contributes to the difference between two logits.
 
 Axes: N writes, D d_model, V vocabulary.
 """
