@@ -338,7 +338,7 @@ def rotary_of_sixteen_dimensions(x, base=10_000.0):
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
-@wrong("positions.rotary", "You counted heads instead of positions")
+@wrong("positions.rotary", "You numbered the heads instead of the positions")
 def rotary_that_counts_the_first_axis(x, base=10_000.0):
     T, K = len(x), x.shape[-1]
     z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(
@@ -621,7 +621,7 @@ def cost_as_an_array(d_model, before, after):
     return np.array([(after - before) * d_model, (after / before) ** 2])
 
 
-@wrong("positions.context_cost", "`//` drops the fraction")
+@wrong("positions.context_cost", "which drops the fraction")
 def cost_as_an_array_of_whole_numbers(d_model, before, after):
     return np.array([(after - before) * d_model, (after // before) ** 2])
 
