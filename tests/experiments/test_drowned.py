@@ -1,5 +1,7 @@
 """Tests the sinusoids that drown small token vectors: what was found, and a short version."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -38,7 +40,7 @@ def test_that_is_far_worse_than_no_positions_at_all():
 
 
 def test_the_larger_the_factor_the_lower_the_loss():
-    for small, large in zip(SCALES, SCALES[1:], strict=False):
+    for small, large in pairwise(SCALES):
         assert losses("sinusoidal", large).max() < losses("sinusoidal", small).min()
     assert losses("sinusoidal", ROOT).max() < losses("sinusoidal").min() - 0.5
 

@@ -196,7 +196,9 @@ def test_sinusoids_that_drown_the_token_vectors_are_doubted(changes, doubted):
     assert len(doubts(config)) == doubted
 
 
-@pytest.mark.parametrize(("d_model", "factor"), [(2, "3.6"), (12, "3.6"), (16, "4"), (64, "8"), (768, "27.8")])
+@pytest.mark.parametrize(
+    ("d_model", "factor"), [(2, "3.6"), (12, "3.6"), (16, "4"), (64, "8"), (768, "27.8")]
+)
 def test_the_factor_that_a_doubt_proposes_leaves_none(d_model, factor):
     config = ModelConfig(
         vocab_size=11, context_length=8, d_model=d_model, n_layers=1, n_heads=1, positions="sinusoidal"

@@ -420,7 +420,9 @@ def test_python_sets_and_the_view_follows(mount):
     assert (w.widget.query, w.widget.key) == (9, 9)
     assert "key 9 is at the query’s own position" in w.says
     w.set(method="t5", key=1)
-    assert w.says.startswith("Key 1 is 8 positions before query 9, in bucket 8, which is for distance 8 alone.")
+    assert w.says.startswith(
+        "Key 1 is 8 positions before query 9, in bucket 8, which is for distance 8 alone."
+    )
     assert w.control("Key").input_value() == "1"
 
 
