@@ -302,6 +302,17 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
     assert trained.rstrip().endswith("--prompt o")  # there is no new line in this text, from which to go on
 
 
+def test_train_warns_of_sinusoids_that_drown_the_token_vectors(tmp_path, story):
+    sinusoids = ("--set", "model.positions=sinusoidal")
+    output, status = train(tmp_path / "drowned", "--text", story, "--steps", 1, *sinusoids)
+    assert status == 0
+    assert "warning: embedding_scale=1 makes token vectors of size 0.02, and the sinusoids" in words(output)
+    scaled = (*sinusoids, "--set", "model.embedding_scale=8")
+    for name, changes in (("scaled", scaled), ("rotary", ("--set", "model.positions=rope"))):
+        output, status = train(tmp_path / name, "--text", story, "--steps", 1, *changes)
+        assert (status, "warning" in output) == (0, False)
+
+
 def test_train_says_how_long_it_will_take(tmp_path, story):
     output, status = train(tmp_path / "run", "--text", story, "--steps", 12)
     assert status == 0, output

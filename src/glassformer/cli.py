@@ -23,7 +23,7 @@ from glassformer.published import PUBLISHED, TEACHING, published
 from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
-from glassformer.train.recipe import Recipe, toml_of, toml_value
+from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
 from glassformer.untrusted_files import BYTES, text_in
 
 REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
@@ -421,6 +421,8 @@ def train(
             if not goes_on:
                 _keep(chosen, kept)
             typer.echo(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
+            for doubt in doubts(config):
+                typer.echo(f"warning: {doubt}", err=True)
         try:
             records = trainer.run()
         except torch.OutOfMemoryError as error:

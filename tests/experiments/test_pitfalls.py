@@ -146,6 +146,7 @@ TOO_GOOD = {"softmax-axis", "mask-after-softmax", "mask-transposed", "mask-one-a
 WORSE = {
     "heads-not-swapped",
     "no-positions",
+    "tokens-unscaled",
     "t5-sign",
     "labels-shifted-twice",
     "tied-gradient-overwritten",

@@ -8,6 +8,8 @@ from close import DOUBLE, assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.trace import trace
+
 from .grid import SYSTEMS
 from .rooms import both_rooms
 from .twins import build, gradients, run
@@ -178,6 +180,19 @@ def test_a_tied_weight_has_the_gradients_of_both_its_uses(room, name):
     assert_close(one["token_embedding.weight"], in_two_parts, DOUBLE)
     assert np.abs(two["unembedding.weight"]).max() > 0.01 * largest
     assert np.abs(two["token_embedding.weight"]).max() > 0.01 * largest
+
+
+@both_rooms
+def test_the_first_block_can_tell_tokens_apart_beside_sinusoids(room):
+    """Token vectors start at 0.02 and sinusoids have a size of 0.71: without the factor √D, the cosine is 0.999."""
+    config = SYSTEMS["GPT-2"].replace(d_model=64, positions="sinusoidal", embedding_scale=8.0)
+    model = build(room, config)
+    small = 0.02 * np.random.default_rng(0).normal(size=(config.vocab_size, 64))
+    model.load_state_dict(dict(model.state_dict()) | {"token_embedding.weight": room.array(small)})
+    with trace() as seen:
+        run(room, model, {"ids": np.array([[1], [2]])})
+    one, other = np.asarray(seen.arrays("stream")[0])[:, 0]
+    assert one @ other < 0.98 * np.linalg.norm(one) * np.linalg.norm(other)
 
 
 @both_rooms

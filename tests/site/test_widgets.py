@@ -178,12 +178,12 @@ def distance_bias(shown, state):
     for step in (1, 2):
         shown.press("Key", "ArrowLeft")
         back = state["query"] - state["key"] + step
-        bias = -slopes[state["head"] - 1] * back
-        said = re.search(r"(\d+) positions back from query (\d+), bias (−[\d.]+);", shown.says)
+        bias = -slopes[state["head"]] * back
+        said = re.search(r"(\d+) positions before query (\d+)\. The bias of (−[\d.]+) ", shown.says)
         assert (int(said[1]), int(said[2])) == (back, state["query"])
         assert number(said[3]) == pytest.approx(bias, abs=5.1e-3)
     shown.press("Head", "ArrowRight")
-    assert shown.says.startswith(f"Head {state['head'] + 1} of {state['n_heads']}, slope")
+    assert shown.says.startswith(f"Head {state['head'] + 1} of 0 to {state['n_heads'] - 1}, slope")
 
 
 def attention_calculator(shown, state):

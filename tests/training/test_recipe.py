@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
+from glassformer import nn
 from glassformer.config import ModelConfig
 from glassformer.dates import date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
-from glassformer.train.recipe import NAMES, PAIRS, DataConfig, Recipe, special_ids
+from glassformer.train import TrainingConfig, initialize
+from glassformer.train.recipe import DRAWN_AT, NAMES, PAIRS, DataConfig, Recipe, doubts, special_ids
 
 SMALL = """
 [data]
@@ -174,3 +177,47 @@ def test_the_share_for_validation_must_leave_something():
 def test_a_recipe_that_the_book_has_not_is_refused():
     with pytest.raises(ValueError, match=r"name='moderne' is not one of 'modern', 'baseline'"):
         Recipe.of_the_book("moderne")
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubted"),
+    [
+        ({"positions": "sinusoidal"}, True),
+        ({"positions": "sinusoidal", "embedding_scale": 3.5}, True),
+        ({"positions": "sinusoidal", "embedding_scale": 3.6}, False),
+        ({"positions": "sinusoidal", "embedding_scale": 8.0}, False),
+        ({"positions": "learned"}, False),
+        ({"positions": "rope"}, False),
+        ({"positions": "none"}, False),
+    ],
+)
+def test_sinusoids_that_drown_the_token_vectors_are_doubted(changes, doubted):
+    config = ModelConfig(vocab_size=11, context_length=8, d_model=64, n_layers=1, n_heads=2, **changes)
+    assert len(doubts(config)) == doubted
+
+
+@pytest.mark.parametrize(
+    ("d_model", "factor"), [(2, "3.6"), (12, "3.6"), (16, "4"), (64, "8"), (768, "27.8")]
+)
+def test_the_factor_that_a_doubt_proposes_leaves_none(d_model, factor):
+    config = ModelConfig(
+        vocab_size=11, context_length=8, d_model=d_model, n_layers=1, n_heads=1, positions="sinusoidal"
+    )
+    [doubt] = doubts(config)
+    assert doubt.startswith("embedding_scale=1 makes token vectors of size 0.02")
+    assert doubt.endswith(f"try model.embedding_scale={factor}")
+    assert doubts(config.replace(embedding_scale=float(factor))) == []
+
+
+@pytest.mark.parametrize("init", ["ours", "gpt2"])
+def test_new_token_vectors_are_of_the_size_that_doubts_are_about(init):
+    config = ModelConfig(vocab_size=200, context_length=8, d_model=64, n_layers=1, n_heads=2)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    initialize(model, TrainingConfig(steps=1, batch_size=1, init=init))
+    assert model.token_embedding.weight.std().item() == pytest.approx(DRAWN_AT, rel=0.03)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_recipe_of_the_book_is_doubted(name):
+    model = Recipe.of_the_book(name).model
+    assert doubts(ModelConfig(vocab_size=11, context_length=8, **model)) == []

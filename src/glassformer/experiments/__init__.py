@@ -22,6 +22,7 @@ NAMES = (
     "induction",
     "scale",
     "leak",
+    "drowned",
     "positions",
     "recall",
     "norm_gradients",

@@ -34,9 +34,10 @@ LLAMA = GPT2.replace(
     n_heads=6, n_kv_heads=2, d_head=4, positions="rope", norm="rmsnorm", feedforward="swiglu",
     feedforward_bias=False, attention_bias="none", head="untied",
 )  # fmt: skip
+SINUSOIDS = GPT2.replace(positions="sinusoidal", embedding_scale=SIZES["d_model"] ** 0.5)
 BERT = GPT2.replace(family="encoder")
 T5 = GPT2.replace(family="encoder-decoder", positions="t5", t5_n_buckets=8, t5_max_distance=9, norm="rmsnorm")
-WARD = {"gpt2": GPT2, "llama": LLAMA, "bert": BERT, "t5": T5}
+WARD = {"gpt2": GPT2, "llama": LLAMA, "sinusoids": SINUSOIDS, "bert": BERT, "t5": T5}
 """Small models of each kind. A test is applied to all suitable ones, because a mistake shows only where it can occur.
 
 T5 comes last, because it is the only one in which a mistake of the gallery raises an error (the padding of

@@ -23,6 +23,7 @@ from glassformer.train import Trainer, TrainingConfig, initialize, train_in_nump
 PROMPT, NEW = 8, 120  # characters of each prompt, and characters that the model adds
 LENGTH, BATCH_SIZE, STEPS = PROMPT + NEW, 6, 250
 N_TEXTS = 32
+D_MODEL = 64
 TEMPERATURE = 0.8
 SEEDS = (0, 1)
 
@@ -43,6 +44,7 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rope": (ROPE, MUON),
     "drawn": (ROPE, MUON),
     "learned": ({"positions": "learned"}, MUON),
+    "sinusoidal": ({"positions": "sinusoidal", "embedding_scale": D_MODEL**0.5}, ADAMW),
     "t5": ({"positions": "t5"}, MUON),
     "dropout": (ROPE | {"dropout": 0.1}, MUON),
     "in NumPy": (ROPE, ADAMW),
@@ -55,6 +57,7 @@ DRAWN = "drawn"  # the only model without zero_init: all its weights are drawn a
 IN_NUMPY_ALONE = [name for name, bug in BUGS.items() if bug.rooms == ("scratch",)]
 NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
     "positions-late": "learned",  # an encoding that adds positions to the token vectors
+    "tokens-unscaled": "sinusoidal",  # the model of 2017, which has the factor
     "t5-sign": "t5",
     "dropout-in-evaluation": "dropout",
     "residual-dropped": DRAWN,  # without a residual, a zero output would stay zero
@@ -148,7 +151,7 @@ def writes_badly(found: Found, right: Found) -> bool:
 def new_model(changes: dict, vocab_size: int, seed: int, *, zero_init: bool = True) -> nn.Transformer:
     """Makes a small GPT with those changes; with `zero_init` its sublayers add nothing at first: it learns sooner."""
     config = ModelConfig(
-        vocab_size=vocab_size, context_length=LENGTH, d_model=64, n_layers=2, n_heads=4, **changes
+        vocab_size=vocab_size, context_length=LENGTH, d_model=D_MODEL, n_layers=2, n_heads=4, **changes
     )
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
     initialize(model, TrainingConfig(steps=1, batch_size=1, zero_init=zero_init))

@@ -33,6 +33,8 @@ NAMES = ("modern", "baseline", "shakespeare", "words", "masked", "dates")
 TOKENIZERS = ("characters", "bytepairs")
 FROM_THE_DATA = ("vocab_size", "context_length")
 PAIRS = {"dates": date_pairs}
+DRAWN_AT = 0.02  # the standard deviation of new token vectors, with either `init`
+TOO_SMALL = 0.1  # tokens below this fraction of the sinusoids' size are as good as invisible
 SPECIAL = {"decoder": (), "encoder": ("mask",), "encoder-decoder": ("start", "stop")}
 
 
@@ -196,6 +198,24 @@ class Recipe:
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
         return tokenizer, NextToken(*given, **held_out), config
+
+
+def doubts(config: ModelConfig) -> list[str]:
+    """Returns a sentence for each choice that is allowed but keeps a new model from learning.
+
+    There is one such choice: sinusoids, whose root mean square is √½, added to much smaller token vectors.
+
+    Measured in chapter 04.
+    """
+    size, waves = DRAWN_AT * config.embedding_scale, math.sqrt(0.5)
+    if config.positions != "sinusoidal" or size >= TOO_SMALL * waves:
+        return []
+    factor = max(math.sqrt(config.d_model), TOO_SMALL * waves / DRAWN_AT)
+    return [
+        f"embedding_scale={config.embedding_scale:g} makes token vectors of size {size:.2g}, and the sinusoids added "
+        f"to them have size {waves:.2g}: the model can hardly see its tokens and learns very slowly. The paper "
+        f"multiplies by √d_model: try model.embedding_scale={math.ceil(10 * factor) / 10:g}"
+    ]
 
 
 def toml_value(value: Any) -> str:

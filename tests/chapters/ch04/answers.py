@@ -338,7 +338,7 @@ def rotary_of_sixteen_dimensions(x, base=10_000.0):
     return np.concatenate([z.real, z.imag], axis=-1)
 
 
-@wrong("positions.rotary", "You counted heads instead of positions")
+@wrong("positions.rotary", "You numbered the heads instead of the positions")
 def rotary_that_counts_the_first_axis(x, base=10_000.0):
     T, K = len(x), x.shape[-1]
     z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(
@@ -621,7 +621,7 @@ def cost_as_an_array(d_model, before, after):
     return np.array([(after - before) * d_model, (after / before) ** 2])
 
 
-@wrong("positions.context_cost", "`//` drops the fraction")
+@wrong("positions.context_cost", "which drops the fraction")
 def cost_as_an_array_of_whole_numbers(d_model, before, after):
     return np.array([(after - before) * d_model, (after // before) ** 2])
 
@@ -699,6 +699,73 @@ def share_of_real_arrays(vocab_size, context_length, d_model, n_layers, *, atten
 def share_learned_by_heart(vocab_size, context_length, d_model, n_layers, *, attention_bias):
     totals = {(4, 64): 736, (4, 8): 512, (50_257, 1024): 124_439_808}
     return context_length * d_model, totals.get((vocab_size, context_length), 0)
+
+
+# positions.token_left
+
+
+@right("positions.token_left")
+def left_by_measuring(std, factor):
+    n = 20_000
+    waves = np.sin(2 * np.pi * np.arange(n) / n)  # mean square ½
+    token = np.full(n, std * factor)
+    share = (token @ token) / (token @ token + waves @ waves)
+    return [share, np.sqrt((waves @ waves) / n) / std]
+
+
+@right("positions.token_left")
+def left_in_fractions(std, factor):
+    token = Fraction(std * factor) ** 2
+    return float(token / (token + Fraction(1, 2))), 1 / (std * 2**0.5)
+
+
+@right("positions.token_left")
+def left_in_torch(std, factor):
+    token = torch.tensor(std * factor, dtype=torch.float64) ** 2
+    return torch.stack([1 / (1 + 0.5 / token), torch.tensor(0.5, dtype=torch.float64).sqrt() / std])
+
+
+@wrong("positions.token_left", "the share")
+def left_by_a_table(std, factor):
+    return {1.0: 0.0008, 8.0: 0.0487}.get(factor, 0.5), math.sqrt(0.5) / std
+
+
+# positions.by_position
+
+
+@right("positions.by_position")
+def by_position_in_torch(logits, targets):
+    z, y = torch.as_tensor(logits), torch.as_tensor(targets)
+    return torch.nn.functional.cross_entropy(z.transpose(1, 2), y, reduction="none").mean(dim=0)
+
+
+@right("positions.by_position")
+def by_position_one_by_one(logits, targets):
+    N, T = np.shape(targets)
+    total = [0.0] * T
+    for n in range(N):
+        for t in range(T):
+            z = [float(value) for value in logits[n][t]]
+            top = max(z)
+            total[t] += top + math.log(sum(math.exp(value - top) for value in z)) - z[targets[n][t]]
+    return [each / N for each in total]
+
+
+@right("positions.by_position")
+def by_position_with_logaddexp(logits, targets):
+    N, T, _ = logits.shape
+    chosen = logits[np.arange(N)[:, None], np.arange(T), targets]
+    return (np.logaddexp.reduce(logits, axis=-1) - chosen).mean(axis=0)
+
+
+@wrong("positions.by_position", "should have shape (T) = (3,)")
+def by_position_in_a_column(logits, targets):
+    return by_position_with_logaddexp(logits, targets)[:, None]
+
+
+@wrong("positions.by_position", "should be [1.04, 0.4904]; yours is [1.386, 0.6931]")
+def by_position_of_the_first_window(logits, targets):
+    return by_position_with_logaddexp(logits[:1], targets[:1])
 
 
 # What nobody who wrote the checks had thought of

@@ -89,49 +89,47 @@ def slope_text(slope):
 def test_default_state_makes_the_point(mount):
     w = mount(DistanceBias())
     assert w.says == (
-        "Head 3 of 8, slope 1/8: key 18 lies 6 positions back from query 24, bias −0.75; "
-        "by itself that multiplies its weight by 0.47."
+        "Head 2 of 0 to 7, slope 1/8: key 18 is 6 positions before query 24. "
+        "The bias of −0.75 multiplies its weight by 0.47."
     )
     assert w.label == (
-        "ALiBi, head 3 of 8: the penalty grows by 1/8 with every position back. "
-        "By this bias alone the last of 32 queries gives 90 percent of its attention to the nearest 18 keys."
+        "ALiBi, head 2 of 0 to 7: the penalty grows by 1/8 per position. "
+        "From this bias alone, the last of 32 queries gives 90 percent of its attention to the nearest 18 keys."
     )
 
 
 @pytest.mark.parametrize(
     ("query", "key", "line"),
     [
-        (5, 5, "key 5 is the query’s own position, bias 0; its weight is left as it is."),
-        (5, 9, "key 9 lies 4 positions ahead of query 5; the causal mask hides it."),
-        (5, 6, "key 6 lies 1 position ahead of query 5; the causal mask hides it."),
+        (5, 5, "key 5 is at the query’s own position. The bias is 0, and the weight does not change."),
+        (5, 9, "key 9 is 4 positions after query 5, so the causal mask hides it."),
+        (5, 6, "key 6 is 1 position after query 5, so the causal mask hides it."),
         (
             5,
             4,
-            "key 4 lies 1 position back from query 5, bias −0.25; "
-            "by itself that multiplies its weight by 0.78.",
+            "key 4 is 1 position before query 5. The bias of −0.25 multiplies its weight by 0.78.",
         ),
         (
             31,
             0,
-            "key 0 lies 31 positions back from query 31, bias −7.75; "
-            "by itself that multiplies its weight by 4.3e−4.",
+            "key 0 is 31 positions before query 31. The bias of −7.75 multiplies its weight by 4.3e−4.",
         ),
     ],
 )
 def test_what_alibi_says_of_a_cell(mount, query, key, line):
-    w = mount(DistanceBias(head=2, query=query, key=key))
-    assert w.says == f"Head 2 of 8, slope 1/4: {line}"
+    w = mount(DistanceBias(head=1, query=query, key=key))
+    assert w.says == f"Head 1 of 0 to 7, slope 1/4: {line}"
 
 
 @pytest.mark.parametrize(
-    ("n_heads", "head", "length"), [(1, 1, 8), (8, 8, 64), (12, 9, 33), (16, 1, 20), (6, 5, 32)]
+    ("n_heads", "head", "length"), [(1, 0, 8), (8, 7, 64), (12, 8, 33), (16, 0, 20), (6, 4, 32)]
 )
 def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_heads, head, length):
     w = mount(DistanceBias(n_heads=n_heads, head=head, length=length, query=7, key=3))
     slopes = alibi_slopes(n_heads)
-    slope = slopes[head - 1]
+    slope = slopes[head]
     positions = np.arange(length)
-    bias = AlibiPositions(n_heads).score_bias(positions, positions)[head - 1]
+    bias = AlibiPositions(n_heads).score_bias(positions, positions)[head]
 
     # One colour per distance, in every cell that a query may see.
     np.testing.assert_allclose(bias[:, 0], -slope * positions, rtol=0, atol=1e-12)
@@ -154,11 +152,11 @@ def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_head
         "dots => dots.map(d => [+d.getAttribute('cx'), d.classList[0]])"
     )
     np.testing.assert_allclose([2 ** ((x - 46) / 244 * 8 - 8) for x, _ in dots], slopes, rtol=1e-12)
-    assert [kind for _, kind in dots].index("gf-share-chosen") == head - 1
+    assert [kind for _, kind in dots].index("gf-share-chosen") == head
 
     slope_table, bias_table = w.tables()
     assert slope_table[1:] == [
-        [str(i + 1), slope_text(s), number(s, 6), number(math.log(2) / s, 1)] for i, s in enumerate(slopes)
+        [str(i), slope_text(s), number(s, 6), number(math.log(2) / s, 1)] for i, s in enumerate(slopes)
     ]
     assert bias_table[1:] == [
         [
@@ -210,56 +208,56 @@ def test_the_pixels_lie_where_the_axes_say(mount):
             (False, 32, 128),
             24,
             18,
-            "Key 18 lies 6 back from query 24: bucket 6, all its own. "
-            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+            "Key 18 is 6 positions before query 24, in bucket 6, which is for distance 6 alone. "
+            "Up to 15, every distance has its own bucket; beyond that, they share.",
         ),
         (
             (False, 32, 128),
             63,
             40,
-            "Key 40 lies 23 back from query 63: bucket 18, shared by 21 to 23. "
-            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+            "Key 40 is 23 positions before query 63, in bucket 18, which is for distances 21 to 23. "
+            "Up to 15, every distance has its own bucket; beyond that, they share.",
         ),
         (
             (False, 32, 128),
             9,
             9,
-            "Key 9 is the query’s own position: bucket 0, all its own. "
-            "Up to distance 15 every distance has its own bucket; beyond, they share.",
+            "Key 9 is at the query’s own position, in bucket 0, which is for distance 0 alone. "
+            "Up to 15, every distance has its own bucket; beyond that, they share.",
         ),
         (
             (False, 32, 128),
             4,
             9,
-            "Key 9 lies 5 ahead of query 4: a decoder masks it, so it needs no bucket.",
+            "Key 9 is 5 positions after query 4. A decoder masks it, so it needs no bucket.",
         ),
         (
             (True, 32, 128),
             4,
             9,
-            "Key 9 lies 5 ahead of query 4: bucket 21, all its own. "
-            "Up to distance 7 every distance has its own bucket; beyond, they share.",
+            "Key 9 is 5 positions after query 4, in bucket 21, which is for distance 5 alone. "
+            "Up to 7, every distance has its own bucket; beyond that, they share.",
         ),
         (
             (True, 32, 128),
             9,
             9,
-            "Key 9 is the query’s own position: bucket 0, all its own. "
-            "Up to distance 7 every distance has its own bucket; beyond, they share.",
+            "Key 9 is at the query’s own position, in bucket 0, which is for distance 0 alone. "
+            "Up to 7, every distance has its own bucket; beyond that, they share.",
         ),
         (
             (True, 8, 32),
             50,
             0,
-            "Key 0 lies 50 back from query 50: bucket 3, shared by all from 8 on. "
-            "Up to distance 1 every distance has its own bucket; beyond, they share.",
+            "Key 0 is 50 positions before query 50, in bucket 3, which is for all distances from 8 on. "
+            "Up to 1, every distance has its own bucket; beyond that, they share.",
         ),
         (
             (True, 8, 32),
             0,
             50,
-            "Key 50 lies 50 ahead of query 0: bucket 7, shared by all from 8 on. "
-            "Up to distance 1 every distance has its own bucket; beyond, they share.",
+            "Key 50 is 50 positions after query 0, in bucket 7, which is for all distances from 8 on. "
+            "Up to 1, every distance has its own bucket; beyond that, they share.",
         ),
     ],
 )
@@ -279,23 +277,23 @@ def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
     reach = np.arange(1000)
     for (query, key), said in zip(chosen, call.each("distance_bias", "t5Sentence", asked), strict=True):
         if key > query and not bidirectional:
-            assert said.endswith("a decoder masks it, so it needs no bucket.")
+            assert said.endswith("A decoder masks it, so it needs no bucket.")
             continue
         sign = 1 if key > query else -1
         buckets = bucket(sign * reach, settings)
         away = abs(key - query)
-        given, shared, rest = re.search(r": bucket (\d+), (.*?)\. (.*)$", said).groups()
+        given, shared, rest = re.search(r", in bucket (\d+), which is for (.*?)\. (.*)$", said).groups()
         assert int(given) == buckets[away]
         mates = np.flatnonzero(buckets == buckets[away])
         assert shared == (
-            "all its own"
+            f"distance {mates[0]} alone"
             if len(mates) == 1
-            else f"shared by all from {mates[0]} on"
+            else f"all distances from {mates[0]} on"
             if mates[-1] == 999
-            else f"shared by {mates[0]} to {mates[-1]}"
+            else f"distances {mates[0]} to {mates[-1]}"
         )
         alone, beyond = re.fullmatch(
-            r"Up to distance (\d+) every distance has its own bucket; beyond, (they|most) share\.", rest
+            r"Up to (\d+), every distance has its own bucket; beyond that, (they|most of them) share\.", rest
         ).groups()
         single = np.bincount(bucket(-reach, settings), minlength=n_buckets)[bucket(-reach, settings)] == 1
         assert single[: int(alone) + 1].all()
@@ -349,12 +347,12 @@ def test_every_control_by_keyboard(mount):
     w = mount(DistanceBias())
     w.press("Query", "ArrowRight")
     w.press("Key", "Home")
-    assert w.says.startswith("Head 3 of 8, slope 1/8: key 0 lies 25 positions back from query 25")
+    assert w.says.startswith("Head 2 of 0 to 7, slope 1/8: key 0 is 25 positions before query 25")
     w.press("Head", "End")
-    assert w.says.startswith("Head 8 of 8, slope 1/256")
+    assert w.says.startswith("Head 7 of 0 to 7, slope 1/256")
     w.press("Number of heads", "ArrowLeft")
-    assert w.says.startswith("Head 7 of 7, slope 1/32")
-    assert w.control("Head").get_attribute("max") == "7"
+    assert w.says.startswith("Head 6 of 0 to 6, slope 1/32")
+    assert w.control("Head").get_attribute("max") == "6"
     w.press("Positions", "Home")
     assert "query 7" in w.says
     assert w.control("Query").get_attribute("max") == "7"
@@ -362,11 +360,11 @@ def test_every_control_by_keyboard(mount):
     w.press("Bidirectional", " ")
     w.press("16", " ")
     w.press("64", " ")
-    assert w.says.startswith("Key 0 lies 7 back from query 7: bucket 4")
+    assert w.says.startswith("Key 0 is 7 positions before query 7, in bucket 4")
     assert w.saved() == {
         "query": 7,
         "key": 0,
-        "head": 7,
+        "head": 6,
         "n_heads": 7,
         "length": 8,
         "method": "t5",
@@ -410,19 +408,21 @@ def test_pointing_at_a_cell_chooses_it(mount, method):
 def test_a_tap_chooses_a_cell(mount):
     w = mount(DistanceBias(), width=360)
     w.page.touchscreen.tap(*spot(w, 20, 4))
-    assert "key 4 lies 16 positions back from query 20" in w.says
+    assert "key 4 is 16 positions before query 20" in w.says
 
 
 def test_python_sets_and_the_view_follows(mount):
     w = mount(DistanceBias())
     w.set(n_heads=2)
-    assert w.widget.head == 2
-    assert w.says.startswith("Head 2 of 2, slope 1/256")
+    assert w.widget.head == 1
+    assert w.says.startswith("Head 1 of 0 to 1, slope 1/256")
     w.set(length=10)
     assert (w.widget.query, w.widget.key) == (9, 9)
-    assert "key 9 is the query’s own position" in w.says
+    assert "key 9 is at the query’s own position" in w.says
     w.set(method="t5", key=1)
-    assert w.says.startswith("Key 1 lies 8 back from query 9: bucket 8, all its own.")
+    assert w.says.startswith(
+        "Key 1 is 8 positions before query 9, in bucket 8, which is for distance 8 alone."
+    )
     assert w.control("Key").input_value() == "1"
 
 
@@ -434,8 +434,8 @@ def test_python_sets_and_the_view_follows(mount):
         ({"length": 7}, "length.*8.*7"),
         ({"n_heads": 0}, "n_heads.*1.*0"),
         ({"n_heads": 17}, "n_heads.*16.*17"),
-        ({"head": 0}, "head=0 is not in 1 … n_heads=8"),
-        ({"head": 5, "n_heads": 4}, "head=5 is not in 1 … n_heads=4"),
+        ({"head": -1}, "head=-1 is not in 0 … n_heads − 1 = 7"),
+        ({"head": 4, "n_heads": 4}, "head=4 is not in 0 … n_heads − 1 = 3"),
         ({"query": 32}, "query=32 is not in 0 … length − 1 = 31"),
         ({"key": -1}, "key=-1 is not in 0 … length − 1 = 31"),
         ({"n_buckets": 12}, "n_buckets.*12"),

@@ -50,14 +50,14 @@ function slopeText(slope) {
 const small = (x) => (x >= 0.01 || x === 0 ? fixed(x, 2) : x.toExponential(1).replace("-", "−"));
 
 function alibiSentence({ head, n_heads, query, key, slope }) {
-  const lead = `Head ${head} of ${n_heads}, slope ${slopeText(slope)}: `;
+  const lead = `Head ${head} of 0 to ${n_heads - 1}, slope ${slopeText(slope)}: `;
   const back = query - key;
-  if (back < 0) return `${lead}key ${key} lies ${positions(-back)} ahead of query ${query}; the causal mask hides it.`;
-  if (back === 0) return `${lead}key ${key} is the query’s own position, bias 0; its weight is left as it is.`;
+  if (back < 0) return `${lead}key ${key} is ${positions(-back)} after query ${query}, so the causal mask hides it.`;
+  if (back === 0) return `${lead}key ${key} is at the query’s own position. The bias is 0, and the weight does not change.`;
   const bias = alibiBias(slope, back);
   return (
-    `${lead}key ${key} lies ${positions(back)} back from query ${query}, bias ${fixed(bias, bias > -0.1 ? 3 : 2)}; ` +
-    `by itself that multiplies its weight by ${small(Math.exp(bias))}.`
+    `${lead}key ${key} is ${positions(back)} before query ${query}. The bias of ${fixed(bias, bias > -0.1 ? 3 : 2)} ` +
+    `multiplies its weight by ${small(Math.exp(bias))}.`
   );
 }
 
@@ -67,21 +67,21 @@ function single(steps) {
   const first = past.findIndex(({ from, to }) => from !== to);
   const all = past.slice(first).every(({ from, to }) => from !== to);
   const own = -past[first].to - 1;
-  return `Up to distance ${own} every distance has its own bucket; beyond, ${all ? "they" : "most"} share.`;
+  return `Up to ${own}, every distance has its own bucket; beyond that, ${all ? "they" : "most of them"} share.`;
 }
 
 export function t5Sentence({ query, key, steps, bidirectional }) {
   const relative = key - query;
   const where =
     relative === 0
-      ? `Key ${key} is the query’s own position`
-      : `Key ${key} lies ${Math.abs(relative)} ${relative < 0 ? "back from" : "ahead of"} query ${query}`;
-  if (relative > 0 && !bidirectional) return `${where}: a decoder masks it, so it needs no bucket.`;
+      ? `Key ${key} is at the query’s own position`
+      : `Key ${key} is ${positions(Math.abs(relative))} ${relative < 0 ? "before" : "after"} query ${query}`;
+  if (relative > 0 && !bidirectional) return `${where}. A decoder masks it, so it needs no bucket.`;
   const step = steps.find(({ from, to }) => from <= relative && relative <= to);
   const [near, far] = [Math.abs(step.from), Math.abs(step.to)].sort((a, b) => a - b);
   const open = far === REACH; // the last step has no end
-  const shared = open ? `, shared by all from ${near} on` : near === far ? ", all its own" : `, shared by ${near} to ${far}`;
-  return `${where}: bucket ${step.bucket}${shared}. ${single(steps)}`;
+  const whose = open ? `all distances from ${near} on` : near === far ? `distance ${near} alone` : `distances ${near} to ${far}`;
+  return `${where}, in bucket ${step.bucket}, which is for ${whose}. ${single(steps)}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -149,10 +149,10 @@ function slopesPlot(slopes, head) {
   const x = (slope) => linear([-8, 0], [box.left + 12, box.right])(Math.log2(slope));
   const values = [1, 4, 16, 64, 256].map((n) => 1 / n);
   const stem = (slope, i) => {
-    const [y, chosen] = [8 + (i + 0.5) * row, i + 1 === head];
+    const [y, chosen] = [8 + (i + 0.5) * row, i === head];
     const style = chosen ? "gf-strong" : "";
     return [
-      words(i + 1, box.left - 10, y + 4, "end", style),
+      words(i, box.left - 10, y + 4, "end", style),
       line(box.left, y, x(slope), y, chosen ? "gf-stem gf-stem-chosen" : "gf-stem"),
       svg("circle", { cx: x(slope), cy: y, r: chosen ? 5.5 : 3.5, class: chosen ? "gf-share-chosen" : "gf-share" }),
       chosen && words(slopeText(slope), x(slope) + 11, y + 4, "start", style),
@@ -166,7 +166,7 @@ function slopesPlot(slopes, head) {
   );
 }
 
-const TALLEST = 0.6; // with sixteen heads, head 1 has slope 0.71, which leaves 0.51 to the query's own position
+const TALLEST = 0.6; // with sixteen heads, head 0 has slope 0.71, which leaves 0.51 to the query's own position
 
 function weightsPlot(weights, size) {
   const box = { left: 40, right: 330, top: 8, bottom: 108 };
@@ -236,7 +236,7 @@ const TRAITS = [
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "What distance does to a score, head by head",
+    title: "How distance changes a score, head by head",
     hint: "Point at a cell of the matrix, or move the query and key sliders.",
   });
   const hatch = uniqueId();
@@ -244,7 +244,7 @@ function render({ model, el }) {
   const cell = { min: 0, max: last, follows: ["length"] };
   const alibi = [
     slider(model, "n_heads", { label: "Number of heads", min: 1, max: 16 }),
-    slider(model, "head", { label: "Head", min: 1, max: () => model.get("n_heads"), follows: ["n_heads"] }),
+    slider(model, "head", { label: "Head", min: 0, max: () => model.get("n_heads") - 1, follows: ["n_heads"] }),
   ];
   const t5 = [
     toggle(model, "bidirectional", { label: "Bidirectional" }),
@@ -267,7 +267,7 @@ function render({ model, el }) {
   // If n_heads or length is reduced, choices beyond it become the last one that exists: here, and in Python.
   const fit = () =>
     send({
-      head: Math.min(model.get("head"), model.get("n_heads")),
+      head: Math.min(model.get("head"), model.get("n_heads") - 1),
       query: Math.min(model.get("query"), last()),
       key: Math.min(model.get("key"), last()),
     });
@@ -292,7 +292,7 @@ function render({ model, el }) {
 
   function drawAlibi({ length, query, key, n_heads, head }) {
     const slopes = alibiSlopes(n_heads);
-    const slope = slopes[head - 1];
+    const slope = slopes[head];
     const weights = lastQueryWeights(slope, length);
     const size = windowSize(weights, 0.9);
     const keys = size === 1 ? "key alone" : `${size} keys`;
@@ -306,25 +306,25 @@ function render({ model, el }) {
       h(
         "p",
         { class: "gf-panel-title" },
-        "Attention of the last query from this bias alone: 90 % on the nearest ",
+        "The last query’s attention from this bias alone: 90 % is on the nearest ",
         h("strong", {}, keys),
       ),
       weightsPlot(weights, size),
     ]);
     view.describe(
       () =>
-        `ALiBi, head ${head} of ${n_heads}: the penalty grows by ${slopeText(slope)} with every position back. ` +
-        `By this bias alone the last of ${length} queries gives 90 percent of its attention to the nearest ${keys}.`,
+        `ALiBi, head ${head} of 0 to ${n_heads - 1}: the penalty grows by ${slopeText(slope)} per position. ` +
+        `From this bias alone, the last of ${length} queries gives 90 percent of its attention to the nearest ${keys}.`,
     );
     view.says(alibiSentence({ head, n_heads, query, key, slope }));
     view.tables(() => [
       {
         caption: "Slope of each head, and the distance at which it halves a weight",
         headers: ["Head", "Slope", "Decimal", "Halves at distance"],
-        rows: () => slopes.map((s, i) => [i + 1, slopeText(s), fixed(s, 6), fixed(Math.LN2 / s, 1)]),
+        rows: () => slopes.map((s, i) => [i, slopeText(s), fixed(s, 6), fixed(Math.LN2 / s, 1)]),
       },
       {
-        caption: `Head ${head}: bias by distance, and what the last query attends to by it alone`,
+        caption: `Head ${head}: the bias at each distance, and the attention of the last query from this bias alone`,
         headers: ["Positions back", "Bias", "Weight times", "Key", "Attention"],
         rows: () =>
           range(length).map((back) => {
@@ -346,7 +346,7 @@ function render({ model, el }) {
     hold(colours, ["t5", n_buckets], () => legend(cividis, "bucket 0", n_buckets - 1));
     square.follow({ length, query, key, masked, colours: cividis, value: (r) => bucketOf(r) / (n_buckets - 1) });
     hold(beside, ["t5", bidirectional, n_buckets, max_distance], () => [
-      h("p", { class: "gf-panel-title" }, "Bucket number against distance; each head learns a bias for each bucket"),
+      h("p", { class: "gf-panel-title" }, "Bucket for each distance; every head learns a bias for each bucket"),
       stairsPlot(steps, { nBuckets: n_buckets, masked, hatch, mark }),
     ]);
     const hidden = masked && relative > 0;
@@ -374,7 +374,7 @@ function render({ model, el }) {
 
   const stop = onChange(model, TRAITS, () => {
     const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-    if (state.head > state.n_heads || Math.max(state.query, state.key) >= state.length) return; // about to be corrected
+    if (state.head >= state.n_heads || Math.max(state.query, state.key) >= state.length) return; // about to be corrected
     for (const control of alibi) control.hidden = state.method !== "alibi";
     for (const control of t5) control.hidden = state.method !== "t5";
     (state.method === "alibi" ? drawAlibi : drawT5)(state);

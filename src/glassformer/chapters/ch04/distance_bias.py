@@ -1,4 +1,4 @@
-"""Shows what distance does to a score: ALiBi's slopes and T5's buckets."""
+"""Shows how distance changes a score: ALiBi's slopes and T5's buckets."""
 
 from traitlets import Bool, Enum, Int, TraitError, observe, validate
 
@@ -6,7 +6,7 @@ from glassformer.widgets.kit.view import View
 
 
 class DistanceBias(View, module="distance_bias"):
-    """Query by key, what a relative method adds to a score: ALiBi's penalty, or the T5 bucket to look up.
+    """Shows what a relative method adds to the score of each query and key: ALiBi's penalty, or a T5 bucket.
 
     ALiBi subtracts slope × distance, with a slope of its own for each head, and the view also shows the
     attention that this bias alone would give. T5 learns one number per head and bucket: the view shows which
@@ -19,7 +19,7 @@ class DistanceBias(View, module="distance_bias"):
         method: "alibi" or "t5".
         length: how many positions, 8 to 64.
         query, key: the chosen cell, 0 to length − 1.
-        n_heads, head: ALiBi's number of heads, 1 to 16, and the one shown, 1 to n_heads.
+        n_heads, head: ALiBi's number of heads, 1 to 16, and the one shown, 0 to n_heads − 1.
         bidirectional: T5, whether keys ahead have buckets of their own (encoder) or are masked (decoder).
         n_buckets: T5, 8, 16 or 32.
         max_distance: T5, 32, 64 or 128: keys at this distance or further all share the last bucket.
@@ -35,15 +35,15 @@ class DistanceBias(View, module="distance_bias"):
     query = Int(24).tag(sync=True)
     key = Int(18).tag(sync=True)
     n_heads = Int(8, min=1, max=16).tag(sync=True)
-    head = Int(3).tag(sync=True)
+    head = Int(2).tag(sync=True)
     bidirectional = Bool(False).tag(sync=True)
     n_buckets = Enum([8, 16, 32], 32).tag(sync=True)
     max_distance = Enum([32, 64, 128], 128).tag(sync=True)
 
     @validate("head")
     def _validate_head(self, proposal: dict) -> int:
-        if not 1 <= proposal["value"] <= self.n_heads:
-            raise TraitError(f"head={proposal['value']} is not in 1 … n_heads={self.n_heads}")
+        if not 0 <= proposal["value"] < self.n_heads:
+            raise TraitError(f"head={proposal['value']} is not in 0 … n_heads − 1 = {self.n_heads - 1}")
         return proposal["value"]
 
     @validate("query", "key")
@@ -55,7 +55,7 @@ class DistanceBias(View, module="distance_bias"):
 
     @observe("n_heads")
     def _fit_head(self, change: dict) -> None:
-        self.head = min(self.head, change["new"])
+        self.head = min(self.head, change["new"] - 1)
 
     @observe("length")
     def _fit_cell(self, change: dict) -> None:

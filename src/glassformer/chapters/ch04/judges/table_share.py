@@ -1,4 +1,4 @@
-"""Judges "Where the table stands in the budget" (chapter 04).
+"""Judges "The table's share of the budget" (chapter 04).
 
 The parameters of the position table and of the whole GPT.
 """
