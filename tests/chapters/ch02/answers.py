@@ -67,7 +67,7 @@ def names_the_last_place(text, characters):
     return [characters.index(c) for c in text]
 
 
-@wrong("tokens.encode", "Places count from 0.")
+@wrong("tokens.encode", "Positions count from 0.")
 def counts_places_from_one(text, characters):
     for i, c in enumerate(text):
         if c not in characters:
