@@ -67,7 +67,7 @@ def names_the_last_place(text, characters):
     return [characters.index(c) for c in text]
 
 
-@wrong("tokens.encode", "Places count from 0.")
+@wrong("tokens.encode", "Positions count from 0.")
 def counts_places_from_one(text, characters):
     for i, c in enumerate(text):
         if c not in characters:
@@ -274,7 +274,7 @@ def surprise_that_overflows(logits, targets):
         return -np.log(p[np.arange(len(targets)), targets]).mean()
 
 
-@wrong("tokens.surprise", "take off each row's own largest")
+@wrong("tokens.surprise", "You subtracted the largest of all logits from every row")
 def surprise_with_one_maximum(logits, targets):
     shifted = logits - logits.max()
     with np.errstate(all="ignore"):
@@ -285,7 +285,7 @@ def surprise_with_one_maximum(logits, targets):
 # 12 · tokens.nearest
 
 
-@wrong("tokens.nearest", "Divide each row by its own length")
+@wrong("tokens.nearest", "The cosine also divides by the length of each row")
 def nearest_by_columns_of_length_one(table, row):
     order = np.argsort(-(table / np.linalg.norm(table, axis=0)) @ table[row])
     return order[order != row]

@@ -120,13 +120,13 @@ def test_the_line_says_what_the_model_says(mount, model, table, character, other
     i = characters.index(character)
     near = [j for j in np.argsort(-alike[i]) if j != i]
     where = {"embedding": "embedding", "head": "output head"}[table]
-    first = f"{name(characters[near[0]])} points most nearly the same way (cosine {said(alike[i, near[0]])})"
+    first = f"{name(characters[near[0]])} (cosine {said(alike[i, near[0]])})"
     rest = ", ".join(f"{name(characters[j])} ({said(alike[i, j])})" for j in near[1:5])
-    expected = f"{name(character)} in the {where}: of 64 others, {first}, then {rest}."
+    expected = f"In the {where}, the nearest to {name(character)} is {first}, followed by {rest}."
     if other:
         j = characters.index(other)
         expected += (
-            f" Compared with {name(other)}: cosine {said(alike[i, j])}, number {near.index(j) + 1} of 64."
+            f" {name(other)} has a cosine of {said(alike[i, j])} and is number {near.index(j) + 1} of 64."
         )
     assert w.says == expected
     assert w.root.locator(".gf-near li").count() == 8
@@ -138,12 +138,12 @@ def test_it_is_wandered_in_by_keyboard(mount):
     w = mount(CharacterMap())
     w.press("Character", "ArrowDown")
     assert w.get("character") == "f"
-    assert w.says.startswith("“f” in the embedding")
+    assert w.says.startswith("In the embedding, the nearest to “f” is ")
     w.press("Compare with", "Home")
     assert w.get("other") == ""
-    assert "Compared" not in w.says
+    assert "number" not in w.says
     w.press("output head (guessed)", " ")
-    assert w.says.startswith("“f” in the output head")
+    assert w.says.startswith("In the output head, the nearest to “f” is ")
     assert w.saved() == {"character": "f", "other": "", "table": "head"}
 
 
@@ -157,12 +157,12 @@ def centre(w, character):
 def test_pointing_compares_and_clicking_chooses(mount):
     w = mount(CharacterMap())
     w.page.mouse.move(*centre(w, "q"))
-    assert "Compared with “q”" in w.says
+    assert "“q” has a cosine of" in w.says
     w.page.mouse.click(*centre(w, "T"))
     assert w.get("character") == "T"
-    assert w.says.startswith("“T” in the embedding: of 64 others, “t”")
+    assert w.says.startswith("In the embedding, the nearest to “T” is “t”")
     w.page.touchscreen.tap(*centre(w, "."))
-    assert w.says.startswith("“.” in the embedding")
+    assert w.says.startswith("In the embedding, the nearest to “.” is ")
 
 
 def test_lines_lead_to_the_five_nearest(mount, model):
@@ -203,8 +203,8 @@ def test_the_numbers_are_a_table(mount, model):
 def test_python_sets_and_the_view_follows(mount):
     w = mount(CharacterMap())
     w.set(character=" ", other="\n")
-    assert w.says.startswith("space in the embedding")
-    assert "Compared with line break" in w.says
+    assert w.says.startswith("In the embedding, the nearest to space is ")
+    assert "line break has a cosine of" in w.says
 
 
 @pytest.mark.parametrize(

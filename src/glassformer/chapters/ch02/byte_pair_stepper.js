@@ -144,7 +144,7 @@ function curve() {
 function render({ model, el }) {
   const view = frame(el, {
     title: "Byte pairs: the most frequent pair becomes one token",
-    hint: "Press Merge, again and again; or move the slider. Type a text of your own.",
+    hint: "Press Merge several times, or move the slider. You can also type a text of your own.",
   });
   let learned = { merges: [], states: [{ tokens: 0, vocabulary: 256, leading: [] }] };
   let taught; // the text that was learned from
@@ -183,7 +183,7 @@ function render({ model, el }) {
       h(
         "div",
         { class: "gf-panel-cell" },
-        h("p", { class: "gf-panel-title" }, "Tokens in the text where pairs are counted, of its bytes"),
+        h("p", { class: "gf-panel-title" }, "Number of tokens in the text where pairs are counted, as a share of its bytes"),
         chart.element,
       ),
     ),
@@ -237,7 +237,7 @@ function render({ model, el }) {
       },
       {
         caption: "The tokens of your text",
-        headers: ["Place", "Token", "Bytes"],
+        headers: ["Position", "Token", "Bytes"],
         rows: () => tokens.map((token, place) => [place, spelled(token), token.length]),
       },
     ]);

@@ -68,13 +68,13 @@ export function sentence({ table, characters, chosen, other, near }) {
   const [first, ...rest] = near.slice(0, JOINED);
   const who = ({ index, cosine: c }) => `${named(characters[index])} (${fixed(c, 2)})`;
   const lead =
-    `${named(characters[chosen])} in the ${TABLES[table]}: of ${near.length} others, ${named(characters[first.index])} ` +
-    `points most nearly the same way (cosine ${fixed(first.cosine, 2)}), then ${rest.map(who).join(", ")}.`;
+    `In the ${TABLES[table]}, the nearest to ${named(characters[chosen])} is ${named(characters[first.index])} ` +
+    `(cosine ${fixed(first.cosine, 2)}), followed by ${rest.map(who).join(", ")}.`;
   if (other === null || other === chosen) return lead;
   const rank = near.findIndex(({ index }) => index === other);
   return (
-    `${lead} Compared with ${named(characters[other])}: cosine ${fixed(near[rank].cosine, 2)}, ` +
-    `number ${rank + 1} of ${near.length}.`
+    `${lead} ${named(characters[other])} has a cosine of ${fixed(near[rank].cosine, 2)} ` +
+    `and is number ${rank + 1} of ${near.length}.`
   );
 }
 
@@ -118,8 +118,8 @@ const shapes = () =>
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "A map of characters: which vectors point the same way?",
-    hint: "Click a character, or choose one, to see its neighbours. Point at another to compare the two.",
+    title: "A map of characters: which of their vectors are alike?",
+    hint: "Click a character, or choose one, to see its neighbours. Point at another one to compare the two.",
   });
   const characters = [...model.get("characters")];
   const n = characters.length;
@@ -207,8 +207,8 @@ function render({ model, el }) {
     });
     write(
       share,
-      `The map keeps ${fixed(100 * kept, 0)} % of how the ${n} directions differ, the best that a plane can. Lines: the ` +
-        `${JOINED} nearest in all dimensions. Marks that would cover each other are moved apart.`,
+      `The map keeps ${fixed(100 * kept, 0)} % of the differences between the ${n} directions; no other plane keeps more. The lines ` +
+        `lead to the ${JOINED} nearest characters in all dimensions. Marks that would cover each other are moved apart.`,
     );
     view.describe(
       () =>

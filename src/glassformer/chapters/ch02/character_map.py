@@ -1,4 +1,4 @@
-"""The characters of the shipped model as a map: which of their vectors point the same way?"""
+"""The characters of the shipped model as a map: which of their vectors are alike?"""
 
 from functools import cache
 from typing import Any

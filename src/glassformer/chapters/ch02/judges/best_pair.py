@@ -24,7 +24,7 @@ def _first_of_most(ids, key):
 
 
 def best_pair(ids: Integer[np.ndarray, " T"]) -> Int[np.ndarray, "2"]:
-    """The two neighbours that stand side by side most often; of equals, the pair with the lower ids."""
+    """Returns the pair of neighbours that occurs most often; among equal counts, the pair with the lower ids."""
     pairs = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
     return np.array(min(pairs, key=lambda pair: (-pairs[pair], pair)))
 
@@ -42,15 +42,15 @@ def _(best_pair):
 
 _ids = [2, 1, 9, 2, 1, 5, 6, 1, 2, 5, 6, 1, 2, 5, 6]
 pair.case("order counts: 1 2 is not 2 1", np.array(_ids), want=[5, 6], what=f"best_pair({_ids})")
-pair.case("3 3 3 has the pair 3 3 twice", np.array([3, 3, 3, 1, 2]), want=[3, 3])
+pair.case("3 3 3 contains the pair 3 3 twice", np.array([3, 3, 3, 1, 2]), want=[3, 3])
 pair.case(
-    "every two neighbours are a pair, wherever it begins", np.array([0, 8, 4, 0, 8, 4, 4, 9]), want=[0, 8]
+    "all neighbours are pairs, wherever the pair starts", np.array([0, 8, 4, 0, 8, 4, 4, 9]), want=[0, 8]
 )
 pair.also(np.array([6, 8, 4, 0, 8, 4]), want=[8, 4])
-pair.case("of equals, the lower first id goes first", np.array([7, 3, 5, 2, 7, 3, 0, 5, 2]), want=[5, 2])
+pair.case("among equal counts, the lower first id wins", np.array([7, 3, 5, 2, 7, 3, 0, 5, 2]), want=[5, 2])
 _ids = [2, 3, 0, 1, 9, 7, 2, 3, 5, 1, 9]
 pair.also(np.array(_ids), want=[1, 9], what=f"best_pair({_ids})")
-pair.case("then the lower second one", np.array([4, 9, 0, 4, 6, 1, 4, 9, 2, 4, 6]), want=[4, 6])
+pair.case("then the lower second id wins", np.array([4, 9, 0, 4, 6, 1, 4, 9, 2, 4, 6]), want=[4, 6])
 pair.also(np.array([12, 40]), want=[12, 40])
 
 

@@ -6,14 +6,14 @@ from glassformer.exercises.catalogue import exercise
 
 
 def bits_per_byte(nats_per_token: float, n_tokens: int, n_bytes: int) -> float:
-    """The loss that does not depend on how a text is cut into tokens."""
+    """Returns the loss in bits per byte, which does not depend on how a text is cut into tokens."""
     return nats_per_token * n_tokens / math.log(2) / n_bytes
 
 
 bits = exercise("tokens.bits_per_byte", bits_per_byte)
 
 bits.case(
-    "a guess among 256 bytes costs 8 bits",
+    "an even guess among 256 bytes costs 8 bits",
     math.log(256),
     10,
     10,

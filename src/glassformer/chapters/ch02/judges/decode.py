@@ -1,4 +1,4 @@
-"""Judges "And back" (chapter 02): ids become text again, and an id without a character is refused.
+"""Judges "From ids to letters" (chapter 02): ids become text again, and an id without a character raises an error.
 
 Axis: T tokens.
 """
@@ -15,18 +15,18 @@ from .vocabulary import LINE, vocabulary
 
 
 def decode(ids: Integer[np.ndarray, " T"], characters: str) -> str:
-    """The text that ids spell.
+    """Returns the text that the ids spell.
 
     Raises:
-        ValueError: an id is below 0, or has no character.
+        ValueError: an id is below 0 or has no character.
     """
     return CharTokenizer(characters).decode(ids)
 
 
 to_text = exercise("tokens.decode", decode, built_on=(CharTokenizer.decode,))
 
-to_text.case("ids are places in `characters`", np.array([2, 0, 1]), "abc", want="cab")
-to_text.case("blanks are characters as well", np.array([1, 0, 2, 0]), " xy", want="x y ")
+to_text.case("an id is an index in `characters`", np.array([2, 0, 1]), "abc", want="cab")
+to_text.case("spaces are characters as well", np.array([1, 0, 2, 0]), " xy", want="x y ")
 
 
 @to_text.check("what was encoded comes back, letter by letter")
@@ -41,11 +41,17 @@ def _(decode):
 
 
 to_text.refuses(
-    "an id with no character: ValueError, and the message names it", np.array([0, 2, 13]), "abc", names=(13,)
+    "an id without a character raises ValueError, and the message names it",
+    np.array([0, 2, 13]),
+    "abc",
+    names=(13,),
 )
 to_text.also_refuses(np.array([3]), "abc", names=(3,))
 to_text.refuses(
-    "a negative id is refused too, though Python would take it", np.array([0, -1]), "abc", names=(-1,)
+    "a negative id raises ValueError as well, although Python would accept it",
+    np.array([0, -1]),
+    "abc",
+    names=(-1,),
 )
 
 to_text.mistake("code points", lambda ids, characters: "".join(chr(97 + i) for i in ids))

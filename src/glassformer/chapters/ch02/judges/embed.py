@@ -1,4 +1,4 @@
-"""Judges "Look rows up" (chapter 02): every id selects its row of a table, and an id without a row is refused.
+"""Judges "Looking up rows" (chapter 02): every id selects its row of a table, and an id without a row raises an error.
 
 Axes: B batch, T tokens, V vocabulary, D d_model.
 """
@@ -14,10 +14,10 @@ from glassformer.shapes import Float, Integer
 
 
 def embed(ids: Integer[np.ndarray, "*B T"], table: Float[np.ndarray, "V D"]) -> Float[np.ndarray, "*B T D"]:
-    """The row of the table for each id.
+    """Returns the row of the table for each id.
 
     Raises:
-        ValueError: an id is below 0, or has no row; the message names it.
+        ValueError: an id is below 0 or has no row; the message names it.
     """
     checks.indices("ids", ids, "vocab_size", len(table))
     return table[ids]
@@ -29,15 +29,21 @@ _ids, _table = np.array([4, 0, 4]), numbers(6, 3)
 lookup.case("row i for id i", _ids, _table, want=np.stack([_table[4], _table[0], _table[4]]))
 _ids, _square = np.array([[1, 0], [3, 3], [2, 1]]), numbers(4, 4, seed=1)
 lookup.case(
-    "a batch keeps its shape, (B, T, D)",
+    "a batch keeps its shape and becomes (B, T, D)",
     _ids, _square, want=[[_square[i] for i in row] for row in _ids], axes="B T D",
 )  # fmt: skip
 lookup.refuses(
-    "an id that has no row: ValueError, and the message names it", np.array([0, 17, 2]), _table, names=(17,)
+    "an id without a row raises ValueError, and the message names it",
+    np.array([0, 17, 2]),
+    _table,
+    names=(17,),
 )
 lookup.also_refuses(np.array([6]), _table, names=(6,))
 lookup.refuses(
-    "a negative id is refused too, though NumPy would take it", np.array([0, -1, 2]), _table, names=(-1,)
+    "a negative id raises ValueError as well, although NumPy would accept it",
+    np.array([0, -1, 2]),
+    _table,
+    names=(-1,),
 )
 lookup.also_refuses(np.array([[0, -2]]), _table, names=(-2,))
 

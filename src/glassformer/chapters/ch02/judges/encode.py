@@ -1,4 +1,4 @@
-"""Judges "Letters to ids" (chapter 02): characters become ids, and an unknown character is refused.
+"""Judges "From letters to ids" (chapter 02): characters become ids, and an unknown character raises an error.
 
 Axis: T tokens.
 """
@@ -13,26 +13,26 @@ from .vocabulary import LETTERS, LINE, vocabulary
 
 
 def encode(text: str, characters: str) -> Int[np.ndarray, " T"]:
-    """The id of every character of the text: its place in `characters`.
+    """Returns the id of every character of the text: its index in `characters`.
 
     Raises:
-        ValueError: a character is not among them; the message says where it stands.
+        ValueError: the text contains an unknown character; the message says at which position.
     """
     return CharTokenizer(characters).encode(text)
 
 
 to_ids = exercise("tokens.encode", encode, built_on=(CharTokenizer.encode,), axes="T")
 
-to_ids.case("an id is a place in `characters`", "cab", "abc", want=[2, 0, 1])
-to_ids.case("whatever their order", "cab", "xcba", want=[1, 3, 2])
+to_ids.case("an id is an index in `characters`", "cab", "abc", want=[2, 0, 1])
+to_ids.case("in whatever order they are", "cab", "xcba", want=[1, 3, 2])
 to_ids.also("cab", "abcdefgh", want=[2, 0, 1])
 to_ids.case("the line of the horse", LINE, LETTERS, want=[LETTERS.index(c) for c in LINE])
 to_ids.refuses(
-    "an unknown character: ValueError, and the message says where it stands", "abba#ab", "ab", names=(4,),
-    advice="Places count from 0.",
+    "an unknown character raises ValueError, and the message says at which position", "abba#ab", "ab", names=(4,),
+    advice="Positions count from 0.",
 )  # fmt: skip
-to_ids.also_refuses("bbbbbbbbbbbbB", "ab", names=(12,), advice="Places count from 0.")
-to_ids.also_refuses("aXbYa", "ab", names=(1,), advice="That is the first of two; places count from 0.")
+to_ids.also_refuses("bbbbbbbbbbbbB", "ab", names=(12,), advice="Positions count from 0.")
+to_ids.also_refuses("aXbYa", "ab", names=(1,), advice="That is the first of two; positions count from 0.")
 
 to_ids.mistake("code points", lambda text, characters: np.array([ord(c) for c in text]))
 to_ids.mistake("from 1", lambda text, characters: encode(text, characters) + 1)

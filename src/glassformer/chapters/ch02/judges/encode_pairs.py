@@ -1,4 +1,4 @@
-"""Judges "Encode with merges" (chapter 02).
+"""Judges "Encoding with merges" (chapter 02).
 
 Learned merges are applied to a text, in the order in which they were learned.
 
@@ -17,7 +17,7 @@ from .merge import merge
 def encode_pairs(
     ids: Integer[np.ndarray, " T"], merges: Integer[np.ndarray, "M 2"], first_new: int = 256
 ) -> Int[np.ndarray, " t"]:
-    """The ids after all merges, made in the order in which they were learned; merge k makes first_new + k."""
+    """Returns the ids after all merges, made in the order in which they were learned; merge k makes first_new + k."""
     for k, pair in enumerate(merges):
         ids = merge(ids, tuple(pair), first_new + k)
     return ids
@@ -28,7 +28,11 @@ by_pairs = exercise("tokens.encode_pairs", encode_pairs, built_on=(merge,))
 _merges = np.array([[1, 2], [3, 10], [2, 3]])  # with first_new=10: 10, 11, 12
 by_pairs.case("merge k makes the id first_new + k", np.array([4, 1, 2]), _merges, first_new=10, want=[4, 10])
 by_pairs.case(
-    "a merge may use what an earlier one made", np.array([3, 1, 2, 5]), _merges, first_new=10, want=[11, 5]
+    "a merge may use what an earlier one has made",
+    np.array([3, 1, 2, 5]),
+    _merges,
+    first_new=10,
+    want=[11, 5],
 )
 by_pairs.case(
     "the merge that was learned first goes first, wherever it fits",
@@ -37,7 +41,7 @@ by_pairs.case(
 by_pairs.also(np.array([1, 2, 3]), _merges, first_new=10, want=[10, 3])
 by_pairs.also(np.array([1, 2, 1, 2, 3, 1, 2]), _merges, first_new=10, want=[10, 10, 11])
 by_pairs.case(
-    "bytes, with new ids from 256 on", byte_ids("aaabdaaabac"),
+    "bytes, with new ids that start at 256", byte_ids("aaabdaaabac"),
     np.array([[97, 97], [97, 98], [256, 257]]), want=[258, 100, 258, 97, 99],
     what="encode_pairs of aaabdaaabac",
 )  # fmt: skip

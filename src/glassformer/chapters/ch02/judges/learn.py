@@ -1,4 +1,4 @@
-"""Judges "Learn the merges" (chapter 02): byte-pair encoding learns its merges in order.
+"""Judges "Learning the merges" (chapter 02): byte-pair encoding learns its merges in order.
 
 Axes: T tokens, M merges.
 """
@@ -16,7 +16,7 @@ from .merge import merge
 
 
 def learn(ids: Integer[np.ndarray, " T"], n_merges: int, first_new: int = 256) -> Int[np.ndarray, "M 2"]:
-    """The pairs that byte-pair encoding merges, in order: merge k makes the id first_new + k."""
+    """Returns the pairs that byte-pair encoding merges, in order; merge k makes the id first_new + k."""
     merges = []
     for k in range(n_merges):
         merges.append(best_pair(ids))
@@ -38,17 +38,17 @@ learning.case(
     "the first merge is the most frequent pair", _wiki, 1, want=[[97, 97]], what="learn of aaabdaaabac, 1"
 )
 learning.case(
-    "the second is counted after the first was made, and new ids may be merged again",
+    "the second pair is counted after the first merge, and new ids may be merged again",
     _wiki, 3, want=[[97, 97], [97, 98], [256, 257]], what="learn of aaabdaaabac, 3",
 )  # fmt: skip
 learning.case(
-    "new ids begin at first_new", np.array([0, 1, 0, 1, 0, 1, 2, 0, 1, 0, 1]), 2, first_new=10,
+    "new ids start at first_new", np.array([0, 1, 0, 1, 0, 1, 2, 0, 1, 0, 1]), 2, first_new=10,
     want=[[0, 1], [10, 10]], what="learn([0, 1, 0, 1, 0, 1, 2, 0, 1, 0, 1], 2, first_new=10)",
 )  # fmt: skip
 
 
 def _by_strings(text, n_merges):
-    """The same with strings in place of ids: another way to compute it."""
+    """Returns the same merges, computed in another way: with strings in place of ids."""
     tokens, ids, merges = list(text), {chr(i): i for i in range(256)}, []
     for k in range(n_merges):
         pairs = Counter(itertools.pairwise(tokens))

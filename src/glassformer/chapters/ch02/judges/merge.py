@@ -14,7 +14,7 @@ from glassformer.shapes import Int, Integer
 def merge(
     ids: Integer[np.ndarray, " T"], pair: Sequence[int | np.integer], new_id: int
 ) -> Int[np.ndarray, " t"]:
-    """The ids with every `pair` of neighbours replaced by `new_id`, from left to right."""
+    """Returns the ids with every `pair` of neighbours replaced by `new_id`, from left to right."""
     merged, i = [], 0
     while i < len(ids):
         fits = i + 1 < len(ids) and (ids[i], ids[i + 1]) == tuple(pair)
@@ -27,13 +27,17 @@ one_merge = exercise("tokens.merge", merge)
 
 _ids = np.array([1, 2, 3, 1, 2])
 one_merge.case("every such pair becomes one id", _ids, (1, 2), 9, want=[9, 3, 9])
-one_merge.case("in this order alone", np.array([2, 1, 2, 2, 1]), (1, 2), 7, want=[2, 7, 2, 1])
-one_merge.case("the others stay, the last one too", np.array([4, 1, 2, 5, 1]), (1, 2), 6, want=[4, 6, 5, 1])
+one_merge.case("only in this order", np.array([2, 1, 2, 2, 1]), (1, 2), 7, want=[2, 7, 2, 1])
+one_merge.case(
+    "all other ids stay, including the last one", np.array([4, 1, 2, 5, 1]), (1, 2), 6, want=[4, 6, 5, 1]
+)
 one_merge.also(np.array([5, 4, 1]), (1, 2), 6, want=[5, 4, 1])
 one_merge.case(
     "an id is one number: 11 2 is not 1 2", np.array([11, 2, 1, 2, 21]), (1, 2), 9, want=[11, 2, 9, 21]
 )
-one_merge.case("no id is used twice: from left to right", np.array([3, 3, 3, 0]), (3, 3), 8, want=[8, 3, 0])
+one_merge.case(
+    "from left to right, and no id is used twice", np.array([3, 3, 3, 0]), (3, 3), 8, want=[8, 3, 0]
+)
 one_merge.also(np.array([3, 3, 3, 3, 3]), (3, 3), 8, want=[8, 8, 3])
 
 one_merge.mistake("either way round", lambda ids, pair, new: merge(merge(ids, pair, new), pair[::-1], new))

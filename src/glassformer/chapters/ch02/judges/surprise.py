@@ -1,4 +1,4 @@
-"""Judges "How surprised?" (chapter 02): the mean surprise at the targets, from logits of any size.
+"""Judges "The surprise" (chapter 02): the mean surprise at the targets, from logits of any size.
 
 Axes: T tokens, V vocabulary.
 """
@@ -15,23 +15,29 @@ from glassformer.shapes import Float, Integer
 
 
 def surprise(logits: Float[np.ndarray, "T V"], targets: Integer[np.ndarray, " T"]) -> float:
-    """The mean of −ln p(target), in nats, with p = softmax(logits)."""
+    """Returns the mean of −ln p(target), in nats, with p = softmax(logits)."""
     return float(cross_entropy(logits, targets))
 
 
 loss = exercise("tokens.surprise", surprise, built_on=(cross_entropy,))
 
 _zeros, _targets = np.zeros((3, 65)), np.array([0, 64, 7])
-loss.case("65 alike: ln 65, whatever came", _zeros, _targets, want=math.log(65), being="ln 65")
+loss.case(
+    "65 equal logits give ln 65, whatever the target", _zeros, _targets, want=math.log(65), being="ln 65"
+)
 _odds = np.log([[3.0, 1.0], [1.0, 1.0]])
 loss.case(
-    "three to one: −ln 3/4; even: −ln 1/2", _odds[:1], np.array([0]), want=math.log(4 / 3), being="ln 4/3"
+    "three to one gives −ln 3/4, and even gives −ln 1/2",
+    _odds[:1],
+    np.array([0]),
+    want=math.log(4 / 3),
+    being="ln 4/3",
 )
 loss.also(_odds[:1], np.array([1]), want=math.log(4), being="ln 4")
 loss.also(_odds, np.array([0, 1]), want=(math.log(4 / 3) + math.log(2)) / 2, being="(ln 4/3 + ln 2) / 2")
 
 
-@loss.check("a number added to a whole row changes nothing")
+@loss.check("adding a number to a whole row changes nothing")
 def _(surprise):
     logits, targets = numbers(4, 6), np.array([5, 0, 3, 3])
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -49,7 +55,7 @@ loss.also(
     what="the surprise of logits 1000 and 0, target 1,",
 )  # fmt: skip
 loss.case(
-    "each row for itself, however far apart the rows are", np.array([[1000.0, 999.0], [0.0, 0.0]]),
+    "each row on its own, however far apart the rows are", np.array([[1000.0, 999.0], [0.0, 0.0]]),
     np.array([0, 1]), want=(math.log(1 + math.exp(-1)) + math.log(2)) / 2,
     what="the surprise of logits [[1000, 999], [0, 0]], targets [0, 1],",
 )  # fmt: skip

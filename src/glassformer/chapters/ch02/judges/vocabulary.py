@@ -1,4 +1,4 @@
-"""Judges "Which characters are there?" (chapter 02): the characters of a text, each once, in Unicode order."""
+"""Judges "The characters of a text" (chapter 02): the characters of a text, each once, in Unicode order."""
 
 from collections import Counter
 
@@ -9,7 +9,7 @@ LETTERS = " !Aadefghikmnorsy"  # of the line, in Unicode order
 
 
 def vocabulary(text: str) -> str:
-    """Every character that occurs in the text, once, in Unicode order."""
+    """Returns every character that occurs in the text, once, in Unicode order."""
     return "".join(sorted(set(text)))
 
 
@@ -17,7 +17,9 @@ kinds = exercise("tokens.vocabulary", vocabulary)
 
 kinds.case("each character once", "banana", want="abn")
 kinds.also("aaa", want="a")
-kinds.case("blanks, line ends, signs and capitals are characters, too", "To be,\nor", want="\n ,Tbeor")
+kinds.case(
+    "spaces, line breaks, punctuation and capitals are characters as well", "To be,\nor", want="\n ,Tbeor"
+)
 kinds.also("No more.\n", want="\n .Nemor")
 kinds.case("the line of the horse", LINE, want=LETTERS)
 kinds.case("any alphabet, in Unicode order", "éaz…Ω a", want=" azéΩ…")
