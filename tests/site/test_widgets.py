@@ -188,7 +188,7 @@ def distance_bias(shown, state):
 
 def attention_calculator(shown, state):
     q = [list(row) for row in state["q"]]
-    for mask, label in (("none", None), ("before", "−∞ before softmax"), ("after", "0 after it")):
+    for mask, label in (("none", None), ("before", "−∞ before softmax"), ("after", "0 after softmax")):
         if label:
             shown.press(label, "Space")
         shown.press("query of horse, first number", "ArrowUp")
