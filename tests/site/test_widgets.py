@@ -200,7 +200,7 @@ def attention_calculator(shown, state):
                 for row in shown.table(place)
             ]
             np.testing.assert_allclose(seen, numbers, atol=5.1e-5)
-        assert f"“horse” asks with ({q[4][0]:.1f}, {q[4][1]:.1f})" in shown.says
+        assert f"The query of “horse” is ({q[4][0]:.1f}, {q[4][1]:.1f})" in shown.says
 
 
 def attention_explorer(shown, state):
