@@ -188,7 +188,7 @@ def distance_bias(shown, state):
 
 def attention_calculator(shown, state):
     q = [list(row) for row in state["q"]]
-    for mask, label in (("none", None), ("before", "−∞ before softmax"), ("after", "0 after it")):
+    for mask, label in (("none", None), ("before", "−∞ before softmax"), ("after", "0 after softmax")):
         if label:
             shown.press(label, "Space")
         shown.press("query of horse, first number", "ArrowUp")
@@ -200,7 +200,7 @@ def attention_calculator(shown, state):
                 for row in shown.table(place)
             ]
             np.testing.assert_allclose(seen, numbers, atol=5.1e-5)
-        assert f"“horse” asks with ({q[4][0]:.1f}, {q[4][1]:.1f})" in shown.says
+        assert f"The query of “horse” is ({q[4][0]:.1f}, {q[4][1]:.1f})" in shown.says
 
 
 def attention_explorer(shown, state):

@@ -173,7 +173,7 @@ def heads_and_their_weights(x, W_q, W_k, W_v, W_o, n_heads):
     return heads_one_by_one(x, W_q, W_k, W_v, W_o, n_heads), np.zeros((n_heads, len(x), len(x)))
 
 
-@wrong("attention.multi_head", "you handed on both")
+@wrong("attention.multi_head", "you passed on both")
 def heads_of_a_pair(x, W_q, W_k, W_v, W_o, n_heads):
     def merge(x):
         *B, H, T, K = x.shape

@@ -143,7 +143,7 @@ def test_scale_and_mask_by_keyboard(mount):
     w = mount(AttentionCalculator())
     w.press("Divide the scores by √K", " ")
     check_after = []
-    for label, mask in (("−∞ before softmax", "before"), ("0 after it", "after"), ("none", "none")):
+    for label, mask in (("−∞ before softmax", "before"), ("0 after softmax", "after"), ("none", "none")):
         w.press(label, " ")
         assert w.saved()["mask"] == mask
         check(w)
@@ -160,41 +160,41 @@ def test_scale_and_mask_by_keyboard(mount):
         (
             "none",
             ["scores", 4, 1],
-            "Score of “horse” with “kingdom”: 2.0·2.0 + 0.5·(−0.5) = 3.75, and divided by √2 2.65.",
+            "Score of “horse” with “kingdom”: 2.0·2.0 + 0.5·(−0.5) = 3.75; divided by √2, this is 2.65.",
         ),
         (
             "before",
             ["scores", 0, 2],
-            "Score of “my” with “for”: 2.0·(−1.0) + 0.0·1.0 = −2.00, and divided by √2 −1.41. "
-            "But “for” comes later: the mask makes it −∞.",
+            "Score of “my” with “for”: 2.0·(−1.0) + 0.0·1.0 = −2.00; divided by √2, this is −1.41. "
+            "But “for” comes later, so the mask sets the score to −∞.",
         ),
         (
             "none",
             ["weights", 4, 1],
-            "Weight that “horse” gives to “kingdom”: e^2.65 = 14.18 of 20.18 in its row, which is 0.70.",
+            "Weight that “horse” gives to “kingdom”: e^2.65 = 14.18 out of 20.18 in its row, which is 0.70.",
         ),
         (
             "before",
             ["weights", 1, 3],
-            "Weight that “kingdom” gives to “a”: 0, since its score is −∞ and e^−∞ is 0. "
+            "Weight that “kingdom” gives to “a”: 0, because its score is −∞ and e^−∞ is 0. "
             "The rest of the row still sums to 1.00.",
         ),
         (
             "after",
             ["outputs", 0, 0],
             "Output of “my”, first number: 0.02·0.0 + 0.00·5.0 + 0.00·0.0 + 0.00·0.0 + 0.00·1.0 = 0.00. "
-            "The weights of “my” sum to 0.02, not to 1: what is hidden has kept its share.",
+            "The weights of “my” sum to 0.02, not to 1, because the hidden words have kept their share.",
         ),
         (
             "none",
             ["q", 4, 0],
-            "“horse” asks with (2.0, 0.5). "
-            "Its five scores are the dot products of that with the five keys.",
+            "The query of “horse” is (2.0, 0.5). "
+            "Its dot products with the five keys give a row of scores.",
         ),
         (
             "none",
             ["v", 1, 0],
-            "“kingdom” hands out the value (5.0, 0.0). “my” takes the largest share of it, 0.76.",
+            "The value of “kingdom” is (5.0, 0.0). “my” gives it a larger weight than the other words do, 0.76.",
         ),
     ],
 )  # fmt: skip
@@ -287,3 +287,18 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     assert w.overflow() == 0
     assert w.axe_violations() == []
     shoot(f"calculator-{width}")
+
+
+@pytest.mark.parametrize("width", [360, 640, 700, 760, 900])
+def test_numbers_of_neighbouring_cells_do_not_touch(mount, width):
+    w = mount(AttentionCalculator(), width=width)
+    w.settle()
+    gaps = w.root.evaluate(
+        """root => [...root.querySelectorAll(".gf-result")].map((cell) => {
+            const text = document.createRange();
+            text.selectNodeContents(cell);
+            return cell.getBoundingClientRect().width - text.getBoundingClientRect().width;
+        })"""
+    )
+    assert len(gaps) == 60
+    assert min(gaps) >= 6

@@ -98,7 +98,7 @@ def test_without_the_mask_it_looks_ahead(mount):
     w.rest()
     assert w.root.locator(".gf-hidden").count() == 0
     np.testing.assert_allclose(row(w), right(masked=False)[10], rtol=0, atol=LIVE + 0.0005)
-    assert "never trained so" in w.says
+    assert "never trained this way" in w.says
     w.press("Causal mask", " ")
     w.rest()
     np.testing.assert_allclose(row(w), right()[10], rtol=0, atol=LIVE + 0.0005)
@@ -112,7 +112,7 @@ def test_the_sentence_names_the_strongest_and_the_share_of_the_first(mount):
     assert len(named) == 3
     assert [at for at, _ in named] == order.tolist()
     np.testing.assert_allclose([share for _, share in named], weights[order], atol=STORED + 0.005)
-    first = float(re.search(r"The first character gets (0\.\d\d)", w.says)[1])
+    first = float(re.search(r"The first character gets a weight of (0\.\d\d)", w.says)[1])
     assert first == pytest.approx(weights[0], abs=STORED + 0.005)
 
 

@@ -51,34 +51,34 @@ export function sentence(state, { scores, weights, outputs }) {
   const later = mask !== "none" && column > row;
   const total = sum(weights[row]);
   if (kind === "q") {
-    return `${word} asks with ${pair(q[row])}. Its five scores are the dot products of that with the five keys.`;
+    return `The query of ${word} is ${pair(q[row])}. Its dot products with the five keys give a row of scores.`;
   }
   if (kind === "k") {
-    return `${word} offers the key ${pair(k[row])}. Every query meets it in a dot product: a column of the scores.`;
+    return `The key of ${word} is ${pair(k[row])}. Its dot products with the five queries give a column of scores.`;
   }
   if (kind === "v") {
     const most = weights.map((each) => each[row]);
     const taker = most.indexOf(Math.max(...most));
     return (
-      `${word} hands out the value ${pair(v[row])}. “${WORDS[taker]}” takes the largest share of it, ` +
+      `The value of ${word} is ${pair(v[row])}. “${WORDS[taker]}” gives it a larger weight than the other words do, ` +
       `${number(most[taker])}.`
     );
   }
   if (kind === "scores") {
     const dots = products(q[row], k[column], plain, plain);
     const raw = sum(q[row].map((x, i) => x * k[column][i]));
-    const score = scaled ? `${number(raw)}, and divided by √2 ${number(raw / Math.sqrt(K))}` : number(raw);
-    const covered = later && mask === "before" ? ` But ${other} comes later: the mask makes it −∞.` : "";
+    const score = scaled ? `${number(raw)}; divided by √2, this is ${number(raw / Math.sqrt(K))}` : number(raw);
+    const covered = later && mask === "before" ? ` But ${other} comes later, so the mask sets the score to −∞.` : "";
     return `Score of ${word} with ${other}: ${dots} = ${score}.${covered}`;
   }
   if (kind === "weights") {
     const powers = scores[row].map(Math.exp);
-    const share = `e^${number(scores[row][column])} = ${number(powers[column])} of ${number(sum(powers))}`;
+    const share = `e^${number(scores[row][column])} = ${number(powers[column])} out of ${number(sum(powers))}`;
     const lead = `Weight that ${word} gives to ${other}: `;
     if (!later) return `${lead}${share} in its row, which is ${number(weights[row][column])}.${short(word, total)}`;
     return mask === "before"
-      ? `${lead}0, since its score is −∞ and e^−∞ is 0. The rest of the row still sums to ${number(total)}.`
-      : `${lead}softmax gave it ${share}; then the mask made it 0.${short(word, total)}`;
+      ? `${lead}0, because its score is −∞ and e^−∞ is 0. The rest of the row still sums to ${number(total)}.`
+      : `${lead}softmax gave it ${share}; then the mask set it to 0.${short(word, total)}`;
   }
   const handed = v.map((each) => each[column]);
   const parts = products(weights[row], handed, number, plain);
@@ -89,14 +89,14 @@ export function sentence(state, { scores, weights, outputs }) {
 }
 
 const short = (word, total) =>
-  total < 0.995 ? ` The weights of ${word} sum to ${number(total)}, not to 1: what is hidden has kept its share.` : "";
+  total < 0.995 ? ` The weights of ${word} sum to ${number(total)}, not to 1, because the hidden words have kept their share.` : "";
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
 const BLOCKS = {
-  q: { title: "Queries", says: "what a word asks for", edit: true, role: "query", size: K },
-  k: { title: "Keys", says: "what it is found by", edit: true, role: "key", size: K },
-  v: { title: "Values", says: "what it hands out", edit: true, role: "value", size: K },
+  q: { title: "Queries", says: "what it looks for", edit: true, role: "query", size: K },
+  k: { title: "Keys", says: "what it is", edit: true, role: "key", size: K },
+  v: { title: "Values", says: "what it gives", edit: true, role: "value", size: K },
   scores: { title: "Scores", says: "query · key", size: WORDS.length, across: true },
   weights: { title: "Weights", says: "softmax of each row", size: WORDS.length, across: true, sums: true },
   outputs: { title: "Outputs", says: "weights · values", size: K },
@@ -112,8 +112,8 @@ const TRAITS = ["q", "k", "v", "scaled", "mask", "cell"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "One head of attention, every number in view",
-    hint: "Change a query, key or value: type, press ↑ or ↓, or drag sideways. Point at any other number to see what it is made of.",
+    title: "One head of attention with all its numbers",
+    hint: "Change a query, key or value: type a number, press ↑ or ↓, or drag sideways. Point at any other number to see how it is calculated.",
   });
   const begun = Object.fromEntries(["q", "k", "v"].map((name) => [name, model.get(name)]));
   const send = (changes) => {
@@ -128,7 +128,7 @@ function render({ model, el }) {
   view.controls.append(
     choice(model, "mask", {
       label: "Causal mask",
-      options: [["none", "none"], ["before", "−∞ before softmax"], ["after", "0 after it"]],
+      options: [["none", "none"], ["before", "−∞ before softmax"], ["after", "0 after softmax"]],
     }),
     toggle(model, "scaled", { label: "Divide the scores by √K" }),
     h("div", { class: "gf-buttons" }, button("Restore the numbers", () => send(begun))),
@@ -226,8 +226,8 @@ function render({ model, el }) {
     });
     view.describe(
       () =>
-        `One head of attention over ${WORDS.join(" ")}: queries, keys and values; scores, weights and outputs, each the ` +
-        `sum that the line below says of the chosen one. ${sentence(state, made)}`,
+        `One head of attention over the words ${WORDS.join(" ")}: their queries, keys and values, and the scores, weights ` +
+        `and outputs computed from them. ${sentence(state, made)}`,
     );
     view.says(sentence(state, made));
     const named = (table) => table.map((each, t) => [WORDS[t], ...each.map((x) => number(x, 4))]);

@@ -61,8 +61,8 @@ export function sentence({ characters, rows, block, head, query, masked }) {
   const keys = largest(row, Math.min(LONGEST, masked ? query + 1 : row.length)).filter((s) => row[s] >= 0.005);
   const places = keys.map((s) => `${named(characters[s])} at ${s}${s === query ? ", itself," : ""} (${fixed(row[s], 2)})`);
   const most = places.length > 1 ? `${places.slice(0, -1).join(", ")} and ${places.at(-1)}` : places[0];
-  const sink = masked && query > 0 ? ` The first character gets ${fixed(row[0], 2)}.` : "";
-  const never = masked ? "" : " Without its mask it may look ahead too; the model was never trained so.";
+  const sink = masked && query > 0 ? ` The first character gets a weight of ${fixed(row[0], 2)}.` : "";
+  const never = masked ? "" : " Without the mask, it can also look ahead, but the model was never trained this way.";
   return `Block ${block}, head ${head}: ${named(characters[query])} at ${query} looks most at ${most}.${sink}${never}`;
 }
 
@@ -73,7 +73,7 @@ const TRAITS = ["text", "block", "head", "query", "masked"];
 function render({ model, el }) {
   const view = frame(el, {
     title: "Where does each head look?",
-    hint: "Choose a head among the small maps. Point at a character of the text, or walk along it with ← and →. Then type a text of your own.",
+    hint: "Choose a head among the small maps. Point at a character of the text, or move along the text with ← and →. Then type a text of your own.",
   });
   const config = model.get("_config");
   const { n_layers: L, n_heads: H, context_length: context } = config;
@@ -171,7 +171,7 @@ function render({ model, el }) {
   // --- one head in detail: the text itself, and the map
 
   const ask = (t) => t >= 0 && t < shown.T && send({ query: t });
-  const line = letters({ label: "The text; arrow keys choose who asks", ask });
+  const line = letters({ label: "The text; arrow keys choose the character that asks", ask });
 
   const detail = h("canvas", { class: "gf-map gf-map-large" });
   const mark = h("div", { class: "gf-row-mark" });
@@ -185,12 +185,12 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-explorer" },
-      h("div", {}, h("p", { class: "gf-panel-title" }, "All heads: down who asks, across who answers"), glance),
+      h("div", {}, h("p", { class: "gf-panel-title" }, "All heads. Each row asks, and each column answers."), glance),
       h("div", {}, caption, square),
     ),
-    h("p", { class: "gf-panel-title gf-reads" }, "The text, coloured by where the chosen character looks"),
+    h("p", { class: "gf-panel-title gf-reads" }, "The text, coloured by how much weight each character gets"),
     line.element,
-    legend(cividis, "weight 0", 1, h("span", {}, "Hatched: the mask hides it. Framed: the character that asks.")),
+    legend(cividis, "weight 0", 1, h("span", {}, "Hatched: hidden by the mask. Framed: the character that asks.")),
   );
 
   const pixels = (canvas, rows, masked) =>
@@ -238,8 +238,8 @@ function render({ model, el }) {
         rows: () => range(T).map((s) => [s, visible(characters[s]), masked && s > query ? "hidden" : fixed(row[s], 3)]),
       },
       {
-        caption: "Every head, on average over this text: weight on the character before, on the first one, on itself",
-        headers: ["Block", "Head", "Before", "First", "Itself"],
+        caption: "Every head on this text: its average weight on the preceding character, on the first one, and on the character itself",
+        headers: ["Block", "Head", "Preceding", "First", "Itself"],
         rows: () =>
           maps.map((map) => {
             const { before, first, own } = habits(rows(map.block, map.head));

@@ -20,7 +20,7 @@ class AttentionExplorer(ModelView, module="attention_explorer"):
     Traits:
         text: what the model reads, as far as its context reaches.
         block, head: which head is shown in detail; both count from 0.
-        query: the position that asks.
+        query: the position whose weights are highlighted.
         masked: whether the causal mask is on.
 
     Raises:

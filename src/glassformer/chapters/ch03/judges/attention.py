@@ -30,7 +30,7 @@ _q, _k, _v = numbers(3, 4), numbers(5, 4, seed=1), numbers(5, 4, seed=2)
 attention.case("three queries, five keys, no mask", _q, _k, _v, want=attended(_q, _k, _v))
 _mask = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 1, 1, 1]], dtype=bool)
 attention.case(
-    "a mask: where it is False, a query does not look",
+    "where the mask is False, a query gives no weight",
     _q,
     _k,
     _v,
@@ -45,13 +45,13 @@ _each = [[attended(_q[b, h], _k[b, h], _v[b, h]) for h in range(3)] for b in ran
 attention.case(
     "any axes in front: batch and heads",
     _q, _k, _v, want=tuple(np.array([[each[i] for each in row] for row in _each]) for i in range(2)),
-    axes="", advice="Turn the last two axes of k: k.swapaxes(-1, -2).",
+    axes="", advice="Swap the last two axes of k: k.swapaxes(-1, -2).",
 )  # fmt: skip
 
 
 _turned = [[attended(_q[b, h], _k[b, h], _v[b, h], np.tri(4, 6, 2)) for h in range(3)] for b in range(2)]
 attention.case(
-    "a mask is for all that stands in front, or for each text of a batch",
+    "one mask for the whole batch, or one for each text",
     _q, _k, _v, mask=np.tri(4, 6, 2, dtype=bool),
     want=tuple(np.array([[each[i] for each in row] for row in _turned]) for i in range(2)), axes="",
 )  # fmt: skip
@@ -76,7 +76,7 @@ attention.case(
 )  # fmt: skip
 
 
-@attention.check("what is masked says nothing, however loud")
+@attention.check("a masked key has no influence, however high its score")
 def _(attention):
     q, k, v = (numbers(4, 3, seed=seed) for seed in (6, 7, 8))
     loud = k.copy()
@@ -86,7 +86,7 @@ def _(attention):
     expect(
         np.asarray(outputs)[:3],
         attended(q, k, v, mask)[0][:3],
-        "the first three outputs, with a louder last key,",
+        "the first three outputs, with a larger last key,",
     )
 
 

@@ -1,4 +1,4 @@
-"""Softmax and attention with every sum written out: what is right in chapter 03."""
+"""Softmax and attention with every sum written out: the right answers in chapter 03."""
 
 import math
 from typing import Any
@@ -7,13 +7,13 @@ import numpy as np
 
 
 def softmax_by_hand(row: Any) -> list[float]:
-    """Softmax of one row, from its definition; no entry may be large."""
+    """Computes softmax of one row from its definition; no entry may be large."""
     powers = [math.exp(x) for x in row]
     return [power / math.fsum(powers) for power in powers]
 
 
 def attended(q: Any, k: Any, v: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Outputs and weights of one head: every score, share and mean is a sum written out."""
+    """Computes outputs and weights of one head, with every score, weight and average as a sum written out."""
     weights = []
     for t, query in enumerate(q):
         row = [sum(a * b for a, b in zip(query, key, strict=True)) / len(query) ** 0.5 for key in k]

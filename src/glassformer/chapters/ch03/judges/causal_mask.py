@@ -1,4 +1,4 @@
-"""Judges "Who may see whom" (chapter 03): each position may see itself and the positions before it.
+"""Judges "Which positions may be seen?" (chapter 03): each position may see itself and the positions before it.
 
 Axes: T positions asking, S positions answering.
 """
@@ -13,18 +13,18 @@ past = exercise("attention.causal_mask", causal_mask, axes="T S")
 
 past.shape("a row for each query, a column for each key", 3, 3, want=(3, 3))
 past.case(
-    "each position sees itself and what is before it",
+    "each position sees itself and the positions before it",
     3, 3, want=[[True, False, False], [True, True, False], [True, True, True]],
 )  # fmt: skip
-past.case("a single position sees itself", 1, 1, want=[[True]])
+past.case("a single position sees only itself", 1, 1, want=[[True]])
 past.case(
-    "of five keys, the last two positions ask",
+    "five keys, and the last two positions ask",
     2, 5, want=[[True, True, True, True, False], [True, True, True, True, True]],
 )  # fmt: skip
 past.also(1, 4, want=[[True, True, True, True]])
 
 
-@past.check("under it 55 cells of 100 remain")
+@past.check("55 of 100 cells remain")
 def _(causal_mask):
     got = causal_mask(10, 10)
     expect_shape(got, (10, 10), "causal_mask(10, 10)", axes="T S")

@@ -11,7 +11,7 @@ def score_cells(n_tokens: int, n_heads: int = 1) -> tuple[int, int]:
 _ALL, _LEFT = "the number of scores", "the number that a causal mask leaves"
 cells = exercise("attention.cells", score_cells, parts=(_ALL, _LEFT))
 
-cells.case("ten tokens: every query with every key", 10, part=_ALL, want=100)
+cells.case("ten tokens: every query meets every key", 10, part=_ALL, want=100)
 cells.case("ten tokens under a causal mask: 1 + 2 + … + 10", 10, part=_LEFT, want=55)
 cells.case("one token sees itself", 1, want=(1, 1))
 cells.case("each head has a table of its own", 10, 4, want=(400, 220))

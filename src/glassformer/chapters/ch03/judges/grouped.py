@@ -17,7 +17,7 @@ from .mistakes import changed_attention
 def grouped_attention(
     q: Float[np.ndarray, "H T K"], k: Float[np.ndarray, "G S K"], v: Float[np.ndarray, "G S K"]
 ) -> Float[np.ndarray, "H T K"]:
-    """Attention in which H/G neighbouring query heads share each head of keys and values."""
+    """Computes attention in which H/G neighbouring query heads share each head of keys and values."""
     times = len(q) // len(k)
     output, _ = scaled_dot_product_attention(q, repeat_heads(k, times), repeat_heads(v, times))
     return output
@@ -45,13 +45,13 @@ def _in_groups(q, k, v):
 
 grouped.shape("an output for each query head", *_shared(6, 2, 4, 5, 3), want=(6, 4, 3))
 _given = _shared(3, 3, 2, 4, 2)
-grouped.case("as many heads of keys as of queries: each its own", *_given, want=_in_groups(*_given))
+grouped.case("as many heads of keys as of queries, so each has its own", *_given, want=_in_groups(*_given))
 _given = _shared(6, 2, 3, 4, 2, seed=3)
 grouped.case(
     "two heads of keys for six of queries: 0, 1, 2 share the first", *_given, want=_in_groups(*_given)
 )
 _given = _shared(4, 1, 3, 2, 5, seed=6)
-grouped.case("one head of keys for all", *_given, want=_in_groups(*_given))
+grouped.case("one head of keys for all the queries", *_given, want=_in_groups(*_given))
 
 grouped.mistake(
     "in turn",

@@ -13,13 +13,13 @@ merging = exercise("attention.merge_heads", merge_heads, axes="T D")
 
 merging.shape("positions first, then all heads side by side", numbers(2, 5, 3), want=(5, 6))
 merging.case(
-    "it puts back what splitting took apart",
+    "merging undoes splitting",
     np.array([[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]]), want=np.arange(12.0).reshape(2, 6),
 )  # fmt: skip
 _x = numbers(1, 4, 3)
-merging.case("one head: it is the head", _x, want=_x[0])
+merging.case("with one head, the result is that head", _x, want=_x[0])
 _x = numbers(2, 3, 2, 4)
-merging.case("a batch in front stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
+merging.case("the axis of a batch stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
 
 merging.mistake("no swap", lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1))
 merging.mistake("from the front", lambda x: x.swapaxes(0, 1).reshape(*x.shape[:-3], x.shape[-2], -1))

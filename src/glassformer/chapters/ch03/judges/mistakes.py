@@ -1,4 +1,4 @@
-"""Attention and softmax with one thing changed: the mistakes of chapter 03 are made of them."""
+"""Attention and softmax with one thing changed, for the mistakes of chapter 03."""
 
 import math
 
@@ -8,7 +8,7 @@ from glassformer.scratch.attention import softmax
 
 
 def changed_attention(q, k, v, *, mask=None, root=True, shares=softmax, hide=-np.inf, scale=None):
-    """Attention with one thing changed: outputs and weights."""
+    """Returns outputs and weights of attention with one thing changed."""
     scores = q @ k.swapaxes(-1, -2)
     scores = scores / math.sqrt(q.shape[-1]) if scale is None and root else scores * (scale or 1)
     if mask is not None:
@@ -18,7 +18,7 @@ def changed_attention(q, k, v, *, mask=None, root=True, shares=softmax, hide=-np
 
 
 def softmax_of_columns(scores):
-    """Softmax over the queries, where a column that is −∞ throughout gives zeros."""
+    """Computes softmax over the queries, where a column that is −∞ throughout gives zeros."""
     return softmax(scores, axis=-2)
 
 

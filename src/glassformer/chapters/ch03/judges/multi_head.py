@@ -26,7 +26,7 @@ def multi_head(
     W_o: Float[np.ndarray, "D D"],
     n_heads: int,
 ) -> Float[np.ndarray, "T D"]:
-    """Causal attention with several heads, which share the width."""
+    """Computes causal attention with several heads, which share the width."""
     q, k, v = (split_heads(x @ W, n_heads) for W in (W_q, W_k, W_v))
     mixed, _ = scaled_dot_product_attention(q, k, v, mask=causal_mask(len(x)))
     return merge_heads(mixed) @ W_o
@@ -41,13 +41,13 @@ several = exercise(
 
 
 def _layer(T: int, D: int, seed: int = 0) -> tuple[Any, Any, Any, Any, Any]:
-    """Vectors of a text, and the four matrices."""
+    """Returns the vectors of a text and the four matrices."""
     W_q, W_k, W_v, W_o = numbers(4, D, D, seed=seed + 1) / math.sqrt(D)
     return numbers(T, D, seed=seed), W_q, W_k, W_v, W_o
 
 
 def head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -> np.ndarray:
-    """Each head from its own columns of the matrices, one after another; what it finds, through its own rows of W_o."""
+    """Computes the output as a sum over heads, each from its own columns of three matrices and its own rows of W_o."""
     K = x.shape[1] // n_heads
     total = np.zeros_like(x)
     for columns in (slice(h * K, (h + 1) * K) for h in range(n_heads)):
@@ -59,7 +59,7 @@ def head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -
 several.shape("the shape of x", *_layer(5, 6), 2, want=(5, 6))
 _given = _layer(1, 4)
 several.case(
-    "one position can see only itself: its value, through W_o",
+    "a single position sees only itself: its value, times W_o",
     *_given,
     2,
     want=_given[0] @ _given[3] @ _given[4],

@@ -22,7 +22,7 @@ matching = exercise("attention.scores", scores, axes="S")
 
 matching.shape("one score for each key", numbers(4), numbers(3, 4, seed=1), want=(3,))
 matching.case(
-    "the same direction scores high, a right angle 0, the opposite low",
+    "the same direction gives a high score, a right angle 0, the opposite direction a low one",
     np.array([2.0, 0, 0, 0]), np.array([[3.0, 0, 0, 0], [0, 1, 0, 0], [-1, 0, 5, 0]]), want=[3.0, 0.0, -1.0],
     being="6/√4, 0/√4 and −2/√4",
 )  # fmt: skip
@@ -32,7 +32,7 @@ matching.case(
     _q, _k, want=[sum(a * b for a, b in zip(_q, row, strict=True)) / 5**0.5 for row in _k],
 )  # fmt: skip
 _q, _k = numbers(1), numbers(6, 1, seed=1)
-matching.case("one number wide: the root is 1", _q, _k, want=[_q[0] * row[0] for row in _k])
+matching.case("a width of 1, whose root is 1", _q, _k, want=[_q[0] * row[0] for row in _k])
 
 matching.mistake("no root", lambda q, k: k @ q)
 matching.mistake("by the width", lambda q, k: k @ q / len(q))

@@ -17,27 +17,27 @@ from .mistakes import shifted_softmax
 shares = exercise("attention.softmax", softmax, axes="T S")
 
 shares.case(
-    "one point more is worth a factor of e",
+    "a score that is one point higher gets e times the share",
     np.array([1.0, 0.0]), want=[math.e / (1 + math.e), 1 / (1 + math.e)], being="e/(e + 1) and 1/(e + 1)", axes="S",
 )  # fmt: skip
 _x = numbers(3, 4)
-shares.case("each row of a table by itself", _x, want=[softmax_by_hand(row) for row in _x])
+shares.case("each row of a table sums to 1 by itself", _x, want=[softmax_by_hand(row) for row in _x])
 _x = numbers(2, 3, 4)
 shares.case(
-    "the last axis, however many there are",
+    "softmax runs over the last axis, however many there are",
     _x,
     want=[[softmax_by_hand(row) for row in table] for table in _x],
     axes="B T S",
 )
-shares.case("a score of −∞ gets nothing", np.array([-np.inf, 0.0, 0.0]), want=[0, 0.5, 0.5], axes="S")
+shares.case("a score of −∞ gets a share of 0", np.array([-np.inf, 0.0, 0.0]), want=[0, 0.5, 0.5], axes="S")
 shares.case(
     "large scores do not overflow",
     np.array([1000.0, 1000.0, 999.0]), want=softmax_by_hand([1, 1, 0]), axes="S",
-    advice="Subtract the largest of the row first.",
+    advice="Subtract the largest score of the row first.",
 )  # fmt: skip
 shares.also(np.array([2000.0, 0.0, 0.0]), want=[1.0, 0.0, 0.0], axes="S")
 shares.case(
-    "rows of very different size do not disturb each other",
+    "rows with very different scores do not affect each other",
     np.array([[1000.0, 1001.0], [-1000.0, -1000.0]]), want=[softmax_by_hand([0, 1]), [0.5, 0.5]],
 )  # fmt: skip
 

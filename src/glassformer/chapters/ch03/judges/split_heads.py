@@ -19,8 +19,8 @@ splitting.case(
     np.arange(12.0).reshape(2, 6), 3, want=[[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]],
 )  # fmt: skip
 _x = numbers(4, 6)
-splitting.case("one head: nothing is cut", _x, 1, want=_x[None])
-splitting.case("as many heads as numbers", _x, 6, want=_x.T[:, :, None])
+splitting.case("with one head, nothing is cut", _x, 1, want=_x[None])
+splitting.case("as many heads as there are numbers", _x, 6, want=_x.T[:, :, None])
 _x = numbers(2, 3, 4)
 splitting.case(
     "a batch in front stays in front", _x, 2, want=[[x[:, :2], x[:, 2:]] for x in _x], axes="B H T K"

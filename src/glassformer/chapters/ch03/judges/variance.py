@@ -8,7 +8,7 @@ from glassformer.exercises.material import numbers
 
 
 def score_variance(d_head: int, query_variance: float, key_variance: float, scaled: bool) -> float:
-    """The variance of q·k, or of q·k/√K, for independent numbers with mean 0."""
+    """Returns the variance of q·k, or of q·k/√K, for independent numbers with mean 0."""
     return (1 if scaled else d_head) * query_variance * key_variance
 
 
@@ -21,7 +21,7 @@ spread.case("sixteen numbers, before and after the root", 16, 4.0, 0.25, False, 
 spread.also(16, 4.0, 9.0, True, want=36.0)
 
 
-@spread.check("it is what twenty thousand drawn pairs show")
+@spread.check("it agrees with twenty thousand random pairs")
 def _(score_variance):
     q, k = 0.5 * numbers(20_000, 12), 3 * numbers(20_000, 12, seed=1)
     drawn = float((q * k).sum(axis=1).var())
@@ -32,7 +32,7 @@ def _(score_variance):
             got,
             27.0,
             "score_variance(12, 0.25, 9, False)",
-            being=f"27; twenty thousand drawn pairs show {drawn:.1f}",
+            being=f"27; twenty thousand random pairs have {drawn:.1f}",
         )
 
 
