@@ -360,7 +360,9 @@ def test_a_card_that_was_edited_is_refused(damaged):
 
 def test_bad_input():
     for call in (load, card):
-        with pytest.raises(ValueError, match="name='hamlet' is not one of 'shakespeare', 'words', 'masked', 'dates'"):
+        with pytest.raises(
+            ValueError, match="name='hamlet' is not one of 'shakespeare', 'words', 'masked', 'dates'"
+        ):
             call("hamlet")
     with pytest.raises(ValueError, match="room='jax' is not one of 'scratch', 'nn'"):
         load(room="jax")

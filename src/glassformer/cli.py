@@ -214,7 +214,8 @@ def generate(
     prompt: Annotated[
         str | None,
         typer.Option(
-            help="The text to continue; for an encoder–decoder, the text to read.", show_default="a line break"
+            help="The text to continue; for an encoder–decoder, the text to read.",
+            show_default="a line break",
         ),
     ] = None,
     n_new: Annotated[

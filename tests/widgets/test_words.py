@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import widgets
@@ -207,7 +208,7 @@ def test_it_says_token_or_character_everywhere(mount, reads, says, never):
         view.page.keyboard.press("Enter")
     assert never not in "\n".join(told).lower()
     assert says in "\n".join(told)
-    assert view.root.get_by_role("button", name=f"One {says}", exact=True).is_visible()
+    expect(view.root.get_by_role("button", name=f"One {says}", exact=True)).to_be_visible()
 
 
 def test_the_tour_is_true_of_tokens(mount):

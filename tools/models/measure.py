@@ -94,7 +94,8 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
 def characters_per_token(tokenizer: BytePairTokenizer, task: NextToken) -> dict[str, float]:
     """Returns how many characters a token of each held-out part has on average."""
     return {
-        name: round(len(tokenizer.decode(ids)) / len(ids), DIGITS) for name, (ids, _) in held_out(task).items()
+        name: round(len(tokenizer.decode(ids)) / len(ids), DIGITS)
+        for name, (ids, _) in held_out(task).items()
     }
 
 

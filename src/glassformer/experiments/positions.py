@@ -188,7 +188,7 @@ def binned(losses: Float[np.ndarray, " _"]) -> list[float]:
 
 EXPERIMENT = Experiment(
     name="positions",
-    question="Trained on short texts, which ways to put order in still work on texts four times as long?",
+    question="Which ways to add order still work on texts four times as long as those in training?",
     measure=measure,
     runs=tuple({**contestant, "seed": seed} for seed in SEEDS for contestant in CONTESTANTS),
     short={

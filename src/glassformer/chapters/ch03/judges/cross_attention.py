@@ -47,7 +47,9 @@ cross.case(
     "a text of one position answers all alike", *_given, want=np.repeat(_given[1] @ _given[4], 3, axis=0)
 )
 _given = _texts(4, 4, 3, 2, seed=3)
-cross.case("two texts of the same length: each position sees all of the other text", *_given, want=_fetched(*_given))
+cross.case(
+    "two texts of the same length: each position sees all of the other text", *_given, want=_fetched(*_given)
+)
 _given = _texts(2, 6, 5, 3, seed=6)
 cross.case("two texts of different lengths", *_given, want=_fetched(*_given))
 
