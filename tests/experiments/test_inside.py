@@ -114,6 +114,8 @@ def test_contexts_of_random_directions_are_nearly_as_much_alike():
         for block in blocks:
             for double in block["random keys"].values():
                 assert 0.06 < block["neurons"]["same end"] - double["same end"] < 0.135
+                assert 0.03 < block["neurons"]["same word"] - double["same word"] < 0.15
+            assert block["random places"]["same word"] < 0.1
 
 
 def test_half_a_pair_does_what_chance_does_and_a_whole_one_at_least_three_times_as_well():

@@ -536,14 +536,14 @@ def activation_explorer(shown, state):
     for step in (1, 2):
         shown.press("x", "ArrowRight")
         x = round(state["x"] + step * 0.05, 2)
-        bent = widgets.ActivationExplorer(x=x).bent()
+        now = widgets.ActivationExplorer(x=x).activated()
         [row] = [row for row in shown.table() if abs(number(row[0]) - x) < 1e-9]
         names = ("relu", "gelu", "gelu_tanh", "silu")
         np.testing.assert_allclose(
-            [number(cell) for cell in row[1::2]], [bent.values[n] for n in names], atol=5.1e-6
+            [number(cell) for cell in row[1::2]], [now.values[n] for n in names], atol=5.1e-6
         )
         np.testing.assert_allclose(
-            [number(cell) for cell in row[2::2]], [bent.slopes[n] for n in names], atol=5.1e-6
+            [number(cell) for cell in row[2::2]], [now.slopes[n] for n in names], atol=5.1e-6
         )
 
 

@@ -67,7 +67,7 @@ def measure(
         case "memories":
             return memories(model, tokenizer, training[:n_read], n_tried)
         case "random memories":
-            return random_memories(model, training[: min(n_read, N_LISTENED)], draw)
+            return random_memories(model, tokenizer, training[: min(n_read, N_LISTENED)], draw)
     return induction(model, validation)
 
 
@@ -137,21 +137,27 @@ def memories(
     return {"blocks": blocks}
 
 
-def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int) -> Found:
+def random_memories(
+    model: Transformer,
+    tokenizer: CharTokenizer | BytePairTokenizer,
+    ids: Int64[np.ndarray, " N"],
+    draw: int,
+) -> Found:
     """Returns, for each block, how well neurons with random directions score by the procedure of `inside.memories`.
 
     Each neuron gets two doubles that read random directions of the same length as its own: "anywhere", with
     all directions equally likely, and "matched", drawn with the variances and covariances of the block's own
     columns. Random directions for writing are drawn in the same two ways. The results for each: "agreement",
     the fraction of the contexts that are followed by one of the promoted characters, and "chance", the same
-    for all positions. "same end" and "same next" show how similar the contexts are: the fractions with the
-    most common last character and the most common next character.
+    for all positions. "same end", "same word" and "same next" show how similar the contexts are: the fractions
+    with the most common last character, last word (or the beginning of one) and next character.
     """
     rng = np.random.default_rng(draw)
     F, V = model.config.d_ff, model.config.vocab_size
     found = inside.memories(with_listeners(model, rng), ids)
     T = model.config.context_length
     follows = np.bincount(ids[1 : (len(ids) - 1) // T * T + 1], minlength=V)
+    words = last_words(tokenizer, ids)
     n_promoted = len(found[0].promoted)
 
     def belonging(places: Int64[np.ndarray, "M n"], promoted: Int64[np.ndarray, "M k"]) -> Found:
@@ -160,10 +166,14 @@ def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int)
         return {"agreement": float(did_follow.mean()), "chance": float(chance.mean())}
 
     def alike(places: Int64[np.ndarray, "M n"]) -> Found:
-        def commonest(characters: Int64[np.ndarray, "M n"]) -> float:
-            return float(np.mean([np.bincount(row).max() / len(row) for row in characters]))
+        def commonest(ends: Int64[np.ndarray, "M n"]) -> float:
+            return float(np.mean([np.unique(row, return_counts=True)[1].max() / len(row) for row in ends]))
 
-        return {"same end": commonest(ids[places]), "same next": commonest(ids[places + 1])}
+        return {
+            "same end": commonest(ids[places]),
+            "same word": commonest(words[places]),
+            "same next": commonest(ids[places + 1]),
+        }
 
     blocks = []
     for i in range(model.config.n_layers):
@@ -191,6 +201,24 @@ def random_memories(model: Transformer, ids: Int64[np.ndarray, " N"], draw: int)
             }
         )
     return {"blocks": blocks}
+
+
+def last_words(
+    tokenizer: CharTokenizer | BytePairTokenizer, ids: Int64[np.ndarray, " N"]
+) -> Int64[np.ndarray, " N"]:
+    """Returns a number for the last word up to each position, equal for equal words.
+
+    A word is a run of letters; at a position inside one, only the letters so far count.
+    """
+    numbers: dict[str, int] = {}
+    found, word, inside_one = [], "", False
+    for i in ids.tolist():
+        for character in tokenizer.decode([i]):
+            if character.isalpha():
+                word = word + character if inside_one else character
+            inside_one = character.isalpha()
+        found.append(numbers.setdefault(word, len(numbers)))
+    return np.array(found)
 
 
 def anywhere(columns: Float[np.ndarray, "D F"], rng: np.random.Generator) -> Float[np.ndarray, "D F"]:

@@ -69,11 +69,16 @@ def measure(
     }
 
 
-def text_task(seed: int, characters: int | None = None) -> NextToken:
-    """Returns the task of predicting Shakespeare's next character, on the first `characters` of the text if given."""
+def text_task(
+    seed: int, characters: int | None = None, length: int = LENGTH, batch_size: int = BATCH_SIZE
+) -> NextToken:
+    """Returns the task of predicting Shakespeare's next character, on the first `characters` of the text if given.
+
+    A batch has `batch_size` windows of `length` characters.
+    """
     text = corpus()
     ids = np.asarray(CharTokenizer.from_text(text).encode(text[:characters]))
-    return NextToken(ids, LENGTH, BATCH_SIZE, seed)
+    return NextToken(ids, length, batch_size, seed)
 
 
 def new_model(placement: str, n_layers: int, task: NextToken, seed: int, **changes: object) -> nn.Transformer:

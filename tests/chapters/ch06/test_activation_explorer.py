@@ -35,12 +35,12 @@ def test_the_error_function_is_exact(call):
 
 
 def test_every_activation_is_drawn(call):
-    assert list(call("activation_explorer", "bent", 0)["values"]) == [*CURVES], "add to CURVES of the .js"
+    assert list(call("activation_explorer", "activated", 0)["values"]) == [*CURVES], "add to CURVES of the .js"
     assert set(IN_TORCH) == set(CURVES), "add to IN_TORCH"
 
 
 def test_values_and_slopes_are_those_of_scratch_and_of_torch(call):
-    drawn = call.each("activation_explorer", "bent", [[float(x)] for x in XS])
+    drawn = call.each("activation_explorer", "activated", [[float(x)] for x in XS])
     x = torch.tensor(XS, dtype=torch.float64, requires_grad=True)
     for name, curve in CURVES.items():
         values, slopes = ([one[kind][name] for one in drawn] for kind in ("values", "slopes"))
@@ -54,9 +54,9 @@ def test_values_and_slopes_are_those_of_scratch_and_of_torch(call):
 @pytest.mark.parametrize("x", [-4.0, -0.75, 0.0, 0.3, 4.0])
 def test_python_shows_what_is_drawn(call, x):
     widget = ActivationExplorer(x=x)
-    drawn = call("activation_explorer", "bent", x)
-    assert drawn["values"] == pytest.approx(widget.bent().values, abs=1e-12)
-    assert drawn["slopes"] == pytest.approx(widget.bent().slopes, abs=1e-12)
+    drawn = call("activation_explorer", "activated", x)
+    assert drawn["values"] == pytest.approx(widget.activated().values, abs=1e-12)
+    assert drawn["slopes"] == pytest.approx(widget.activated().slopes, abs=1e-12)
 
 
 def test_a_gated_neuron_is_that_of_a_feed_forward_network(call):
@@ -96,7 +96,7 @@ def test_the_point_is_moved_by_keyboard_and_pointer_and_the_numbers_follow(mount
     assert x > -0.61
     w.press("SiLU", "ArrowLeft")
     assert w.saved() == {"x": x, "curve": "gelu_tanh"}
-    right = w.widget.bent()
+    right = w.widget.activated()
     names = {"relu": "ReLU", "gelu": "GELU (exact)", "gelu_tanh": "GELU (tanh)", "silu": "SiLU"}
     shown = readout(w)
     for name, title in names.items():
@@ -117,7 +117,7 @@ def test_the_point_is_moved_by_keyboard_and_pointer_and_the_numbers_follow(mount
     ]
     assert [number(part) for part in said.groups()] == pytest.approx(expected, abs=5.1e-4)
 
-    end = ActivationExplorer(x=4).bent()
+    end = ActivationExplorer(x=4).activated()
     expected = [shown for name in names for shown in (end.values[name], end.slopes[name])]
     assert [number(cell) for cell in w.table()[-1]] == pytest.approx([4, *expected], abs=5.1e-6)
 
@@ -155,8 +155,8 @@ def test_the_gate(mount):
     assert w.saved() == {"gate": pytest.approx(1.55), "up": pytest.approx(-2.1)}
     right = w.widget.gated()
     said = re.search(
-        r"silu\((\S+)\) = (\S+), the other number says (\S+): together (\S+)\. "
-        r".* adds (\S+), .* slope is (\S+)\. .* makes (\S+)\.$",
+        r"silu\((\S+)\) = (\S+), and the other number is (\S+)\. Their product is (\S+)\. "
+        r".* adds (\S+), .* slope is (\S+)\. .* into (\S+)\.$",
         w.says,
     )
     expected = [1.55, right.by_up, -2.1, right.product, right.by_up, right.by_gate, 0]
@@ -208,3 +208,13 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     assert w.overflow() == 0
     assert w.axe_violations() == []
     shoot(f"activations-gate-{width}")
+
+
+def test_every_curve_has_its_name_beside_it(mount):
+    """The names of the curves are in both panels, and the name of the selected curve is bold."""
+    w = mount(ActivationExplorer(curve="silu"))
+    for panel in w.root.locator(".gf-panel").all():
+        assert panel.locator(".gf-curve-name").all_text_contents() == ["ReLU", "SiLU", "both GELUs"]
+        assert panel.locator(".gf-chosen-name").all_text_contents() == ["SiLU"]
+    w.set(curve="gelu_tanh")
+    assert w.root.locator(".gf-chosen-name").all_text_contents() == ["both GELUs"] * 2

@@ -253,16 +253,31 @@ def test_every_neuron_by_keyboard_on_any_text(mount):
     assert w.get("neuron") == before
 
 
+PIXELS = """all => all.map((one) => {
+  const context = document.createElement("canvas").getContext("2d");
+  context.fillStyle = getComputedStyle(one).backgroundColor;
+  context.fillRect(0, 0, 1, 1);
+  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+})"""
+
+
 def test_the_text_is_coloured_by_how_far_it_is_from_zero(mount):
     w = mount(NeuronExplorer(block=3, neuron=101, text="DUKE OF YORK"))
-    colours = w.root.locator(".gf-character").evaluate_all(
-        "all => all.map(one => getComputedStyle(one).backgroundColor.match(/\\d+/g).map(Number))"
-    )
-    red = np.array(colours)[:, 0] - np.array(colours)[:, 2]
+    colours = np.array(w.root.locator(".gf-character").evaluate_all(PIXELS), dtype=float)
+    red = colours[:, 0] - colours[:, 2]
     values = w.widget.values()
     furthest = neuron_explorer.table("shakespeare")[3][101][0][1][0]
-    np.testing.assert_allclose(red, np.where(values > 0, 213 - 0, 178) * values / furthest, atol=6)
+    np.testing.assert_allclose(red, np.where(values > 0, 213, 178) * 0.6 * values / furthest, atol=6)
     assert red.argmax() == values.argmax() == 5
+
+
+def test_nothing_glares_on_a_dark_page(mount):
+    """Compares with the page: where the neuron is near zero, a character has nearly the colour of the surface."""
+    w = mount(NeuronExplorer(block=3, neuron=101, text="DUKE OF YORK"))
+    w.page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    light = np.array(w.root.locator(".gf-character").evaluate_all(PIXELS)).max(axis=1)
+    assert light.max() < 200
+    assert light[np.abs(w.widget.values()).argmin()] < 80
 
 
 def test_what_does_not_come_is_told(mount):

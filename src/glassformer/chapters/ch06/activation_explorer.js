@@ -52,7 +52,7 @@ const CURVES = {
 };
 const NAMES = Object.keys(CURVES);
 
-export const bent = (x) => ({
+export const activated = (x) => ({
   values: Object.fromEntries(NAMES.map((name) => [name, CURVES[name].value(x)])),
   slopes: Object.fromEntries(NAMES.map((name) => [name, CURVES[name].slope(x)])),
 });
@@ -69,7 +69,7 @@ export const gated = (gate, up) => ({
 const two = (x) => fixed(x, 2);
 
 export function curveSentence({ curve, x }) {
-  const { values, slopes } = bent(x);
+  const { values, slopes } = activated(x);
   const slope = slopes[curve];
   const steepness =
     Math.abs(slope) < 0.005
@@ -86,9 +86,9 @@ export function curveSentence({ curve, x }) {
 export function gateSentence({ gate, up }) {
   const { product, by_gate, by_up, relu } = gated(gate, up);
   return (
-    `The gate says silu(${two(gate)}) = ${two(by_up)}, the other number says ${two(up)}: together ${two(product)}. ` +
-    `One more unit of the second adds ${two(by_up)}, whatever it is; along the gate the slope is ${two(by_gate)}. ` +
-    `ReLU asks one number alone: of ${two(up)} it makes ${two(relu)}.`
+    `The gate gives silu(${two(gate)}) = ${two(by_up)}, and the other number is ${two(up)}. Their product is ${two(product)}. ` +
+    `Each further unit of the other number adds ${two(by_up)}, and along the gate the slope is ${two(by_gate)}. ` +
+    `ReLU uses a single number: it turns ${two(up)} into ${two(relu)}.`
   );
 }
 
@@ -96,6 +96,20 @@ export function gateSentence({ gate, up }) {
 
 const signed = (x) => String(x).replace("-", "−");
 const round = (pixels) => Math.round(pixels * 100) / 100;
+
+// Where the name of each curve is, and the point of the curve that a thin line connects it with.
+const LABELS = {
+  value: [
+    ["ReLU", ["relu"], -3.2, 0.5],
+    ["SiLU", ["silu"], -2.4, -0.66, -1.9],
+    ["both GELUs", ["gelu", "gelu_tanh"], -0.5, -0.66, -0.75],
+  ],
+  slope: [
+    ["ReLU", ["relu"], -3.2, 0.12],
+    ["SiLU", ["silu"], 1.7, 0.55, 0.9],
+    ["both GELUs", ["gelu", "gelu_tanh"], 1.6, 1.32, 1.4],
+  ],
+};
 
 // A panel of curves: one line for each function, all pale except the chosen one, and a point on that one.
 function curvePanel({ low, high, height, of, unit, style }) {
@@ -108,6 +122,12 @@ function curvePanel({ low, high, height, of, unit, style }) {
   // ReLU's slope is a step, and is drawn as one
   const d = (name) => (of === "slope" && name === "relu" ? `M${at(-FURTHEST, 0)}L${at(0, 0)}M${at(0, 1)}L${at(FURTHEST, 1)}` : trace(CURVES[name][of]));
   const paths = Object.fromEntries(NAMES.map((name) => [name, svg("path", { d: d(name), class: style })]));
+  const names = LABELS[of].map(([text, shown, x, y, to = x]) => {
+    const [towards, from] = [CURVES[shown[0]][of](to), place.y(y)];
+    const label = svg("text", { x: place.x(x), y: from + 4, class: "gf-curve-name" }, text);
+    const lead = line(place.x(to), place.y(towards), place.x(to === x ? x : (x + to) / 2), from + (towards > y ? -8 : 8), "gf-lead");
+    return { shown, label, lead };
+  });
   const guide = line(0, box.top, 0, box.bottom, "gf-at");
   const spot = svg("circle", { r: 5.5, class: "gf-on-curve" });
   const above = svg("g");
@@ -119,12 +139,14 @@ function curvePanel({ low, high, height, of, unit, style }) {
     yAxis(box, { values: ticks, place: place.y, format: signed, lines: true }),
     guide,
     Object.values(paths),
+    names.flatMap(({ label, lead }) => [lead, label]),
     above,
     spot,
   );
   function show({ curve, x }) {
     for (const name of NAMES) put(paths[name], { class: `${style}${name === curve ? " gf-chosen" : ""}` });
     if (element.lastChild.previousSibling.previousSibling !== paths[curve]) above.before(paths[curve]);
+    for (const { shown, label } of names) put(label, { class: `gf-curve-name${shown.includes(curve) ? " gf-chosen-name" : ""}` });
     put(guide, { x1: round(place.x(x)), x2: round(place.x(x)) });
     put(spot, { cx: round(place.x(x)), cy: round(place.y(CURVES[curve][of](x))) });
   }
@@ -180,8 +202,8 @@ const TRAITS = ["show", "curve", "x", "magnified", "gate", "up"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "What bends a number, and what a gate does",
-    hint: "Move the point with the slider, or point into a drawing. Where is a curve steep, where flat, and where does it turn back?",
+    title: "Activation functions, and what a gate does",
+    hint: "Move the point with the slider, or point into a drawing. Where is a curve steep, where is it flat, and where does it turn back?",
   });
   const send = (changes) => {
     const news = Object.entries(changes).filter(([name, value]) => model.get(name) !== value);
@@ -207,7 +229,7 @@ function render({ model, el }) {
   view.controls.append(
     choice(model, "show", {
       label: "Draw",
-      options: [["curves", "one number, bent"], ["gate", "two numbers, one of them a gate"]],
+      options: [["curves", "one number"], ["gate", "two numbers, one of them a gate"]],
     }),
     ...ofCurves,
     ...ofGate,
@@ -277,7 +299,7 @@ function render({ model, el }) {
 
   function drawCurves(state) {
     const { curve, x, magnified } = state;
-    const now = bent(x);
+    const now = activated(x);
     for (const panel of [values, slopes]) panel.show(state);
     const [value, slope] = [now.values[curve], now.slopes[curve]];
     const reach = 1.6 / Math.hypot(1, slope); // half the tangent's length
@@ -301,7 +323,7 @@ function render({ model, el }) {
     for (const map of maps) map.show(state);
     const { product, relu } = gated(state.gate, state.up);
     write(productTitle, `silu(gate) · up = ${two(product)}`);
-    write(reluTitle, `ReLU(up) = ${two(relu)}: the gate has no say`);
+    write(reluTitle, `ReLU(up) = ${two(relu)}, whatever the gate is`);
   }
 
   function draw() {
@@ -327,7 +349,7 @@ function render({ model, el }) {
 
 function curveTables({ x }) {
   const row = (at) => {
-    const { values, slopes } = bent(at);
+    const { values, slopes } = activated(at);
     return NAMES.flatMap((name) => [fixed(values[name], 5), fixed(slopes[name], 5)]);
   };
   const places = [x, ...range(2 * FURTHEST + 1).map((i) => i - FURTHEST).filter((at) => at !== x)].sort((a, b) => a - b);

@@ -15,7 +15,7 @@ WIDEST = 3.0  # of a gated neuron's two numbers
 MAGNIFIED = (1, 10, 100, 1000)
 
 
-class Bent(NamedTuple):
+class Activated(NamedTuple):
     """One number after each activation, with the slope there."""
 
     values: dict[str, float]
@@ -41,8 +41,8 @@ class ActivationExplorer(View, module="activation_explorer"):
 
     Traits:
         show: "curves", activations of one number; "gate", SwiGLU's combination of two.
-        curve: which is under the hand: "relu", "gelu" (exact), "gelu_tanh" or "silu".
-        x: the number that is bent, −4 to 4.
+        curve: which one is selected: "relu", "gelu" (exact), "gelu_tanh" or "silu".
+        x: the number that the activation is applied to, −4 to 4.
         magnified: how many times larger the difference of the two GELUs is drawn: 1, 10, 100 or 1,000.
         gate, up: the two numbers of a gated neuron, −3 to 3.
 
@@ -57,12 +57,12 @@ class ActivationExplorer(View, module="activation_explorer"):
     gate = Number(1.5, min=-WIDEST, max=WIDEST).tag(sync=True)
     up = Number(-2.0, min=-WIDEST, max=WIDEST).tag(sync=True)
 
-    def bent(self) -> Bent:
+    def activated(self) -> Activated:
         """Computes what the curves show at `x`, with `glassformer.scratch`."""
         x = np.array([self.x])
         values = {name: float(curve(x)[0]) for name, curve in CURVES.items()}
         slopes = {name: float(SLOPES[curve](x)[0]) for name, curve in CURVES.items()}
-        return Bent(values, slopes)
+        return Activated(values, slopes)
 
     def gated(self) -> Gated:
         """Computes what the gate shows at `gate` and `up`, with `glassformer.scratch`."""

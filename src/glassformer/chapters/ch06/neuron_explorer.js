@@ -5,7 +5,7 @@ import { letters } from "../../widgets/engine/letters.js";
 import { named, unpacked, visible } from "../../widgets/engine/model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
-import { diverging, ink, legend } from "../../widgets/kit/plot.js";
+import { diverging, legend } from "../../widgets/kit/plot.js";
 
 const PROMOTED = 5;
 const BEFORE = 18; // characters of a context, including the one that excites; fewer at the start of the model's window
@@ -18,6 +18,12 @@ export const look = (seen) => seen.filter(({ name }) => name === "neurons").map(
 
 // The values of a neuron farthest from zero in the training text: [contexts, values, promoted, adds] for both signs.
 export const largest = (memory) => Math.max(...memory.map(([, values]) => Math.abs(values[0])));
+
+// The colour of a value from −1 to 1: the page's own at 0, then more and more blue or orange. Unlike a scale with white
+// in the middle, it does not glare on a dark page, and the page's text colour is readable on all of it.
+export const tint = (x) =>
+  `color-mix(in srgb, ${x < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * Math.min(Math.abs(x), 1))}%, var(--gf-surface))`;
+tint.channels = diverging.channels; // for a text colour, which neuron_explorer.css overrides
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
@@ -34,12 +40,12 @@ const listed = (parts) => (parts.length > 1 ? `${parts.slice(0, -1).join(", ")} 
 
 export function sentence({ block, neuron, memory, open, here }) {
   const [strong, weak] = [...memory].sort((a, b) => Math.abs(b[1][0]) - Math.abs(a[1][0]));
-  const peaks = `${ending(strong[0][0])} excites it most (${signed(strong[1][0])}); the other way it is ${ending(weak[0][0])} (${signed(weak[1][0])})`;
+  const peaks = `${ending(strong[0][0])} excites it most (${signed(strong[1][0])}); in the opposite direction, it is ${ending(weak[0][0])} (${signed(weak[1][0])})`;
   const says = open
-    ? ` Then it makes ${listed([...strong[2]].slice(0, 3).map(named))} likelier, the other way ${listed([...weak[2]].slice(0, 3).map(named))}.`
+    ? ` Then it makes ${listed([...strong[2]].slice(0, 3).map(named))} likelier and in the opposite direction ${listed([...weak[2]].slice(0, 3).map(named))}.`
     : " What does it then make likelier? Guess, then look.";
   const share = here && Math.round((100 * Math.abs(here.value)) / largest(memory));
-  const own = here ? ` In your text it is ${signed(here.value)} at ${named(here.character)} at ${here.at}, ${share} % of its furthest.` : "";
+  const own = here ? ` In your text it is ${signed(here.value)} at ${named(here.character)} at ${here.at}, ${share} % of its largest value.` : "";
   return `Block ${block}, neuron ${neuron}: in a million characters, ${peaks}.${says}${own}`;
 }
 
@@ -66,7 +72,7 @@ function wayOf(way) {
     { class: "gf-way" },
     title,
     contexts,
-    h("p", { class: "gf-panel-title" }, `Then it makes likelier, in logits a unit`),
+    h("p", { class: "gf-panel-title" }, `It then makes likelier (in logits per unit)`),
     promoted,
   );
 
@@ -74,7 +80,7 @@ function wayOf(way) {
     const characters = [...text];
     const [before, exciting, next] = [characters.slice(0, -2).join(""), characters.at(-2), characters.at(-1)];
     const x = value / furthest;
-    const style = `background: ${diverging(x)}; color: ${ink(diverging.channels(x))}`;
+    const style = `background: ${tint(x)}; color: var(--gf-ink)`;
     const came = open && likelier.includes(next) ? "gf-next gf-as-promoted" : "gf-next";
     return h(
       "li",
@@ -102,8 +108,8 @@ function wayOf(way) {
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "What does one neuron wait for?",
-    hint: "Read the contexts that excite it most, guess which character it makes likelier, and look. Then see what it does on a text of your own.",
+    title: "What makes one neuron large?",
+    hint: "Read the passages that excite the neuron most, guess which character it then makes likelier, and look. After that, try a text of your own.",
   });
   const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
   const stored = model.get("_stored");
@@ -189,13 +195,14 @@ function render({ model, el }) {
   const ways = WAYS.map(wayOf);
   const opener = button("", () => send({ opened: !model.get("opened") }));
   const line = letters({ label: "Your text; arrow keys go along it", ask: (position) => send({ position }) });
+  line.element.classList.add("gf-own-line");
   const scale = h("div");
   reader.control.classList.add("gf-own-text");
   view.drawing.append(
     h("div", { class: "gf-ways" }, ways.map(({ element }) => element)),
     h("div", { class: "gf-buttons gf-opener" }, opener),
     reader.control,
-    h("p", { class: "gf-panel-title gf-reads" }, "What it is at each character of your text"),
+    h("p", { class: "gf-panel-title gf-reads" }, "Its value at each character of your text"),
     line.element,
     scale,
   );
@@ -216,14 +223,14 @@ function render({ model, el }) {
       ways.forEach((way, i) => way.show(memory[i], { furthest, most, open }));
       const [low, high] = [signed(-furthest), signed(furthest)];
       scale.replaceChildren(
-        legend((t) => diverging(2 * t - 1), low, high, h("span", {}, "The ends are the furthest that it was in a million characters.")),
+        legend((t) => tint(2 * t - 1), low, high, h("span", {}, "Its largest distance from zero in a million characters.")),
       );
     }
     for (const { element } of ways) put(element, { class: `gf-way${memory ? "" : " gf-late"}` });
     write(opener, opened ? "Cover what it makes likelier" : "What does it make likelier?");
     opener.parentElement.hidden = !guess;
     const at = Math.min(state.position, Math.max(values.length - 1, 0));
-    line.show(characters, values.length, at, (t) => ({ colours: diverging, value: values[t] / furthest, says: signed(values[t]) }));
+    line.show(characters, values.length, at, (t) => ({ colours: tint, value: values[t] / furthest, says: signed(values[t]) }));
     const here = values.length > 0 && { character: characters[at], at, value: values[at] };
     const hindered = reader.words() || (memory ? "" : facts.words() || late);
     const said = hindered || sentence({ block, neuron, memory, open, here });

@@ -22,7 +22,7 @@ def feed_forward(
     W_down: Float[np.ndarray, "F D"],
     b_down: Float[np.ndarray, " D"],
 ) -> Float[np.ndarray, "*B D"]:
-    """Widen, bend with GELU, bring back."""
+    """Widens the vectors, applies GELU and brings them back to their width."""
     return gelu(x @ W_up + b_up) @ W_down + b_down
 
 
@@ -49,7 +49,7 @@ wide.case(
 wide.also(np.array([[-2.7, -1.9]]), _eye, _none, _eye, _none, want=[[gelu_by_hand(-2.7), gelu_by_hand(-1.9)]])
 _zero, _given = np.zeros((1, 3)), _layer(3, 4, seed=5)
 wide.case(
-    "of a row of zeros the biases are left: b_up is bent, b_down is not",
+    "a row of zeros leaves the biases: b_up goes through GELU, b_down does not",
     _zero, *_given, want=network_by_hand(_zero, *_given),
 )  # fmt: skip
 _x, _given = numbers(5, 3, seed=9), _layer(3, 7, seed=10)
@@ -59,11 +59,11 @@ wide.case("any axes in front: a batch", _x, *_given, want=network_by_hand(_x, *_
 _x = numbers(3, seed=15)
 wide.also(_x, *_given, want=network_by_hand(_x, *_given), axes="D")
 
-wide.mistake("no bend", lambda x, W_up, b_up, W_down, b_down: (x @ W_up + b_up) @ W_down + b_down)
-wide.mistake("bend last", lambda x, W_up, b_up, W_down, b_down: gelu((x @ W_up + b_up) @ W_down + b_down))
-wide.mistake("bend first", lambda x, W_up, b_up, W_down, b_down: (gelu(x) @ W_up + b_up) @ W_down + b_down)
+wide.mistake("no activation", lambda x, W_up, b_up, W_down, b_down: (x @ W_up + b_up) @ W_down + b_down)
+wide.mistake("activation last", lambda x, W_up, b_up, W_down, b_down: gelu((x @ W_up + b_up) @ W_down + b_down))
+wide.mistake("activation first", lambda x, W_up, b_up, W_down, b_down: (gelu(x) @ W_up + b_up) @ W_down + b_down)
 wide.mistake(
-    "bias after the bend", lambda x, W_up, b_up, W_down, b_down: (gelu(x @ W_up) + b_up) @ W_down + b_down
+    "bias after the activation", lambda x, W_up, b_up, W_down, b_down: (gelu(x @ W_up) + b_up) @ W_down + b_down
 )
 wide.mistake("twice", lambda x, W_up, b_up, W_down, b_down: gelu(gelu(x @ W_up + b_up) @ W_down + b_down))
 wide.mistake("no b_down", lambda x, W_up, b_up, W_down, b_down: gelu(x @ W_up + b_up) @ W_down)

@@ -1,4 +1,4 @@
-"""Judges "The plainest bend" (chapter 06): negative numbers become 0."""
+"""Judges "The simplest activation" (chapter 06): negative numbers become 0."""
 
 import numpy as np
 
