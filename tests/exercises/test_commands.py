@@ -50,14 +50,15 @@ def test_an_unknown_name_is_met_with_close_ones(command, shown):
 
 
 def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
-    everything = sum(prose.minutes for prose in catalogue().values() if prose.chapter == "04")
+    its = [prose for prose in catalogue().values() if prose.chapter == "04"]
+    n, everything = len(its), sum(prose.minutes for prose in its)
 
     def table():
         """Returns chapter 04's table as it was last shown."""
         return [panel for panel in shown if getattr(panel, "caption", "").startswith("Chapter 04")][-1]
 
     progress()
-    assert table().closing == f"0 of 15 done; about {everything} minutes left."
+    assert table().closing == f"0 of {n} done; about {everything} minutes left."
     check("positions.wavelengths", find("positions.wavelengths").reference)
     check("positions.rotary", lambda x, base=1e4: x)
     reveal("positions.layout")
@@ -68,12 +69,12 @@ def test_progress_counts_what_is_done_tried_revealed_and_left(shown):
     assert states.pop("positions.rotary") == "tried, revealed"
     assert states.pop("positions.layout") == "left, revealed"
     assert set(states.values()) == {"left"}
-    assert table().closing == f"1 of 15 done; about {everything - 5} minutes left."
+    assert table().closing == f"1 of {n} done; about {everything - 5} minutes left."
     for exercise in exercises():
         if exercise.prose.chapter == "04":
             check(exercise.name, exercise.reference)
     progress()
-    assert table().closing == "15 of 15 done. You have finished the chapter."
+    assert table().closing == f"{n} of {n} done. You have finished the chapter."
 
 
 def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, monkeypatch):

@@ -294,6 +294,11 @@ class Notebook:
         self.page.keyboard.press("ControlOrMeta+A")
         self.page.keyboard.insert_text(source)
 
+    def unfold(self, cell):
+        """Shows the code of a cell, which is folded if the page folds it."""
+        if (placeholder := cell.locator(".jp-InputPlaceholder")).count():
+            placeholder.click()
+
     def run(self, index):
         """Run a cell and wait until it has been run; that it has begun is seen at the star in its prompt."""
         cell = self.cells.nth(index)
@@ -305,6 +310,7 @@ class Notebook:
               new MutationObserver(look).observe(prompt, { childList: true, characterData: true, subtree: true });
             }"""
         )
+        self.unfold(cell)
         cell.locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
         self.page.wait_for_function(
@@ -608,7 +614,7 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
     expect(said).to_contain_text("not attempted yet", timeout=ANSWER * 1000)
 
     rest = "" if stub != asks else "\n" + notebook.written[asks].source.splitlines()[-1]
-    for answer, verdict in ((WITHOUT_THE_TWO, "the 2 is missing"), (RIGHT, "right, all")):
+    for answer, verdict in ((WITHOUT_THE_TWO, "The 2 is missing"), (RIGHT, "right, all")):
         notebook.rewrite(stub, answer + rest)
         notebook.run(stub)
         if stub != asks:

@@ -444,7 +444,9 @@ def character_map(shown, state):
     for step in (1, 2):
         shown.press("Character", "ArrowDown")
         cosines = np.delete(rows @ rows[place + step], place + step)
-        assert shown.says.startswith(f"“{tokenizer.characters[place + step]}” in the embedding: of 64 others")
+        assert shown.says.startswith(
+            f"In the embedding, the nearest to “{tokenizer.characters[place + step]}” is "
+        )
         np.testing.assert_allclose(column(shown.table(), 2), [1, *sorted(cosines)[::-1]], atol=6e-4)
 
 
@@ -452,7 +454,7 @@ def byte_pair_stepper(shown, state):
     for merges in (1, 2, 3):
         shown.root.get_by_role("button", name="Merge").press("Enter")
         shown.rest()
-        tokenizer = BytePairTokenizer.from_text(state["excerpt"], 256 + merges)
+        tokenizer = BytePairTokenizer.from_text(state[state["learn_from"]], 256 + merges)
         tokens = [tokenizer.decode([i]) for i in tokenizer.encode(state["text"]).tolist()]
         assert f"{len(tokens)} tokens" in shown.says
         assert shown.says.startswith(f"Merge {merges}: ")
@@ -696,10 +698,15 @@ def test_every_widget_of_the_package_is_on_a_page_and_checked_here():
     assert {name for _, _, name, _ in VIEWS} == exported, "show it in a notebook"
 
 
+# Opens the folds around a place, such as the one below a prediction.
+UNFOLD = """host => { for (let fold = host; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") fold.open = true; }"""
+
+
 # Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
 def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, name, state):
     shown = Shown(stay(page, door="file"), place)
+    shown.root.evaluate(UNFOLD)
     expect(shown.root.locator(".gf-widget")).to_have_count(1)
     json.dumps(state)
     if name in ("Predict", "Quiz"):

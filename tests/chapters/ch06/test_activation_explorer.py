@@ -35,7 +35,9 @@ def test_the_error_function_is_exact(call):
 
 
 def test_every_activation_is_drawn(call):
-    assert list(call("activation_explorer", "activated", 0)["values"]) == [*CURVES], "add to CURVES of the .js"
+    assert list(call("activation_explorer", "activated", 0)["values"]) == [*CURVES], (
+        "add to CURVES of the .js"
+    )
     assert set(IN_TORCH) == set(CURVES), "add to IN_TORCH"
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from glassformer import _checks as checks
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expect import Wrong, as_numbers, expect
 
@@ -27,7 +28,7 @@ def put_to_ward(one: Exercise, beds: dict[str, list[Bed]]) -> None:
                 said = _verdict(learner, bed)
                 if said != bed.want:
                     raise Wrong(
-                        f"{bed.who}: yours should say {bed.want!r}; it says {said!r}.",
+                        f"{bed.who}: yours should say {bed.want!r}; it says {checks.shown(repr(said))}.",
                         what=one.name,
                         got=" ".join(_said(learner, each) for part in beds.values() for each in part),
                     )
