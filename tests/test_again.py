@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from glassformer import shipped
 from glassformer.experiments import Run, stored
 from tools.again import __main__ as tool
 from tools.again import came, kinds
@@ -131,7 +132,7 @@ def test_every_stored_run_is_of_a_kind_and_the_models_and_neurons_are_too():
     for name in kinds.NAMES:
         assert sum(len(kind.runs) for kind in every if kind.name == name) == len(stored(name))
     cards = {kind.settings["model"]: kind.runs[0].found for kind in every if kind.name == kinds.MODELS}
-    assert set(cards) == {"shakespeare", "masked", "dates"}
+    assert set(cards) == set(shipped.NAMES)
     assert all(card["losses"] for card in cards.values())
 
 

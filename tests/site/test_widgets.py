@@ -699,7 +699,9 @@ def test_every_widget_of_the_package_is_on_a_page_and_checked_here():
 
 
 # Opens the folds around a place, such as the one below a prediction.
-UNFOLD = """host => { for (let fold = host; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") fold.open = true; }"""
+UNFOLD = """host => {
+  for (let fold = host; fold; fold = fold.parentElement) if (fold.tagName === "DETAILS") fold.open = true;
+}"""
 
 
 # Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
