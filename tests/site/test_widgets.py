@@ -707,8 +707,9 @@ UNFOLD = """host => {
 # Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
 def test_it_answers_the_keyboard_with_what_python_computes(stay, page, place, name, state):
-    shown = Shown(stay(page, door="file"), place)
-    shown.root.evaluate(UNFOLD)
+    arrived = stay(page, door="file")
+    arrived.page.locator(HOST).nth(place).evaluate(UNFOLD)
+    shown = Shown(arrived, place)
     expect(shown.root.locator(".gf-widget")).to_have_count(1)
     json.dumps(state)
     if name in ("Predict", "Quiz"):
