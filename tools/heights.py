@@ -100,7 +100,10 @@ def measure(chromium: Browser) -> Heights:
     """Returns the heights of all views, as this browser draws them with the letters of this machine."""
     style = (ROOT / "book" / "site" / "glassformer.css").read_text("utf-8") + "body { margin: 0 }"
     page = chromium.new_page(reduced_motion="reduce")  # nothing starts by itself
-    page.set_content(views.page_of([view_of(name) for name in names()], style))
+    html = views.page_of([view_of(name) for name in names()], style)
+    # A page with an address has a store, like those of the book: views say so when they keep the reader's answers.
+    page.route("http://localhost/", lambda route: route.fulfill(body=html, content_type="text/html"))
+    page.goto("http://localhost/")
     page.evaluate(views.DRAW)
     found = Heights([], {}, {name: {} for name in names()})
     for window, column in sorted(COLUMNS.items(), key=lambda pair: pair[1]):

@@ -295,13 +295,16 @@ class Notebook:
         self.page.keyboard.insert_text(source)
 
     def unfold(self, cell):
-        """Shows the code of a cell, which is folded if the page folds it."""
-        if (placeholder := cell.locator(".jp-InputPlaceholder")).count():
+        """Shows the code of a cell, which is folded if the page folds it; the folded code has a prompt of its own."""
+        placeholder = cell.locator(".jp-InputPlaceholder")
+        if placeholder.count():
             placeholder.click()
+        expect(placeholder).to_have_count(0)
 
     def run(self, index):
         """Run a cell and wait until it has been run; that it has begun is seen at the star in its prompt."""
         cell = self.cells.nth(index)
+        self.unfold(cell)
         prompt = cell.locator(".jp-InputPrompt").element_handle()
         prompt.evaluate(
             """prompt => {
@@ -310,7 +313,6 @@ class Notebook:
               new MutationObserver(look).observe(prompt, { childList: true, characterData: true, subtree: true });
             }"""
         )
-        self.unfold(cell)
         cell.locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
         self.page.wait_for_function(
@@ -538,6 +540,8 @@ def test_the_chapters_widgets_start_and_answer(lab, page):
         for index, cell in enumerate(chapter.cells)
         if any(WIDGET_VIEW in output.get("data", {}) for output in cell.get("outputs", []))
     ]
+    # What follows a prediction is folded until the reader has answered.
+    page.evaluate("() => jupyterapp.commands.execute('notebook:expand-all-headings')")
     notebook.run(notebook.find("import", before=shows[0]))
     for index in shows:
         notebook.run(index)
