@@ -252,6 +252,42 @@ def test_it_pauses_when_asked_and_when_the_reader_types(mount):
     assert view.get("drawn") < 80
 
 
+# Every reading pauses, and goes on when this is called: `release()`.
+HOLD = """() => {
+  const { now } = performance;
+  const { postMessage } = MessagePort.prototype;
+  const held = [];
+  let calls = 0;
+  performance.now = () => 1000 * ++calls;
+  MessagePort.prototype.postMessage = function (...message) {
+    held.push(() => postMessage.apply(this, message));
+  };
+  window.isHeld = () => held.length > 0;
+  window.release = () => {
+    performance.now = now;
+    MessagePort.prototype.postMessage = postMessage;
+    for (const go of held) go();
+  };
+}"""
+
+
+@pytest.mark.parametrize("typed", [None, "To be"])
+def test_what_was_being_computed_when_it_was_stopped_is_not_written(mount, typed):
+    view = mount(GlassMachine(temperature=0))
+    read(view)
+    view.page.evaluate(HOLD)
+    press(view, "Write")
+    view.page.wait_for_function("() => window.isHeld()")
+    before = typed or view.page.evaluate("() => window.mounted[0].model.get('text')")
+    if typed is None:
+        press(view, "Pause")
+    else:
+        view.control("Your text").fill(typed)
+    view.page.evaluate("() => window.release()")
+    view.rest()
+    assert view.get("text") == before
+
+
 def test_it_writes_after_a_text_with_unknown_characters(mount):
     view = mount(GlassMachine(temperature=0))
     view.control("Your text").fill("I'm 25")

@@ -192,12 +192,12 @@ function render({ model, el }) {
   };
   const machines = { letters, words };
   for (const machine of [letters, words]) Object.assign(machine, { reading: null, trouble: null });
-  const now = () => machines[model.get("reads")];
+  const inUse = () => machines[model.get("reads")];
   const waitsFor = (machine) => machine.weights.words() || machine.trouble;
 
   // A text as tokens of a model: how many there are, how many of them it cannot see (`lost`, as a text), and the ids of those
   // that it sees. Of a model whose list of tokens is not here yet, only the stored text is known.
-  function cut(text, machine = now()) {
+  function cut(text, machine = inUse()) {
     if (machine.last?.text !== text || machine.last.tokenizer !== machine.tokenizer) machine.last = cutAnew(text, machine);
     return machine.last;
   }
@@ -218,15 +218,15 @@ function render({ model, el }) {
   const isCurrentScene = () => scene.reads === model.get("reads") && scene.text === text();
 
   // The position in the tokens of a model that has the character at a place in the text, and the place of a token's last one.
-  function positionAt(place, text, machine) {
-    const { hidden, tokens, lost } = cut(text, machine);
+  function positionAt(place, whole, machine) {
+    const { hidden, tokens, lost } = cut(whole, machine);
     let end = lost.length;
     const found = tokens.findIndex((token) => (end += token.length) > place);
     return hidden + (found < 0 ? tokens.length - 1 : found);
   }
-  function placeOf(position, text, machine) {
-    const { hidden, tokens, lost } = cut(text, machine);
-    if (!tokens.length) return text.length - 1;
+  function placeOf(position, whole, machine) {
+    const { hidden, tokens, lost } = cut(whole, machine);
+    if (!tokens.length) return whole.length - 1;
     const shown = tokens.slice(0, Math.max(position - hidden, 0) + 1);
     return lost.length + sum(shown.map((token) => token.length)) - 1;
   }
@@ -234,7 +234,7 @@ function render({ model, el }) {
   // --- from one model to the other ---
 
   let wish = null; // how the reader wants it to read, while that model is under way
-  let left = null; // what was left with the last change, and what came instead: { reads, text, position, instead }
+  let before = null; // what was left with the last change, and what came instead: { reads, text, position, instead }
   const wished = () => wish ?? model.get("reads");
   const wishers = new Set(); // who shows the wish
 
@@ -264,7 +264,7 @@ function render({ model, el }) {
   }
   // Whoever goes back to the first scene need not wait for a model.
   const isStoredFor = ({ reads }) =>
-    reads === stored.reads && stored.text === (left?.reads === reads && left.instead.text === text() ? left.text : text());
+    reads === stored.reads && stored.text === (before?.reads === reads && before.instead.text === text() ? before.text : text());
   function showWish() {
     for (const show of wishers) show();
     drawn.ask();
@@ -273,16 +273,16 @@ function render({ model, el }) {
   // The same place in the same text. Only a first text that nobody has written in loses a space at its end, which is no part of
   // a token of words. Whoever goes back finds everything as it was.
   function carriedTo(machine) {
-    const [from, whole, position] = [now(), text(), Math.min(model.get("position"), lengthOfText() - 1)];
-    const isBack = left?.reads === machine.reads && left.instead.text === whole && left.instead.position === position;
+    const [from, whole, position] = [inUse(), text(), Math.min(model.get("position"), lengthOfText() - 1)];
+    const isBack = before?.reads === machine.reads && before.instead.text === whole && before.instead.position === position;
     let instead;
-    if (isBack) instead = { text: left.text, position: left.position };
+    if (isBack) instead = { text: before.text, position: before.position };
     else {
       const isFirst = model.get("typed") === "" && machine.reads === "words";
       const next = (isFirst && whole.trimEnd()) || whole;
       instead = { text: next, position: positionAt(Math.min(placeOf(position, whole, from), next.length - 1), next, machine) };
     }
-    left = { reads: from.reads, text: whole, position, instead };
+    before = { reads: from.reads, text: whole, position, instead };
     pointed = null;
     return instead;
   }
@@ -290,7 +290,7 @@ function render({ model, el }) {
   // Where the drawing is open. Until the new model has read the text, the old scene stays as it was.
   const pinned = () => {
     const last = scene.T - 1;
-    const wanted = scene.reads === model.get("reads") ? model.get("position") : left?.reads === scene.reads ? left.position : Infinity;
+    const wanted = scene.reads === model.get("reads") ? model.get("position") : before?.reads === scene.reads ? before.position : Infinity;
     const position = Math.min(wanted - scene.hidden, last);
     return { part: model.get("part"), position: position < 0 ? last : position };
   };
@@ -305,20 +305,22 @@ function render({ model, el }) {
   const own = textField(model, {
     label: "Your text",
     changes: (news) => ({ position: cut(news).length - 1, part: `guess ${L}`, step: 0 }),
-    adds: () => (model.get("reads") === "words" && / $/.test(text()) ? ENDS_WITH_A_SPACE : ""),
+    adds: () => (model.get("reads") === "words" && text().endsWith(" ") ? ENDS_WITH_A_SPACE : ""),
   });
-  own.field.addEventListener("input", () => pause());
+  // Whoever goes to the field is about to change the text: a token that came now would take away what they have selected.
+  for (const event of ["focus", "input"]) own.field.addEventListener(event, () => pause());
 
   // The reader's text has only characters that occur in the text that both models have learned from. The same is true of what
   // they write: bytes that never occurred are tokens that no model has learned anything about.
   const learned = new Set(characters);
-  const isLearned = (token) => [...token].every((character) => learned.has(character));
+  const isLearned = (written) => [...written].every((character) => learned.has(character));
 
-  // Draw one token and add it to the text. Returns whether that worked.
-  async function writeOne() {
-    const { reads } = now();
-    if (!(await read()) || reads !== model.get("reads")) return false;
-    const { reading, tokenizer } = now();
+  // Draw one token and add it to the text, if it is still wanted once the text has been read: the reader may have stopped the
+  // writing meanwhile, or typed. Returns whether that worked.
+  async function writeOne(isWanted = () => true) {
+    const { reads } = inUse();
+    if (!(await read()) || reads !== model.get("reads") || !isWanted()) return false;
+    const { reading, tokenizer } = inUse();
     tokenizer.learned ??= tokenizer.known.map(isLearned);
     const p = drawnFrom(reading.positions.at(-1).probabilities[L]).map((share, id) => (tokenizer.learned[id] ? share : 0));
     const next = tokenizer.known[drawId(p, mulberry32(model.get("drawn"))())];
@@ -345,7 +347,7 @@ function render({ model, el }) {
     const { pace, enough } = LAYOUT[model.get("reads")];
     toGo = enough;
     showPlaying(true);
-    while (goesOn() && (await after(() => goesOn() && writeOne()))) {
+    while (goesOn() && (await after(() => goesOn() && writeOne(goesOn)))) {
       if (!goesOn()) return;
       toGo--;
       if (toGo > 0) await new Promise((resume) => setTimeout(resume, pace));
@@ -384,7 +386,7 @@ function render({ model, el }) {
     choice(wishes, "reads", { label: "It reads", options: [["letters", "letters"], ["words", "words"]] }),
     loading,
   );
-  const one = button("", () => after(writeOne));
+  const oneMore = button("", () => after(() => writeOne()));
   view.controls.append(
     switcher,
     own.control,
@@ -392,7 +394,7 @@ function render({ model, el }) {
       "div",
       { class: "gf-buttons" },
       player,
-      one,
+      oneMore,
       button("Take one back", () => {
         pause();
         own.takeBack([...(cut(text()).tokens.at(-1) ?? " ")].length);
@@ -481,7 +483,7 @@ function render({ model, el }) {
   function stops() {
     const { position: t } = pinned();
     const average = ([b, head]) =>
-      range(scene.T - 1).reduce((sum, s) => sum + scene.weight(b, head, s + 1, s), 0) / Math.max(scene.T - 1, 1);
+      range(scene.T - 1).reduce((total, s) => total + scene.weight(b, head, s + 1, s), 0) / Math.max(scene.T - 1, 1);
     const heads = range(L * H).map((i) => [Math.floor(i / H), i % H]);
     const head = heads[largest(heads.map(average), 1)[0]];
     const [[s, share]] = lookedAt(...head, t);
@@ -607,7 +609,7 @@ function render({ model, el }) {
   }
 
   async function readThrough(wanted) {
-    const [machine, whole] = [now(), text()];
+    const [machine, whole] = [inUse(), text()];
     view.busy("text", true);
     try {
       if (!machine.reading) {
@@ -899,7 +901,7 @@ function render({ model, el }) {
     earlier.hidden = !lost && scene.T <= place.count;
     tower.parentElement.classList.toggle("gf-in-words", scene.reads === "words");
     write(hint, hintOf(unit()));
-    write(one, `One ${single}`);
+    write(oneMore, `One ${single}`);
     const legends = [`Stripes: a vector for each ${single}`, "Under a stripe: the guess so far", `Triangles: where each ${single} looks, row by row`];
     keys.forEach((key, i) => write(key, legends[i]));
     const waits = wish !== null || model.get("reads") === "words";
@@ -929,10 +931,10 @@ function render({ model, el }) {
   }
 
   const drawn = redrawing(model, ["text", "position", "part", "temperature", "step", "tour", "reads"], draw);
-  const follow = () => (underway || now().reading || !isCurrentScene() ? read() : drawn.ask());
+  const follow = () => (underway || inUse().reading || !isCurrentScene() ? read() : drawn.ask());
   const soon = once(() => {
     own.follow();
-    if (stored.reads === model.get("reads") && stored.text === text() && !now().reading) scene = stored;
+    if (stored.reads === model.get("reads") && stored.text === text() && !inUse().reading) scene = stored;
     follow();
   }); // the other traits change with this one
   const changed = () => {
