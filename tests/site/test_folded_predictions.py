@@ -6,9 +6,9 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import expect
+from small_site import build
 
 from glassformer.widgets import Predict
-from tools import book
 from tools.browser import axe_violations, contrast_violations
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
 
@@ -50,15 +50,10 @@ def page_with(predictions):
 def small(tmp_path_factory):
     """Builds a page with two predictions, and returns its address on disk."""
     root = tmp_path_factory.mktemp("small")
-    for name in ("book", "tools", "_config.yml"):
-        (root / name).symlink_to(book.ROOT / name)
-    (root / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
     tables = {"jar": NUMBER, "colour": CHOICE}
     predictions = [Predict(table, name=name, chapter="99") for name, table in tables.items()]
-    nbformat.write(page_with(predictions), root / "page.ipynb")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(book, "ROOT", root)
-        return book.build(root, quiet=True) / "page.html"
+    page = page_with(predictions)
+    return build(root, lambda folder: nbformat.write(page, folder / "page.ipynb")) / "page.html"
 
 
 @pytest.fixture

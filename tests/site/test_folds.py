@@ -3,8 +3,7 @@
 import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import expect
-
-from tools import book
+from small_site import build
 
 PAGE = """
 # Marbles
@@ -42,13 +41,7 @@ Zinnias.
 def small(tmp_path_factory):
     """Builds the page above with the book's own settings, style and scripts, and returns the folder of its site."""
     root = tmp_path_factory.mktemp("small")
-    for name in ("book", "tools", "_config.yml"):
-        (root / name).symlink_to(book.ROOT / name)
-    (root / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
-    (root / "page.md").write_text(PAGE, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(book, "ROOT", root)
-        yield book.build(root, quiet=True)
+    return build(root, lambda folder: (folder / "page.md").write_text(PAGE, encoding="utf-8"))
 
 
 @pytest.fixture

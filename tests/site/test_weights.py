@@ -2,20 +2,17 @@
 
 import base64
 import gzip
-import json
 import re
-import shutil
 import threading
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
-import ipywidgets
 import numpy as np
 import pytest
-from ipywidgets import embed
 from playwright.sync_api import expect
 from serving import Quiet
+from small_site import write_views
 from traitlets import default
 
 from glassformer import shipped
@@ -24,8 +21,7 @@ from glassformer.checkpoints import MODEL
 from glassformer.widgets import NeuronExplorer
 from glassformer.widgets.engine.model import ModelView
 from glassformer.widgets.kit.modules import Module
-from tools.notebooks import ROOT
-from tools.pages.weights import scripts, weights, write_models
+from tools.pages.weights import scripts, weights
 
 # Says, when it is asked, what the model writes after an id, or what it is waiting for, or why it does not.
 PROBE = """import { button, frame } from "./kit.js";
@@ -55,11 +51,6 @@ const render = ({ model, el }) => {
 };
 export default { render };
 """
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Views</title>
-<link rel="icon" href="data:,">
-<script type="application/vnd.jupyter.widget-state+json">{state}</script>
-<script src="_static/widget-host.js"></script>{views}</html>"""
-VIEW = '<div><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
 
 
 class Probe(ModelView, module="model"):
@@ -106,16 +97,8 @@ class Held(Quiet):
 def doors(tmp_path_factory, serve):
     """Returns the addresses of a folder with a page of views, each further down than a screen from those before it."""
     folder = tmp_path_factory.mktemp("views")
-    (folder / "_static").mkdir()
-    shutil.copy(ROOT / "book" / "site" / "widget-host.js", folder / "_static")
-    write_models(folder / "_static" / "models")
     views = [Probe(), Probe(), Probe("masked"), renamed("unheard"), renamed("runs/first"), NeuronExplorer()]
-    data = embed.embed_data(views=views, state=ipywidgets.Widget.get_manager_state()["state"])
-    page = PAGE.format(
-        state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
-        views="".join(VIEW.format(json.dumps(spec)) for spec in data["view_specs"]),
-    )
-    (folder / "views.html").write_text(page, encoding="utf-8")
+    write_views(folder / "views.html", views)
     return serve(folder, Held)
 
 

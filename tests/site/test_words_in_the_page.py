@@ -1,27 +1,16 @@
 """Tests the switch from letters to words in a page: loaded on demand, over http and from disk, and after failures."""
 
-import json
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import ipywidgets
 import pytest
-from ipywidgets import embed
 from playwright.sync_api import expect
+from small_site import write_views
 
 from glassformer.widgets import GlassMachine
-from tools.notebooks import ROOT
-from tools.pages.weights import scripts, vocabularies, weights, write_models
+from tools.pages.weights import scripts, vocabularies, weights
 
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Views</title>
-<link rel="icon" href="data:,">
-<script type="application/vnd.jupyter.widget-state+json">{state}</script>
-<script src="_static/widget-host.js"></script>{views}</html>"""
-VIEW = (
-    '<div style="min-height: 300vh"><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'
-)
 TEXT = "My lord, the king"
 SAVES_DATA = "Object.defineProperty(navigator, 'connection', { value: { saveData: true } })"
 NEEDED = {
@@ -34,16 +23,8 @@ NEEDED = {
 def doors(tmp_path_factory, serve):
     """Returns the addresses of a folder with a page of two machines: in letters, and in words from the start."""
     folder = tmp_path_factory.mktemp("words")
-    (folder / "_static").mkdir()
-    shutil.copy(ROOT / "book" / "site" / "widget-host.js", folder / "_static")
-    write_models(folder / "_static" / "models")
     views = [GlassMachine(text=TEXT), GlassMachine(reads="words", text=TEXT)]
-    data = embed.embed_data(views=views, state=ipywidgets.Widget.get_manager_state()["state"])
-    page = PAGE.format(
-        state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
-        views="".join(VIEW.format(json.dumps(spec)) for spec in data["view_specs"]),
-    )
-    (folder / "words.html").write_text(page, encoding="utf-8")
+    write_views(folder / "words.html", views, attributes=' style="min-height: 300vh"')
     return serve(folder)
 
 
