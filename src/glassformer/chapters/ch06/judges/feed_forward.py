@@ -60,10 +60,15 @@ _x = numbers(3, seed=15)
 wide.also(_x, *_given, want=network_by_hand(_x, *_given), axes="D")
 
 wide.mistake("no activation", lambda x, W_up, b_up, W_down, b_down: (x @ W_up + b_up) @ W_down + b_down)
-wide.mistake("activation last", lambda x, W_up, b_up, W_down, b_down: gelu((x @ W_up + b_up) @ W_down + b_down))
-wide.mistake("activation first", lambda x, W_up, b_up, W_down, b_down: (gelu(x) @ W_up + b_up) @ W_down + b_down)
 wide.mistake(
-    "bias after the activation", lambda x, W_up, b_up, W_down, b_down: (gelu(x @ W_up) + b_up) @ W_down + b_down
+    "activation last", lambda x, W_up, b_up, W_down, b_down: gelu((x @ W_up + b_up) @ W_down + b_down)
+)
+wide.mistake(
+    "activation first", lambda x, W_up, b_up, W_down, b_down: (gelu(x) @ W_up + b_up) @ W_down + b_down
+)
+wide.mistake(
+    "bias after the activation",
+    lambda x, W_up, b_up, W_down, b_down: (gelu(x @ W_up) + b_up) @ W_down + b_down,
 )
 wide.mistake("twice", lambda x, W_up, b_up, W_down, b_down: gelu(gelu(x @ W_up + b_up) @ W_down + b_down))
 wide.mistake("no b_down", lambda x, W_up, b_up, W_down, b_down: gelu(x @ W_up + b_up) @ W_down)
