@@ -26,17 +26,17 @@ WAITS = {
 }  # fmt: skip
 
 
-def steps(function, waiting):
-    """What a function does, in its order: (line, name). Functions that are called `waiting` wait."""
+def steps(function, reading, waiting):
+    """What a function does, in its order: (line, name). Calls of `reading` read the page, those of `waiting` wait."""
     found = []
     for node in ast.walk(function):
         match node:
             case ast.Call(func=ast.Attribute(attr="press"), args=[_, _, *_]):
                 name = "settle"  # Mounted.press(label, *keys) does
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in reading | waiting:
+                name = "settle" if name in waiting else "count"
             case ast.Call(func=ast.Attribute(attr=name)):
                 pass
-            case ast.Call(func=ast.Name(id=name)) if name in waiting:
-                name = "settle"
             case ast.Attribute(attr=("says" | "label") as name):
                 pass
             case _:
@@ -45,16 +45,30 @@ def steps(function, waiting):
     return [(line, name) for line, _, name in sorted(found)]
 
 
+def helpers(functions):
+    """The names of the functions that read a page before they wait for anything, and of those that wait."""
+    reading, waiting = set(), {"expect", "mount"}
+    for each in functions:
+        if each.name.startswith("test_"):
+            continue
+        names = [name for _, name in steps(each, reading, waiting)]
+        first = next((name for name in names if name in READS | WAITS), None)
+        if first in READS:
+            reading.add(each.name)
+        elif first in WAITS:
+            waiting.add(each.name)
+    return reading, waiting
+
+
 def hasty(source):
     """Lines on which the page is read although nothing was waited for since it was acted on."""
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    waiting = {"expect", "mount"}
-    waiting |= {each.name for each in functions if any(name in WAITS for _, name in steps(each, waiting))}
+    reading, waiting = helpers(functions)
     found = []
     for function in functions:
         acted = False
-        for line, name in steps(function, waiting):
+        for line, name in steps(function, reading, waiting):
             if name in READS and acted:
                 found.append(line)
             acted = name in ACTS or (acted and name not in WAITS)
@@ -94,6 +108,13 @@ def test_nothing_is_read_before_it_is_waited_for(path):
 )
 def test_a_hasty_line_is_found(body, lines):
     assert hasty(f"def test(w):\n    {body}\n") == lines
+
+
+def test_a_helper_that_reads_without_waiting_is_found():
+    helper = "def boxes(w):\n    {}return w.root.all_inner_texts()\n\n"
+    test = "def test(w):\n    w.root.click()\n    assert boxes(w) == ['a']\n"
+    assert hasty(helper.format("") + test) == [6]
+    assert hasty(helper.format("w.settle()\n    ") + test) == []
 
 
 def test_a_sleep_is_found():

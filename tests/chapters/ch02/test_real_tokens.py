@@ -126,6 +126,7 @@ def test_the_library_is_the_published_one():
 
 
 def boxes(w, name):
+    w.settle()
     return w.root.get_by_label(f"The tokens of {name}").locator(".gf-token").all_inner_texts()
 
 
