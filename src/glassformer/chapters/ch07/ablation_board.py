@@ -43,7 +43,8 @@ class AblationBoard(ModelView, module="ablation_board"):
     Derived in chapter 07.
 
     Traits in addition to those of `ModelView` (the model reads as much of the text as fits its context):
-        off: the parts that are off, such as "block 0: head 2" or "block 3: feed-forward"; "block 0: attention" means all of its heads.
+        off: the parts that are off, such as "block 0: head 2" or "block 3: feed-forward". "block 0: attention" means
+            all of its heads.
         temperature: temperature of the continuation, from 0 (always the likeliest) to 1.5.
         seed: seed of its random numbers, which are the same with and without the parts.
 
