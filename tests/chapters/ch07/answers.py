@@ -98,7 +98,7 @@ def block_of_a_batch(x, weights, n_heads):
     return block_of_torch(x, weights, n_heads)[None]
 
 
-@wrong("block.post_block", "second sum begins with the x that came")
+@wrong("block.post_block", "second sum begins with the x that entered")
 def post_block_that_adds_to_the_old_x(x, weights, n_heads):
     layer = layer_of_torch(weights, n_heads, norm_first=False)
     x = torch.as_tensor(x)
@@ -170,7 +170,7 @@ def dropout_of_tables_alone(x, rate, generator, training=True):
     return x * (generator.random((T, D)) >= rate) / (1 - rate)
 
 
-@wrong("block.dropout", "side by side")
+@wrong("block.dropout", "two neighbouring columns")
 def dropout_two_by_two(x, rate, generator, training=True):
     if not training:
         return x
@@ -178,7 +178,7 @@ def dropout_two_by_two(x, rate, generator, training=True):
     return x * (np.repeat(draws, 2, axis=-1)[..., : x.shape[-1]] >= rate) / (1 - rate)
 
 
-@wrong("block.dropout", "`rate` is the share that is dropped")
+@wrong("block.dropout", "`rate` is the fraction that is dropped")
 def dropout_turned_round(x, rate, generator, training=True):
     return x * (generator.random(x.shape) < rate) / (1 - rate) if training else x
 
@@ -205,7 +205,7 @@ def block_of_torch_counted(attention_bias):
     return attention, feed, norms, attention + feed + norms
 
 
-@wrong("block.one_block", "not the sum of your three")
+@wrong("block.one_block", "not the sum of your other three numbers")
 def norms_forgotten_in_the_sum(attention_bias):
     attention, feed, norms, _ = block_of_torch_counted(attention_bias)
     return attention, feed, norms, attention + feed

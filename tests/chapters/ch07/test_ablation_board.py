@@ -75,13 +75,13 @@ def test_the_first_picture_needs_no_weights(mount):
     check(w)
     assert asked(w) == 0
     rise = _alone("shakespeare")["block 3: feed-forward"] - _alone("shakespeare")["nothing"]
-    assert w.says.startswith("Without the feed-forward of block 3: the loss rises from 1.256 to ")
+    assert w.says.startswith("Without the feed-forward network of block 3: the loss rises from 1.256 to ")
     assert w.says.endswith(f", +{rise:.3f}.")
 
 
 def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     w = mount(AblationBoard())
-    assert w.says.startswith("All is on: a loss of 1.256 nats on 512 characters")
+    assert w.says.startswith("Everything is on: the loss is 1.256 nats on 512 characters")
     assert asked(w) == 0
     w.root.locator(".gf-board input[tabindex='0']").press("Space")
     w.rest()
@@ -90,14 +90,14 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     alone = _alone("shakespeare")
     heads = sum(alone[part] - alone["nothing"] for part in ATTENTION[:4])
     assert w.says.startswith("Without the attention of block 0: the loss rises from 1.256 to 1.7")
-    assert w.says.endswith(f"Its 4 heads, each off alone, add up to {heads:.3f}.")
+    assert w.says.endswith(f"Removed one at a time, its 4 heads cost {heads:.3f} in sum.")
     for key in ("ArrowRight", "ArrowDown", "Space", "ArrowLeft", "Home", "End", "Space"):
         w.page.keyboard.press(key)
     check(w)
     off = [ATTENTION[0], *ATTENTION[2:4], "block 3: feed-forward"]
     assert w.get("off") == off
     assert w.root.locator(".gf-board input").first.evaluate("input => input.indeterminate")
-    together, added = (float(x) for x in re.search(r"cost (\S+); .* add up to (\S+)\.$", w.says).groups())
+    together, added = (float(x) for x in re.search(r"cost (\S+); .* cost (\S+) in sum\.$", w.says).groups())
     assert together == pytest.approx(w.widget.losses()["validation"] - alone["nothing"], abs=0.0007)
     assert added == pytest.approx(sum(alone[part] - alone["nothing"] for part in off), abs=0.0006)
     # Pressed while it still reads: what comes last is what is shown

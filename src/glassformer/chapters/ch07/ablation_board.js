@@ -88,14 +88,15 @@ const signed = (x, digits = 3) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
 
 const inWords = (part) => {
   const [block, name] = part.split(": ");
-  return name.startsWith("head") ? `${name} of ${block}` : `the ${name} of ${block}`;
+  if (name.startsWith("head")) return `${name} of ${block}`;
+  return `the ${name === "attention" ? name : "feed-forward network"} of ${block}`;
 };
 const listed = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0]);
 
 export function sentence({ off, H, intact, now, alone, characters }) {
-  const on = `on ${characters} characters of the play that it never learned from`;
-  if (off.length === 0) return `All is on: a loss of ${fixed(intact, 3)} nats ${on}. Switch something off: by how much will it rise?`;
-  if (now === undefined) return "The model reads without them …";
+  const on = `on ${characters} characters that it was not trained on`;
+  if (off.length === 0) return `Everything is on: the loss is ${fixed(intact, 3)} nats ${on}. Switch a part off: how much will the loss rise?`;
+  if (now === undefined) return "The model is reading the text without them …";
   const parts = merged(off, H);
   const cost = now - intact;
   const lead = `The loss ${cost < 0 ? "falls" : "rises"} from ${fixed(intact, 3)} to ${fixed(now, 3)} nats ${on}`;
@@ -103,11 +104,11 @@ export function sentence({ off, H, intact, now, alone, characters }) {
   if (parts.length === 1) {
     const [part] = parts;
     const heads = part.endsWith("attention") ? aloneOf(off) : null;
-    const more = heads === null ? "" : ` Its ${H} heads, each off alone, add up to ${fixed(heads, 3)}.`;
+    const more = heads === null ? "" : ` Removed one at a time, its ${H} heads cost ${fixed(heads, 3)} in sum.`;
     return `Without ${inWords(part)}: ${lead[0].toLowerCase()}${lead.slice(1)}, ${signed(cost)}.${more}`;
   }
   const which = parts.length > 4 ? `${parts.length} parts` : listed(parts.map(inWords));
-  return `Without ${which}: ${lead[0].toLowerCase()}${lead.slice(1)}. Together they cost ${fixed(cost, 3)}; each off alone, they add up to ${fixed(aloneOf(parts), 3)}.`;
+  return `Without ${which}: ${lead[0].toLowerCase()}${lead.slice(1)}. Together they cost ${fixed(cost, 3)}; removed one at a time, they cost ${fixed(aloneOf(parts), 3)} in sum.`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ const TRAITS = ["text", "off", "temperature", "seed"];
 function render({ model, el }) {
   const view = frame(el, {
     title: "What does each part contribute?",
-    hint: "Every part of the model is a switch; the bar is what the loss rises by without it. Walk with the arrow keys, switch with the space bar: what does it cost, and what does the model write then?",
+    hint: "Every part of the model is a switch. Click one, or move with the arrow keys and press the space bar. How much does the loss rise without this part, and what does the model write then?",
   });
   const { n_layers: L, n_heads: H, context_length: context } = model.get("_config");
   const { known, ids } = alphabet(model.get("_characters"));
@@ -249,7 +250,7 @@ function render({ model, el }) {
   }
   const board = h(
     "div",
-    { class: "gf-board", role: "group", "aria-label": "The parts of the model; arrow keys walk, the space bar switches" },
+    { class: "gf-board", role: "group", "aria-label": "The parts of the model: move with the arrow keys, switch with the space bar" },
     range(L).map((b) =>
       h(
         "div",
@@ -292,17 +293,17 @@ function render({ model, el }) {
     const [prompt, words] = [h("span", { class: "gf-prompt" }), h("span", {})];
     return { prompt, words, element: h("div", {}, h("p", { class: "gf-result-of" }, title), h("p", { class: "gf-paper gf-written" }, prompt, words)) };
   };
-  const pages = { now: page("It goes on, as it is now"), intact: page("And with all of its parts") };
+  const pages = { now: page("What the model writes now"), intact: page("What it writes with all its parts") };
   view.drawing.setAttribute("role", "group"); // role="img" must not contain switches
   view.drawing.append(
     h("div", { class: "gf-pages" }, pages.now.element, pages.intact.element),
     h("div", { class: "gf-meters" }, Object.values(meters).map(({ element }) => element)),
-    h("p", { class: "gf-hint" }, `In nats. Upper bar: now. Lower bar: with all parts. Line: a blind guess, ln ${known.length} = ${fixed(guess, 2)}.`),
+    h("p", { class: "gf-hint" }, `Losses in nats. Upper bar: now. Lower bar: with all parts. Line: guessing evenly, ln ${known.length} = ${fixed(guess, 2)}.`),
     board,
     h(
       "p",
       { class: "gf-hint" },
-      `Beside each switch, and as a bar: by how many nats the loss rises if this part alone is off, on ${stored.worth_of.toLocaleString("en-US")} characters.`,
+      `The number and the bar next to each switch show by how many nats the loss rises if only this part is off, measured on ${stored.worth_of.toLocaleString("en-US")} characters.`,
     ),
   );
 
@@ -340,13 +341,13 @@ function render({ model, el }) {
     view.describe(
       () =>
         `A board of ${L} blocks, each with an attention of ${H} heads and a feed-forward network. ` +
-        `${off.length ? `Off: ${merged(off, H).join(", ")}.` : "All is on."} ${sentence(said)} It writes: ${changed.writes ?? ""}`,
+        `${off.length ? `Off: ${merged(off, H).join(", ")}.` : "Everything is on."} ${sentence(said)} It writes: ${changed.writes ?? ""}`,
     );
     const alone = (name) => signed(stored.alone[name] - stored.alone.nothing, 4);
     view.tables(() => [
       {
-        caption: "Now and intact: the loss in nats a character",
-        headers: ["Text", "Now", "Intact", "Rises by"],
+        caption: "Loss in nats per character, now and with all parts",
+        headers: ["Text", "Now", "With all parts", "Rise"],
         rows: () =>
           Object.entries({ validation: `${characters} characters`, text: "your text" }).map(([what, title]) => {
             const [a, b] = [changed[what], intact[what]];
@@ -355,8 +356,8 @@ function render({ model, el }) {
           }),
       },
       {
-        caption: `Each part alone: by how much the loss rises without it, on ${stored.worth_of.toLocaleString("en-US")} characters and on these ${characters}`,
-        headers: ["Part", "Is", "Worth", "Worth here"],
+        caption: `How much the loss rises without each part alone, on ${stored.worth_of.toLocaleString("en-US")} characters and on these ${characters}`,
+        headers: ["Part", "State", "Rise", "Rise on these"],
         rows: () =>
           [...switches].map(([name]) => {
             const some = headsOf(name).filter((part) => gone.has(part)).length;

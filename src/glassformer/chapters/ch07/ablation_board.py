@@ -1,4 +1,4 @@
-"""The book's model as a switchboard: what is lost without a head, a sublayer, or several at once?"""
+"""Shows the book's model as a switchboard: what is lost without a head, a sublayer, or several at once?"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -22,7 +22,7 @@ N_NEW = 60  # characters that the model writes
 
 
 class _Draws(np.random.Generator):
-    """The random numbers that the page draws with."""
+    """Draws the same random numbers as the page."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(np.random.PCG64(seed))
@@ -33,19 +33,20 @@ class _Draws(np.random.Generator):
 
 
 class AblationBoard(ModelView, module="ablation_board"):
-    """Switch off any head, attention or feed-forward network of the shipped model: what is lost, what does it write?
+    """Switches off any head, attention or feed-forward network of the shipped model, and shows what that costs.
 
-    A part that is off writes nothing into the stream: its rows of W_o, or all of W_down, are zero. The loss
+    A part that is off writes nothing to the stream: its rows of W_o, or all of W_down, are zero. The loss
     is measured on 512 characters of the validation text and on the reader's own text. Next to each switch is
     the effect of that part alone, in nats per character, as the experiment `inside` measured it on 32,768
     characters.
 
     Derived in chapter 07.
 
-    Traits, beside those of `ModelView` (of the text, as much as the context holds is read):
-        off: what is switched off: "block 0: head 2", "block 3: feed-forward". "block 0: attention" is all of its heads.
-        temperature: of the model's continuation, 0 (the likeliest) to 1.5.
-        seed: of the numbers it draws with; intact or not, it draws with the same.
+    Traits in addition to those of `ModelView` (the model reads as much of the text as fits its context):
+        off: the parts that are off, such as "block 0: head 2" or "block 3: feed-forward". "block 0: attention" means
+            all of its heads.
+        temperature: temperature of the continuation, from 0 (always the likeliest) to 1.5.
+        seed: seed of its random numbers, which are the same with and without the parts.
 
     Raises:
         TraitError: there is no such part, or a number is outside its range.
@@ -58,16 +59,16 @@ class AblationBoard(ModelView, module="ablation_board"):
     _families = ("decoder",)
 
     def losses(self, off: Sequence[str] | None = None) -> dict[str, float | None]:
-        """The mean loss in nats on the 512 characters and on the text, computed with `scratch`.
+        """Returns the mean loss in nats on the 512 characters and on the text, computed with `scratch`.
 
-        `off` is what is off, if not the trait's. For a text of a single character there is nothing to
-        predict, so its loss is None.
+        `off` replaces the trait. In a text of a single character there is nothing to predict, so its
+        loss is None.
         """
         text = self.text[: self._source.config.context_length]
         return _losses(self.model, text, tuple(self.off if off is None else off))
 
     def writes(self, off: Sequence[str] | None = None) -> str:
-        """Returns what the model writes after the text; `off` as for `losses`."""
+        """Returns what the model writes after the text; `off` is as for `losses`."""
         context = self._source.config.context_length
         prompt = self.text[:context][-(context - N_NEW) :]
         off = tuple(self.off if off is None else off)
@@ -141,7 +142,7 @@ def _writes(name: str, prompt: str, off: tuple[str, ...], temperature: float, se
 
 @cache
 def _validation(name: str) -> tuple[list[str], list]:
-    """Stretches of the text that the model was not trained on, as text, and as batches."""
+    """Returns stretches of the text that the model was not trained on, as text and as batches."""
     source = source_of(name)
     known = set(source.tokenizer.characters)
     _, validation = split(source.tokenizer.encode("".join(c for c in corpus() if c in known)))
@@ -157,6 +158,6 @@ def _validation(name: str) -> tuple[list[str], list]:
 
 @cache
 def _alone(name: str) -> dict[str, float]:
-    """The loss on these stretches without each part."""
+    """Returns the loss on these stretches without each part."""
     losses = inside.ablations(_model(name), _validation(name)[1])
     return {part: float(loss) for part, loss in losses.items()}

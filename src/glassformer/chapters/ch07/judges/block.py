@@ -54,7 +54,7 @@ def _unmasked(p, x):
 
 
 def block(x: Float[np.ndarray, "T D"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T D"]:
-    """A pre-norm block: each sublayer reads a norm of the stream, and adds what it writes."""
+    """Computes a pre-norm block: each sublayer reads a norm of the stream and adds its output to the stream."""
     w = weights
     normed = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])
     W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
@@ -70,17 +70,17 @@ whole = exercise("block.block", block, built_on=(multi_head, layer_norm, feed_fo
 _x, _w = numbers(5, 6, seed=1), block_weights(6, 10)
 whole.shape("the shape of x", _x, _w, 2, want=(5, 6))
 whole.case(
-    "with W_o, W_down and its bias at zero nothing is written: x comes out as it went in",
+    "with W_o, W_down and its bias at zero, nothing is written, and x comes out as it went in",
     _x, with_zeros(_w, *ATTENTION_WRITES, *FEEDFORWARD_WRITES), 2, want=_x,
 )  # fmt: skip
 _half = with_zeros(_w, *FEEDFORWARD_WRITES)
 whole.case(
-    "with a feed-forward that writes nothing: x, and what attention makes of its norm",
+    "with a feed-forward network that writes nothing: x plus what attention makes of its norm",
     _x, _half, 2, want=_x + attention_by_hand(norm_by_hand(_x, _w, "norm_attention"), _w, 2),
 )  # fmt: skip
 _half = with_zeros(_w, *ATTENTION_WRITES)
 whole.case(
-    "with an attention that writes nothing: x, and what the feed-forward makes of its norm",
+    "with an attention that writes nothing: x plus what the feed-forward network makes of its norm",
     _x, _half, 2, want=_x + feed_forward_by_hand(norm_by_hand(_x, _w, "norm_feedforward"), _w),
 )  # fmt: skip
 whole.case("both, one after the other", _x, _w, 2, want=pre_norm_by_hand(_x, _w, 2))
@@ -89,7 +89,7 @@ whole.case("other sizes, three heads", _x, _w, 3, want=pre_norm_by_hand(_x, _w, 
 whole.also(_x[:1], _w, 1, want=pre_norm_by_hand(_x[:1], _w, 1))
 _x = 40 * numbers(4, 6, seed=3) + 5
 whole.case(
-    "a large stream, which a norm makes small for those who read it",
+    "a large stream, which each sublayer reads at a standard size",
     _x,
     _w,
     2,

@@ -1,4 +1,4 @@
-"""A block computed head by head, position by position, neuron by neuron: what is right in chapter 07."""
+"""Computes a block head by head, position by position and neuron by neuron: the expected results of chapter 07."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def attention_by_hand(x: Any, w: Weights, n_heads: int) -> np.ndarray:
 
 
 def feed_forward_by_hand(x: Any, w: Weights) -> np.ndarray:
-    """The feed-forward network, each position and each neuron by itself."""
+    """Computes the feed-forward network, each position and each neuron by itself."""
     return network_by_hand(
         x,
         *(w[f"feedforward.{name}"] for name in ("W_up.weight", "W_up.bias", "W_down.weight", "W_down.bias")),

@@ -22,7 +22,7 @@ KINDS = {
     "no norm": unnormed(False, False),
     "parallel": side_by_side,
 }
-"""What `diagnose` may be handed, and what it says then."""
+"""The blocks that `diagnose` may be given, and what it should say of them."""
 
 
 def diagnose(
@@ -48,7 +48,7 @@ clinic = exercise("block.diagnose", diagnose)
 
 
 def _patients(kind: str) -> None:
-    """The next check: this kind of block is recognised, in two sizes."""
+    """Adds a check: this kind of block is recognised, in two sizes."""
 
     @clinic.check(f"a block of the kind {kind!r}")
     def _(diagnose):
@@ -64,7 +64,7 @@ for _kind in KINDS:
 
 
 def _first_that(*tests):
-    """A wrong diagnosis: the name of the first test that answers, or "right"."""
+    """Returns a wrong diagnosis: the name of the first test that is true, or "right"."""
 
     def wrong(block, x, weights, n_heads):
         for name, test in tests:

@@ -24,10 +24,10 @@ def _drawn(seed: int = 0) -> np.random.Generator:
 
 
 _x = 1 + np.arange(12.0).reshape(3, 4)
-dropping.case("in evaluation nothing is dropped", _x, 0.5, _drawn(), training=False, want=_x)
+dropping.case("in evaluation, nothing is dropped", _x, 0.5, _drawn(), training=False, want=_x)
 dropping.also(_x[0], 0.9, _drawn(), False, want=_x[0])
 dropping.also(_x.reshape(2, 3, 2), 0.2, _drawn(), training=False, want=_x.reshape(2, 3, 2))
-dropping.case("at a rate of 0 nothing is dropped", _x, 0.0, _drawn(), want=_x)
+dropping.case("at a rate of 0, nothing is dropped", _x, 0.0, _drawn(), want=_x)
 MANY = np.ones((60, 50))
 
 
@@ -43,41 +43,43 @@ def _(dropout):
         expect_shape(dropout(np.ones(shape), 0.5, _drawn()), shape, f"dropout of x of shape {shape}")
 
 
-@dropping.check("as many are dropped as the rate says")
+@dropping.check("the rate decides how many are dropped")
 def _(dropout):
     for rate in (0.2, 0.75):
         gone = float((np.asarray(dropout(MANY, rate, _drawn())) == 0).mean())
         if abs(gone - rate) > 0.05:
-            what = f"the share that dropout(x, {rate}, generator) drops"
+            what = f"the fraction that dropout(x, {rate}, generator) drops"
             raise Wrong(f"{what} should be near {rate}; yours is {gone:.2f}.", what=what, got=round(gone, 1))
 
 
-@dropping.check("each number has a fate of its own")
+@dropping.check("each number of x is drawn separately")
 def _(dropout):
     kept = np.asarray(dropout(MANY, 0.5, _drawn())) != 0
     for axis, name in ((1, "row"), (0, "column")):
         share = kept.mean(axis=axis)
         if share.min() < 0.1 or share.max() > 0.9:
-            what = f"of a {name} of {kept.shape[axis]} numbers, the share that is kept at rate 0.5"
+            what = f"the fraction of a {name} of {kept.shape[axis]} numbers that is kept at rate 0.5"
             raise Wrong(
-                f"{what}, should be near 0.5; yours has {share.min():.1f} to {share.max():.1f}.",
+                f"{what} should be near 0.5; yours is {share.min():.1f} to {share.max():.1f}.",
                 what=what,
                 got=[float(share.min()), float(share.max())],
             )
 
 
-@dropping.check("so has each text of a batch, and each neighbour")
+@dropping.check("so are the texts of a batch, and neighbouring numbers")
 def _(dropout):
     kept = np.asarray(dropout(np.ones((8, 30, 20)), 0.5, _drawn())) != 0
     for axis, name in enumerate(("texts of a batch", "positions", "columns")):
         slices = np.moveaxis(kept, axis, 0)
         agree = (slices[1:] == slices[:-1]).mean(axis=(1, 2))
         if agree.max() > 0.9:
-            what = f"of two {name} side by side, the share of numbers that go or stay alike at rate 0.5"
-            raise Wrong(f"{what}, should be near 0.5; yours has {agree.max():.1f}.", what=what, got=agree)
+            what = f"the fraction of numbers that two neighbouring {name} keep or drop alike at rate 0.5"
+            raise Wrong(f"{what} should be near 0.5; yours is {agree.max():.1f}.", what=what, got=agree)
 
 
-@dropping.check("chance comes from the generator: the same seed drops the same numbers, another one others")
+@dropping.check(
+    "the random numbers come from the generator: the same seed drops the same numbers, and another seed others"
+)
 def _(dropout):
     one, again, other = (np.asarray(dropout(MANY, 0.5, _drawn(seed))) for seed in (1, 1, 2))
     expect(bool((one == again).all()), True, "that the same seed drops the same numbers")
@@ -85,7 +87,7 @@ def _(dropout):
 
 
 def _dropping(factor, stays=lambda g, x, rate: g.random(x.shape) >= rate, whenever=False):
-    """A wrong dropout: `factor` of the rate for what stays, `stays` says what."""
+    """Returns a wrong dropout that keeps what `stays` selects and multiplies it by `factor(rate)`."""
 
     def wrong(x, rate, generator, training=True):
         if not (training or whenever) or rate == 0:

@@ -1,6 +1,6 @@
 """Judges "Worth more together?" (chapter 07).
 
-How much more is lost without several parts together than without each alone.
+How much more it costs to remove several parts together than to remove each alone.
 """
 
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from glassformer.exercises.catalogue import exercise
 
 
 def interaction(whole: float, alone: Sequence[float], together: float) -> float:
-    """Returns how much more is lost without several parts together than the sum of what is lost without each."""
+    """Returns the cost of removing several parts together, minus the sum of the costs of removing each alone."""
     return (together - whole) - sum(loss - whole for loss in alone)
 
 
 both = exercise("block.interaction", interaction)
 
 both.case(
-    "each part costs 0.25 alone, both 1.0: half a nat more than the sum",
+    "each part costs 0.25 alone and both cost 1.0: half a nat more than the sum",
     1.5, [1.75, 1.75], 2.5, want=0.5,
 )  # fmt: skip
-both.case("0.5 and 0.25 alone, 0.75 together: nothing more", 2.0, [2.5, 2.25], 2.75, want=0.0)
-both.case("less than the sum: negative", 1.0, [1.5, 2.0], 2.25, want=-0.25)
+both.case("0.5 and 0.25 alone, 0.75 together: an interaction of zero", 2.0, [2.5, 2.25], 2.75, want=0.0)
+both.case("less than the sum: a negative interaction", 1.0, [1.5, 2.0], 2.25, want=-0.25)
 both.case("four parts", 1.5, [1.75, 1.625, 2.0, 1.5], 3.0, want=0.625)
 both.also(1.5, [2.25], 2.25, want=0.0)
 

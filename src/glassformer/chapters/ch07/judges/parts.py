@@ -31,7 +31,7 @@ class Parts:
         return self.bend(up) @ self.w["feedforward.W_down.weight"] + self.w["feedforward.W_down.bias"]
 
     def attend_to_all(self, x):
-        """Lets every position attend to all: there is no mask."""
+        """Lets every position attend to all others: there is no mask."""
         W_q, W_k, W_v, W_o = (self.w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
         K = x.shape[1] // self.n_heads
         mixed = []
@@ -42,7 +42,7 @@ class Parts:
 
 
 def put_together(function, **changes):
-    """A wrong block: `function` puts together the parts, of which `changes` may change some."""
+    """Returns a wrong block: `function` puts the parts together, and `changes` may change some of them."""
     return lambda x, weights, n_heads: function(Parts(weights, n_heads, **changes), x)
 
 

@@ -27,7 +27,7 @@ def _post(x: Any, w: Weights, n_heads: int) -> np.ndarray:
 
 
 def post_block(x: Float[np.ndarray, "T D"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T D"]:
-    """The block of 2017: the norm comes after the sum."""
+    """Computes the block of 2017, in which each norm comes after the sum."""
     w = weights
     W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
     x = x + multi_head(x, W_q, W_k, W_v, W_o, n_heads)
@@ -50,7 +50,7 @@ _plain |= {f"{name}.weight": np.ones(6) for name in ("norm_attention", "norm_fee
 
 _alike = layer_norm_by_hand(layer_norm_by_hand(_x, np.ones(6), np.zeros(6)), np.ones(6), np.zeros(6))
 after.case(
-    "where nothing is written, and the gains are 1, each row comes out with mean 0 and variance 1",
+    "if nothing is written and the gains are 1, each row comes out with mean 0 and variance 1",
     _x, _plain, 2, want=_alike,
 )  # fmt: skip
 after.case("the whole block", _x, _w, 2, want=_post(_x, _w, 2))

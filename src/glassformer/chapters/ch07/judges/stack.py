@@ -18,7 +18,7 @@ from .weights import block_weights
 
 
 def stack(x: Float[np.ndarray, "T D"], blocks: Sequence[Weights], n_heads: int) -> Float[np.ndarray, "_ T D"]:
-    """The stream before the first block, and after each."""
+    """Returns the stream before the first block and after each block."""
     streams = [x]
     for weights in blocks:
         streams.append(block(streams[-1], weights, n_heads))
@@ -31,7 +31,7 @@ _x, _blocks = numbers(4, 6, seed=6), [block_weights(6, 8, seed=seed) for seed in
 
 
 def _streams(x: Any, blocks: Sequence[Weights], n_heads: int) -> np.ndarray:
-    """Each from the one before, a number at a time."""
+    """Returns the expected streams, each computed from the one before, one number at a time."""
     made = [x]
     for weights in blocks:
         made.append(pre_norm_by_hand(made[-1], weights, n_heads))
@@ -39,14 +39,16 @@ def _streams(x: Any, blocks: Sequence[Weights], n_heads: int) -> np.ndarray:
 
 
 deep.shape("one stream more than there are blocks", _x, _blocks, 2, want=(4, 4, 6))
-deep.case("no block at all: the stream as it came", _x, [], 2, want=_x[None])
+deep.case("no block at all: only the stream that came in", _x, [], 2, want=_x[None])
 deep.case("one block", _x, _blocks[:1], 2, want=_streams(_x, _blocks[:1], 2))
-deep.case("three blocks, each reads what the one before left", _x, _blocks, 2, want=_streams(_x, _blocks, 2))
+deep.case(
+    "three blocks, each reading the output of the one before", _x, _blocks, 2, want=_streams(_x, _blocks, 2)
+)
 deep.also(_x, _blocks[::-1], 3, want=_streams(_x, _blocks[::-1], 3))
 
 
 def _stacked(step, order=lambda blocks: blocks, first=True):
-    """A wrong stack: `step` gives the next stream from all so far, the weights of all blocks, and the number."""
+    """Returns a wrong stack: `step` computes the next stream from all so far, all weights, and the block's index."""
 
     def wrong(x, blocks, n_heads):
         made = [x]

@@ -1,4 +1,4 @@
-"""The weights of a block that the judges of chapter 07 hand over, some of them at zero."""
+"""Draws the weights that the judges of chapter 07 pass to a block, and sets some of them to zero."""
 
 import math
 
@@ -8,7 +8,7 @@ from glassformer.exercises.material import Weights
 
 
 def block_weights(D: int, F: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """The weights of one block, all drawn, the gains of the norms around 1."""
+    """Returns random weights for one block, with gains around 1."""
     g = np.random.default_rng((seed, D, F))
 
     def matrix(n_in: int, n_out: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def block_weights(D: int, F: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def with_zeros(w: Weights, *names: str) -> dict[str, np.ndarray]:
-    """The same weights, with these at zero."""
+    """Returns the same weights with the named ones at zero."""
     return {name: np.zeros_like(value) if name in names else value for name, value in w.items()}
 
 

@@ -15,7 +15,7 @@ from .weights import block_weights
 
 
 def without_head(W_o: Float[np.ndarray, "D D"], head: int, n_heads: int) -> Float[np.ndarray, "D D"]:
-    """W_o without what this head has to say: its K rows are zero."""
+    """Returns W_o with the K rows of this head at zero, so that the head writes nothing."""
     K = len(W_o) // n_heads
     silenced = np.array(W_o)
     silenced[head * K : (head + 1) * K] = 0
@@ -26,18 +26,22 @@ silence = exercise("block.without_head", without_head, axes="D D")
 
 _W = np.arange(1.0, 17).reshape(4, 4)
 silence.case(
-    "of two heads, head 0: the first two rows",
+    "head 0 of two: the first two rows are cleared",
     _W, 0, 2, want=[[0.0, 0, 0, 0], [0, 0, 0, 0], [9, 10, 11, 12], [13, 14, 15, 16]],
 )  # fmt: skip
 silence.case(
-    "the last of two heads", _W, 1, 2, want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]]
+    "head 1 of two: the last two rows are cleared",
+    _W,
+    1,
+    2,
+    want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]],
 )
 _W = numbers(6, 6, seed=7)
-silence.case("of three heads, the middle one", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
+silence.case("the middle one of three heads", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
 silence.case("a single head: nothing is left", _W, 0, 1, want=np.zeros((6, 6)))
 
 
-@silence.check("what all heads write, less what is left, is what this head writes")
+@silence.check("the output of all heads minus the output without this head is what this head writes")
 def _(without_head):
     x, w, n_heads, head = numbers(4, 6, seed=8), block_weights(6, 8, seed=7), 3, 2
     W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
@@ -55,7 +59,7 @@ def _(without_head):
 
 
 def _zeroed(at):
-    """A wrong answer: zeros at these places, which follow from D, the head and the number of heads."""
+    """Returns a wrong answer, with zeros where `at` puts them for this D, head and number of heads."""
 
     def wrong(W_o, head, n_heads):
         silenced = np.array(W_o)
