@@ -218,7 +218,7 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
 
     w.control("Heads H").fill("7")
     assert (
-        w.says == "d_model=780 is not divisible by n_heads=7. What is drawn is the last model that could be."
+        w.says == "d_model=780 is not divisible by n_heads=7. The drawing shows your last valid model."
     )
     assert w.control("Heads H").get_attribute("aria-invalid") == "true"
     assert w.saved()["fields"]["n_heads"] == 12
@@ -236,10 +236,10 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     w.control("Feed-forward").select_option("swiglu")
     w.press("QK-norm", " ")
     assert rows(w) == right(w)
-    w.root.get_by_role("button", name="Back to it").press("Enter")
+    w.root.get_by_role("button", name="Undo changes").press("Enter")
     w.settle()
     assert heading(w) == "gpt2: 124,439,808 parameters"
-    assert w.root.get_by_role("button", name="Back to it").is_disabled()
+    assert w.root.get_by_role("button", name="Undo changes").is_disabled()
 
 
 def test_families_and_their_own_choices(mount):
