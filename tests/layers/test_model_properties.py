@@ -200,7 +200,9 @@ def test_the_first_block_can_tell_tokens_apart_beside_sinusoids(room):
 def test_no_two_matrices_begin_with_the_same_numbers(room):
     """Parts that share one generator draw different numbers; those that seed it anew all begin alike."""
     model = room.layers.Transformer(SYSTEMS["GPT-2"], **room.parameters())
-    drawn = [np.ravel(room.numpy(weight)) for weight in dict(model.named_parameters()).values() if weight.ndim > 1]
+    drawn = [
+        np.ravel(room.numpy(weight)) for weight in dict(model.named_parameters()).values() if weight.ndim > 1
+    ]
     for a, b in combinations(drawn, 2):
         n = min(len(a), len(b))
         assert abs(np.corrcoef(a[:n], b[:n])[0, 1]) < 0.9

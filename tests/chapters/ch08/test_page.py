@@ -9,7 +9,10 @@ from glassformer import contents, scratch
 from glassformer.published import published
 from tools import derived, notebooks
 
-PAGES = {"08": ("gpt", {}), "12": ("gpt", {"n_layers": 2})}  # chapter: its whole model, and what else it takes
+PAGES = {
+    "08": ("gpt", {}),
+    "12": ("gpt", {"n_layers": 2}),
+}  # chapter: its whole model, and what else it takes
 OLD = [
     ("math.sqrt(2 / math.pi)", "np.sqrt(2 / np.pi)"),  # a NumPy number of 64 bits
     ("math.sqrt(q.shape[-1])", "np.sqrt(q.shape[-1])"),

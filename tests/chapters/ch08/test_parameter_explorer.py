@@ -217,9 +217,7 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     assert rows(w) == right(w)
 
     w.control("Heads H").fill("7")
-    assert (
-        w.says == "d_model=780 is not divisible by n_heads=7. The drawing shows your last valid model."
-    )
+    assert w.says == "d_model=780 is not divisible by n_heads=7. The drawing shows your last valid model."
     assert w.control("Heads H").get_attribute("aria-invalid") == "true"
     assert w.saved()["fields"]["n_heads"] == 12
     w.control("Heads H").fill("")
