@@ -302,3 +302,19 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     assert w.overflow() == 0
     assert w.axe_violations() == []
     shoot(f"parameters-{width}")
+
+
+@pytest.mark.parametrize("width", [900, 390, 360, 320])
+def test_no_option_of_a_select_is_cut_off(mount, width):
+    w = mount(ParameterExplorer("t5-base"), width=width)
+    cut = w.root.evaluate(
+        """root => [...root.querySelectorAll(".gf-configuration select")].filter((select) => {
+            const copy = select.cloneNode(true);
+            copy.style.cssText = "width: max-content; display: inline-block; position: absolute";
+            select.parentElement.append(copy);
+            const cut = select.offsetWidth && copy.offsetWidth > select.offsetWidth;
+            copy.remove();
+            return cut;
+        }).map((select) => `${select.labels[0].textContent}: ${select.offsetWidth}`)"""
+    )
+    assert cut == []

@@ -131,6 +131,7 @@ function render({ model, el }) {
       Object.entries(TOGGLES).map(([name, text]) => [name, h("label", { class: "gf-control gf-toggle" }, inputs[name], h("span", {}, text))]),
     ),
   };
+  for (const name of ["family", "norm"]) cells[name].classList.add("gf-with-long-options");
   const note = h("p", { class: "gf-hint gf-of-preset" });
   view.controls.classList.add("gf-configuration");
   view.controls.append(
