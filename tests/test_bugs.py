@@ -62,6 +62,7 @@ CAUGHT_BY = {
     ],
     "eps-outside": [TORCH + f"test_norms[0.1-{room}]" for room in ROOMS],
     "sigma-unbiased": [TORCH + "test_norms"],
+    "seeded-anew": [PROPERTIES + "test_no_two_matrices_begin_with_the_same_numbers"],
     "tied-reshaped": [PROPERTIES + "test_the_tied_head_is_the_embedding"],
     "labels-unshifted": ["tests/test_text.py::test_at_each_place_the_target_is_the_next_id"],
     "labels-shifted-twice": ["tests/test_text.py::test_at_each_place_the_target_is_the_next_id"],
@@ -161,6 +162,7 @@ SEEN_IN = {
 # Those that do not, each with a test of its own below
 ELSEWHERE = {
     "softmax-overflow",
+    "seeded-anew",
     "labels-unshifted",
     "labels-shifted-twice",
     "loss-over-padding",
@@ -488,6 +490,25 @@ def test_padding_counts(room, name):
         it = model(room)  # a causal model, with padding on the right
         alone = logits(room, it, padded[:, :4])
         assert_close(logits(room, it, padded, mask=mask)[:, :4], alone, DOUBLE)
+
+
+@both_rooms
+def test_seeded_anew_makes_every_block_alike_and_still_follows_the_seed(room):
+    def drawn(seed):
+        it = room.layers.Transformer(TINY, generator=room.generator(seed), dtype=room.dtype("float64"))
+        return room_state(room, it)
+
+    with put_in("seeded-anew"):
+        state = drawn(3)
+        other = drawn(4)
+    first, second = (
+        [w for name, w in state.items() if name.startswith(f"decoder.blocks.{i}.")] for i in (0, 1)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert not np.array_equal(state["token_embedding.weight"], other["token_embedding.weight"])
+    table = np.ravel(state["token_embedding.weight"])
+    query = np.ravel(state["decoder.blocks.0.attention.W_q.weight"])
+    np.testing.assert_allclose(query * 0.02, table[: query.size] * TINY.d_model**-0.5, rtol=1e-12)
 
 
 @both_rooms

@@ -103,7 +103,7 @@ def test_a_line_answers_to_the_pointer_and_to_the_tab_key(browser, shown):
     assert notes() == []
     tab.get_by_text("scores = q @ k").hover()
     assert notes() == [
-        "Chapter 03, Attention Every query meets every key: a dot product each, made smaller by the scale."
+        "Chapter 03, Attention The dot product of every query with every key, multiplied by the scale."
         "scores (H, T, S) = (4, 41, 41)"
     ]
     tab.mouse.move(0, 0)

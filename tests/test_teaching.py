@@ -1,4 +1,4 @@
-"""Tests the systems of the tutorials that the book grew from: each is a configuration here, and runs."""
+"""Tests the small models that readers build, and two of the kinds that other texts build, on all their layers."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,19 @@ from close import DOUBLE, assert_close
 
 import glassformer.nn
 import glassformer.scratch
+from glassformer.config import ModelConfig
 from glassformer.published import published
 
 ROOMS = pytest.mark.parametrize("room", [glassformer.scratch, glassformer.nn], ids=["scratch", "nn"])
 
 
-def build(room, name, dtype="float64"):
+SIZES = {"vocab_size": 1000, "context_length": 1024, "n_heads": 8, "n_layers": 6, "positions": "sinusoidal"}
+
+
+def build(room, config, dtype="float64"):
     in_torch = room is glassformer.nn
     return room.Transformer(
-        published(name).config,
+        config,
         generator=torch.Generator().manual_seed(0) if in_torch else np.random.default_rng(0),
         dtype=getattr(torch if in_torch else np, dtype),
     ).eval()
@@ -29,8 +33,8 @@ def run(model, ids):
 
 
 @ROOMS
-def test_the_numpy_gpt_gives_five_rows_of_a_thousand_logits(room):
-    model = build(room, "numpy-gpt", "float32")
+def test_a_gpt_with_sinusoids_gives_five_rows_of_a_thousand_logits(room):
+    model = build(room, ModelConfig(**SIZES, d_model=256, attention_bias="none"), "float32")
     assert run(model, [5, 42, 17, 3, 99]).shape == (5, 1000)
     assert "unembedding.weight" not in dict(model.named_parameters())  # tied
     assert not any("positions" in name for name in dict(model.named_parameters()))  # sinusoids
@@ -39,8 +43,17 @@ def test_the_numpy_gpt_gives_five_rows_of_a_thousand_logits(room):
 @ROOMS
 def test_the_post_norm_transformer_is_what_its_formulas_say(room):
     """Written out again, plainly: sinusoids, ReLU, (x − μ)/(σ + ε), the norm after each sum, no norm at the end."""
-    model = build(room, "post-ln")
-    config = model.config
+    config = ModelConfig(
+        **SIZES,
+        d_model=512,
+        norm="layernorm_sigma",
+        norm_eps=1e-6,
+        norm_placement="post",
+        attention_bias="none",
+        feedforward="relu",
+        head="untied",
+    )
+    model = build(room, config)
     w = {
         name: np.asarray(value.detach() if room is glassformer.nn else value)
         for name, value in dict(model.named_parameters()).items()
@@ -89,7 +102,7 @@ def test_the_post_norm_transformer_is_what_its_formulas_say(room):
     ],
 )
 def test_the_teaching_gpts_have_the_numbers_in_their_names(room, name, parts):
-    model = build(room, name)
+    model = build(room, published(name).config)
     size = {path: np.prod(tuple(weight.shape)) for path, weight in dict(model.named_parameters()).items()}
     by_part = [
         sum(n for path, n in size.items() if path.startswith(start))

@@ -154,9 +154,9 @@ PUBLISHED: dict[str, Published] = {
         GPT3,
         174_604_259_328,
         "The weights are not public; this is GPT-2's architecture at the paper's sizes, and its 174,600M agree. "
-        "The 175,181,291,520 one also reads is another count: the matrices alone, no biases, norms or positions, "
-        "but an unembedding of its own beside the embedding. Half of GPT-3's layers attend sparsely, which "
-        "changes no count.",
+        "You may also meet 175,181,291,520. That count includes only the matrices, without biases, norms or "
+        "positions, but with an output matrix of its own. Half of GPT-3's layers attend sparsely, which changes "
+        "no count.",
     ),
     # BERT: encoders, post-norm
     "bert-base": Published(
@@ -297,36 +297,4 @@ TEACHING: dict[str, Published] = {
     "teaching-2240": Published(_teaching(d_model=8), "Chapter 08", 2_240, "Twice as wide."),
     "teaching-1192": Published(_teaching(n_layers=4), "Chapter 08", 1_192, "Twice as deep."),
     "teaching-512": Published(_teaching(context_length=8), "Chapter 08", 512, "An eighth of the context."),
-    "numpy-gpt": Published(
-        ModelConfig(
-            vocab_size=1000,
-            context_length=1024,
-            d_model=256,
-            n_layers=6,
-            n_heads=8,
-            positions="sinusoidal",
-            attention_bias="none",
-        ),
-        "Chapter 08",
-        4_988_928,
-    ),
-    "post-ln": Published(
-        ModelConfig(
-            vocab_size=1000,
-            context_length=1024,
-            d_model=512,
-            n_layers=6,
-            n_heads=8,
-            positions="sinusoidal",
-            norm="layernorm_sigma",
-            norm_eps=1e-6,
-            norm_placement="post",
-            attention_bias="none",
-            feedforward="relu",
-            head="untied",
-        ),
-        "Chapter 07",
-        19_926_016,
-        "A decoder in the manner of 2017, but it divides by σ + ε, and there is no scale on its embeddings.",
-    ),
 }

@@ -1,6 +1,7 @@
 """Tests what must hold for a whole model, whatever its sizes and its text."""
 
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -193,6 +194,18 @@ def test_the_first_block_can_tell_tokens_apart_beside_sinusoids(room):
         run(room, model, {"ids": np.array([[1], [2]])})
     one, other = np.asarray(seen.arrays("stream")[0])[:, 0]
     assert one @ other < 0.98 * np.linalg.norm(one) * np.linalg.norm(other)
+
+
+@both_rooms
+def test_no_two_matrices_begin_with_the_same_numbers(room):
+    """Parts that share one generator draw different numbers; those that seed it anew all begin alike."""
+    model = room.layers.Transformer(SYSTEMS["GPT-2"], **room.parameters())
+    drawn = [
+        np.ravel(room.numpy(weight)) for weight in dict(model.named_parameters()).values() if weight.ndim > 1
+    ]
+    for a, b in combinations(drawn, 2):
+        n = min(len(a), len(b))
+        assert abs(np.corrcoef(a[:n], b[:n])[0, 1]) < 0.9
 
 
 @both_rooms

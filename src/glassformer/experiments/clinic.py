@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -216,9 +216,14 @@ def learned(bug: str, seed: int, kind: type[NextToken], steps: int) -> float:
     return found["loss"][-1]
 
 
-def known(seed: int) -> Iterator[np.ndarray]:
-    """Yields the logits of all models of the ward, computed with the code that is currently active."""
-    return (patient(config, seed).logits() for config in WARD.values())
+def ward(seed: int) -> list[Patient]:
+    """Makes a model of each kind."""
+    return [patient(config, seed) for config in WARD.values()]
+
+
+def known(patients: Iterable[Patient]) -> Iterator[np.ndarray]:
+    """Yields the logits of models whose weights are known, computed with the code that is currently active."""
+    return (it.logits() for it in patients)
 
 
 TESTS = ("shapes", "start", "again", "future", "order", "cache", "gradient", "overfit", "noise", "parity")
@@ -236,7 +241,7 @@ def measure(bug: str, seed: int, steps: int = STEPS) -> Found:
 
     Returns "passed" for each test: True, False, or None if the mistake raised an error; and the final losses
     "overfit" and "noise", in nats. The reference for "parity" is the correct code's logits for the same
-    weights.
+    weights, which were drawn without the mistake.
 
     Derived in chapter 14.
 
@@ -244,13 +249,14 @@ def measure(bug: str, seed: int, steps: int = STEPS) -> Found:
         ValueError: there is no such bug.
     """
     checks.one_of("bug", bug, (RIGHT, *BUGS))
-    right = list(known(seed))
+    patients = ward(seed)
+    right = list(known(patients))
     one_model: dict[str, Callable[[int], bool]] = {
         test.__name__: test for test in (shapes, start, future, order, again, cache, gradient)
     }
     with nullcontext() if bug == RIGHT else put_in(bug):
         passed = {name: passes(test, seed) for name, test in one_model.items()}
-        passed["parity"] = passes(lambda seed: all(map(near, known(seed), right)), seed)
+        passed["parity"] = passes(lambda _: all(map(near, known(patients), right)), seed)
         found = {
             "overfit": learned(bug, seed, OneBatch, steps),
             "noise": learned(bug, seed, NextToken, steps),

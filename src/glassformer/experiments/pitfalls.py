@@ -100,13 +100,13 @@ def measure(
     ids = np.asarray(tokenizer.encode(corpus()[:characters]))
     task = NextToken(ids, LENGTH, BATCH_SIZE, seed)
     changes, training = MODELS[model]
-    it = new_model(changes, tokenizer.vocab_size, seed, zero_init=model != DRAWN)
     config = TrainingConfig(
         steps=steps, batch_size=BATCH_SIZE, warmup=20, seed=seed, evaluate_every=0, device="cpu", **training
     )
     with torch.random.fork_rng([]):  # for dropout that is active in evaluation
         torch.manual_seed(seed)
         with nullcontext() if bug == RIGHT else put_in(bug):
+            it = new_model(changes, tokenizer.vocab_size, seed, zero_init=model != DRAWN)
             found = (trained_in_numpy if model == "in NumPy" else trained)(it, task, config)
             if not np.isfinite(found["loss"]).all() or found["reported"] is None:
                 return found

@@ -241,7 +241,7 @@ def tied_with_the_numbers_that_everyone_draws(make):
     return np.array_equal(embedding.T, head)
 
 
-@wrong("gpt.is_tied", "You changed one row, or less")
+@wrong("gpt.is_tied", "You changed at most one row")
 def tied_in_one_number_that_the_other_order_has_elsewhere(make):
     embedding, head = make()
     embedding[0, 1] += 1

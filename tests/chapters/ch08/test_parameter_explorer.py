@@ -217,9 +217,7 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     assert rows(w) == right(w)
 
     w.control("Heads H").fill("7")
-    assert (
-        w.says == "d_model=780 is not divisible by n_heads=7. What is drawn is the last model that could be."
-    )
+    assert w.says == "d_model=780 is not divisible by n_heads=7. The drawing shows your last valid model."
     assert w.control("Heads H").get_attribute("aria-invalid") == "true"
     assert w.saved()["fields"]["n_heads"] == 12
     w.control("Heads H").fill("")
@@ -236,10 +234,10 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     w.control("Feed-forward").select_option("swiglu")
     w.press("QK-norm", " ")
     assert rows(w) == right(w)
-    w.root.get_by_role("button", name="Back to it").press("Enter")
+    w.root.get_by_role("button", name="Undo changes").press("Enter")
     w.settle()
     assert heading(w) == "gpt2: 124,439,808 parameters"
-    assert w.root.get_by_role("button", name="Back to it").is_disabled()
+    assert w.root.get_by_role("button", name="Undo changes").is_disabled()
 
 
 def test_families_and_their_own_choices(mount):
@@ -304,3 +302,19 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     assert w.overflow() == 0
     assert w.axe_violations() == []
     shoot(f"parameters-{width}")
+
+
+@pytest.mark.parametrize("width", [900, 390, 360, 320])
+def test_no_option_of_a_select_is_cut_off(mount, width):
+    w = mount(ParameterExplorer("t5-base"), width=width)
+    cut = w.root.evaluate(
+        """root => [...root.querySelectorAll(".gf-configuration select")].filter((select) => {
+            const copy = select.cloneNode(true);
+            copy.style.cssText = "width: max-content; display: inline-block; position: absolute";
+            select.parentElement.append(copy);
+            const cut = select.offsetWidth && copy.offsetWidth > select.offsetWidth;
+            copy.remove();
+            return cut;
+        }).map((select) => `${select.labels[0].textContent}: ${select.offsetWidth}`)"""
+    )
+    assert cut == []

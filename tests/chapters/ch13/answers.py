@@ -1,6 +1,7 @@
 """Answers for chapter 13: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
 import json
+import math
 import struct
 
 import numpy as np
@@ -351,7 +352,7 @@ def gpt2_by_einsum(ids, weights, n_heads):
         mixed = np.einsum("hts,shk->thk", p / p.sum(-1, keepdims=True), v).reshape(T, D)
         x = x + mixed @ w[f"h.{i}.attn.c_proj.weight"] + w[f"h.{i}.attn.c_proj.bias"]
         wide = norm(x, f"h.{i}.ln_2") @ w[f"h.{i}.mlp.c_fc.weight"] + w[f"h.{i}.mlp.c_fc.bias"]
-        wide = wide / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+        wide = wide / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)))
         x = x + wide @ w[f"h.{i}.mlp.c_proj.weight"] + w[f"h.{i}.mlp.c_proj.bias"]
     return np.einsum("td,vd->tv", norm(x, "ln_f"), w["wte.weight"])
 

@@ -57,7 +57,7 @@ const possible = (name, { family, head, positions }) => {
 function render({ model, el }) {
   const view = frame(el, {
     title: "Where do the parameters live?",
-    hint: "Choose a model, then change anything. Point at a part, or walk through them with ↑ and ↓: its formula is below. An empty field follows from the others.",
+    hint: "Choose a model and change its sizes. Point at a part, or move from part to part with ↑ and ↓, to read its formula below. The size in an empty field is computed from the others.",
   });
   const [formulas, options, limits, letters] = ["_formulas", "_options", "_limits", "_letters"].map((name) => model.get(name));
   const presets = new Map(model.get("_presets").map(([name, kind, fields, note]) => [name, { kind, fields, note }]));
@@ -102,7 +102,7 @@ function render({ model, el }) {
       ),
     ),
   );
-  const back = h("button", { type: "button", class: "gf-button", onclick: begin }, "Back to it");
+  const back = h("button", { type: "button", class: "gf-button", onclick: begin }, "Undo changes");
   const inputs = {};
   for (const name of Object.keys(SIZES)) {
     inputs[name] = h("input", {
@@ -131,6 +131,7 @@ function render({ model, el }) {
       Object.entries(TOGGLES).map(([name, text]) => [name, h("label", { class: "gf-control gf-toggle" }, inputs[name], h("span", {}, text))]),
     ),
   };
+  for (const name of ["family", "norm"]) cells[name].classList.add("gf-with-long-options");
   const note = h("p", { class: "gf-hint gf-of-preset" });
   view.controls.classList.add("gf-configuration");
   view.controls.append(
@@ -197,7 +198,7 @@ function render({ model, el }) {
     write(note, base.note);
     back.disabled = !changed && !trouble;
     const longest = Math.max(all, changed ? allBefore : 0);
-    drawBar(now, `${changed ? "Yours" : model.get("preset")}: ${grouped(all)} parameters`, parts, longest);
+    drawBar(now, `${changed ? "Your model" : model.get("preset")}: ${grouped(all)} parameters`, parts, longest);
     before.element.hidden = !changed;
     drawBar(before, `${model.get("preset")}: ${grouped(allBefore)}`, was, longest);
 
@@ -219,13 +220,13 @@ function render({ model, el }) {
       `One ${two ? "decoder" : fields.family} block: ${spell(block)} = ${grouped(evaluate(block, sizes))}. ` +
         `The feed-forward networks are ${percent(feedforward / inBlocks)} of the blocks, and ${percent(feedforward / all)} of the whole model.`,
     );
-    view.says(trouble ? `${trouble.words}. What is drawn is the last model that could be.` : sentence(chosen, parts, sizes, was, model.get("preset")));
+    view.says(trouble ? `${trouble.words}. The drawing shows your last valid model.` : sentence(chosen, parts, sizes, was, model.get("preset")));
     view.describe(
-      () => `${grouped(all)} parameters: ${parts.map(({ name, count }) => `${name} ${grouped(count)}`).join(", ")}. Chosen: ${chosen.name}.`,
+      () => `${grouped(all)} parameters: ${parts.map(({ name, count }) => `${name} ${grouped(count)}`).join(", ")}. Selected part: ${chosen.name}.`,
     );
     view.tables(() => [
       {
-        caption: `The parameters, part by part, beside those of ${model.get("preset")}`,
+        caption: `The parameters of each part, compared with ${model.get("preset")}`,
         headers: ["Part", "Formula", "Each", "Times", "Parameters", "Share", model.get("preset"), "Change"],
         rows: () => [
           ...parts.map((part) => {

@@ -52,15 +52,15 @@ def _check(fields: dict[str, Any]) -> None:
 class ParameterExplorer(View, module="parameter_explorer"):
     """Counts every number that a model learns, part by part, for any configuration and every published model.
 
-    The counts are those of `ModelConfig.parameter_count`, and so are the formulas.
+    The counts and the formulas are those of `ModelConfig.parameter_count`.
 
     Derived in chapters 07 and 08.
 
     Traits:
-        preset: a model of `published.py`, or "shakespeare". Its fields are what changes are counted against.
-        fields: the fields of `ModelConfig` that a count depends on; what is not given is the preset's. None is a
-            size that follows from others: `d_ff` from `d_model`.
-        part: the part that the sentence is about, such as "feed-forward".
+        preset: a model of `published.py`, or "shakespeare". Changes are counted relative to its fields.
+        fields: the fields of `ModelConfig` that a count depends on; missing ones are taken from the preset. None is
+            a size that is computed from others, as `d_ff` is from `d_model`.
+        part: the selected part, such as "feed-forward".
 
     Raises:
         TraitError: there is no such preset, field or part, or the fields break a rule of `ModelConfig`.

@@ -1,4 +1,4 @@
-"""Judges "Find the slip" (chapter 08): how far printed parameter counts are from their own formulas."""
+"""Judges "Find two errors" (chapter 08): how far printed parameter counts are from their own formulas."""
 
 import numpy as np
 
@@ -22,11 +22,11 @@ _PRINTED = np.array([38_597_376, 786_432, 85_026_816, 1_536])
 _GPT2 = (50_257, 1024, 768, 12)
 _small = np.array([16, 256, 456, 8])
 audited.case(
-    "a sum without a slip, of a model with V = 4, D = 4 and two blocks",
+    "a sum without an error, of a model with V = 4, D = 4 and two blocks",
     _small, 4, 64, 4, 2, want=(np.zeros(4, int), 32), what="audit of 16 + 256 + 456 + 8",
 )  # fmt: skip
 audited.case(
-    "each term beside its own formula",
+    "each term compared with its own formula",
     _small + np.array([0, 4, 0, -8]), 4, 64, 4, 2, want=np.array([0, 4, 0, -8]), part="slips",
     what="audit of 16 + 260 + 456 + 0",
 )  # fmt: skip
@@ -35,23 +35,23 @@ audited.case(
     _PRINTED, *_GPT2, want=np.array([0, 0, 85_026_816 - 85_017_600, 0]), part="slips", what="audit of GPT-2's terms",
 )  # fmt: skip
 audited.case(
-    "what no term counts: four vectors of biases in every block",
+    "what the formula leaves out: four vectors of biases in every block",
     _PRINTED, *_GPT2, want=12 * (768 + 768 + 768 + 768), part="missing", what="audit of GPT-2's terms",
 )  # fmt: skip
 
 
-@audited.check("with both put right, the sum is what GPT-2 small has: 124,439,808")
+@audited.check("with both errors corrected, the sum is that of GPT-2 small: 124,439,808")
 def _(audit):
     slips, missing = audit(_PRINTED, *_GPT2)
     expect(
         int(_PRINTED.sum()) - int(np.sum(slips)) + int(missing),
         124_439_808,
-        "the printed sum, less the slips, and what is missing",
+        "the printed sum minus the slips plus what is missing",
     )
 
 
 def _audit(blocks=9, sign=1, missing=lambda V, T, D, N: 4 * D * N, swap=False):
-    """A wrong answer, one of its numbers changed."""
+    """Returns a wrong answer in which one number is changed."""
 
     def wrong(printed, V, T, D, N):
         terms = np.array([V * D, T * D, N * (12 * D * D + blocks * D), 2 * D])

@@ -22,7 +22,7 @@ from glassformer.shapes import Float, Integer
 
 
 def gpt(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T V"]:
-    """A GPT as GPT-2 is one: token vectors and positions, blocks, a norm, and the embedding again as the head."""
+    """Returns the logits of a GPT like GPT-2, whose head is tied to the embedding."""
     table = weights["token_embedding.weight"]
     x = table[ids] + weights["decoder.positions.weight"][: len(ids)]
     n_layers = len({name.split(".")[2] for name in weights if name.startswith("decoder.blocks.")})
@@ -101,7 +101,7 @@ def _whole_case(title: str, T: int, V: int, D: int, n_layers: int, n_heads: int,
 
 
 def _without_blocks() -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """A model that only looks up, adds, norms and compares; hand-worked."""
+    """Returns a model without blocks, and ids, worked out by hand."""
     weights = {
         "token_embedding.weight": np.array([[1.0, 1.0], [3.0, -1.0], [0.0, 2.0]]),
         "decoder.positions.weight": np.array([[1.0, -3.0], [1.0, 5.0]]),
@@ -111,7 +111,7 @@ def _without_blocks() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return np.array([0, 1]), weights
 
 
-@whole.check("no blocks at all: look up, add the position, norm, compare with every row")
+@whole.check("no blocks: look up, add the position, apply the norm, compare with every row")
 def _(gpt):
     # Sums (2, −2) and (4, 4): their deviations from the mean are (2, −2), of variance 4, and (0, 0)
     ids, weights = _without_blocks()
@@ -123,13 +123,11 @@ def _(gpt):
 
 _whole_case("one block of one head", T=4, V=7, D=6, n_layers=1, n_heads=1)
 _whole_case("three blocks of two heads", T=5, V=9, D=4, n_layers=3, n_heads=2, seed=1)
-_whole_case(
-    "as long as the context, as many entries as the width", T=8, V=6, D=6, n_layers=2, n_heads=3, seed=2
-)
+_whole_case("a text as long as the context, and V equal to D", T=8, V=6, D=6, n_layers=2, n_heads=3, seed=2)
 _whole_case("eleven blocks, in their order", T=3, V=5, D=2, n_layers=11, n_heads=1, seed=3)
 
 
-@whole.check("a later token changes no logit before it")
+@whole.check("changing a token changes no logit before it")
 def _(gpt):
     ids, weights, want = _by_hand_on(5, 9, 4, 3, 2, 1)
     other = ids.copy()
@@ -150,7 +148,7 @@ def _built(
     out=lambda x, w: x @ w["token_embedding.weight"].T,
     step=lambda x, first, own, n_heads: block(x, own, n_heads),
 ):
-    """A wrong answer: one of the four steps changed, or what is done with each block."""
+    """Returns a wrong answer that changes one of the four steps, or what is done with each block."""
 
     def wrong(ids, weights, n_heads):
         x = first = into(ids, weights)

@@ -1,6 +1,6 @@
 """Judges "One matrix, or two that are equal?" (chapter 08).
 
-A test that finds out whether embedding and head are one matrix.
+The learner writes a test that finds out whether the embedding and the head are one matrix.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from glassformer.exercises.material import numbers
 
 
 def is_tied(make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Returns whether embedding (V, D) and head (D, V) are one matrix: writes into one and looks at the other."""
+    """Returns whether embedding (V, D) and head (D, V) are one matrix: writes into one and reads the other."""
     return _written(*make())
 
 
@@ -45,14 +45,14 @@ def _in_one_row(embedding: np.ndarray, row: int) -> tuple[np.ndarray, np.ndarray
 
 
 _TITLES = {
-    "the embedding, turned: one matrix": (5, 3, lambda E: (E, E.T), True),
-    "a matrix of its own": (5, 3, lambda E: (E, numbers(3, 5, seed=9)), False),
+    "the transposed embedding: one matrix": (5, 3, lambda E: (E, E.T), True),
+    "a separate matrix": (5, 3, lambda E: (E, numbers(3, 5, seed=9)), False),
     "a copy: the same numbers, until one is changed": (5, 3, lambda E: (E, E.T.copy()), False),
-    "the same memory the wrong way round": (4, 4, lambda E: (E, E), False),
+    "the same memory, not transposed": (4, 4, lambda E: (E, E), False),
     "the same memory in another order": (5, 3, lambda E: (E, E[::-1].T), False),
-    "the same memory in its first row alone": (5, 3, lambda E: _in_one_row(E, 0), False),
-    "the same memory in its last row alone": (5, 3, lambda E: _in_one_row(E, 4), False),
-    "the same memory through another door": (6, 2, lambda E: (E, _of_one_store(E)), True),
+    "the same memory in the first row only": (5, 3, lambda E: _in_one_row(E, 0), False),
+    "the same memory in the last row only": (5, 3, lambda E: _in_one_row(E, 4), False),
+    "the same memory, through another view": (6, 2, lambda E: (E, _of_one_store(E)), True),
 }
 for _title, (_V, _D, _of, _is) in _TITLES.items():
     one.case(_title, _pair(_V, _D, _of), want=_is, what=f"is_tied where the head is {_title.split(':')[0]},")

@@ -7,7 +7,7 @@ from glassformer.exercises.catalogue import exercise
 
 
 def longest(D: int, F: int, V: int, n_layers: int) -> int:
-    """The longest text for which the pairs take at most half of a run's operations, without a gate."""
+    """Returns the length of the longest text whose pairs take at most half of a run's operations, without a gate."""
     return 2 * D + F + V // (2 * n_layers)
 
 

@@ -14,9 +14,9 @@ def moves(
 ) -> Bool[np.ndarray, "T V"]:
     """Returns which logits may change when the row of `token` in the embedding changes."""
     table = np.zeros((len(ids), vocab_size), dtype=bool)
-    table[np.cumsum(ids == token) > 0] = True  # as an input: from where it first stands
+    table[np.cumsum(ids == token) > 0] = True  # as an input: from its first occurrence on
     if tied:
-        table[:, token] = True  # as an output: its own logit, everywhere
+        table[:, token] = True  # as an output: its own logit at every position
     return table
 
 
@@ -24,30 +24,30 @@ moved = exercise("gpt.moves", moves, axes="T V")
 
 _T, _F = True, False
 moved.case(
-    "a token that the text lacks: its own logit, at every position",
+    "a token that is not in the text: its own logit at every position",
     np.array([0, 2, 0]), 1, 4, want=[[_F, _T, _F, _F]] * 3,
 )  # fmt: skip
 moved.case(
-    "a token that the text begins with: everything",
+    "the first token of the text: all logits",
     np.array([3, 1]), 3, 4, want=[[_T] * 4] * 2,
 )  # fmt: skip
 moved.case(
-    "before it first stands there, its own logit alone: nobody sees ahead",
+    "before its first occurrence, only its own logit: no position sees ahead",
     np.array([0, 0, 2, 1]), 2, 3, want=[[_F, _F, _T], [_F, _F, _T], [_T] * 3, [_T] * 3],
 )  # fmt: skip
 moved.case(
-    "untied, the row is read and nothing else",
+    "untied: the row is only an input",
     np.array([0, 1, 1, 2]), 1, 3, tied=False, want=[[_F] * 3, [_T] * 3, [_T] * 3, [_T] * 3],
 )  # fmt: skip
 moved.case(
-    "from where it first stands, and not from the last place",
+    "from its first occurrence, not its last",
     np.array([1, 0, 2, 0]), 0, 3, want=[[_T, _F, _F], [_T] * 3, [_T] * 3, [_T] * 3],
 )  # fmt: skip
 moved.also(np.array([0, 2, 0]), 1, 4, tied=False, want=[[_F] * 4] * 3)
 
 
 def _moving(rows, column=lambda tied: tied):
-    """A wrong answer: `rows` says which positions move as a whole."""
+    """Returns a wrong answer; `rows` says at which positions all logits move."""
 
     def wrong(ids, token, V, *, tied=True):
         table = np.zeros((len(ids), V), dtype=bool)

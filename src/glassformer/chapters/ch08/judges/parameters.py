@@ -1,4 +1,4 @@
-"""Judges "To the digit" (chapter 08): the number of parameters of a GPT of GPT-2's kind."""
+"""Judges "To the digit" (chapter 08): the number of parameters of a GPT like GPT-2."""
 
 from glassformer.exercises.catalogue import exercise
 
@@ -24,20 +24,18 @@ counted = exercise("gpt.parameters", parameters)
 counted.case("a small one: 78 + 42 + 5 · 486 + 12", 13, 7, 6, 5, attention_biases=False, want=2562)
 counted.case("a very small one: 16 + 256 + 456 + 8", 4, 64, 4, 2, attention_biases=False, want=736)
 counted.also(4, 8, 4, 2, attention_biases=False, want=512)
-counted.case("twice as wide", 4, 64, 8, 2, attention_biases=False, want=2240)
-counted.case("twice as deep", 4, 64, 4, 4, attention_biases=False, want=1192)
+counted.case("twice the width", 4, 64, 8, 2, attention_biases=False, want=2240)
+counted.case("twice as many blocks", 4, 64, 4, 4, attention_biases=False, want=1192)
 counted.case("GPT-2 small, to the digit", 50_257, 1024, 768, 12, want=124_439_808)
 counted.also(50_257, 1024, 1600, 48, want=1_557_611_200)
-counted.case(
-    "a head with a matrix of its own", 50_257, 1024, 768, 12, tied=False, want=124_439_808 + 38_597_376
-)
+counted.case("an untied head", 50_257, 1024, 768, 12, tied=False, want=124_439_808 + 38_597_376)
 counted.also(4, 64, 4, 2, tied=False, attention_biases=False, want=752)
 
 
 def _miscounted(
     biases=13, bare=9, norm=2, positions=1, squares=12, head=0, untied=1, more=lambda V, T, D, N: 0
 ):
-    """A wrong answer, one of its numbers changed."""
+    """Returns a wrong answer in which one number is changed."""
 
     def wrong(V, T, D, N, *, tied=True, attention_biases=True):
         blocks = N * (squares * D * D + (biases if attention_biases else bare) * D)

@@ -29,7 +29,7 @@ from .gpt import many, weights_of_block
 def shakespeare(
     ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int, scale: float
 ) -> Float[np.ndarray, "T V"]:
-    """The book's own kind of GPT: RMSNorm, also on queries and keys, RoPE, SwiGLU, and a head of its own."""
+    """Returns the logits of a GPT like the book's: RMSNorm, also on queries and keys, RoPE, SwiGLU, an untied head."""
     x = rms_norm(weights["token_embedding.weight"][ids], weights["decoder.embedding_norm.weight"])
     n_layers = sum(name.endswith("norm_attention.weight") for name in weights)
     for i in range(n_layers):
@@ -59,7 +59,7 @@ _SCALE = 0.4243  # the shipped model's
 
 
 def _modern(V: int, D: int, F: int, n_layers: int, n_heads: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Weights of a small model of the same kind, its gains away from 1."""
+    """Returns the weights of a small model of the same kind, with gains that are not 1."""
     K = D // n_heads
     shapes: dict[str, tuple[int, ...]] = {
         "token_embedding.weight": (V, D),
@@ -93,7 +93,7 @@ def _by_the_page(ids: Any, weights: Weights, n_heads: int, scale: float) -> np.n
 
 @cache
 def _shipped() -> dict[str, np.ndarray]:
-    """The weights of the book's model, as its file has them, in double precision."""
+    """Returns the weights of the book's model from its file, in double precision."""
     from glassformer.onepage import GPT
 
     folder = resources.files("glassformer") / "assets" / "models" / "shakespeare"
@@ -126,7 +126,7 @@ def _real_case(
 
 
 _real_case("one token and no block: norm, norm again, head", 1, 5, 4, 6, 0, n_heads=1, scale=0.5)
-_real_case("one block, one token: nobody to look at", 1, 5, 6, 7, 1, n_heads=1, scale=0.5)
+_real_case("one block, one token: no other position to see", 1, 5, 6, 7, 1, n_heads=1, scale=0.5)
 _real_case("one block of two heads, a scale that is not 1/√K", 6, 7, 8, 5, 1, n_heads=2, scale=0.9)
 _real_case("three blocks", 5, 6, 12, 9, 3, n_heads=3, scale=0.4243)
 
@@ -156,7 +156,7 @@ def _varied(
     swapped=False,
     whole=lambda x: x,
 ):
-    """A wrong answer: one choice changed."""
+    """Returns a wrong answer that changes one choice."""
 
     def wrong(ids, weights, n_heads, scale):
         x = weights["token_embedding.weight"][ids]

@@ -17,15 +17,15 @@ saving = exercise(
 
 saving.case("GPT-2 small: a matrix of 50,257 × 768", 50_257, 1024, 768, 12, want=38_597_376, part="saved")
 saving.case(
-    "of the model as it would be without tying",
+    "as a share of the untied model",
     50_257, 1024, 768, 12, want=38_597_376 / (124_439_808 + 38_597_376), part="share",
 )  # fmt: skip
 saving.case(
-    "the widest of the family: the share shrinks",
+    "the largest GPT-2: the share is smaller",
     50_257, 1024, 1600, 48, want=(80_411_200, 80_411_200 / (1_557_611_200 + 80_411_200)),
 )  # fmt: skip
 saving.case(
-    "characters save next to nothing: four of them, 16 of 784 parameters",
+    "a vocabulary of four entries saves 16 of 784 parameters",
     4, 64, 4, 2, want=(16, 16 / 784),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from glassformer.shapes import Float
 
 
 def unembed(x: Float[np.ndarray, "*B D"], embedding: Float[np.ndarray, "V D"]) -> Float[np.ndarray, "*B V"]:
-    """A logit for each entry of the vocabulary: the dot product of the state with that entry's own vector."""
+    """Returns a logit for each entry of the vocabulary: the dot product of the state with the entry's own vector."""
     return x @ embedding.T
 
 
@@ -35,7 +35,7 @@ head.case(
 _x, _e = numbers(3, 4), numbers(6, 4, seed=1)
 head.case("random states", _x, _e, want=_dots(_x, _e))
 _x, _e = numbers(3, 4, seed=2), numbers(4, 4, seed=3)
-head.case("as many entries as the width: both ways round have the right shape", _x, _e, want=_dots(_x, _e))
+head.case("as many entries as features: transposed or not, the shape is right", _x, _e, want=_dots(_x, _e))
 _x, _e = numbers(2, 3, 4, seed=4), numbers(5, 4, seed=5)
 head.case("any axes in front", _x, _e, want=[_dots(one, _e) for one in _x], axes="B T V")
 head.also(_x[0, 0], _e, want=_dots(_x[0, :1], _e)[0], axes="V")

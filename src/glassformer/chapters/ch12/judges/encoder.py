@@ -5,6 +5,7 @@ A stack of blocks in which every position sees all others.
 Axes: T positions, V vocabulary.
 """
 
+import math
 from functools import cache
 from typing import Any
 
@@ -90,7 +91,7 @@ def _(learner):
 def _tanh(x, W_up, b_up, W_down, b_down):
     """A feed-forward with GPT-2's GELU."""
     up = x @ W_up + b_up
-    return 0.5 * up * (1 + np.tanh(np.sqrt(2 / np.pi) * (up + 0.044715 * up**3))) @ W_down + b_down
+    return 0.5 * up * (1 + np.tanh(math.sqrt(2 / math.pi) * (up + 0.044715 * up**3))) @ W_down + b_down
 
 
 def _encoder(
