@@ -1,6 +1,8 @@
 """Tests that notebooks are their executed texts: nothing differs, nothing is missing, nothing is stale."""
 
 import base64
+import itertools
+import re
 from functools import cache
 
 import nbformat
@@ -80,6 +82,13 @@ class TestPair:
         state = stored(notebook).metadata.get("widgets", {}).get(notebooks.WIDGET_STATE, {}).get("state", {})
         names = [model["state"]["name"] for model in state.values() if {"name", "source"} <= set(model["state"])]
         assert len(names) == len(set(names))
+
+    def test_no_line_that_ends_in_a_number_makes_a_list_of_the_next(self, text, notebook):
+        """As "in block / 1. So it is", which Markdown takes for the first entry of a list."""
+        for cell in notebooks.read_text(text).cells:
+            for above, line in itertools.pairwise(cell.source.splitlines()):
+                if cell.cell_type == "markdown" and re.match(r"\d+\. ", line):
+                    assert re.match(r"\d+\. | |$", above), line
 
     def test_no_code_needs_scrolling_sideways(self, text, notebook):
         for cell in stored(notebook).cells:

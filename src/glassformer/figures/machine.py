@@ -30,10 +30,10 @@ PARTS = (
     Part("stream", "05", "residual", ((32, 134, 28, 142),)),
     Part("norm", "05", "norm", ((108, 134, 72, _ROW), (108, 216, 72, _ROW), (24, 336, 114, _ROW))),
     Part("feed-forward", "06", "feedforward", ((200, 216, 138, _ROW),)),
-    Part("block × N", "07", "value", ((228, 282, 106, 26),)),
-    Part("head", "08", "prediction", ((24, 388, 114, _ROW),)),
-    Part("loss", "09", "key", ((158, 388, 68, _ROW),)),
-    Part("training", "10", "key", ((246, 388, 88, _ROW),)),
+    Part("block × N", "07", "value", ((216, 282, 118, 26),)),
+    Part("head", "08", "prediction", ((24, 388, 108, _ROW),)),
+    Part("loss", "09", "key", ((152, 388, 66, _ROW),)),
+    Part("training", "10", "key", ((234, 388, 100, _ROW),)),
     Part("generating", "11", "prediction", ((24, 440, 128, _ROW),)),
 )
 """All parts, in the order in which the chapters build them. The text about a part is written only here."""
@@ -52,8 +52,8 @@ _FLOW = (
     ((269, 250), (269, 268), (92, 268)),
     ((78, 370), (78, 385)),
     ((78, 422), (78, 437)),
-    ((138, 405), (155, 405)),
-    ((226, 405), (243, 405)),
+    ((132, 405), (149, 405)),
+    ((218, 405), (231, 405)),
 )
 _STREAM = (((78, 96), (78, 177)), ((78, 199), (78, 257)), ((78, 279), (78, 336)))
 _RETURNS = (

@@ -69,7 +69,7 @@ KNOWN = {name: fields for name, (_, fields, _) in presets().items()}
 
 
 def test_every_choice_is_counted_as_python_counts_it(call):
-    valid = [*KNOWN.values(), *[fields for fields in RANDOM if refused(fields) is None][:70]]
+    valid = [*KNOWN.values(), *[fields for fields in RANDOM if refused(fields) is None][:75]]
     assert len(valid) > 100
     drawn = call.each(
         "parameter_explorer", "counted", [[fields, of_family(fields), LETTERS] for fields in valid]
