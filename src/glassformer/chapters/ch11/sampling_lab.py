@@ -103,14 +103,12 @@ class SamplingLab(ModelView, module="sampling_lab"):
 
     @default("position")
     def _default_position(self) -> int:
-        """Returns an instructive position: the likeliest character was not drawn, and all or 6 to 12 remain."""
+        """Returns an instructive position: not the likeliest character was drawn, but one of the next five."""
         first = self._stored["columns"][0]
         logits, drawn = np.array(first["logits"]), self._source.tokenizer.encode(first["written"])
-        left = (distribution(logits, **self.strategy()) > 0).sum(axis=-1)
-        found = [
-            best != id and (6 <= count <= 12 or count == len(row))
-            for row, best, id, count in zip(logits, logits.argmax(axis=-1), drawn, left, strict=False)
-        ]
+        left = distribution(logits, **self.strategy())
+        ranks = [(row > row[id]).sum() for row, id in zip(left, drawn, strict=False)]
+        found = [1 <= rank <= 5 for rank in ranks]
         return found.index(True) if True in found else self.length
 
     @validate("top_k", "other_top_k")
