@@ -311,10 +311,10 @@ function render({ model, el }) {
     );
     const totals = lanes.map(({ cached }) => totalWork(counted, P, i + 1, cached));
     const kept = cacheBytes(counted, T, bytes);
+    const costs = lanes.map(({ cached }) => leastCost(counted, cached && i ? 1 : T, cached && i ? T - 1 : 0, bytes, own.G));
     lanes.forEach(({ cached, show, now }, at) => {
       show(characters.slice(0, -1), P, i, cached);
-      const isShort = cached && i > 0;
-      const { fetched, milliseconds } = leastCost(counted, isShort ? 1 : T, isShort ? T - 1 : 0, bytes, own.G);
+      const { fetched, milliseconds } = costs[at];
       write(
         now,
         `This pass: ${much(passWork(counted, P, i, cached))} multiply–adds, ${inBytes(fetched)} fetched, at least ${inTime(milliseconds)}. ` +
@@ -326,7 +326,10 @@ function render({ model, el }) {
       assumed,
       `The times are estimates. They assume that each pass fetches all weights and the cache once, at 2 TB per second, and does ` +
         `${bytes === 4 ? "78" : "156"} trillion multiply–adds per second, as an A100 does at best; the slower of the two counts. ` +
-        `Everything else is ignored, so real times are longer, and for small models far longer.`,
+        `Everything else is ignored, so real times are longer, and for small models far longer.` +
+        (i && inTime(costs[0].milliseconds) === inTime(costs[1].milliseconds)
+          ? ` In a text this short, both sides spend their time fetching the weights.`
+          : ""),
     );
     const ratio = totals[0] / totals[1];
     write(workTitle, `Multiply–adds so far, ${label}: ${fixed(ratio, ratio < 10 ? 2 : 1)} to 1`);
