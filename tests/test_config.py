@@ -531,17 +531,17 @@ def test_the_table_of_gpt2():
 
 
 TABLE = """
-part             formula                               each   parameters     share
-──────────────────────────────────────────────────────────────────────────────────
-token embedding  V·D                                          38,597,376   31.02 %
-positions        T·D                                             786,432    0.63 %
-attention        12 × (4D² + 4D)                  2,362,368   28,348,416   22.78 %
-feed-forward     12 × (2D·F + F + D)              4,722,432   56,669,184   45.54 %
-norms            24 × 2D                              1,536       36,864    0.03 %
-final norm       2D                                                1,536    0.00 %
-head             tied: the token embedding again                       0    0.00 %
-──────────────────────────────────────────────────────────────────────────────────
-total                                                        124,439,808  100.00 %
+part             formula                           each   parameters     share
+──────────────────────────────────────────────────────────────────────────────
+token embedding  V·D                                      38,597,376   31.02 %
+positions        T·D                                         786,432    0.63 %
+attention        12 × (4D² + 4D)              2,362,368   28,348,416   22.78 %
+feed-forward     12 × (2D·F + F + D)          4,722,432   56,669,184   45.54 %
+norms            24 × 2D                          1,536       36,864    0.03 %
+final norm       2D                                            1,536    0.00 %
+head             tied to the token embedding                       0    0.00 %
+──────────────────────────────────────────────────────────────────────────────
+total                                                    124,439,808  100.00 %
 
 one decoder block: 12D² + 13D = 7,087,872
 V = vocab_size = 50,257, T = context_length = 1,024, D = d_model = 768, F = d_ff = 3,072

@@ -77,6 +77,7 @@ def said(book, written, name="00-sums-of-gpts.md"):
         ("{{ Exercises }}, and {{ questions }}.", "Two exercises, and one question."),
         ("Here are {{ practice }}.", "Here are two exercises, from one to two."),
         ("About {{ practice time }} in all", "About two and a half hours in all"),
+        ("takes another {{ practice time }}", "takes another two and a half hours"),
         ("## {{ heading sums.two }}", "## 2 · Two"),
         ("as in exercise {{ number sums.two }}", "as in exercise 2"),
         ("all {{ mistakes }}", f"all {len(BUGS)}"),
@@ -89,6 +90,13 @@ def test_a_fact_is_filled_in(book, written, read):
     assert said(book, f"Before.\n\n{written} After.", "exercises/00-sums-of-gpts.md") == (
         f"Before.\n\n{read} After."
     )
+
+
+def test_another_needs_no_article():
+    fact = {"practice time": lambda: "an hour and a half"}
+    assert derived.fill("takes {{ practice time }}", fact, "a text") == "takes an hour and a half"
+    assert derived.fill("another {{ practice time }}", fact, "a text") == "another hour and a half"
+    assert derived.fill("another\n{{ practice time }}", fact, "a text") == "another\nhour and a half"
 
 
 def test_the_notebook_has_the_fact_and_changes_when_it_does(book):

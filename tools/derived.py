@@ -47,6 +47,7 @@ from tools import running
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ROOT / "book" / "chapters"
 PLACEHOLDER = re.compile(r"\{\{ +(.+?) +\}\}")
+AFTER_ANOTHER = re.compile(r"\banother\s+\Z")
 WORDS = (
     *(
         "no",
@@ -95,7 +96,9 @@ def fill(template: str, known: Mapping[str, Callable[[], str]], where: str) -> s
     def fact(found: re.Match[str]) -> str:
         name = found[1]
         if name in known:
-            return known[name]()
+            words = known[name]()
+            # "another {{ practice time }}" is "another hour and a half", without the "an" of "an hour and a half".
+            return words.removeprefix("an ") if AFTER_ANOTHER.search(template, 0, found.start()) else words
         if name[:1].lower() + name[1:] in known:
             return _begin(known[name[:1].lower() + name[1:]]())
         line = template.count("\n", 0, found.start()) + 1

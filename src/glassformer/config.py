@@ -260,7 +260,7 @@ class ModelConfig:
         if self.pooler:
             parts.append(part("pooler", 1, Counter(DD=1, D=1)))
         if self.head != "none":
-            parts.append(part("head", 1, self._head(), "tied: the token embedding again"))
+            parts.append(part("head", 1, self._head(), "tied to the token embedding"))
 
         block = attention + feedforward + norm + norm
         blocks = {"encoder" if two_stacks else self.family: block}

@@ -576,6 +576,9 @@ def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, p
     page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     page.reload()
     notebook = Notebook(page, stored_clocks())
+    notebook.wait_until_idle(
+        ANSWER
+    )  # before it is connected, ipywidgets shows the notebook's own copy of a view
     position = answer(page.locator(".gf-widget"))
     notebook.run(1)
     assert position == 22

@@ -135,6 +135,16 @@ def test_start_again(quiz):
     assert quiz.saved() == {"answers": [[], []]}
 
 
+def test_starting_again_right_after_a_choice_takes_it_back(quiz):
+    quiz.root.evaluate("""root => {
+      root.querySelector("input").click();
+      [...root.querySelectorAll("button")].find((button) => button.textContent === "Start again").click();
+    }""")
+    quiz.settle()
+    assert quiz.root.locator("input:checked").count() == 0
+    assert quiz.saved() == {"answers": [[], []]}
+
+
 def test_answers_come_back_with_the_notebook(mount):
     quiz = Quiz.from_toml(SAMPLE)
     quiz.answers = [[[0]], [[0, 2]]]

@@ -85,7 +85,8 @@ export function questionElement(question, number, tried, choose) {
     });
     feedback.replaceChildren(...(tries.length ? verdict(question, latest) : []));
   }
-  return { element, show };
+  const forget = () => (shown = null); // what was chosen a moment ago may not have been shown yet
+  return { element, show, forget };
 }
 
 // The reader's answers, which the browser stores under the first question. If the quiz now asks something else or has other
@@ -138,7 +139,11 @@ function render({ model, el }) {
         answer(model.get("answers").map((tries, i) => (i === q ? [...tries, choice] : tries))),
       ),
     );
-    const again = button("Start again", () => answer(model.get("questions").map(() => [])));
+    const again = button("Start again", () => {
+      cards.forEach((question) => question.forget());
+      answer(model.get("questions").map(() => []));
+      show();
+    });
     const foot = h("div", { class: "gf-foot" }, line, again);
     root.replaceChildren(...[...root.children].slice(0, 2), ...cards.map(({ element }) => element), foot);
     show();

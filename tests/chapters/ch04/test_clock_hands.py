@@ -71,7 +71,7 @@ def test_the_numbers(mount, state):
         "Angle (rad)",
         "sin",
         "cos",
-        "Turn for n (rad)",
+        "Turn in n steps (rad)",
         "sin at p + n",
         "cos at p + n",
     ]
@@ -112,14 +112,14 @@ def test_the_captions_and_the_label(mount, state):
 def test_what_it_says(mount):
     view = mount(ClockHands(position=3, step=2))
     assert view.says == (
-        "At position 3, hand 0 has turned 3.00 rad (172°) and hand 3, the slowest, 0.0030 rad (0.17°). "
-        "Moving on by 2 turns them by 2.00 rad (115°) and 0.0020 rad (0.11°), "
-        "from this position and from any other."
+        "At position 3, hand 0 has turned by 3.00 rad (172°) and hand 3, the slowest, by 0.0030 rad (0.17°). "
+        "Moving on by 2 positions turns them by 2.00 rad (115°) and 0.0020 rad (0.11°), "
+        "from here or from anywhere else."
     )
     view.set(step=-20)
     assert view.says.endswith(
-        "Going back 20 turns them by −20.00 rad (−1146°) and −0.020 rad (−1.1°), "
-        "from this position and from any other."
+        "Going back by 20 positions turns them by −20.00 rad (−1146°) and −0.020 rad (−1.1°), "
+        "from here or from anywhere else."
     )
     view.set(step=0)
     assert view.says.endswith("With step 0 there is no turn to compare.")
@@ -169,7 +169,7 @@ def test_from_python(mount):
     view = mount(ClockHands())
     view.set(position=5, step=1, d_model=4, base=100.0)
     assert view.says.startswith(
-        "At position 5, hand 0 has turned 5.00 rad (286°) and hand 1, the slowest, 0.50 rad (29°)."
+        "At position 5, hand 0 has turned by 5.00 rad (286°) and hand 1, the slowest, by 0.50 rad (29°)."
     )
     assert view.control("Position p").input_value() == "5"
     assert view.root.locator("svg.gf-clock").count() == 2

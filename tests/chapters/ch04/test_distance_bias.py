@@ -89,8 +89,8 @@ def slope_text(slope):
 def test_default_state_makes_the_point(mount):
     w = mount(DistanceBias())
     assert w.says == (
-        "Head 2 of 0 to 7, slope 1/8: key 18 is 6 positions before query 24. "
-        "The bias of −0.75 multiplies its weight by 0.47."
+        "Head 2 (of heads 0 to 7), slope 1/8: key 18 is 6 positions before query 24. "
+        "The bias of −0.75 multiplies e^score by 0.47, before softmax divides by the sum."
     )
     assert w.label == (
         "ALiBi, head 2 of 0 to 7: the penalty grows by 1/8 per position. "
@@ -101,24 +101,26 @@ def test_default_state_makes_the_point(mount):
 @pytest.mark.parametrize(
     ("query", "key", "line"),
     [
-        (5, 5, "key 5 is at the query’s own position. The bias is 0, and the weight does not change."),
+        (5, 5, "key 5 is at the query’s own position. The bias is 0."),
         (5, 9, "key 9 is 4 positions after query 5, so the causal mask hides it."),
         (5, 6, "key 6 is 1 position after query 5, so the causal mask hides it."),
         (
             5,
             4,
-            "key 4 is 1 position before query 5. The bias of −0.25 multiplies its weight by 0.78.",
+            "key 4 is 1 position before query 5. The bias of −0.25 multiplies e^score by 0.78, "
+            "before softmax divides by the sum.",
         ),
         (
             31,
             0,
-            "key 0 is 31 positions before query 31. The bias of −7.75 multiplies its weight by 4.3e−4.",
+            "key 0 is 31 positions before query 31. The bias of −7.75 multiplies e^score by 4.3e−4, "
+            "before softmax divides by the sum.",
         ),
     ],
 )
 def test_what_alibi_says_of_a_cell(mount, query, key, line):
     w = mount(DistanceBias(head=1, query=query, key=key))
-    assert w.says == f"Head 1 of 0 to 7, slope 1/4: {line}"
+    assert w.says == f"Head 1 (of heads 0 to 7), slope 1/4: {line}"
 
 
 @pytest.mark.parametrize(
@@ -208,22 +210,22 @@ def test_the_pixels_lie_where_the_axes_say(mount):
             (False, 32, 128),
             24,
             18,
-            "Key 18 is 6 positions before query 24, in bucket 6, which is for distance 6 alone. "
-            "Up to 15, every distance has its own bucket; beyond that, they share.",
+            "Key 18 is 6 positions before query 24, in bucket 6, which holds only distance 6. "
+            "Up to 15, every distance has its own bucket; beyond that, distances share buckets.",
         ),
         (
             (False, 32, 128),
             63,
             40,
-            "Key 40 is 23 positions before query 63, in bucket 18, which is for distances 21 to 23. "
-            "Up to 15, every distance has its own bucket; beyond that, they share.",
+            "Key 40 is 23 positions before query 63, in bucket 18, which holds distances 21 to 23. "
+            "Up to 15, every distance has its own bucket; beyond that, distances share buckets.",
         ),
         (
             (False, 32, 128),
             9,
             9,
-            "Key 9 is at the query’s own position, in bucket 0, which is for distance 0 alone. "
-            "Up to 15, every distance has its own bucket; beyond that, they share.",
+            "Key 9 is at the query’s own position, in bucket 0, which holds only distance 0. "
+            "Up to 15, every distance has its own bucket; beyond that, distances share buckets.",
         ),
         (
             (False, 32, 128),
@@ -235,29 +237,29 @@ def test_the_pixels_lie_where_the_axes_say(mount):
             (True, 32, 128),
             4,
             9,
-            "Key 9 is 5 positions after query 4, in bucket 21, which is for distance 5 alone. "
-            "Up to 7, every distance has its own bucket; beyond that, they share.",
+            "Key 9 is 5 positions after query 4, in bucket 21, which holds only distance 5. "
+            "Up to 7, every distance has its own bucket; beyond that, distances share buckets.",
         ),
         (
             (True, 32, 128),
             9,
             9,
-            "Key 9 is at the query’s own position, in bucket 0, which is for distance 0 alone. "
-            "Up to 7, every distance has its own bucket; beyond that, they share.",
+            "Key 9 is at the query’s own position, in bucket 0, which holds only distance 0. "
+            "Up to 7, every distance has its own bucket; beyond that, distances share buckets.",
         ),
         (
             (True, 8, 32),
             50,
             0,
-            "Key 0 is 50 positions before query 50, in bucket 3, which is for all distances from 8 on. "
-            "Up to 1, every distance has its own bucket; beyond that, they share.",
+            "Key 0 is 50 positions before query 50, in bucket 3, which holds all distances from 8 on. "
+            "Up to 1, every distance has its own bucket; beyond that, distances share buckets.",
         ),
         (
             (True, 8, 32),
             0,
             50,
-            "Key 50 is 50 positions after query 0, in bucket 7, which is for all distances from 8 on. "
-            "Up to 1, every distance has its own bucket; beyond that, they share.",
+            "Key 50 is 50 positions after query 0, in bucket 7, which holds all distances from 8 on. "
+            "Up to 1, every distance has its own bucket; beyond that, distances share buckets.",
         ),
     ],
 )
@@ -282,23 +284,24 @@ def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
         sign = 1 if key > query else -1
         buckets = bucket(sign * reach, settings)
         away = abs(key - query)
-        given, shared, rest = re.search(r", in bucket (\d+), which is for (.*?)\. (.*)$", said).groups()
+        given, shared, rest = re.search(r", in bucket (\d+), which holds (.*?)\. (.*)$", said).groups()
         assert int(given) == buckets[away]
         mates = np.flatnonzero(buckets == buckets[away])
         assert shared == (
-            f"distance {mates[0]} alone"
+            f"only distance {mates[0]}"
             if len(mates) == 1
             else f"all distances from {mates[0]} on"
             if mates[-1] == 999
             else f"distances {mates[0]} to {mates[-1]}"
         )
         alone, beyond = re.fullmatch(
-            r"Up to (\d+), every distance has its own bucket; beyond that, (they|most of them) share\.", rest
+            r"Up to (\d+), every distance has its own bucket; beyond that, (|most )distances share buckets\.",
+            rest,
         ).groups()
         single = np.bincount(bucket(-reach, settings), minlength=n_buckets)[bucket(-reach, settings)] == 1
         assert single[: int(alone) + 1].all()
         assert not single[int(alone) + 1]
-        assert (beyond == "they") == (not single[int(alone) + 1 :].any())
+        assert (beyond == "") == (not single[int(alone) + 1 :].any())
 
 
 @pytest.mark.parametrize("settings", [(False, 32, 128), (True, 32, 128), (True, 8, 32), (False, 32, 32)])
@@ -347,11 +350,11 @@ def test_every_control_by_keyboard(mount):
     w = mount(DistanceBias())
     w.press("Query", "ArrowRight")
     w.press("Key", "Home")
-    assert w.says.startswith("Head 2 of 0 to 7, slope 1/8: key 0 is 25 positions before query 25")
+    assert w.says.startswith("Head 2 (of heads 0 to 7), slope 1/8: key 0 is 25 positions before query 25")
     w.press("Head", "End")
-    assert w.says.startswith("Head 7 of 0 to 7, slope 1/256")
+    assert w.says.startswith("Head 7 (of heads 0 to 7), slope 1/256")
     w.press("Number of heads", "ArrowLeft")
-    assert w.says.startswith("Head 6 of 0 to 6, slope 1/32")
+    assert w.says.startswith("Head 6 (of heads 0 to 6), slope 1/32")
     assert w.control("Head").get_attribute("max") == "6"
     w.press("Positions", "Home")
     assert "query 7" in w.says
@@ -415,14 +418,12 @@ def test_python_sets_and_the_view_follows(mount):
     w = mount(DistanceBias())
     w.set(n_heads=2)
     assert w.widget.head == 1
-    assert w.says.startswith("Head 1 of 0 to 1, slope 1/256")
+    assert w.says.startswith("Head 1 (of heads 0 to 1), slope 1/256")
     w.set(length=10)
     assert (w.widget.query, w.widget.key) == (9, 9)
     assert "key 9 is at the query’s own position" in w.says
     w.set(method="t5", key=1)
-    assert w.says.startswith(
-        "Key 1 is 8 positions before query 9, in bucket 8, which is for distance 8 alone."
-    )
+    assert w.says.startswith("Key 1 is 8 positions before query 9, in bucket 8, which holds only distance 8.")
     assert w.control("Key").input_value() == "1"
 
 

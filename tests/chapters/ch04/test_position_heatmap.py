@@ -53,26 +53,28 @@ def sentence(w):
 
     most = 1 + int(similar[1:].argmax())
     rows = [str(p) for p in (row - most, row + most) if 0 <= p <= last]
-    start = f"Row {row} is most like row{'s' if len(rows) > 1 else ''} {' and '.join(rows)} "
+    start = f"The {'rows' if len(rows) > 1 else 'row'} most similar to row {row} "
+    start += f"{'are' if len(rows) > 1 else 'is'} {' and '.join(rows)} "
     start += f"(similarity {number(similar[most], 3)})."
     slowest = f"The slowest wave repeats every {round(computed(w)[2]):,} positions."
     rising = np.flatnonzero(np.diff(similar) > 0)
     if not len(rising):
-        return f"{start} The farther a row, the less it is like row {row}: a ruler. {slowest}"
+        return f"{start} The farther away a row is, the less similar it is, as if on a ruler. {slowest}"
     rest = len(similar) - 1 - rising[0]
-    start += f" Up to {rising[0]} away similarity only falls, then it rises in {len(rising)} of the "
-    start += f"{rest} step{'s' if rest > 1 else ''} that follow: "
+    start += f" Up to a distance of {rising[0]}, similarity only falls. "
+    start += f"Of the {rest} step{'s' if rest > 1 else ''} beyond that, "
+    start += f"{len(rising)} rise{'' if len(rising) > 1 else 's'}"
     pairs = [
         (far / near, -far, far, near)
         for far in range(2, len(similar))
         for near in np.flatnonzero(similar[1:far] <= similar[far] - 0.001)[:1] + 1
     ]
     if not pairs:
-        return f"{start}but never by as much as 0.001. {slowest}"
+        return f"{start}, though none by as much as 0.001. {slowest}"
     _, _, far, near = max(pairs)
     side = -1 if row >= far else 1
     return (
-        f"{start}row {row + side * far}, {far} away ({number(similar[far], 3)}), looks nearer than "
+        f"{start}: row {row + side * far}, {far} away ({number(similar[far], 3)}), looks nearer than "
         f"row {row + side * near}, {near} away ({number(similar[near], 3)}). {slowest}"
     )
 
@@ -91,9 +93,9 @@ def test_it_says_what_is_so(mount, state):
 def test_the_chapters_question_has_the_answer_that_the_chapter_gives(mount):
     view = mount(PositionHeatmap(n_positions=1024, base=100, row=600))
     assert view.says == (
-        "Row 600 is most like rows 599 and 601 (similarity 0.940). Up to 11 away similarity only falls, then it "
-        "rises in 294 of the 589 steps that follow: row 98, 502 away (0.271), looks nearer than row 585, 15 away "
-        "(0.267). The slowest wave repeats every 544 positions."
+        "The rows most similar to row 600 are 599 and 601 (similarity 0.940). Up to a distance of 11, similarity "
+        "only falls. Of the 589 steps beyond that, 294 rise: row 98, 502 away (0.271), looks nearer than "
+        "row 585, 15 away (0.267). The slowest wave repeats every 544 positions."
     )
 
 
@@ -125,21 +127,22 @@ def test_every_sentence_holds(call):
         n, d, base, row = state.values()
         similarity = tables[n, d, base] @ tables[n, d, base][row] / (d / 2)
         distance = np.abs(np.arange(n) - row)
-        most, value = re.match(rf"Row {row} is most like rows? (.*?) \(similarity (.*?)\)\. ", said).groups()
+        start = rf"The rows? most similar to row {row} (?:is|are) (.*?) \(similarity (.*?)\)\. "
+        most, value = re.match(start, said).groups()
         others = np.delete(similarity, row)
         assert similarity[[int(p) for p in most.split(" and ")]] == pytest.approx(others.max(), abs=1e-9)
         assert value == number(others.max(), 3)
         assert said.endswith(f"The slowest wave repeats every {round(slowest(d, base)):,} positions.")
         side = similarity[row:] if n - 1 - row >= row else similarity[row::-1]
         steps = np.diff(side)
-        if "a ruler" in said:
+        if "as if on a ruler" in said:
             kinds.add("a ruler")
             assert (steps < 0).all()
             continue
-        falls, rises, rest = map(
+        falls, rest, rises = map(
             int,
             re.search(
-                r"Up to (\d+) away .* falls, then it rises in (\d+) of the (\d+) steps? ", said
+                r"Up to a distance of (\d+), .* falls\. Of the (\d+) steps? beyond that, (\d+) rise", said
             ).groups(),
         )
         assert (steps[:falls] < 0).all()
@@ -150,7 +153,7 @@ def test_every_sentence_holds(call):
         )
         if not deceit:
             kinds.add("rises that hardly show")
-            assert "but never by as much as 0.001" in said
+            assert "though none by as much as 0.001" in said
             assert (side <= np.minimum.accumulate(side) + 0.001).all()
             continue
         kinds.add("a deceit")

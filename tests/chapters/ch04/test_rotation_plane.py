@@ -73,16 +73,17 @@ def test_angles(call, a, b, angle):
 def test_default_state_makes_the_point(mount):
     w = mount(RotationPlane())
     s = score(w.widget)
-    assert w.says == f"Query at 7, key at 3: distance 4. Score {s:.3f}. Move both together and it stays."
+    assert (
+        w.says
+        == f"Query at 7, key at 3: distance 4. Score {s:.3f}. Move both together, and it stays the same."
+    )
     q, k = vectors(w.widget)
     between = math.degrees(math.acos(s / np.linalg.norm(q) / np.linalg.norm(k)))
     assert w.label == (
         f"Query at position 7 and key at position 3, {between:.1f} degrees apart; score {s:.3f}. "
         "Beside them, the score against distance: a wave, marked at distance 4."
     )
-    assert (
-        w.root.get_by_text("Score q·k").inner_text() == f"Score q·k = {s:.6f} at an angle of {between:.1f}°"
-    )
+    assert w.root.get_by_text("Score q·k").inner_text() == f"Score q·k = {s:.6f}, angle {between:.1f}°"
 
 
 STATES = [
@@ -182,7 +183,7 @@ def test_every_slider_by_keyboard(mount):
     w.press("Key’s position n", "Home", "ArrowRight")
     w.press("Frequency θ (rad/position)", "ArrowLeft", "ArrowLeft")
     assert w.says.startswith("Query at 50, key at 1: distance 49.")
-    w.root.get_by_text("The vectors before they are turned").press("Enter")
+    w.root.get_by_text("The vectors before rotation").press("Enter")
     w.press("Query’s angle", "Home")
     w.press("Key’s angle", "ArrowLeft")
     w.press("Query’s length", "ArrowLeft")
@@ -261,7 +262,7 @@ def test_python_sets_and_the_view_follows(mount):
     w.set(query_position=20, theta=0.5, key_angle=-90.0)
     assert w.says == (
         f"Query at 20, key at 3: distance 17. Score {text(score(w.widget), 3)}. "
-        "Move both together and it stays."
+        "Move both together, and it stays the same."
     )
     assert w.control("Query’s position m").input_value() == "20"
 
@@ -292,7 +293,7 @@ def test_bad_traits_raise(trait, value):
 def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     w = mount(RotationPlane(), width=width)
     mount(RotationPlane(query_position=2, key_position=9), width=width)
-    w.root.get_by_text("The vectors before they are turned").press("Enter")
+    w.root.get_by_text("The vectors before rotation").press("Enter")
     assert w.tables()
     assert w.overflow() == 0
     assert w.axe_violations() == []

@@ -148,61 +148,62 @@ def fills(w):
         (
             (0, 1, 1),
             [0, 4, 2, 3, 1],
-            "; “{most}” changed most, by {}. “the” did not change: the words up to there are the same. "
-            "The others have other words before them now.",
+            "; “{most}” changed most, by {}. “the” did not change: up to that point, the set of words is the same. "
+            "Each of the others now has different words before it.",
         ),
         (
             (0, 1, 1),
             [1, 0, 3, 2, 4],
             "; “{most}” changed most, by {}. But “man”, still last, changed by {last}: "
-            "it sees every word either way, and one layer cannot tell in which order.",
+            "it still sees all the words, and one layer cannot tell their order.",
         ),
         (
             (0, 1, 1),
             [4, 1, 2, 3, 0],
             "; “{most}” changed most, by {}. "
-            "Each word sees only itself and the words before it, and those are others now.",
+            "Each word sees only itself and the words before it, and those are different now.",
         ),
         (
             (0, 1, 2),
             [1, 0, 3, 2, 4],
             "; “{most}” changed most, by {}. Even “man”, still last, changed by {last}: "
-            "the words it reads in layer 2 already know what came before them.",
+            "in the second layer, the words it reads already carry traces of what came before them.",
         ),
         (
             (0, 1, 2),
             [0, 4, 2, 3, 1],
             "; “{most}” changed most, by {}. "
-            "The mask lets order in: in layer 2 the words already know what came before them.",
+            "The mask lets order in: in the second layer, the words already carry traces of what "
+            "came before them.",
         ),
         (
             (1, 0, 1),
             [0, 4, 2, 3, 1],
             "; “{most}” changed most, by {}. "
-            "Each word carries its place with it, so attention sees the order.",
+            "Each word carries its position with it, so attention sees the order.",
         ),
         (
             (1, 0, 2),
             [0, 4, 2, 3, 1],
             "; “{most}” changed most, by {}. "
-            "Each word carries its place with it, so attention sees the order.",
+            "Each word carries its position with it, so attention sees the order.",
         ),
         (
             (1, 1, 1),
             [0, 4, 2, 3, 1],
             "; “{most}” changed most, by {}. “the” did not change: "
-            "the text up to there is as typed, and the mask hides the rest.",
+            "up to that point, the text is as it was, and the mask hides the rest.",
         ),
         (
             (1, 1, 2),
             [1, 0, 2, 3, 4],
             "; “{most}” changed most, by {}. "
-            "Each word carries its place with it, and sees only itself and the words before it.",
+            "Each word carries its position with it, and sees only itself and the words before it.",
         ),
         (
             (0, 0, 1),
             [3, 1, 2, 0, 4],
-            ", which reads as before since equal words changed places; "
+            ", which reads as before, because equal words have changed places; "
             "the largest change of any word’s vector is {}. Attention cannot see the order.",
         ),
     ],
@@ -245,7 +246,8 @@ def test_every_sentence_holds(call, typed, positions, causal, layers):
     for (order, change), said in zip(changes, call.each("shuffle_sentence", "sentence", asked), strict=True):
         shown = [cards[card] for card in order]
         if order == sorted(order):
-            assert said.endswith("the words lie as typed, so there is nothing to compare yet. Move a card.")
+            assert "the cards are in their original order" in said
+            assert said.endswith("so there is nothing to compare yet. Move a card.")
             continue
         assert (f"“{' '.join(shown)}”, which reads as before" in said) == (shown == cards)
         still = {place for place in range(5) if change[place] < 1e-9}
@@ -263,12 +265,14 @@ def test_every_sentence_holds(call, typed, positions, causal, layers):
         before = [shown[: place + 1] for place in range(5)]
         then = [cards[: order[place] + 1] for place in range(5)]
         for place in range(5):
-            if "the text up to there is as typed" in said:
+            if "up to that point, the text is as it was" in said:
                 assert (before[place] == cards[: place + 1] and order[place] == place) == (place in still)
-            if "the words up to there are the same" in said:  # one twice is to attention the same as once
+            if (
+                "up to that point, the set of words is the same" in said
+            ):  # one twice is to attention the same as once
                 same = set(before[place]) == set(then[place])
                 assert same if place in still else sorted(before[place]) != sorted(then[place])
-            if "those are others now" in said:
+            if "those are different now" in said:
                 assert sorted(before[place]) != sorted(then[place])
         assert "attention sees the order" not in said or not still or shown == cards
         assert "nobody" not in said
@@ -300,7 +304,8 @@ def test_as_typed_there_is_nothing_to_compare(mount):
     w = mount(ShuffleSentence(words="one two three"))
     assert (
         w.says
-        == "No positions, no mask: the words lie as typed, so there is nothing to compare yet. Move a card."
+        == "No positions, no mask: the cards are in their original order, so there is nothing to compare yet. "
+        "Move a card."
     )
     assert [change for _, change in cards(w)] == [0, 0, 0]
 
@@ -497,9 +502,9 @@ def test_the_readers_own_sentence(mount):
     assert (w.widget.words, w.widget.order) == ("mind the gap", [0, 1, 2])
 
     field.fill("1 2 3 4 5 6 7 8 9 10 11 12 13")
-    assert w.says == "Your sentence has 13 words; it may have 1 to 12."
+    assert w.says == "Your sentence has 13 words. Type 1 to 12 words."
     field.fill(" ")
-    assert w.says == "Your sentence has no words; it may have 1 to 12."
+    assert w.says == "Your sentence has no words. Type 1 to 12 words."
     assert words(w) == "mind the gap"
     field.fill("1 2 3 4 5 6 7 8 9 10 11 12")
     assert len(cards(w)) == 12

@@ -120,7 +120,7 @@ def said(w):
         way: (fate, value(signal), value(gradient))
         for way, name in NAMES.items()
         for fate, signal, gradient in re.findall(
-            rf"\. {name} (\w+): signal ×\s{number}, gradient ×\s{number}", w.says
+            rf"\. {name}: (\w+) \(signal ×\s{number}, gradient ×\s{number}\)", w.says
         )
     }
 
@@ -140,7 +140,7 @@ def fates(w):
 def test_by_keyboard(mount):
     w = mount(DepthExplorer())
     assert w.says.startswith(
-        "Through 64 layers at gain 0.80. Plain vanishes: signal ×\N{NO-BREAK SPACE}2.4·10⁻⁷"
+        "Through 64 layers at gain 0.80. Plain: vanishes (signal ×\N{NO-BREAK SPACE}2.4·10⁻⁷"
     )
     assert fates(w) == ["vanishes", "explodes", "survives"]
     assert w.label.startswith("Two charts by layer")
@@ -156,7 +156,7 @@ def test_by_keyboard(mount):
     assert fates(w) == ["survives", "survives", "survives"]
     check(w)
     before = w.says
-    w.root.get_by_role("button", name="Draw other matrices").press("Enter")
+    w.root.get_by_role("button", name="Draw new matrices").press("Enter")
     assert w.says != before
     assert w.saved() == {"gain": 2.0, "depth": 2, "seed": 2}
     check(w)

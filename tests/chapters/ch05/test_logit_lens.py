@@ -99,9 +99,9 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     w = mount(LogitLens())
     assert_shows(w, LINE, 14)
     assert w.says == (
-        "After “s” at 14, if it stopped after block 2, the model would predict “,” (28 %). That is not the next "
-        "character, which is “e”, rank 2 of 65: a loss of 1.34. "
-        "Block 3 feed-forward adds most to its logit, +4.42 of 9.31."
+        "After “s” at 14, if the model stopped after block 2, it would predict “,” (28 %). The next character "
+        "is “e”, which ranks 2nd of 65; the loss is 1.34. "
+        "The feed-forward network of block 3 adds most to its logit: +4.42 of 9.31."
     )
     table = w.root.get_by_role("group", name="Guesses under the text; arrow keys move")
     table.focus()
@@ -114,14 +114,14 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
         w.page.keyboard.press(key)
     w.settle()
     assert w.saved() == {"position": 0, "depth": 0}
-    assert "if it stopped after the embedding," in w.says
+    assert "if the model stopped after the embedding," in w.says
     assert_shows(w, LINE, 0)
     w.press("Position", "End")
     w.press("Stop after", "ArrowRight")
     assert w.saved() == {"position": 40, "depth": 1}
     assert_shows(w, LINE, 40)  # nothing comes
     assert TOKENIZER.characters[MODEL(TOKENIZER.encode(LINE))[-1].argmax()] == "\n"
-    assert "to the logit of ⏎, its own guess" in w.root.locator(".gf-lens-panels").inner_text()
+    assert "to the logit of ⏎ (the model’s own guess)" in w.root.locator(".gf-lens-panels").inner_text()
     assert w.page.evaluate("window.asked") is None
 
 
@@ -177,13 +177,13 @@ def test_pointing_shows_and_a_click_stays(mount):
         .nth(8)
     )
     cell.hover()
-    assert w.says.startswith("After a space at 8, if it stopped after block 0,")
+    assert w.says.startswith("After a space at 8, if the model stopped after block 0,")
     assert w.saved() == {}
     w.page.mouse.move(5, 5)
-    assert w.says.startswith("After “s” at 14, if it stopped after block 2,")
+    assert w.says.startswith("After “s” at 14, if the model stopped after block 2,")
     cell.click()
     w.page.mouse.move(5, 5)
-    assert w.says.startswith("After a space at 8, if it stopped after block 0,")
+    assert w.says.startswith("After a space at 8, if the model stopped after block 0,")
     assert w.saved() == {"position": 8, "depth": 1}
 
 
@@ -201,7 +201,7 @@ def test_a_text_of_the_readers_own(mount):
         for position in (len(text) // 2, len(text) - 1):
             w.set(position=position)
             assert_shows(w, text, position)
-    w.root.get_by_role("button", name="The first text").press("Enter")
+    w.root.get_by_role("button", name="Original line").press("Enter")
     w.rest()
     assert_shows(w, LINE, 16)
     assert w.page.evaluate("window.asked") == 1
@@ -239,11 +239,11 @@ def test_of_a_long_text_the_model_sees_the_end(mount):
     assert_shows(w, seen, len(seen) - 1)
     note = w.root.locator(".gf-drawing > .gf-panel-title").inner_text()
     assert note.startswith(f"The model sees positions {lost} to {len(text) - 1}, ")
-    here = [int(n) for n in re.search(r"Here are (\d+) to (\d+);", note).groups()]
+    here = [int(n) for n in re.search(r"Positions (\d+) to (\d+) are shown", note).groups()]
     assert here[1] == len(text) - 1 > here[0] > lost
     w.set(position=lost + 3)  # which was not drawn
     assert_shows(w, seen, 3)
-    assert f"Here are {lost} to " in w.root.locator(".gf-drawing > .gf-panel-title").inner_text()
+    assert f"Positions {lost} to " in w.root.locator(".gf-drawing > .gf-panel-title").inner_text()
     assert w.root.locator(".gf-lens-here").count() == 1
     w.set(position=0)  # out of its sight: the last
     assert f" at {len(text) - 1}," in w.says
@@ -292,7 +292,7 @@ def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount, monkeypat
     with pytest.raises(pytest.fail.Exception, match=r"(?s)still busy:.*Waiting for the model"):
         w.settle()
     monkeypatch.undo()
-    w.root.get_by_role("button", name="The first text").press("Enter")
+    w.root.get_by_role("button", name="Original line").press("Enter")
     assert w.says.startswith("After “s” at 14,")
     w.page.evaluate("() => window.answer()")
     w.rest()
@@ -318,7 +318,7 @@ def test_bad_traits_raise(traits, message):
 
 def test_accessible_and_never_wider_than_the_page(mount, shoot):
     w = mount(LogitLens(), width=360)
-    w.root.get_by_role("button", name="A scene").press("Enter")
+    w.root.get_by_role("button", name="A longer scene").press("Enter")
     w.rest()
     assert w.saved()["text"].startswith("KING RICHARD III:\n")
     w.set(position=33, depth=3)

@@ -104,11 +104,17 @@ def check(w):
     np.testing.assert_array_equal(bold, torch.stack([apart[name] >= 5e-4 for name in NORMS], dim=1))
     rings = {(at, NORMS.index(name)) for name, (by, at) in most.items() if by >= 5e-4}
     assert set(zip(*np.nonzero(ringed), strict=True)) == rings
-    names = {"layer": "LayerNorm", "sigma": "ε outside", "unbiased": "D − 1", "rms": "RMSNorm"}
+    names = {
+        "layer": "LayerNorm",
+        "sigma": "the version with ε outside",
+        "unbiased": "the version with D − 1",
+        "rms": "RMSNorm",
+    }
     farthest = max(NORMS[1:], key=lambda name: most[name][0])
     by, at = most[farthest]
     if not w.says.startswith("You "):  # about a change of all numbers
-        assert w.says.startswith(f"{names[farthest]} is farthest from LayerNorm, by ")
+        first = names[farthest][0].upper() + names[farthest][1:]
+        assert w.says.startswith(f"{first} is farthest from LayerNorm, by ")
         assert float(re.search(r"by (?:only )?([\d.e−]+\d)", w.says)[1].replace("−", "-")) == pytest.approx(
             by, abs=5.01e-4, rel=0.06
         )
@@ -116,7 +122,8 @@ def check(w):
         if by >= 5e-4:
             agree = [names[name] for name in NORMS[1:] if most[name][0] < 5e-4]
             said = re.search(r"\. (.+) agrees? with LayerNorm to three decimals\.$", w.says)
-            assert re.split(" and |, ", said[1] if said else "") == (agree or [""])
+            listed = said[1].replace("The version", "the version") if said else ""
+            assert re.split(" and |, ", listed) == (agree or [""])
     far = w.tables()[1][3][1:]
     np.testing.assert_allclose(
         [float(text.replace("−", "-")) for text in far],
@@ -142,7 +149,7 @@ def test_by_keyboard(mount):
     w = mount(NormComparer())
     assert w.says == (
         "RMSNorm is farthest from LayerNorm, by 0.577 at feature 1. "
-        "ε outside agrees with LayerNorm to three decimals."
+        "The version with ε outside agrees with LayerNorm to three decimals."
     )
     assert foot(w, "minus") == ["0.25", "0.25", "0.25", "nothing"]
     assert foot(w, "divided by") == ["0.433", "0.433", "0.5", "0.5"]
@@ -186,7 +193,7 @@ def test_which_norms_react(mount):
     press(w, "× 10")
     assert w.saved()["x"] == [5.0, -12.5, 20.0, 2.5]
     assert w.says.startswith("You multiplied all numbers by 10. All four outputs changed, by at most ")
-    assert w.says.endswith(", because of ε.")
+    assert w.says.endswith(". The reason is ε.")
     check(w)
     for _ in range(4):
         press(w, "× 10")
@@ -204,7 +211,7 @@ def test_which_norms_react(mount):
 
 def test_all_zero_and_all_equal(mount):
     w = mount(NormComparer(x=[0.0, 0.0, 0.0]))
-    assert w.says == "All four norms give the same."
+    assert w.says == "All four norms give the same result."
     w.set(x=[2.0, 2.0, 2.0])
     assert w.says.startswith("RMSNorm is farthest from LayerNorm, by 1.000 at feature 0.")
 

@@ -103,10 +103,10 @@ def test_the_curves_are_those_of_the_runs(mount):
             8,
             1e-3,
             True,
-            r"In all 3 runs post-norm is stuck at 3\.35: it has learned hardly more .* each character occurs\.$",
+            r"In all 3 runs, post-norm is stuck at 3\.35: it has learned hardly more .* each character occurs\.$",
         ),
-        (24, 1e-3, False, r"\. In all 3 runs post-norm is stuck at 3\.35: .* occurs\.$"),
-        (4, 1e-3, True, r"The runs of the two overlap\.$|Every run of .*\.$"),
+        (24, 1e-3, False, r"\. In all 3 runs, post-norm is stuck at 3\.35: .* occurs\.$"),
+        (4, 1e-3, True, r"The results of the two overlap\.$|Every run of .*\.$"),
     ],
 )
 def test_the_sentence_says_what_is_so(mount, depth, rate, warmup, words):
@@ -127,10 +127,14 @@ ENDS = {
         [2.3, 2.4, 2.5],
         "Every run of pre-norm ends below every run of post-norm.",
     ),
-    "overlap": ([2.0, 2.4, 2.2], [2.3, 2.4, 2.5], "The runs of the two overlap."),
-    "one stuck": ([2.0, 2.1, 2.2], [2.3, 3.3, 2.5], "In 1 of 3 runs post-norm is stuck at 3.35:"),
-    "both stuck": ([3.3, 3.3, 3.3], [3.3, 3.3, 3.3], "In all 3 runs pre-norm is stuck"),
-    "no number": ([2.0, 2.1, 2.2], [2.3, None, 2.5], "post-norm has no final loss in every run. In 1 of 3"),
+    "overlap": ([2.0, 2.4, 2.2], [2.3, 2.4, 2.5], "The results of the two overlap."),
+    "one stuck": ([2.0, 2.1, 2.2], [2.3, 3.3, 2.5], "In 1 of 3 runs, post-norm is stuck at 3.35:"),
+    "both stuck": ([3.3, 3.3, 3.3], [3.3, 3.3, 3.3], "In all 3 runs, pre-norm is stuck"),
+    "no number": (
+        [2.0, 2.1, 2.2],
+        [2.3, None, 2.5],
+        "at least one post-norm run has no final loss. In 1 of 3",
+    ),
 }
 
 

@@ -138,14 +138,14 @@ def test_the_difference_of_the_two_gelus_is_drawn_as_large_as_asked(mount):
         return max(ys) - min(ys)
 
     flat = height()
-    w.press("Exact − tanh, larger", "End")
+    w.press("Exact − tanh, magnified", "End")
     assert w.saved() == {"magnified": 1000}
     x = np.linspace(-4, 4, 201)
     apart = CURVES["gelu"](x) - CURVES["gelu_tanh"](x)
     unit = (300 - 38 - 8) / 5
     assert height() == pytest.approx(1000 * np.ptp(apart) * unit, abs=0.05)
     assert flat < 0.1
-    assert "× 1,000" in w.root.locator(".gf-panel-title").first.inner_text()
+    assert "1,000 × (exact − tanh)" in w.root.locator(".gf-panel-title").first.inner_text()
 
 
 def test_the_gate(mount):

@@ -22,8 +22,8 @@ from glassformer.widgets.engine.model import LINE
 from tools.neurons import found
 
 DECIMALS = 5.1e-4  # three of them are shown
-ANOTHER, AT_RANDOM = "Another clear one", "Any one, at random"
-OPEN, COVER = "What does it make likelier?", "Cover what it makes likelier"
+ANOTHER, AT_RANDOM = "Another clear neuron", "A random neuron"
+OPEN, COVER = "Which characters does it favour?", "Hide the answer"
 
 
 @cache
@@ -183,17 +183,19 @@ def test_the_first_picture_asks_for_nothing_and_tells_nothing(mount):
     assert_close(shown, right, 1 / 254, beside=DECIMALS)  # a byte for a number
     assert w.root.locator(".gf-promoted-is").all_inner_texts() == ["?"] * 10
     assert set(w.root.locator(".gf-next").all_inner_texts()) == {"?"}
-    assert w.says.startswith("Block 3, neuron 88: in a million characters, “…Englan” excites it most (+59.6)")
+    assert w.says.startswith(
+        "Block 3, neuron 88: in a million characters, it is most positive after “…Englan” (+59.6)"
+    )
     assert "Guess, then look." in w.says
     assert "“d”" not in w.says
-    assert f"+{right[24]:.1f} at “g” at 24" in w.says
+    assert f"its value at position 24 (“g”) is +{right[24]:.1f};" in w.says
     w.root.get_by_role("button", name=OPEN).press("Enter")
     w.settle()
     assert w.saved() == {"opened": True}
     assert_shown(w, opened=True)
     assert w.root.locator(".gf-promoted-is").all_inner_texts()[0] == "d"
     assert w.root.locator(".gf-as-promoted").first.inner_text() == "d"
-    assert "Then it makes “d”, “P” and “'” likelier" in w.says
+    assert "When positive, it favours “d”, “P” and “'”;" in w.says
     w.root.get_by_role("button", name=COVER).press("Enter")
     w.settle()
     assert w.root.locator(".gf-promoted-is").first.inner_text() == "?"
@@ -224,7 +226,7 @@ def test_every_neuron_by_keyboard_on_any_text(mount):
     w.settle()
     assert w.saved()["position"] == 25
     right = w.widget.values()[25]
-    value, place = re.search(r"In your text it is (\S+) at “a” at (\d+),", w.says).groups()
+    place, value = re.search(r"its value at position (\d+) \(“a”\) is (\S+);", w.says).groups()
     assert (number(value), int(place)) == (pytest.approx(right, abs=0.0051), 25)
     assert re.fullmatch(r"“a” at 25, [+−]?[\d.]+", w.root.locator(".gf-asks").get_attribute("aria-label"))
 

@@ -266,7 +266,7 @@ def test_parts_are_walked_through_with_the_keys_and_pointed_at(mount):
     for keys, says in [
         (["ArrowUp"], "Cross-attention: 12 × 4D² = 12 × 4·768² = 28,311,552, 12.7 % of all."),
         (["Home", "ArrowDown"], "Positions: 2 × 32H = 2 × 32·12 = 768, 0.0 % of all."),
-        (["End", "ArrowDown"], "Head: tied: the token embedding again. No parameters."),
+        (["End", "ArrowDown"], "Head: tied to the token embedding. No parameters."),
     ]:
         for key in keys:
             w.page.keyboard.press(key)

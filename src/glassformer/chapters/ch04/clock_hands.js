@@ -15,7 +15,7 @@ const HEADERS = [
   "Angle (rad)",
   "sin",
   "cos",
-  "Turn for n (rad)",
+  "Turn in n steps (rad)",
   "sin at p + n",
   "cos at p + n",
 ];
@@ -95,7 +95,7 @@ function clock() {
       svg("circle", { cx: ghostX, cy: ghostY, r: 4, class: "gf-ghost-tip" }),
     ]);
     write(name, `hand ${now.i}`);
-    write(period, `once round in ${once(now.omega)}`);
+    write(period, `full turn in ${once(now.omega)} positions`);
     write(sine, `sin ${fixed(now.sin, 2)}`);
     write(cosine, `cos ${fixed(now.cos, 2)}`);
     write(onward, `turn ${now.turn > 0 ? "+" : ""}${radians(now.turn)}`);
@@ -118,11 +118,13 @@ const digits = (x, least) => (x === 0 ? least : Math.max(least, 1 - Math.floor(M
 const radians = (x) => `${fixed(x, digits(x, 2))} rad`;
 const turned = (x) => `${radians(x)} (${fixed(degrees(x), digits(degrees(x), 0))}°)`;
 
+const positions = (n) => `${n} position${n === 1 ? "" : "s"}`;
+
 function render({ model, el }) {
   const view = frame(el, {
     title: "A row of clocks",
     hint:
-      "Each hand is a pair of dimensions, and its two shadows are their numbers. The dashed hand is n positions on. " +
+      "Each hand stands for a pair of dimensions, and its two shadows are their numbers: the one to the side is the sine, the one up or down the cosine. The dashed hand shows the position n steps later. " +
       "Move p: does the turn between the two hands change?",
   });
   view.controls.classList.add("gf-compact");
@@ -145,12 +147,12 @@ function render({ model, el }) {
     }
     hands.forEach((hand, i) => shown[i].show(hand));
     const [first, last] = [hands[0], hands.at(-1)];
-    const onward = n < 0 ? `Going back ${-n}` : `Moving on by ${n}`;
-    const slowest = `hand ${last.i}, the slowest, ${turned(last.angle)}`;
+    const onward = n < 0 ? `Going back by ${positions(-n)}` : `Moving on by ${positions(n)}`;
+    const slowest = `hand ${last.i}, the slowest, by ${turned(last.angle)}`;
     const turns = `${onward} turns them by ${turned(first.turn)} and ${turned(last.turn)}`;
     view.says(
-      `At position ${p}, hand 0 has turned ${turned(first.angle)} and ${slowest}. ` +
-        (n === 0 ? "With step 0 there is no turn to compare." : `${turns}, from this position and from any other.`),
+      `At position ${p}, hand 0 has turned by ${turned(first.angle)} and ${slowest}. ` +
+        (n === 0 ? "With step 0 there is no turn to compare." : `${turns}, from here or from anywhere else.`),
     );
     view.describe(() => {
       const each = hands.map(({ i, sin, cos }) => `Hand ${i}: sine ${fixed(sin, 2)}, cosine ${fixed(cos, 2)}.`);

@@ -50,14 +50,14 @@ function slopeText(slope) {
 const small = (x) => (x >= 0.01 || x === 0 ? fixed(x, 2) : x.toExponential(1).replace("-", "−"));
 
 function alibiSentence({ head, n_heads, query, key, slope }) {
-  const lead = `Head ${head} of 0 to ${n_heads - 1}, slope ${slopeText(slope)}: `;
+  const lead = `Head ${head} (of heads 0 to ${n_heads - 1}), slope ${slopeText(slope)}: `;
   const back = query - key;
   if (back < 0) return `${lead}key ${key} is ${positions(-back)} after query ${query}, so the causal mask hides it.`;
-  if (back === 0) return `${lead}key ${key} is at the query’s own position. The bias is 0, and the weight does not change.`;
+  if (back === 0) return `${lead}key ${key} is at the query’s own position. The bias is 0.`;
   const bias = alibiBias(slope, back);
   return (
     `${lead}key ${key} is ${positions(back)} before query ${query}. The bias of ${fixed(bias, bias > -0.1 ? 3 : 2)} ` +
-    `multiplies its weight by ${small(Math.exp(bias))}.`
+    `multiplies e^score by ${small(Math.exp(bias))}, before softmax divides by the sum.`
   );
 }
 
@@ -67,7 +67,8 @@ function single(steps) {
   const first = past.findIndex(({ from, to }) => from !== to);
   const all = past.slice(first).every(({ from, to }) => from !== to);
   const own = -past[first].to - 1;
-  return `Up to ${own}, every distance has its own bucket; beyond that, ${all ? "they" : "most of them"} share.`;
+  const rest = all ? "distances share buckets" : "most distances share buckets";
+  return `Up to ${own}, every distance has its own bucket; beyond that, ${rest}.`;
 }
 
 export function t5Sentence({ query, key, steps, bidirectional }) {
@@ -80,8 +81,8 @@ export function t5Sentence({ query, key, steps, bidirectional }) {
   const step = steps.find(({ from, to }) => from <= relative && relative <= to);
   const [near, far] = [Math.abs(step.from), Math.abs(step.to)].sort((a, b) => a - b);
   const open = far === REACH; // the last step has no end
-  const whose = open ? `all distances from ${near} on` : near === far ? `distance ${near} alone` : `distances ${near} to ${far}`;
-  return `${where}, in bucket ${step.bucket}, which is for ${whose}. ${single(steps)}`;
+  const whose = open ? `all distances from ${near} on` : near === far ? `only distance ${near}` : `distances ${near} to ${far}`;
+  return `${where}, in bucket ${step.bucket}, which holds ${whose}. ${single(steps)}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -306,7 +307,7 @@ function render({ model, el }) {
       h(
         "p",
         { class: "gf-panel-title" },
-        "The last query’s attention from this bias alone: 90 % is on the nearest ",
+        "The last query’s attention from this bias alone: 90 % of it goes to the nearest ",
         h("strong", {}, keys),
       ),
       weightsPlot(weights, size),
@@ -325,7 +326,7 @@ function render({ model, el }) {
       },
       {
         caption: `Head ${head}: the bias at each distance, and the attention of the last query from this bias alone`,
-        headers: ["Positions back", "Bias", "Weight times", "Key", "Attention"],
+        headers: ["Positions back", "Bias", "Factor for e^score", "Key", "Attention"],
         rows: () =>
           range(length).map((back) => {
             const bias = alibiBias(slope, back);

@@ -23,17 +23,17 @@ export function sentence({ row, n, d, base, similar, seen }) {
   const { most, falls, rises, deceives } = seen;
   const s = (distance) => fixed(similar[distance], 3);
   const next = [row - most, row + most].filter((p) => p >= 0 && p < n);
-  const likest = `row${next.length > 1 ? "s" : ""} ${next.join(" and ")}`;
-  const start = `Row ${row} is most like ${likest} (similarity ${s(most)}).`;
+  const likest = next.length > 1 ? `rows most similar to row ${row} are` : `row most similar to row ${row} is`;
+  const start = `The ${likest} ${next.join(" and ")} (similarity ${s(most)}).`;
   const end = `The slowest wave repeats every ${grouped(Math.round(wavelengths(d, base).at(-1)))} positions.`;
-  if (rises === 0) return `${start} The farther a row, the less it is like row ${row}: a ruler. ${end}`;
+  if (rises === 0) return `${start} The farther away a row is, the less similar it is, as if on a ruler. ${end}`;
   const rest = Math.max(row, n - 1 - row) - falls;
   const place = (p) => `row ${p}, ${Math.abs(p - row)} away (${s(Math.abs(p - row))})`;
   const so = deceives
-    ? deceiving(row, deceives).map(place).join(", looks nearer than ")
-    : "but never by as much as 0.001";
-  const steps = `${rises} of the ${rest} step${rest === 1 ? "" : "s"}`;
-  return `${start} Up to ${falls} away similarity only falls, then it rises in ${steps} that follow: ${so}. ${end}`;
+    ? `: ${deceiving(row, deceives).map(place).join(", looks nearer than ")}`
+    : ", though none by as much as 0.001";
+  const steps = `Of the ${rest} step${rest === 1 ? "" : "s"} beyond that, ${rises} rise${rises === 1 ? "s" : ""}`;
+  return `${start} Up to a distance of ${falls}, similarity only falls. ${steps}${so}. ${end}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ function render({ model, el }) {
     title: "The table of waves",
     hint:
       "Each row is the vector of one position. Point at a row, or choose it with the slider: " +
-      "which other rows are like it?",
+      "which other rows resemble it?",
   });
   view.controls.classList.add("gf-compact");
   view.controls.append(

@@ -142,7 +142,7 @@ const TRAITS = [
 function render({ model, el }) {
   const view = frame(el, {
     title: "The rotation plane: what does the score know about positions?",
-    hint: "Turn query and key by their positions, then move both by the same step. Drag the arrows to start elsewhere.",
+    hint: "Rotate the query and the key by their positions, then move both by the same number of positions. Drag an arrow to start from another vector.",
   });
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -177,7 +177,7 @@ function render({ model, el }) {
     h(
       "details",
       { class: "gf-more" },
-      h("summary", {}, "The vectors before they are turned"),
+      h("summary", {}, "The vectors before rotation"),
       h(
         "div",
         { class: "gf-controls" },
@@ -195,7 +195,7 @@ function render({ model, el }) {
   const wave = curve();
   const [score, apart] = [h("strong"), document.createTextNode("")];
   panels.append(
-    h("div", { class: "gf-panel-cell" }, h("p", { class: "gf-panel-title" }, "Thin: at position 0. Bold: turned by position × θ."), plane),
+    h("div", { class: "gf-panel-cell" }, h("p", { class: "gf-panel-title" }, "Thin arrows: at position 0. Bold arrows: rotated by position × θ."), plane),
     h("div", { class: "gf-panel-cell" }, h("p", { class: "gf-panel-title" }, "Score q·k = ", score, apart), wave.element),
   );
 
@@ -270,7 +270,7 @@ function render({ model, el }) {
     );
     wave.follow(q0, k0, theta, distance);
     write(score, fixed(s, 6));
-    write(apart, ` at an angle of ${between}°`);
+    write(apart, `, angle ${between}°`);
     const side = distance < 0 ? " (the key lies ahead)" : "";
     view.describe(
       () =>
@@ -279,7 +279,7 @@ function render({ model, el }) {
     );
     view.says(
       `Query at ${m}, key at ${n}: distance ${fixed(distance, 0)}${side}. Score ${fixed(s, 3)}. ` +
-        "Move both together and it stays.",
+        "Move both together, and it stays the same.",
     );
     const row = (name, angle, position, vector) => [
       name,
@@ -291,8 +291,8 @@ function render({ model, el }) {
     ];
     view.tables(() => [
       {
-        caption: `The two vectors, turned by position × θ = ${theta} rad; their score is ${fixed(s, 6)}`,
-        headers: ["Vector", "Angle at 0", "Position", "Turned by (rad)", "Angle now", "x", "y"],
+        caption: `The two vectors, rotated by position × θ = ${theta} rad; their score is ${fixed(s, 6)}`,
+        headers: ["Vector", "Angle at 0", "Position", "Rotated by (rad)", "Angle now", "x", "y"],
         rows: [row("query", query_angle, m, q), row("key", key_angle, n, k)],
       },
       {

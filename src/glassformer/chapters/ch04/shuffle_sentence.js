@@ -78,13 +78,13 @@ export function sentence(words, order, change, { positions, causal, layers }) {
   const setting =
     `${positions ? "Positions" : "No positions"}, ${causal ? "causal mask" : "no mask"}` +
     `${layers === 2 ? ", two layers" : ""}: `;
-  if (isTyped(order)) return `${setting}the words lie as typed, so there is nothing to compare yet. Move a card.`;
+  if (isTyped(order)) return `${setting}the cards are in their original order, so there is nothing to compare yet. Move a card.`;
 
   const largest = Math.max(...change);
   const lead =
-    `${setting}order ${quoted(shown)}${sameText ? ", which reads as before since equal words changed places" : ""}; `;
+    `${setting}order ${quoted(shown)}${sameText ? ", which reads as before, because equal words have changed places" : ""}; `;
   if (largest < SAME) {
-    const why = positions || causal ? "Nothing moved that attention could see" : "Attention cannot see the order";
+    const why = positions || causal ? "Nothing that attention can see has moved" : "Attention cannot see the order";
     const stacked = layers === 2 && !positions && !causal ? ", and stacking layers does not help" : "";
     return `${lead}the largest change of any word’s vector is ${amount(largest)}. ${why}${stacked}.`;
   }
@@ -92,11 +92,11 @@ export function sentence(words, order, change, { positions, causal, layers }) {
   const most = `${lead}${quoted([shown[change.indexOf(largest)]])} changed most, by ${amount(largest)}. `;
   const still = shown.filter((_, place) => change[place] < SAME).map((word) => quoted([word]));
   const unchanged = `${still.join(", ")} did not change: `;
-  if (positions && !causal) return `${most}Each word carries its place with it, so attention sees the order.`;
+  if (positions && !causal) return `${most}Each word carries its position with it, so attention sees the order.`;
   if (positions) {
     return still.length
-      ? `${most}${unchanged}the text up to there is as typed, and the mask hides the rest.`
-      : `${most}Each word carries its place with it, and sees only itself and the words before it.`;
+      ? `${most}${unchanged}up to that point, the text is as it was, and the mask hides the rest.`
+      : `${most}Each word carries its position with it, and sees only itself and the words before it.`;
   }
   const last = order.length - 1;
   const lastWord = quoted([shown[last]]);
@@ -105,22 +105,22 @@ export function sentence(words, order, change, { positions, causal, layers }) {
     if (stillLast) {
       return (
         `${most}But ${lastWord}, still last, changed by ${amount(change[last])}: ` +
-        "it sees every word either way, and one layer cannot tell in which order."
+        "it still sees all the words, and one layer cannot tell their order."
       );
     }
     return still.length
-      ? `${most}${unchanged}the words up to there are the same. The others have other words before them now.`
-      : `${most}Each word sees only itself and the words before it, and those are others now.`;
+      ? `${most}${unchanged}up to that point, the set of words is the same. Each of the others now has different words before it.`
+      : `${most}Each word sees only itself and the words before it, and those are different now.`;
   }
   return stillLast && change[last] >= SAME
     ? `${most}Even ${lastWord}, still last, changed by ${amount(change[last])}: ` +
-        "the words it reads in layer 2 already know what came before them."
-    : `${most}The mask lets order in: in layer 2 the words already know what came before them.`;
+        "in the second layer, the words it reads already carry traces of what came before them."
+    : `${most}The mask lets order in: in the second layer, the words already carry traces of what came before them.`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
-// A vector as a row of colours: above for the order as typed, below for the current one.
+// A vector as a row of colours: above for the original order, below for the current one.
 function strips(before, now) {
   const cell = (x, i, y) =>
     svg("rect", { x: i * 10, y, width: 10.2, height: 10, fill: diverging(x / STRIP_RANGE) });
@@ -137,13 +137,13 @@ const explanation = () =>
     (t) => diverging(2 * t - 1),
     `−${STRIP_RANGE}`,
     STRIP_RANGE,
-    h("span", {}, "Strips: the word’s vector as typed (above) and now (below). Δ: its largest change."),
+    h("span", {}, "Upper strip: the word’s vector in the original order. Lower strip: its vector now. Δ: the largest change of any of its numbers."),
   );
 
 function render({ model, el }) {
   const view = frame(el, {
     title: "Shuffle the sentence: does attention notice?",
-    hint: "Drag a card; or focus one and press ← or →; or choose one card and then its new place.",
+    hint: "Drag a card, or select one with Tab and press ← or →. You can also click a card and then the place where it should go.",
   });
   const uniform = mulberry32(1);
   const words = () => model.get("words").split(/\s+/).filter(Boolean);
@@ -159,7 +159,7 @@ function render({ model, el }) {
     if (typed.length >= 1 && typed.length <= MAX_WORDS) {
       send({ words: typed.join(" "), order: range(typed.length) });
     } else {
-      view.says(`Your sentence has ${typed.length || "no"} words; it may have 1 to ${MAX_WORDS}.`);
+      view.says(`Your sentence has ${typed.length || "no"} words. Type 1 to ${MAX_WORDS} words.`);
     }
   });
 
@@ -323,12 +323,12 @@ function render({ model, el }) {
     const numbers = (vectors) => cards.map((card, i) => [now[card], ...vectors[i].map((x) => fixed(x, 3))]);
     view.tables(() => [
       {
-        caption: "What attention gives each word now, and the largest change against the order as typed",
+        caption: "The vector of each word now, and its largest change from the original order",
         headers: [...headers, "Change"],
         rows: () => numbers(result.now).map((row, i) => [...row, amount(result.change[i])]),
       },
       {
-        caption: "What attention gave the same words in the order as typed",
+        caption: "The vectors of the same words in the original order",
         headers,
         rows: () => numbers(result.before),
       },

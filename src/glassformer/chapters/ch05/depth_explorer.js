@@ -163,7 +163,7 @@ const ends = ({ signal, gradient }) => [signal.median.at(-1), gradient.median[0]
 export function sentence({ depth, gain }, found) {
   const each = NAMES.map((way) => {
     const [signal, gradient] = ends(found[way]);
-    return `${WAYS[way].name} ${fate(signal, gradient)}: signal ×\u00a0${short(signal)}, gradient ×\u00a0${short(gradient)}.`;
+    return `${WAYS[way].name}: ${fate(signal, gradient)} (signal ×\u00a0${short(signal)}, gradient ×\u00a0${short(gradient)}).`;
   });
   return `Through ${depth} layers at gain ${fixed(gain, 2)}. ${each.join(" ")}`;
 }
@@ -272,7 +272,8 @@ function render({ model, el }) {
     title: "A signal in a deep stack: how much of it is left?",
     hint:
       "A layer f is a ReLU and a random matrix; size is the root mean square. Find the gain at which the plain stack survives, " +
-      "then go a little further. Which of the three works at every gain?",
+      "then go a little further. Which of the three survives at every gain? (A stack “survives” here if signal and gradient, by their " +
+      "geometric mean, end within a factor of 30 of where they began.)",
   });
   view.controls.classList.add("gf-depths");
   view.controls.append(
@@ -281,7 +282,7 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-redraw" },
-      button("Draw other matrices", () => {
+      button("Draw new matrices", () => {
         model.set("seed", model.get("seed") + 1);
         model.save_changes();
       }),
@@ -293,8 +294,8 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-panels" },
-      panel("Size of the signal", "1 at the start, then forward →", charts.signal),
-      panel("Size of the gradient", "← back, from 1 at the end", charts.gradient),
+      panel("Size of the signal", "(1 at the start, then forward →)", charts.signal),
+      panel("Size of the gradient", "(1 at the last layer, then back ←)", charts.gradient),
     ),
     came.element,
   );

@@ -77,21 +77,32 @@ const signed = (x) => `${x >= 0.005 ? "+" : ""}${fixed(x, 2)}`;
 // The parts in the order in which they write.
 export const partNames = (L) => [
   "embedding",
-  ...range(L).flatMap((block) => [`block ${block} attention`, `block ${block} feed-forward`]),
+  ...range(L).flatMap((block) => [`block ${block}: attention`, `block ${block}: feed-forward`]),
 ];
+
+// The same parts in a sentence.
+const spoken = (L) => [
+  "the embedding",
+  ...range(L).flatMap((block) => [`the attention of block ${block}`, `the feed-forward network of block ${block}`]),
+];
+
+export const ordinal = (n) => {
+  const ending = n % 100 > 10 && n % 100 < 14 ? "th" : ["th", "st", "nd", "rd"][n % 10] ?? "th";
+  return `${n}${ending}`;
+};
 
 export function sentence({ scene, known, L, depth, position: t, hidden }) {
   const [[id, p]] = scene.guesses(depth, t);
   const place = `${named(scene.text[t])} at ${t + hidden}`;
-  const now = `After ${place}, ${depth === L ? `with all ${L} blocks,` : `if it stopped after ${afterBlock(depth)},`} the model would predict ${named(known[id])} (${percent(p)}).`;
+  const now = `After ${place}, ${depth === L ? `with all ${L} blocks,` : `if the model stopped after ${afterBlock(depth)},`} ${depth === L ? "the model" : "it"} would predict ${named(known[id])} (${percent(p)}).`;
   const comes = scene.text[t + 1];
   const parts = scene.added(t);
   const [most] = largest(parts, 1);
-  const wrote = `${partNames(L)[most]} adds most to its logit, ${signed(parts[most])} of ${fixed(parts.reduce((a, b) => a + b), 2)}`;
+  const wrote = `${spoken(L)[most]} adds most to its logit: ${signed(parts[most])} of ${fixed(parts.reduce((a, b) => a + b), 2)}`;
   if (comes === undefined) return `${now} The text ends here. For the model’s own guess, ${named(known[scene.guesses(L, t)[0][0]])}, ${wrote}.`;
   const rank = scene.rank(depth, t);
-  const which = rank === 1 ? "is indeed the next character" : `is not the next character, which is ${named(comes)}, rank ${rank} of ${known.length}`;
-  return `${now} That ${which}: a loss of ${fixed(scene.loss(depth, t), 2)}. ${wrote[0].toUpperCase()}${wrote.slice(1)}.`;
+  const which = rank === 1 ? `${now} That is indeed the next character` : `${now} The next character is ${named(comes)}, which ranks ${ordinal(rank)} of ${known.length}`;
+  return `${which}; the loss is ${fixed(scene.loss(depth, t), 2)}. ${wrote[0].toUpperCase()}${wrote.slice(1)}.`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -150,8 +161,8 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-buttons" },
-      button("The first text", () => setAll(model, { text: model.get("_stored").text })),
-      [...SCENE].every((character) => idOf.has(character)) && button("A scene", () => setAll(model, { text: SCENE })),
+      button("Original line", () => setAll(model, { text: model.get("_stored").text })),
+      [...SCENE].every((character) => idOf.has(character)) && button("A longer scene", () => setAll(model, { text: SCENE })),
     ),
     slider(model, "position", {
       label: "Position",
@@ -332,7 +343,7 @@ function render({ model, el }) {
     const total = values.reduce((a, b) => a + b);
     const comes = scene.text[t + 1] ?? known[scene.guesses(L, t)[0][0]];
     hold(parts, [version, t], () => [
-      h("p", { class: "gf-panel-title" }, "What each part adds to the logit of ", h("b", {}, visible(comes)), scene.text[t + 1] === undefined && ", its own guess"),
+      h("p", { class: "gf-panel-title" }, "What each part adds to the logit of ", h("b", {}, visible(comes)), scene.text[t + 1] === undefined && " (the model’s own guess)"),
       h(
         "div",
         { class: "gf-lens-parts", style: `--zero: ${((-100 * ends.low) / long).toFixed(2)}%` },
@@ -400,8 +411,8 @@ function render({ model, el }) {
     note.hidden = lost === 0 && to - from + 1 === scene.T;
     write(
       note,
-      `${lost ? `The model sees positions ${lost} to ${lost + scene.text.length - 1}, as many as its context holds. ` : ""}` +
-        `${to - from + 1 < scene.T ? `Here are ${lost + from} to ${lost + to}; the drawing follows the position that you choose.` : ""}`,
+      `${lost ? `The model sees positions ${lost} to ${lost + scene.text.length - 1}, which is all that its context can hold. ` : ""}` +
+        `${to - from + 1 < scene.T ? `Positions ${lost + from} to ${lost + to} are shown; choose a position to move along.` : ""}`,
     );
     const state = { scene, known, L, hidden: lost, ...now };
     view.says(reader.words() || sentence(state));

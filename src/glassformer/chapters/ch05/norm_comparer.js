@@ -8,8 +8,8 @@ const SAME = 1e-8; // a smaller difference is rounding
 
 const NORMS = {
   layer: { name: "LayerNorm", by: "√(σ² + ε)" },
-  sigma: { name: "ε outside", by: "σ + ε" },
-  unbiased: { name: "D − 1", by: "√(s² + ε)" },
+  sigma: { name: "ε outside", long: "the version with ε outside", by: "σ + ε" },
+  unbiased: { name: "D − 1", long: "the version with D − 1", by: "√(s² + ε)" },
   rms: { name: "RMSNorm", by: "√(mean x² + ε)" },
 };
 const NAMES = Object.keys(NORMS);
@@ -67,6 +67,9 @@ export function amount(x) {
 
 const plain = (x) => minus(String(Number(x.toPrecision(4))));
 
+const spoken = (name) => NORMS[name].long ?? NORMS[name].name;
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 const listed = (names) =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 
@@ -81,9 +84,9 @@ function noticed({ before, x, eps }, found) {
       ? `You multiplied all numbers by ${plain(times)}`
       : `You ${added < 0 ? "subtracted" : "added"} ${plain(Math.abs(added))} ${added < 0 ? "from" : "to"} all numbers`;
   if (moved.length === 0) return `${what}. No output changed. `;
-  const which = moved.length === NAMES.length ? "All four outputs" : `Only ${listed(moved.map((name) => NORMS[name].name))}`;
+  const which = moved.length === NAMES.length ? "All four outputs" : `Only ${listed(moved.map(spoken))}`;
   const most = Math.max(...moved.map((name) => farthest(found[name].out, old[name].out).most));
-  return `${what}. ${which} changed, by at most ${amount(most)}${times > 0 ? ", because of ε" : ""}. `;
+  return `${what}. ${which} changed, by at most ${amount(most)}${times > 0 ? ". The reason is ε" : ""}. `;
 }
 
 // The distance of each other norm from LayerNorm, and where it is largest, the most distant norm first.
@@ -98,12 +101,12 @@ export function sentence(state, found) {
   const change = noticed(state, found);
   if (change) return change.trim();
   const others = apart(found).filter(({ most }) => most >= SAME);
-  if (others.length === 0) return "All four norms give the same.";
+  if (others.length === 0) return "All four norms give the same result.";
   const [{ name, most, at }] = others;
   const where = seen(most) ? `, by ${amount(most)} at feature ${at}` : `, by only ${amount(most)}`;
   const close = NAMES.slice(1).filter((each) => !others.some((other) => other.name === each && seen(other.most)));
-  const agree = close.length && seen(most) ? ` ${listed(close.map((each) => NORMS[each].name))} agree${close.length === 1 ? "s" : ""} with LayerNorm to three decimals.` : "";
-  return `${NORMS[name].name} is farthest from LayerNorm${where}.${agree}`;
+  const agree = close.length && seen(most) ? ` ${capital(listed(close.map(spoken)))} agree${close.length === 1 ? "s" : ""} with LayerNorm to three decimals.` : "";
+  return `${capital(spoken(name))} is farthest from LayerNorm${where}.${agree}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -131,7 +134,7 @@ function render({ model, el }) {
   const view = frame(el, {
     title: "Four norms of one vector: which ones react?",
     hint:
-      "Change a number, or start from another vector. Then add the same to all numbers, or multiply them all. Before you do, " +
+      "Change a number, or start from another vector. Then add the same number to all of them, or multiply them all. Before you do, " +
       "say which columns will change.",
   });
   const send = (changes) => {
@@ -239,7 +242,7 @@ function render({ model, el }) {
     write(
       note,
       "μ and σ² are the mean and variance of x; s² is the variance that divides by D − 1. " +
-        `Bold: different from LayerNorm. Ring: where a column differs most.${old ? " Thin line: before your change." : ""}`,
+        `Bold: different from LayerNorm. Ring: where a column differs most from it.${old ? " Thin line: before your change." : ""}`,
     );
     view.says(sentence(state, found));
     view.describe(() => `Four norms of the vector ${x.map(plain).join(", ")}, feature by feature. ${sentence(state, found)}`);

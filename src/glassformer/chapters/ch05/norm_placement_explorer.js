@@ -8,7 +8,7 @@ const STUCK = 0.1; // a model less than this below the plateau is stuck on it
 const INITS = [
   ["ours", "the book’s own", "the book’s own initial weights"],
   ["gpt2", "GPT-2’s", "GPT-2’s initial weights, which are smaller in deeper models"],
-  ["xavier", "of Xiong et al.", "the initial weights of Xiong et al. (Xavier, with ReLU)"],
+  ["xavier", "Xiong et al.’s", "the initial weights of Xiong et al. (Xavier, with ReLU)"],
 ];
 
 // --- maths ----------------------------------------------------------------------------------------------------------
@@ -34,19 +34,19 @@ export function trainingSentence({ depth, rate, warmup, ends, unigram }) {
   const stuck = (name) => ends[name].filter((end) => end === null || end > unigram - STUCK).length;
   const told = PLACEMENTS.map((name) => {
     const found = spread(ends[name]);
-    return found ? `${name}-norm ends at ${between(found, 2)}` : `${name}-norm has no final loss in every run`;
+    return found ? `${name}-norm ends at ${between(found, 2)}` : `at least one ${name}-norm run has no final loss`;
   });
   const all = ends.pre.length;
   const verdicts = PLACEMENTS.filter(stuck).map((name) =>
     stuck(name) === all
-      ? `In all ${all} runs ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`
-      : `In ${stuck(name)} of ${all} runs ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`,
+      ? `In all ${all} runs, ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`
+      : `In ${stuck(name)} of ${all} runs, ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`,
   );
   const [pre, post] = PLACEMENTS.map((name) => spread(ends[name]));
   if (verdicts.length === 0) {
     if (post.high < pre.low) verdicts.push("Every run of post-norm ends below every run of pre-norm.");
     else if (pre.high < post.low) verdicts.push("Every run of pre-norm ends below every run of post-norm.");
-    else verdicts.push("The runs of the two overlap.");
+    else verdicts.push("The results of the two overlap.");
   }
   return `${where}${told.join("; ")}. ${verdicts.join(" ")}`;
 }
@@ -147,7 +147,7 @@ function render({ model, el }) {
         `${name}-norm`,
       ),
     ),
-    h("span", {}, "three seeds of each"),
+    h("span", {}, "three seeds each"),
   );
   view.drawing.append(h("div", { class: "gf-panels" }, left, right), key);
 

@@ -74,11 +74,11 @@ export function curveSentence({ curve, x }) {
   const steepness =
     Math.abs(slope) < 0.005
       ? `${fixed(slope, 3)}, nearly flat`
-      : `${fixed(slope, 3)}: a step of 0.1 to the right changes it by about ${fixed(slope / 10, 3)}`;
+      : `${fixed(slope, 3)}: a step of 0.1 to the right changes the value by about ${fixed(slope / 10, 3)}`;
   const corner = curve === "relu" && x === 0 ? " At its corner the slope jumps from 0 to 1; the package takes 0." : "";
   const other = { gelu: "gelu_tanh", gelu_tanh: "gelu" }[curve];
   const apart = other
-    ? ` ${CURVES[other].name} gives ${fixed(values[other], 5)}, ${fixed(Math.abs(values.gelu - values.gelu_tanh), 5)} away.`
+    ? ` ${CURVES[other].name} gives ${fixed(values[other], 5)}, a difference of ${fixed(Math.abs(values.gelu - values.gelu_tanh), 5)}.`
     : "";
   return `${CURVES[curve].name} of ${two(x)} is ${fixed(values[curve], other ? 5 : 3)}. Its slope there is ${steepness}.${corner}${apart}`;
 }
@@ -217,7 +217,7 @@ function render({ model, el }) {
     choice(model, "curve", { label: "Activation", options: NAMES.map((name) => [name, CURVES[name].name]) }),
     slider(model, "x", { label: "x", min: -FURTHEST, max: FURTHEST, step: STEP, format: two }),
     slider(model, "magnified", {
-      label: "Exact − tanh, larger",
+      label: "Exact − tanh, magnified",
       values: [1, 10, 100, 1000],
       format: (times) => `× ${grouped(times)}`,
     }),
@@ -309,7 +309,7 @@ function render({ model, el }) {
       apart.dataset.times = magnified;
       put(apart, { d: values.trace(gap) });
     }
-    write(valueTitle, `Value; in orange, exact − tanh × ${grouped(magnified)}`);
+    write(valueTitle, `Value; in orange, ${grouped(magnified)} × (exact − tanh)`);
     write(slopeTitle, "Slope");
     for (const name of NAMES) {
       put(read[name].row, { class: name === curve ? "gf-chosen-row" : "" });

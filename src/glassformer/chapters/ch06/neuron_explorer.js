@@ -33,19 +33,19 @@ const signed = (x, digits = Math.abs(x) < 9.995 ? 2 : 1) => `${x > 0 ? "+" : ""}
 // In a context, every character is visible; spaces stay spaces.
 const spelled = (text) => text.replaceAll("\n", "⏎");
 
-// A context's last characters, up to the one that excites.
+// A context's last characters, up to the one at which the value is measured.
 const ending = (context) => `“…${spelled([...context].slice(-7, -1).join(""))}”`;
 
 const listed = (parts) => (parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts[0]);
 
 export function sentence({ block, neuron, memory, open, here }) {
-  const [strong, weak] = [...memory].sort((a, b) => Math.abs(b[1][0]) - Math.abs(a[1][0]));
-  const peaks = `${ending(strong[0][0])} excites it most (${signed(strong[1][0])}); in the opposite direction, it is ${ending(weak[0][0])} (${signed(weak[1][0])})`;
+  const [most, least] = memory; // at its most positive, and at its most negative
+  const peaks = `it is most positive after ${ending(most[0][0])} (${signed(most[1][0])}) and most negative after ${ending(least[0][0])} (${signed(least[1][0])})`;
   const says = open
-    ? ` Then it makes ${listed([...strong[2]].slice(0, 3).map(named))} likelier and in the opposite direction ${listed([...weak[2]].slice(0, 3).map(named))}.`
-    : " What does it then make likelier? Guess, then look.";
+    ? ` When positive, it favours ${listed([...most[2]].slice(0, 3).map(named))}; when negative, ${listed([...least[2]].slice(0, 3).map(named))}.`
+    : " Which characters does it then favour? Guess, then look.";
   const share = here && Math.round((100 * Math.abs(here.value)) / largest(memory));
-  const own = here ? ` In your text it is ${signed(here.value)} at ${named(here.character)} at ${here.at}, ${share} % of its largest value.` : "";
+  const own = here ? ` In your text, its value at position ${here.at} (${named(here.character)}) is ${signed(here.value)}; in size, that is ${share} % of its largest.` : "";
   return `Block ${block}, neuron ${neuron}: in a million characters, ${peaks}.${says}${own}`;
 }
 
@@ -53,7 +53,7 @@ export function sentence({ block, neuron, memory, open, here }) {
 
 const TRAITS = ["text", "block", "neuron", "position", "guess", "opened"];
 
-// One sign of a neuron's value: the contexts that excite it most, and the characters that it then makes likelier.
+// One sign of a neuron's value: the contexts after which it is largest, and the characters that it then favours.
 function wayOf(way) {
   const title = h("p", { class: "gf-panel-title" });
   const contexts = h("ol", { class: "gf-contexts" });
@@ -72,7 +72,7 @@ function wayOf(way) {
     { class: "gf-way" },
     title,
     contexts,
-    h("p", { class: "gf-panel-title" }, `It then makes likelier (in logits per unit)`),
+    h("p", { class: "gf-panel-title" }, "It then favours (change of the logit per unit of the neuron)"),
     promoted,
   );
 
@@ -109,7 +109,7 @@ function wayOf(way) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "What makes one neuron large?",
-    hint: "Read the passages that excite the neuron most, guess which character it then makes likelier, and look. After that, try a text of your own.",
+    hint: "Read the passages after which the neuron is most positive, or most negative. Guess which character it then favours, and check. After that, try a text of your own.",
   });
   const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
   const stored = model.get("_stored");
@@ -187,7 +187,7 @@ function render({ model, el }) {
     choice(model, "block", { label: "Block", options: range(L).map((i) => [i, i]) }),
     h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: number.id }, `Neuron (0 to ${F - 1})`), number),
     toggle(model, "guess", { label: "Guess first" }),
-    h("div", { class: "gf-buttons" }, button("Another clear one", another), button("Any one, at random", random)),
+    h("div", { class: "gf-buttons" }, button("Another clear neuron", another), button("A random neuron", random)),
   );
 
   // --- what is drawn
@@ -223,11 +223,11 @@ function render({ model, el }) {
       ways.forEach((way, i) => way.show(memory[i], { furthest, most, open }));
       const [low, high] = [signed(-furthest), signed(furthest)];
       scale.replaceChildren(
-        legend((t) => tint(2 * t - 1), low, high, h("span", {}, "Its largest distance from zero in a million characters.")),
+        legend((t) => tint(2 * t - 1), low, high, h("span", {}, "The ends of the scale are its largest distance from zero in a million characters.")),
       );
     }
     for (const { element } of ways) put(element, { class: `gf-way${memory ? "" : " gf-late"}` });
-    write(opener, opened ? "Cover what it makes likelier" : "What does it make likelier?");
+    write(opener, opened ? "Hide the answer" : "Which characters does it favour?");
     opener.parentElement.hidden = !guess;
     const at = Math.min(state.position, Math.max(values.length - 1, 0));
     line.show(characters, values.length, at, (t) => ({ colours: tint, value: values[t] / furthest, says: signed(values[t]) }));
@@ -235,7 +235,7 @@ function render({ model, el }) {
     const hindered = reader.words() || (memory ? "" : facts.words() || late);
     const said = hindered || sentence({ block, neuron, memory, open, here });
     view.says(said);
-    view.describe(() => `Neuron ${neuron} of block ${block}: what excites it, what it makes likelier, and your text coloured by it. ${said}`);
+    view.describe(() => `Neuron ${neuron} of block ${block}: after which passages it is largest, what it favours, and your text coloured by its value. ${said}`);
     view.tables(() => (memory ? tables({ block, neuron, memory, open, characters, values }) : []));
   }
 
@@ -263,21 +263,21 @@ function tables({ block, neuron, memory, open, characters, values }) {
   const promoted = ([, , likelier, adds]) => [...likelier].map((character, i) => [visible(character), signed(adds[i], 3)]);
   return [
     {
-      caption: `What excites neuron ${neuron} of block ${block} most, in a million characters`,
+      caption: `Where neuron ${neuron} of block ${block} is most positive and most negative, in a million characters`,
       headers: ["When", "Context", "Value", "What came next"],
       rows: () => each(contexts),
     },
     ...(open
       ? [
           {
-            caption: "What it then makes likelier, in logits a unit, but for the final norm’s scale",
+            caption: "What it then favours, in logits per unit, before the final norm’s scaling",
             headers: ["When", "Character", "Adds"],
             rows: () => each(promoted),
           },
         ]
       : []),
     {
-      caption: "What it is at each character of your text",
+      caption: "Its value at each character of your text",
       headers: ["Position", "Character", "Value"],
       rows: () => values.map((value, t) => [t, visible(characters[t]), signed(value, 3)]),
     },

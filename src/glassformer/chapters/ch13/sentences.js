@@ -89,7 +89,7 @@ export const MEANINGS = {
     (c) => {
       const saved = grouped(c.vocab_size * c.d_model);
       if (c.head === "none") return "No head: what comes out is the stream after the last block.";
-      return c.head === "tied" ? `The head is the token embedding again, which saves ${saved} parameters.` : `The head is a matrix of its own, of ${saved} parameters.`;
+      return c.head === "tied" ? `The head reuses the token embedding, which saves ${saved} parameters.` : `The head is a matrix of its own, of ${saved} parameters.`;
     },
   ],
   head_scale: ["08", (c) => c.head_scale !== 1 && "What enters the head is divided by √D."],

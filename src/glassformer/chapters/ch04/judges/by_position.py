@@ -1,4 +1,4 @@
-"""Judges "Which positions extrapolate?" (chapter 04).
+"""Judges "Which methods extrapolate?" (chapter 04).
 
 The mean loss at each position of many windows.
 

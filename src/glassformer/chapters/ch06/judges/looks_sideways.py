@@ -47,8 +47,8 @@ sideways.case(
     lambda x: np.maximum(x @ _W, 0) @ _W.T, _rows, want=False, **_said("a feed-forward network"),
 )  # fmt: skip
 sideways.case(
-    "nor does a layer that says 1 whatever it reads",
-    lambda x: 0 * x + 1, _rows, want=False, **_said("a layer that says 1 whatever it reads"),
+    "nor does a layer that returns 1 whatever it reads",
+    lambda x: 0 * x + 1, _rows, want=False, **_said("a layer that returns 1 whatever it reads"),
 )  # fmt: skip
 sideways.case(
     "a mean over all rows does",

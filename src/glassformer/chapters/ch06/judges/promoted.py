@@ -35,7 +35,7 @@ likelier.case(
     np.array([1.0, 1.0]), np.array([0.1, 2.0]), _head, 2, want=[1, 2],
 )  # fmt: skip
 likelier.case(
-    "a negative neuron promotes what its row suppresses",
+    "a negative neuron favours what its row suppresses",
     np.array([1.0, 0]), np.ones(2), _head, 2, sign=-1, want=[2, 1],
 )  # fmt: skip
 _r, _g, _h = numbers(4, seed=1), np.array([0.5, -1.5, 2.0, 1.0]), numbers(4, 40, seed=3)
