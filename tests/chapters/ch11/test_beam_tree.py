@@ -89,7 +89,8 @@ def found(w):
     said = w.says.replace("−", "-")
     assert said.startswith(f"Beam {widget.n_beams} found {spelled(right[0][0])} (")
     same = right[0][0] == text
-    assert ("Greedy has the same." if same else f"greedy has {spelled(text)} ({totals[-1]:.2f})") in said
+    other = f"greedy decoding has {spelled(text)} ({totals[-1]:.2f})"
+    assert ("Greedy decoding finds the same text." if same else other) in said
     return candidates
 
 
@@ -102,7 +103,7 @@ def nodes(w):
 def test_the_first_picture_needs_no_weights(mount, view):
     w = mount(view())
     candidates = found(w)
-    assert w.says.endswith("At step 6, “ what'”: “'” adds −2.00 to make −5.08. It goes on.")
+    assert w.says.endswith("At step 6, “ what'”: “'” adds −2.00 to make −5.08. It continues.")
     fates = [row[3] for row in candidates]
     assert fates == ["grows"] * 3 + ["dropped"] * 3 + fates[6:42] + ["ends"] * 3 + ["dropped"] * 3
     assert [name.split()[1] for name in nodes(w)] == fates
@@ -122,7 +123,7 @@ def test_steps_and_nodes_by_keyboard(mount, view):
     assert w.saved()["step"] == 2
     assert len(nodes(w)) == 12
     assert w.says.startswith(
-        "After 2 of 8 steps, the best of beam 3 is “⏎⏎” (−2.21 nats); greedy has “ w” (−2.31)"
+        "After 2 of 8 steps, the best of beam 3 is “⏎⏎” (−2.21 nats); greedy decoding has “ w” (−2.31)"
     )
     w.root.get_by_role("button", name="Forward").press("Enter")
     w.root.get_by_role("button", name="Back").press("Enter")
@@ -133,7 +134,7 @@ def test_steps_and_nodes_by_keyboard(mount, view):
         w.page.keyboard.press(key)
     w.settle()
     assert w.saved()["node"] == [2, 0]  # “ w” goes on to “ wh”, the best of its column
-    assert "At step 3, “ wh”: “h” adds −0.21 to make −2.52. It goes on." in w.says
+    assert "At step 3, “ wh”: “h” adds −0.21 to make −2.52. It continues." in w.says
     w.page.keyboard.press("ArrowLeft")
     w.settle()
     assert w.saved()["node"] == [1, 1]
@@ -181,7 +182,7 @@ def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
     w.settle()
     w.saved()
     found(w)
-    assert "All texts have one length here" in w.says
+    assert "All texts have the same length here" in w.says
 
 
 def test_a_character_that_the_model_does_not_know(mount, view):

@@ -34,6 +34,21 @@ def test_both_languages_count_alike(call):
             assert sizes_in_bytes == [cache_bytes(config, 100, bytes_per_number=2), cache_bytes(config, 1)]
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_bytes_and_times_follow_from_weights_cache_and_work(call, name):
+    own, sizes = config_of(name), sizes_of(name)
+    for G, read, past, size in ((1, 7, 0, 2), (own.n_heads, 1, 40, 4), (own.n_kv_heads, 900, 0, 2)):
+        config = own.replace(n_kv_heads=G)
+        fetched = size * config.parameter_count().total
+        if past:
+            fetched += cache_bytes(config, past, bytes_per_number=size)
+        work = multiply_adds(config, read, past)
+        seconds = max(fetched / 2e12, work / (156e12 if size == 2 else 78e12))
+        found = call("cache_movie", "leastCost", sizes | {"G": G}, read, past, size, own.n_kv_heads)
+        assert found["fetched"] == fetched
+        assert found["milliseconds"] == pytest.approx(1000 * seconds)
+
+
 @pytest.fixture(scope="module")
 def book():
     return shipped.load()
@@ -121,7 +136,7 @@ def check(w):
 def test_passes_by_keyboard_and_by_buttons(mount):
     w = mount(CacheMovie())
     check(w)
-    assert w.says.startswith("Pass 3: “h” is new. Without a cache 12 positions are read")
+    assert w.says.startswith("Pass 3: “h” is new. Without a cache, the model reads 12 positions")
     w.press("Pass", "ArrowRight", "End", "ArrowLeft")
     assert w.saved()["step"] == 6
     for name, step in (("Back", 5), ("Forward", 6), ("Forward", 7)):
@@ -140,7 +155,7 @@ def test_passes_by_keyboard_and_by_buttons(mount):
     w.control("What is written (2 to 24 characters)").fill("to be")
     w.press("Pass", "ArrowRight")
     assert w.saved() == {"step": 1, "prompt": 1, "text": "to be"}
-    assert w.says.startswith("Pass 1: “o” is new. Without a cache 2 positions")
+    assert w.says.startswith("Pass 1: “o” is new. Without a cache, the model reads 2 positions")
     check(w)
     w.control("What is written (2 to 24 characters)").fill("t")
     w.settle()

@@ -126,6 +126,17 @@ def test_what_is_stored_is_no_more_than_fits_and_picks_are_written(monkeypatch):
     assert [len(first[name]) for name in ("written", "logits")] == [4, 5]
 
 
+def test_at_first_every_cut_is_off_and_a_character_is_shown_that_was_not_the_likeliest():
+    lab = SamplingLab()
+    for other in (False, True):
+        assert lab.strategy(other=other)["top_p"] == 1
+        assert lab.strategy(other=other)["top_k"] == 65
+        assert lab.strategy(other=other)["min_p"] == 0
+    written, logits = lab.written()
+    [id] = TOKENIZER.encode(written[lab.position])
+    assert 1 <= (logits[lab.position] > logits[lab.position][id]).sum() <= 5
+
+
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
@@ -163,7 +174,7 @@ def test_numbers_entropy_repeats_and_where_texts_part(call):
 
 
 def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
-    w = mount(SamplingLab())
+    w = mount(SamplingLab(top_p=0.9, position=27))
     assert len(json.dumps(w.widget._stored)) < 60_000
     strategy = {"top_p": 0.9}
     written, logits = assert_writes(w)
@@ -172,9 +183,10 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     drawn = TOKENIZER.encode(written[27])[0]
     number = uniform(7, 28)[27]
     assert w.says == (
-        f"At 27 the model gives “n” {100 * p[drawn]:.0f} %, place 2 of 65. {(after > 0).sum()} of 65 characters "
-        f"can be drawn; the model gives all of them {100 * p[after > 0].sum():.0f} %. The number {number:.3f} "
-        f"falls on its stretch of the line, {100 * after[drawn]:.0f} %."
+        f"At position 27, the model gives “n” a probability of {100 * p[drawn]:.0f} %, place 2 of 65. "
+        f"{(after > 0).sum()} of 65 characters can be drawn; their probability together is "
+        f"{100 * p[after > 0].sum():.0f} % in the model. The random number {number:.3f} "
+        f"falls on its stretch of the line, which is {100 * after[drawn]:.0f} % long."
     )
     order = np.argsort(-p, kind="stable")[:16]
     bars = w.root.locator(".gf-lab-column").first.locator(".gf-lab-bar")
@@ -219,7 +231,7 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
         assert w.get("position") == position, key
     assert_shows(w, logits[0], strategy, atol=STORED)
     w.page.keyboard.press("End")
-    assert w.says.startswith("What comes next, at 60: the model prefers ")
+    assert w.says.startswith("The next character, at position 60: the likeliest is ")
     assert_shows(w, logits[60], strategy, atol=STORED)
     assert not w.root.locator(".gf-lab-mark").first.is_visible()
     w.root.locator(".gf-lab-letter").nth(4).click()
@@ -228,7 +240,7 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
 
 
 def test_it_writes_as_python_does(mount):
-    w = mount(SamplingLab(length=20))
+    w = mount(SamplingLab(length=20, top_p=0.9))
     click(w, "To the end of the line")
     written, logits = assert_writes(w)
     assert written.index("\n", 20) == len(written) - 1
@@ -262,7 +274,7 @@ def test_it_writes_as_python_does(mount):
     expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     w.control("Your prompt").fill("To be")
     w.rest()
-    assert w.says.startswith("What comes next, at 0: ")
+    assert w.says.startswith("The next character, at position 0: ")
     click(w, "Twenty")
     assert w.get("length") == w.get("position") == 20
     assert python(w).text == "To be"
@@ -270,7 +282,7 @@ def test_it_writes_as_python_does(mount):
 
 
 def test_branches_and_two_strategies(mount, shoot):
-    w = mount(SamplingLab(length=34), width=360)
+    w = mount(SamplingLab(length=34, top_p=0.9, position=27), width=360)
     before = text(w)
     bar(w, "“b”").press("Enter")
     w.rest()
@@ -288,7 +300,7 @@ def test_branches_and_two_strategies(mount, shoot):
     w.rest()
     assert_writes(w, other=True)
     fork = next(i for i, (a, b) in enumerate(zip(after, text(w, 1), strict=True)) if a != b)
-    assert f"The two texts part at {fork}: A writes " in w.says
+    assert f"The two texts differ from position {fork} on: A writes " in w.says
     assert w.root.locator(".gf-lab-fork").all_inner_texts() == [after[fork], text(w, 1)[fork]]
     w.press("Temperature B", "Home", *["ArrowRight"] * 26)
     w.press("Min-p B", "ArrowRight")

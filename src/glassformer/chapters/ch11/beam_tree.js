@@ -131,7 +131,7 @@ function teller(transformer, prompt) {
 
 const nats = (x) => fixed(x, 2);
 const isWithin = (path, ids) => path.every((id, i) => id === ids[i]);
-const fateOf = { grows: "It goes on.", ends: "It has ended.", dropped: "It is dropped." };
+const fateOf = { grows: "It continues.", ends: "It has ended.", dropped: "It is dropped." };
 
 // The step at which the search drops the greedy text; null if it does not.
 export function leaves(columns, greedy) {
@@ -145,7 +145,7 @@ export function leaves(columns, greedy) {
 export function sentence({ search, greedy, steps, spell }) {
   const { nBeams, columns, lengthPenalty } = search;
   const who = nBeams === 1 ? "Beam 1" : `Beam ${nBeams}`;
-  if (steps === 0) return `${who}: nothing is written yet. Step forward, and the model is asked what may come next.`;
+  if (steps === 0) return `${who}: nothing is written yet. Step forward, and the model predicts the next character.`;
   const best = search.bestAt(steps);
   const done = steps === columns.length;
   const valued = lengthPenalty ? `, worth ${fixed(search.worth(best), 3)}` : "";
@@ -155,13 +155,13 @@ export function sentence({ search, greedy, steps, spell }) {
   const gone = leaves(columns.slice(0, steps), greedy);
   const lead = done ? `${who} found ${what}` : `After ${steps} of ${columns.length} steps, the best of beam ${nBeams} is ${what}`;
   const equal =
-    lengthPenalty && !search.stops.length ? " All texts have one length here, so the penalty changes no order." : "";
+    lengthPenalty && !search.stops.length ? " All texts have the same length here, so the penalty does not change their order." : "";
   const isAsLong = ids.length === best.ids.length;
-  if (isAsLong && isWithin(ids, best.ids)) return `${lead}. Greedy has the same.${equal}`;
+  if (isAsLong && isWithin(ids, best.ids)) return `${lead}. Greedy decoding finds the same text.${equal}`;
   const odds = Math.exp(best.score - total);
   const less = odds > 1 ? `${fixed(odds, 1)} times less likely` : `${fixed(1 / odds, 1)} times likelier`;
   const dropped = gone === null ? "" : ` The search drops greedy's text at step ${gone}.`;
-  return `${lead}; greedy has “${spell(ids)}” (${nats(total)})${isAsLong ? `, ${less}` : ""}.${dropped}${equal}`;
+  return `${lead}; greedy decoding has “${spell(ids)}” (${nats(total)})${isAsLong ? `, ${less}` : ""}.${dropped}${equal}`;
 }
 
 // --- view -------------------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ const OF = ["text", "n_new", "end", "length_penalty"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Beam search: several texts go on, the others are dropped",
-    hint: "Widen the beam, or take the steps one at a time. Point at a character to see what its text is worth.",
+    title: "Beam search: several texts continue, the others are dropped",
+    hint: "Widen the beam, or take one step at a time. Point at a character to see the log-probability of its text.",
   });
   const { known, ids } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
@@ -269,10 +269,10 @@ function render({ model, el }) {
     h("div", { class: "gf-beam-scroll" }, h("div", { class: "gf-beam-tree" }, lines, nodes), h("p", { class: "gf-panel-title" }, "Greedy"), strip),
     legendOf(
       key("gf-beam-best", "the best so far"),
-      key("gf-beam-grows", "goes on"),
+      key("gf-beam-grows", "continues"),
       key("gf-beam-ends", "has ended"),
       key("gf-beam-dropped", "dropped"),
-      key("gf-beam-grows gf-beam-greedy", "as greedy has it"),
+      key("gf-beam-grows gf-beam-greedy", "the path of greedy decoding"),
     ),
   );
 

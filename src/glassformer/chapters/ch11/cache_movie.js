@@ -50,6 +50,18 @@ export function states(prompt, step, cached) {
   };
 }
 
+// What a pass costs at least: all weights and the cached keys and values are fetched once, and the slower of fetching and
+// multiplying takes all the time. The rates are about those of an A100 with 80 GB; float32 halves that of multiplying.
+const FETCHED = 2e12; // bytes a second
+const MULTIPLIED = 156e12; // multiply–adds of 16-bit numbers a second
+
+export function leastCost(sizes, read, past, bytes, ownG = sizes.G) {
+  const weights = sizes.P - sizes.W * (ownG - sizes.G);
+  const fetched = weights * bytes + cacheBytes(sizes, past, bytes);
+  const seconds = Math.max(fetched / FETCHED, (multiplyAdds(sizes, read, past) * bytes) / 2 / MULTIPLIED);
+  return { fetched, milliseconds: 1000 * seconds };
+}
+
 export const divisors = (n) => range(n).map((i) => i + 1).filter((i) => n % i === 0);
 
 const powers = (context) => range(32).map((i) => 2 ** i).filter((n) => n >= SHORTEST_LENGTH && n <= context);
@@ -58,21 +70,22 @@ const powers = (context) => range(32).map((i) => 2 ** i).filter((n) => n >= SHOR
 
 const heads = (n) => `${n} ${n === 1 ? "head" : "heads"}`;
 const shown = (character) => (character === " " ? "␣" : character === "\n" ? "⏎" : character);
+const inTime = (ms) => (ms < 0.1 ? `${Number((1000 * ms).toPrecision(2))} µs` : `${Number(ms.toPrecision(2))} ms`);
 const times = (x) => `${x < 10 ? fixed(x, 1) : grouped(Math.round(x))} times`;
 
 export function sentence({ characters, prompt, step, kept, ratio }) {
   const T = prompt + step;
-  const next = ` The last row says what comes next: “${shown(characters[T])}”.`;
+  const next = ` The last row predicts the next character: “${shown(characters[T])}”.`;
   if (step === 0) {
     return (
       `Pass 0, the prefill: both read the whole prompt, ${T === 1 ? "one character" : `${T} characters at once`}. ` +
-      `Of ${T * T} scores, ${(T * (T - 1)) / 2} are masked. The keys and values are kept on the right: ${inBytes(kept)}.${next}`
+      `Of ${T * T} scores, ${(T * (T - 1)) / 2} are masked. With a cache, the keys and values are kept: ${inBytes(kept)}.${next}`
     );
   }
   return (
-    `Pass ${step}: “${shown(characters[T - 1])}” is new. Without a cache ${T} positions are read, and all but one row is computed ` +
-    `again. With one, a single row is: its query meets ${T - 1} keys that are remembered, and its own.${next} ` +
-    `So far the work without a cache is ${times(ratio)} as much.`
+    `Pass ${step}: “${shown(characters[T - 1])}” is new. Without a cache, the model reads ${T} positions, and computes all rows but ` +
+    `one again. With a cache, it computes a single row: the new query meets ${T - 1} remembered keys and its own.${next} ` +
+    `So far, the work without a cache is ${times(ratio)} as much.`
   );
 }
 
@@ -88,7 +101,7 @@ const MEANS = {
   again: "computed again",
   kept: "remembered",
   masked: "computed, then masked",
-  gone: "not needed any more",
+  gone: "no longer needed",
 };
 
 // Patterns that fill cells, so that colour is never the only difference between states.
@@ -191,8 +204,8 @@ const TRAITS = ["text", "prompt", "step", "model", "n_kv_heads", "length", "byte
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "A text is written, without a cache and with one",
-    hint: "Go forward, a pass at a time. Which rows does each side compute that it has computed before?",
+    title: "Writing a text without a cache and with one",
+    hint: "Go forward one pass at a time. Which rows does each side compute although it has computed them before?",
   });
   const models = model.get("_models");
   const chosen = () => models.find(([name]) => name === model.get("model"))[2];
@@ -256,6 +269,7 @@ function render({ model, el }) {
     choice(model, "bytes_per_number", { label: "Numbers kept as", options: [[4, "float32"], [2, "float16"]] }),
   );
 
+  const assumed = h("p", { class: "gf-movie-now" });
   const written = h("p", { class: "gf-movie-text" });
   const lanes = [false, true].map((cached) => ({ cached, ...lane(), now: h("p", { class: "gf-movie-now" }) }));
   const work = [bar(), bar()];
@@ -270,6 +284,7 @@ function render({ model, el }) {
       lanes.map(({ cached, element, now }) => panel(h("strong", {}, cached ? "With a cache" : "Without a cache"), element, now)),
     ),
     legend(),
+    assumed,
     h(
       "div",
       { class: "gf-panels gf-movie-lanes gf-movie-counts" },
@@ -296,11 +311,26 @@ function render({ model, el }) {
     );
     const totals = lanes.map(({ cached }) => totalWork(counted, P, i + 1, cached));
     const kept = cacheBytes(counted, T, bytes);
+    const costs = lanes.map(({ cached }) => leastCost(counted, cached && i ? 1 : T, cached && i ? T - 1 : 0, bytes, own.G));
     lanes.forEach(({ cached, show, now }, at) => {
       show(characters.slice(0, -1), P, i, cached);
-      write(now, `This pass: ${much(passWork(counted, P, i, cached))}. Kept for the next: ${cached ? inBytes(kept) : "nothing"}.`);
+      const { fetched, milliseconds } = costs[at];
+      write(
+        now,
+        `This pass: ${much(passWork(counted, P, i, cached))} multiply–adds, ${inBytes(fetched)} fetched, at least ${inTime(milliseconds)}. ` +
+          `Kept for the next: ${cached ? inBytes(kept) : "nothing"}.`,
+      );
       work[at].show(cached ? "with" : "without", totals[at] / totals[0], much(totals[at]), cached ? "gf-movie-right" : "gf-movie-wrong");
     });
+    write(
+      assumed,
+      `The times are estimates. They assume that each pass fetches all weights and the cache once, at 2 TB per second, and does ` +
+        `${bytes === 4 ? "78" : "156"} trillion multiply–adds per second, as an A100 does at best; the slower of the two counts. ` +
+        `Everything else is ignored, so real times are longer, and for small models far longer.` +
+        (i && inTime(costs[0].milliseconds) === inTime(costs[1].milliseconds)
+          ? ` In a text this short, both sides spend their time fetching the weights.`
+          : ""),
+    );
     const ratio = totals[0] / totals[1];
     write(workTitle, `Multiply–adds so far, ${label}: ${fixed(ratio, ratio < 10 ? 2 : 1)} to 1`);
     write(memoryTitle, `Cache at ${grouped(length)} positions, ${label}`);

@@ -21,31 +21,31 @@ const STRATEGY = ["temperature", "top_k", "top_p", "min_p"];
 function leftInWords(step, V) {
   const { count, mass } = leftOf(step);
   if (count === V) return `All ${V} characters can be drawn.`;
-  return `${count} of ${V} characters can be drawn; the model gives ${count === 1 ? "it" : "all of them"} ${percent(mass)}.`;
+  return `${count} of ${V} characters can be drawn; ${count === 1 ? "its probability" : "their probability together"} is ${percent(mass)} in the model.`;
 }
 
 function sentence({ step, id, t, known, uniform, isPicked }) {
   const V = known.length;
   if (id === undefined) {
     const [best] = largest(step.p, 1);
-    return `What comes next, at ${t}: the model prefers ${named(known[best])} (${percent(step.p[best])}). ${leftInWords(step, V)}`;
+    return `The next character, at position ${t}: the likeliest is ${named(known[best])} (${percent(step.p[best])}). ${leftInWords(step, V)}`;
   }
   const rank = rankOf(step.p, id);
-  const place = rank === 1 ? "its likeliest" : `place ${rank} of ${V}`;
+  const place = rank === 1 ? "the likeliest character" : `place ${rank} of ${V}`;
   const how = isPicked
     ? "You chose it by hand."
     : step.after[id] > 1 - 1e-9
-      ? "So it is written, whatever the number."
-      : `The number ${fixed(uniform, 3)} falls on its stretch of the line, ${percent(step.after[id])}.`;
-  return `At ${t} the model gives ${named(known[id])} ${percent(step.p[id])}, ${place}. ${leftInWords(step, V)} ${how}`;
+      ? "So it is written, whatever the random number is."
+      : `The random number ${fixed(uniform, 3)} falls on its stretch of the line, which is ${percent(step.after[id])} long.`;
+  return `At position ${t}, the model gives ${named(known[id])} a probability of ${percent(step.p[id])}, ${place}. ${leftInWords(step, V)} ${how}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "The sampling lab: how does it choose?",
-    hint: "Click a character that is written, or walk along with the arrow keys, to see what it was drawn from. Click another one in the bars, and the text goes on from there. Then move a slider: the same random numbers write another text.",
+    title: "The sampling lab: how is the next character chosen?",
+    hint: "Click a character of the text, or use the arrow keys, to see the distribution that it was drawn from. Click another character in the bars, and the text continues from there. Then move a slider: the same random numbers write another text.",
   });
   const { context_length: context } = model.get("_config");
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
@@ -303,7 +303,7 @@ function render({ model, el }) {
 
     // Averages over the written text.
     const facts = range(3).map(() => h("b"));
-    const names = ["Entropy, nats per character", "−log p, nats per character", `Ends a run of ${RUN} that was there before`];
+    const names = ["Entropy, nats per character", "−log p, nats per character", `Ends a repeated run of ${RUN}`];
     const summary = h("div", { class: "gf-lab-facts" }, names.map((word, i) => h("p", {}, h("span", {}, word), facts[i])));
     function drawFacts() {
       const { entropy: before, left, surprise, repeats } = writer.statistics();
@@ -481,12 +481,12 @@ function render({ model, el }) {
     const branches = model.get("branches");
     left.hidden = branches.length === 0;
     hold(left, [isCompared, ...branches.map(({ column, written }) => column + written)], () => [
-      h("p", { class: "gf-panel-title" }, "Left behind; go back to"),
+      h("p", { class: "gf-panel-title" }, "Go back to an earlier text"),
       h("div", { class: "gf-buttons" }, branches.map((branch) => button(endOf(branch), () => goBack(branch)))),
     ]);
     view.says(((isWriting || trouble) && weights.words()) || trouble || sentenceOf(t, fork));
     view.describe(
-      () => `The model goes on from “${model.get("text")}”: “${spelled(first.writer.ids)}”. What could stand at ${place()}, as the model says and as it is drawn.`,
+      () => `The model continues “${model.get("text")}” with “${spelled(first.writer.ids)}”. The bars show the possible characters at position ${place()}: their probabilities in the model, and after the cuts.`,
     );
     view.tables(tables);
   }
@@ -496,9 +496,9 @@ function render({ model, el }) {
     if (!steps[t]) return "";
     const one = sentence({ step: steps[t], id: ids[t], t, known, uniform: uniformAt(run.seed, t), isPicked: run.picked.has(t) });
     if (!model.get("compared")) return one;
-    if (fork === null) return `${one} The two texts are still the same.`;
+    if (fork === null) return `${one} So far, the two texts are the same.`;
     const [a, b] = columns.map(({ writer }) => named(known[writer.ids[fork]]));
-    return `${one} The two texts part at ${fork}: A writes ${a}, B ${b}.`;
+    return `${one} The two texts differ from position ${fork} on: A writes ${a}, and B writes ${b}.`;
   }
 
   const tables = () =>

@@ -23,7 +23,7 @@ class SamplingLab(ModelView, module="sampling_lab"):
     The text depends only on the traits. Character `i` after the prompt is drawn with number `i` of mulberry32
     from `seed`, unless the reader has picked it by hand. So the same settings always write the same text, and
     another temperature writes another text with the same random numbers. A second column, if `compared`, uses
-    the same numbers with its own strategy. If a text is longer than the context, the model
+    the same numbers with its own strategy. At first, every cut is off. If a text is longer than the context, the model
     sees its end, from a multiple of half the context on (`past_context="half"` of `generate`).
 
     Derived in chapter 11.
@@ -46,7 +46,7 @@ class SamplingLab(ModelView, module="sampling_lab"):
 
     temperature = Number(1.0, min=0, max=2).tag(sync=True)
     top_k = Int().tag(sync=True)
-    top_p = Number(0.9, min=0.01, max=1).tag(sync=True)
+    top_p = Number(1.0, min=0.01, max=1).tag(sync=True)
     min_p = Number(0.0, min=0, max=1).tag(sync=True)
     other_temperature = Number(0.0, min=0, max=2).tag(sync=True)
     other_top_k = Int().tag(sync=True)
@@ -103,14 +103,12 @@ class SamplingLab(ModelView, module="sampling_lab"):
 
     @default("position")
     def _default_position(self) -> int:
-        """Returns an instructive position: the likeliest character was not drawn, and some but not most remain."""
+        """Returns an instructive position: not the likeliest character was drawn, but one of the next five."""
         first = self._stored["columns"][0]
         logits, drawn = np.array(first["logits"]), self._source.tokenizer.encode(first["written"])
-        left = (distribution(logits, **self.strategy()) > 0).sum(axis=-1)
-        found = [
-            best != id and 6 <= count <= 12
-            for best, id, count in zip(logits.argmax(axis=-1), drawn, left, strict=False)
-        ]
+        left = distribution(logits, **self.strategy())
+        ranks = [(row > row[id]).sum() for row, id in zip(left, drawn, strict=False)]
+        found = [1 <= rank <= 5 for rank in ranks]
         return found.index(True) if True in found else self.length
 
     @validate("top_k", "other_top_k")

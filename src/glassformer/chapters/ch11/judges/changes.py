@@ -1,4 +1,4 @@
-"""Judges "Who may be remembered?" (chapter 11): whose keys and values change when one token changes.
+"""Judges "What may be remembered?" (chapter 11): whose keys and values change when one token changes.
 
 Axis: T positions.
 """
