@@ -352,7 +352,7 @@ def answer(clocks):
     clocks.locator(".gf-title").click()
     slider.focus()
     slider.press("ArrowRight")
-    expected = f"At position {position}, hand 0 has turned {position:.2f} rad"
+    expected = f"At position {position}, hand 0 has turned by {position:.2f} rad"
     clocks.locator(".gf-says", has_text=expected).wait_for(timeout=ANSWER * 1000)
     return position
 

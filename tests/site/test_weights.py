@@ -381,7 +381,7 @@ def test_what_is_known_of_the_neurons_comes_when_another_is_chosen(asking, door)
     page.visit.settle()
     host.get_by_role("button", name="A random neuron").press("Enter")
     page.visit.rest()
-    said = re.match(r"Block (\d+), neuron (\d+): .* In your text it is", page.line(5).inner_text())
+    said = re.match(r"Block (\d+), neuron (\d+): .* In your text, its value", page.line(5).inner_text())
     first = "shakespeare.bin" if door == "http" else "shakespeare-0.js"
     assert {"shakespeare-neurons.bin" if door == "http" else "shakespeare-neurons-0.js", first} <= set(
         page.weights

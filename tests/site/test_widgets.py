@@ -119,7 +119,7 @@ def clock_hands(shown, state):
         shown.press("Position p", "ArrowRight")
         position = state["position"] + step
         expected = scratch.sinusoidal(np.array([position]), state["d_model"], base=state["base"])[0]
-        assert shown.says.startswith(f"At position {position}, hand 0 has turned {position:.2f} rad")
+        assert shown.says.startswith(f"At position {position}, hand 0 has turned by {position:.2f} rad")
         np.testing.assert_allclose(column(shown.table(), 5), expected[0::2], atol=5.1e-5)
         np.testing.assert_allclose(column(shown.table(), 6), expected[1::2], atol=5.1e-5)
 
