@@ -114,33 +114,33 @@ export function sentence({ cell: [kind, row, i], mask, raised }, found) {
     case "outputs":
       return `${lead}${through(weights[row], column(v, i), number, plain)}`;
     case "grad_outputs":
-      return `${lead}${value}. ${value ? "This is where the way back begins" : "Nothing is asked of it"}: what is to be raised is ${target(raised)}.`;
+      return `${lead}${value}. ${value ? "This is where the backward pass begins" : "This output is not chosen"}: what is to be raised is ${target(raised)}.`;
     case "grad_v":
-      return `${lead}${through(column(weights, row), column(up, i), number, plain)} Each query hands back its gradient, times the weight that it gave.`;
+      return `${lead}${through(column(weights, row), column(up, i), number, plain)} Each query passes back its gradient times its weight for this value.`;
     case "grad_weights":
       return `${lead}gradient of the output times the value, ${through(up[row], v[i], plain, plain)}${hidden ? " The mask does not touch this; it keeps the weight at 0." : ""}`;
     case "grad_scores": {
       const average = dot(weights[row], dw[row]);
       const [w, own] = [weights[row][i], dw[row][i]];
-      const written = `w·(dw − Σ w·dw) = ${number(w)}·(${number(own)} − ${bracketed(average)}) = ${number(value)}.`;
+      const written = `w·(grad − Σ w·grad) = ${number(w)}·(${number(own)} − ${bracketed(average)}) = ${number(value)}.`;
       return (
         `${lead}${written} ` +
         (hidden
-          ? "Its weight is 0, so this is exactly 0: the way back needs no mask."
-          : `Σ w·dw = ${products(weights[row], dw[row], number, number)} = ${number(average)} is what the row gains on average.`)
+          ? "Its weight is 0, so this is exactly 0: the backward pass needs no mask."
+          : `Σ w·grad = ${products(weights[row], dw[row], number, number)} = ${number(average)} is the row's weighted average.`)
       );
     }
     case "grad_q":
-      return `${lead}${through(ds[row], column(k, i), number, plain, true)} Each score hands back its gradient, times its key.`;
+      return `${lead}${through(ds[row], column(k, i), number, plain, true)} Each score passes back its gradient times its key.`;
     default:
-      return `${lead}${through(column(ds, row), column(q, i), number, plain, true)} Each score hands back its gradient, times its query.`;
+      return `${lead}${through(column(ds, row), column(q, i), number, plain, true)} Each score passes back its gradient times its query.`;
   }
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
 function colour(kind, value) {
-  if (value === -Infinity) return {};
+  if (value === -Infinity || Math.abs(value) < 0.005) return {}; // a zero is as dark as the page
   const [map, x] = kind === "weights" ? [cividis, value] : [diverging, value / (kind.startsWith("grad_") ? 1 : 3)];
   return { background: map(x), color: ink(map.channels(x)) };
 }
@@ -149,10 +149,10 @@ const TRAITS = ["q", "k", "v", "mask", "raised", "cell"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "One head, there and back",
+    title: "One head, forward and backward",
     hint:
-      "Say which output should grow. Beside each number stands its gradient. Point at any of them to see what it is made of; change a query, " +
-      "key or value, and see whether the output follows.",
+      "Choose which output should grow. The gradient of each number is on its right. Point at any number to see how it is computed. Change a " +
+      "query, key or value, and see whether the output follows.",
   });
   const begun = Object.fromEntries(["q", "k", "v"].map((name) => [name, model.get(name)]));
   const send = (changes) => {
@@ -208,8 +208,8 @@ function render({ model, el }) {
       "p",
       { class: "gf-legend" },
       h("span", { class: "gf-scale" }, h("span", { class: "gf-sample gf-here" }), "the chosen number"),
-      h("span", { class: "gf-scale" }, h("span", { class: "gf-sample gf-lit" }), "what it is made of"),
-      h("span", { class: "gf-scale" }, h("span", { class: "gf-sample gf-reached" }), "what is made of it"),
+      h("span", { class: "gf-scale" }, h("span", { class: "gf-sample gf-lit" }), "what it is computed from"),
+      h("span", { class: "gf-scale" }, h("span", { class: "gf-sample gf-reached" }), "what is computed from it"),
     ),
   );
 
