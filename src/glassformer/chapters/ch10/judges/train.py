@@ -117,7 +117,7 @@ def _train_case(
         weights = GivenWeights({name: w.copy() for name, w in start_weights(n_layers).items()})
         more = [*_some_batches(n, size), *_some_batches(3, size)]  # it is not to take them all
         given = {"peak": peak, "warmup": warmup, "max_norm": max_norm}
-        found = train(weights, n_heads, more, n, **given)
+        found = train(weights, n_heads, iter(more), n, **given)  # an iterator, as the generator of batches is
         if isinstance(found, np.ndarray) or not isinstance(found, Iterable):
             raise Wrong("train(…) should be a generator: `yield` the loss of each step.")
         losses, seen = [], []
