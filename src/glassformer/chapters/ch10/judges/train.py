@@ -124,6 +124,12 @@ def _train_case(
         for loss in islice(found, n + 2):
             losses.append(float(np.asarray(loss)))
             seen.append({name: np.array(weights.get(name)) for name in _LOOKED_AT})
+        numbers = [w for one in seen for w in one.values() if w.dtype.kind == "f"]
+        if not all(np.isfinite(x).all() for x in (losses, *numbers)):
+            raise Wrong(
+                f"a loss or a weight is not a number ({said}): something was divided by 0. One way there: AdamW's "
+                "correction 1 − βᵗ is 0 for t = 0."
+            )
         ways = [
             _trained_by_hand(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
             for exactly in (False, True)
