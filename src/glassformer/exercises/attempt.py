@@ -1,9 +1,10 @@
 """Runs an exercise's checks on the learner's function, whatever that function does."""
 
+import contextlib
 import copy
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -191,6 +192,8 @@ class Learner:
             if not _same(value, after[name]):
                 said = f"your function changed its argument `{name}` in place. Work on a copy."
                 raise Wrong(said, under="the arguments stay unchanged")
+        if inspect.isgenerator(result):
+            return _running(result)
         return in_numpy(result, self.parts)
 
     def _by_name(self, args: tuple, kwargs: dict) -> dict[str, Any]:
@@ -203,6 +206,17 @@ class Learner:
 def _call(function: Callable, args: tuple, kwargs: dict) -> Any:
     """Calls the function; the learner's frames are those below this one."""
     return function(*args, **kwargs)
+
+
+def _running(generator: Generator) -> Generator:
+    """Yields what a learner's generator yields; what it raises is then raised below `_call`, with the learner's line."""
+    with contextlib.closing(generator):
+        while True:
+            try:
+                value = _call(next, (generator,), {})
+            except StopIteration:
+                return
+            yield value
 
 
 def _same(before: Any, after: Any) -> bool:

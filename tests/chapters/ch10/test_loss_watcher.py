@@ -156,12 +156,13 @@ STATE = {"step": 100, "loss": 3.0, "landmarks": LANDMARKS, "per_step": 0, "steps
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({}, "After 100 steps: loss 3.00, below the unigram’s 3.31: it uses the text before, for counting "
-             "characters alone costs more."),
+        ({}, "After 100 steps: loss 3.00, below the unigram’s 3.31: lower than for a model that "
+             "knows only how often each character occurs."),
         ({"loss": 2.31, "per_step": 512, "steps": 300}, "After 100 steps, 51,200 characters read: loss 2.31, "
-             "below the bigram’s 2.46: it uses more than the one character before. 199 steps to go."),
-        ({"loss": 3.9, "newest": False, "steps": 300}, "After 100 steps: loss 3.90, below ln V = 4.17: it no "
-             "longer gives every character the same chance."),
+             "below the bigram’s 2.46: lower than for a model that knows only which character follows which. "
+             "199 steps to go."),
+        ({"loss": 3.9, "newest": False, "steps": 300}, "After 100 steps: loss 3.90, below ln V = 4.17: lower "
+             "than for a model that gives every character the same chance."),
         ({"loss": 4.1, "step": 1}, "After 1 step: loss 4.10, near ln V = 4.17: what it costs to give every "
              "character the same chance."),
         ({"loss": 4.6}, "After 100 steps: loss 4.60, above ln V = 4.17: worse than giving every character the "

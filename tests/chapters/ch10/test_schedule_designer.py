@@ -14,7 +14,7 @@ from glassformer.experiments import stored
 from glassformer.train.config import TRAINING_CHOICES
 from glassformer.widgets.kit.modules import read
 
-STATE = {"peak": 3e-3, "warmup": 30, "decay": "cosine", "final_share": 0.0, "steps": 300}
+STATE = {"peak": 3e-3, "warmup": 30, "decay": "cosine", "final_share": 0.0, "steps": 300, "table": True}
 
 
 def run(seed, end, *, steps=300, loss=(4.0, 3.0)):
@@ -132,8 +132,22 @@ def framed(w):
     return w.root.locator(".gf-course[aria-pressed=true]").get_attribute("aria-label")
 
 
-def test_a_course_by_keyboard(mount, shoot):
+def test_the_table_waits_until_the_reader_opens_it(call, mount):
+    said = call("schedule_designer", "sentence", STATE | {"table": False}, MADE_UP)
+    assert "Its 3 runs end at" in said
+    assert "By the median" not in said
     w = mount(ScheduleDesigner())
+    assert not w.root.locator(".gf-course").first.is_visible()
+    assert len(w.tables()) == 1
+    w.root.get_by_role("button", name="Show the results of all 30 schedules").click()
+    w.settle()
+    assert w.saved() == {"table": True}
+    assert w.root.locator(".gf-course").first.is_visible()
+    assert "By the median" in w.says
+
+
+def test_a_course_by_keyboard(mount, shoot):
+    w = mount(ScheduleDesigner(table=True))
     measured = end_losses()
     shoot("schedules-900")
     w.press("Warm-up", "ArrowRight", "ArrowRight")
@@ -175,7 +189,7 @@ def test_a_course_by_keyboard(mount, shoot):
 
 
 def test_runs_that_broke_off_say_so(mount, shoot):
-    w = mount(ScheduleDesigner(_data=MADE_UP, peak=0.1, warmup=0, decay="linear"))
+    w = mount(ScheduleDesigner(_data=MADE_UP, peak=0.1, warmup=0, decay="linear", table=True))
     assert w.root.locator(".gf-course-broken").count() == 1
     assert framed(w) == "peak 0.1, no warm-up, linear: 2 of 3 runs broke off"
     assert w.root.locator(".gf-loss-broken").count() == 2
@@ -186,7 +200,7 @@ def test_runs_that_broke_off_say_so(mount, shoot):
 
 
 def test_accessible_and_never_wider_than_the_page(mount, shoot):
-    w = mount(ScheduleDesigner(peak=0.02, warmup=0, steps=1000), width=360)
+    w = mount(ScheduleDesigner(peak=0.02, warmup=0, steps=1000, table=True), width=360)
     assert w.tables()
     assert w.overflow() == 0
     assert w.axe_violations() == []

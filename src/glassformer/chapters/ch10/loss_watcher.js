@@ -41,10 +41,10 @@ const descending = (landmarks) => Object.entries(landmarks).sort(([, a], [, b]) 
 
 // What it means if the loss is below a landmark.
 const MEANS = {
-  "ln V": "it no longer gives every character the same chance",
-  unigram: "it uses the text before, for counting characters alone costs more",
-  bigram: "it uses more than the one character before",
-  trigram: "it uses more than the two characters before",
+  "ln V": "lower than for a model that gives every character the same chance",
+  unigram: "lower than for a model that knows only how often each character occurs",
+  bigram: "lower than for a model that knows only which character follows which",
+  trigram: "lower than for a model that knows only which character follows each pair",
 };
 const called = (name, value) => (name === "ln V" ? `ln V = ${fixed(value, 2)}` : `${name}’s ${fixed(value, 2)}`);
 const the = (name, value) => (name === "ln V" ? called(name, value) : `the ${called(name, value)}`);

@@ -1,6 +1,6 @@
 // A learning-rate schedule that the reader shapes, and the results of such schedules in the book. See schedule_designer.py.
 import { range } from "../../widgets/kit/maths.js";
-import { choice, fixed, frame, grouped, h, hold, onChange, put, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
+import { button, choice, fixed, frame, grouped, h, hold, onChange, put, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { cividis, ink, legend, line, linear, roundNumbers, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
 const PEAKS = [1, 2, 3, 5, 7]; // the values within every decade
@@ -62,6 +62,7 @@ function course({ peak, warmup, decay, final_share: finalShare, steps }) {
   return `${rising} and falls, ${decay === "linear" ? "in a line" : "by half a cosine"}, to ${plain(peak * finalShare)} at step ${grouped(steps)}.`;
 }
 
+// Compared with all other choices only once the table is open.
 export function sentence(state, { choices, steps }) {
   const { index, same } = nearest(state, { choices, steps });
   const chosen = choices[index];
@@ -74,6 +75,8 @@ export function sentence(state, { choices, steps }) {
     const at = broken.map((run) => grouped(run.steps)).join(" and ");
     return `${course(state)} ${stored} ${broken.length} of its ${count} runs broke off, after ${at} steps: the loss was not a number.`;
   }
+  const found = `${course(state)} ${stored} Its ${count} runs end at a validation loss of ${spread(own)}.`;
+  if (!state.table) return found;
   const finished = known.filter((each) => each !== null);
   const lower = finished.filter(({ median }) => median < own.median).length;
   const lowest = Math.min(...finished.map(({ median }) => median));
@@ -81,7 +84,7 @@ export function sentence(state, { choices, steps }) {
   const rank = lower
     ? `By the median, ${lower} of the other ${choices.length - 1} choices end${lower === 1 ? "s" : ""} lower, the lowest at ${fixed(lowest, 2)}: ${named(best)}.`
     : `By the median, none of the other ${choices.length - 1} choices ends lower.`;
-  return `${course(state)} ${stored} Its ${count} runs end at a validation loss of ${spread(own)}. ${rank}`;
+  return `${found} ${rank}`;
 }
 
 // --- drawing --------------------------------------------------------------------------------------------------------
@@ -155,13 +158,13 @@ function lossChart({ choices, steps }) {
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
-const TRAITS = ["peak", "warmup", "decay", "final_share", "steps"];
+const TRAITS = ["peak", "warmup", "decay", "final_share", "steps", "table"];
 const sorted = (values) => [...new Set(values)].sort((a, b) => a - b);
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Design the learning rate’s course",
-    hint: "Before you move the peak, say where the loss will end. Then choose a course of the table: does a warm-up help, does a decay, and at which peaks?",
+    title: "Design a learning-rate schedule",
+    hint: "Before you move the peak, say where the loss will end. Does a warm-up help, does a decay, and at which peaks? When you have made your guess, open the table of all results.",
   });
   view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   const data = model.get("_data");
@@ -245,6 +248,11 @@ function render({ model, el }) {
   const sample = (style) =>
     svg("svg", { viewBox: "0 0 30 12", width: 30, height: 12, "aria-hidden": "true" }, line(1, 6, 29, 6, style));
   const seeds = choices[0].runs.length;
+  const reveal = button(`Show the results of all ${choices.length} schedules`, () => {
+    setAll(model, { table: true });
+    buttons.find((each) => each.tabIndex === 0)?.focus();
+  });
+  const results = h("div", {});
   view.drawing.append(
     h(
       "div",
@@ -263,6 +271,10 @@ function render({ model, el }) {
       ),
       h("div", { class: "gf-panel-cell" }, caption, lossOf.element),
     ),
+    reveal,
+    results,
+  );
+  results.append(
     h("p", { class: "gf-panel-title gf-courses-title" }, `Validation loss at the end of ${grouped(steps)} steps, the median of ${seeds} seeds`),
     table,
     legend(cividis, fixed(least, 2), fixed(most, 2), h("span", {}, `Framed: the nearest to yours; above, the curves of its ${seeds} seeds and, as dots, their validation losses. Grey: all other runs.`)),
@@ -271,6 +283,8 @@ function render({ model, el }) {
   return onChange(model, TRAITS, () => {
     const state = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
     const { index, same } = nearest(state, data);
+    results.toggleAttribute("hidden", !state.table);
+    reveal.toggleAttribute("hidden", state.table);
     rateOf.show(state, { ...choices[index], steps, final_share: 0 });
     lossOf.show(index);
     write(caption, `Stored: ${named(choices[index])}`);
@@ -287,7 +301,7 @@ function render({ model, el }) {
           return shown.map((step) => [grouped(step), fixed(rateShare(state, step), 4), (state.peak * rateShare(state, step)).toPrecision(4)]);
         },
       },
-      {
+      ...(state.table ? [{
         caption: `Validation loss after ${grouped(steps)} steps, a column for each seed`,
         headers: ["Decay", "Warm-up", "Peak", ...choices[0].runs.map(({ seed }) => `seed ${seed}`), "median"],
         rows: () =>
@@ -295,7 +309,7 @@ function render({ model, el }) {
             const { peak, warmup, decay, runs } = choices[i];
             return [decay, warmup, plain(peak), ...runs.map(({ end }) => (end === null ? "broke off" : fixed(end, 4))), known[i] ? fixed(known[i].median, 4) : "–"];
           }),
-      },
+      }] : []),
     ]);
   });
 }

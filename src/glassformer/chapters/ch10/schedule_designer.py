@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Dict, Enum, Int, default
+from traitlets import Bool, Dict, Enum, Int, default
 
 from glassformer.experiments import stored
 from glassformer.widgets.kit.view import Number, View
@@ -27,6 +27,7 @@ class ScheduleDesigner(View, module="schedule_designer"):
         decay: what follows: "none", "linear" or "cosine".
         final_share: what would be left of the rate at the end, 0 to 1.
         steps: how many steps there are, 1 to 100,000.
+        table: whether the table of all results is shown; until then, the view compares nothing with it.
 
     Raises:
         TraitError: a value outside these ranges.
@@ -37,6 +38,7 @@ class ScheduleDesigner(View, module="schedule_designer"):
     decay = Enum(DECAYS, "cosine").tag(sync=True)
     final_share = Number(0.0, min=0.0, max=1.0).tag(sync=True)
     steps = Int(300, min=1, max=MOST).tag(sync=True)
+    table = Bool(False).tag(sync=True)
     _data = Dict().tag(sync=True)
 
     def rates(self) -> Float[np.ndarray, " N"]:

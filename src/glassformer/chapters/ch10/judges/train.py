@@ -117,13 +117,19 @@ def _train_case(
         weights = GivenWeights({name: w.copy() for name, w in start_weights(n_layers).items()})
         more = [*_some_batches(n, size), *_some_batches(3, size)]  # it is not to take them all
         given = {"peak": peak, "warmup": warmup, "max_norm": max_norm}
-        found = train(weights, n_heads, more, n, **given)
+        found = train(weights, n_heads, iter(more), n, **given)  # an iterator, as the generator of batches is
         if isinstance(found, np.ndarray) or not isinstance(found, Iterable):
             raise Wrong("train(…) should be a generator: `yield` the loss of each step.")
         losses, seen = [], []
         for loss in islice(found, n + 2):
             losses.append(float(np.asarray(loss)))
             seen.append({name: np.array(weights.get(name)) for name in _LOOKED_AT})
+        numbers = [w for one in seen for w in one.values() if w.dtype.kind == "f"]
+        if not all(np.isfinite(x).all() for x in (losses, *numbers)):
+            raise Wrong(
+                f"a loss or a weight is not a number ({said}): something was divided by 0. One way there: AdamW's "
+                "correction 1 − βᵗ is 0 for t = 0."
+            )
         ways = [
             _trained_by_hand(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
             for exactly in (False, True)
