@@ -42,7 +42,7 @@ def surprises_of_all_positions(logits, targets):
     return -torch.log_softmax(torch.tensor(logits), -1).numpy()[np.arange(len(targets)), targets]
 
 
-@wrong("back.cross_entropy", "one largest logit for all rows")
+@wrong("back.cross_entropy", "one largest logit from all rows")
 def surprise_with_one_largest_logit(logits, targets):
     with np.errstate(all="ignore"):
         top = logits.max()
@@ -93,18 +93,18 @@ def nudged(f, x):
     return slopes
 
 
-@wrong("back.gradcheck", "compare with the longest")
+@wrong("back.gradcheck", "relative to itself")
 def gradcheck_by_elements(f, x, grad):
     slopes = nudged(f, x)
     return grad.shape == x.shape and bool(np.all(abs(slopes - grad) / (abs(slopes) + 1e-30) < 1e-5))
 
 
-@wrong("back.gradcheck", "in part at least")
+@wrong("back.gradcheck", "at least partly absolute")
 def gradcheck_by_allclose(f, x, grad):
     return grad.shape == x.shape and bool(np.allclose(nudged(f, x), grad, rtol=1e-5))
 
 
-@wrong("back.gradcheck", "in part at least")
+@wrong("back.gradcheck", "at least partly absolute")
 def gradcheck_of_the_page(f, x, grad):
     return grad.shape == x.shape and bool(abs(nudged(f, x) - grad).max() < 1e-7)
 
@@ -154,7 +154,7 @@ def norm_with_another_variance(grad, x, weight, bias, eps=1e-5):
     return norm_by_autograd(grad, x * 2, weight, bias, eps)
 
 
-@wrong("back.layer_norm_backward", "a little of that part stays")
+@wrong("back.layer_norm_backward", "so a small part remains")
 def norm_by_two_projections(grad, x, weight, bias, eps=1e-5):
     centred = x - x.mean(-1, keepdims=True)
     size = np.sqrt(x.var(-1, keepdims=True) + eps)
@@ -243,7 +243,7 @@ def attention_back_turned(grad, q, k, v, *, mask=None):
     return tuple(one.mT for one in attention_by_autograd(grad, q, k, v, mask=mask))
 
 
-@wrong("back.attention_backward", "For grad_k the scores' gradient is turned")
+@wrong("back.attention_backward", "In your grad_k the scores' gradient is not transposed")
 def attention_back_with_keys_not_turned(grad, q, k, v, *, mask=None):
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     w = torch.softmax(torch.tensor(scores if mask is None else np.where(mask, scores, -np.inf)), -1).numpy()
@@ -312,7 +312,7 @@ def block_back_and_more(grad, x, weights, n_heads):
     return grad_x, own | {"more": grad_x}
 
 
-@wrong("back.block_backward", "with nothing in front of it")
+@wrong("back.block_backward", "Your names differ from those of the weights")
 def block_back_under_full_names(grad, x, weights, n_heads):
     grad_x, own = block_by_autograd(grad, x, weights, n_heads)
     return grad_x, {f"blocks.0.{name}": g for name, g in own.items()}
