@@ -209,7 +209,7 @@ def _call(function: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _running(generator: Generator) -> Generator:
-    """Yields what a learner's generator yields; what it raises is then raised below `_call`, with the learner's line."""
+    """Yields what a learner's generator yields; an error inside it is raised below `_call`, with the learner's line."""
     with contextlib.closing(generator):
         while True:
             try:
