@@ -114,7 +114,7 @@ def cover_nothing(ids, chosen, fate, other, mask_id):
     return ids + 0, np.where(chosen, ids, -100)
 
 
-@wrong("families.cover", "0.8 itself is another id, and 0.9 itself stays")
+@wrong("families.cover", "A fate of exactly 0.8 means another id")
 def cover_up_to_and_with(ids, chosen, fate, other, mask_id):
     changed = np.where(fate <= 0.8, mask_id, np.where(fate <= 0.9, other, ids))
     return np.where(chosen, changed, ids), np.where(chosen, ids, -100)
@@ -143,7 +143,7 @@ def loss_of_each(logits, targets):
     return np.zeros(targets.shape)
 
 
-@wrong("families.loss", "has become 0, and its log is −∞")
+@wrong("families.loss", "became 0, and its log is −∞")
 def loss_as_the_log_of_a_safe_softmax(logits, targets):
     rows, wanted = logits[targets != -100], targets[targets != -100]
     p = np.exp(rows - rows.max(axis=-1, keepdims=True))
@@ -194,7 +194,7 @@ def shifted_ids_alone(answers, start_id, stop_id, pad_id):
     return [[start_id, *answers[0]]]
 
 
-@wrong("families.shifted", "in the other order")
+@wrong("families.shifted", "in the wrong order")
 def shifted_the_other_way_round(answers, start_id, stop_id, pad_id):
     return shifted_row_by_row(answers, start_id, stop_id, pad_id)[::-1]
 
@@ -236,7 +236,7 @@ def translate_as_if_there_were_rows(next_logits, start_id, stop_id, n_most):
     return ids[1:]
 
 
-@wrong("families.translate", "Only the one before them goes")
+@wrong("families.translate", "Only the first one is the start")
 def translate_without_either_anywhere(next_logits, start_id, stop_id, n_most):
     ids = [start_id]
     while ids[-1] != stop_id and len(ids) <= n_most:

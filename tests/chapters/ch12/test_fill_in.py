@@ -137,12 +137,13 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     w = mount(FillIn())
     assert_shows(w)
     assert w.says == (
-        "At 29 stood “f”. Both sides say “f” (94 %): found. The left alone says “i” (12 %); “f” has rank 12. "
-        "Of 6 covered characters the encoder finds 4; the decoder, from the left alone, 2."
+        "Position 29 was “f”. From both sides, the guess is “f” (94 %): found. "
+        "From the left side only, it is “i” (12 %); “f” has rank 12. "
+        "Of 6 covered characters the encoder finds 4; the decoder, from the left side only, 2."
     )
     shoot("fillin-900")
     w.root.locator(".gf-fill-asks").press("ArrowLeft")
-    assert w.says.startswith("At 28 stands a space, not covered: it is read, not asked for.")
+    assert w.says.startswith("Position 28 is a space and not covered, so the model reads it.")
     assert w.page.evaluate("window.asked") is None
     w.page.keyboard.press("ArrowLeft")
     w.page.keyboard.press(" ")

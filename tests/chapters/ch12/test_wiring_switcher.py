@@ -165,7 +165,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     w = mount(WiringSwitcher())
     assert w.says == (
         "Position 3 of the text, “o”, reads text 0…3. It may not read text 5, “s”: it comes later. "
-        "It is trained to say “r”."
+        "It is trained to predict “r”."
     )
     check(w)
     faded = lambda: w.root.locator(".gf-wire-picture g.gf-wire-off").count()  # noqa: E731
@@ -195,7 +195,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     area.press("ArrowRight")
     assert w.says == (
         "Position 4 of the target, “o”, reads target 0…4 and all 5 of the source. It may not read source 6, padding: "
-        "it is padding. It is trained to say “r”."
+        "it is padding. It is trained to predict “r”."
     )
     check(w)
     ground = w.root.get_by_role("group", name="The diagram")
@@ -205,7 +205,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     check(w)
     ground.press("End")
     assert w.says.startswith("Position 6 of the source, padding, reads all 5 of the source.")
-    assert w.says.endswith("No loss asks it for anything.")
+    assert w.says.endswith("The loss ignores it.")
     ground.press("ArrowDown")
     ground.press("Home")
     assert w.says.startswith("Position 0 of the target, the start, reads target 0 and all 5 of the source.")
@@ -229,7 +229,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     box = w.root.locator(".gf-wire-letter").nth(2).bounding_box()
     w.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     assert w.says.startswith("Position 2 of the text, covered, reads all 5 of the text.")
-    assert w.says.endswith("It is trained to say a space.")
+    assert w.says.endswith("It is trained to predict a space.")
     area = w.root.get_by_role("group", name="Encoder’s mask").bounding_box()
     w.page.mouse.move(area["x"] + 0.25 * area["width"], area["y"] + 0.2 * area["height"])
     assert "Position 0 of the text, “t”" in w.says

@@ -102,12 +102,12 @@ export function verdict(text, answer, ways) {
   const [first, last] = ways.years;
   if (!meant) {
     const day = isDay(answer) ? "a day of the calendar" : "no day of the calendar";
-    return { mark: "?", says: `It was never taught this way of writing, and answers all the same: ${day}. Whether it is right is not known here.` };
+    return { mark: "?", says: `The model was never trained on this format, but it answers anyway: ${day}. We cannot check whether it is right.` };
   }
-  if (!isDay(meant.iso)) return { mark: "?", says: "There is no such day. It knows no calendar, and answers all the same." };
-  const beyond = meant.year < first || meant.year > last ? ` It was taught the years from ${first} to ${last}.` : "";
-  if (meant.iso === answer) return { mark: "✓", says: `Right: that day is meant.${beyond}` };
-  return { mark: "✗", says: `Wrong: ${meant.iso} is meant.${beyond}` };
+  if (!isDay(meant.iso)) return { mark: "?", says: "There is no such day. The model knows no calendar and answers anyway." };
+  const beyond = meant.year < first || meant.year > last ? ` It was trained on the years from ${first} to ${last}.` : "";
+  if (meant.iso === answer) return { mark: "✓", says: `Right.${beyond}` };
+  return { mark: "✗", says: `Wrong: the date is ${meant.iso}.${beyond}` };
 }
 
 // --- words ------------------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ function inItsWord(text, s) {
   return `${named(text[s])}${of} at ${s}`;
 }
 
-const headInWords = (block, head) => `block ${block}, ${head < 0 ? "mean of all heads" : `head ${head}`}`;
+const headInWords = (block, head) => `block ${block}, ${head < 0 ? "average of all heads" : `head ${head}`}`;
 
 function sentence({ text, answer, spelled, step, t, block, head }) {
   const row = looked(step, text.length, block, head);
@@ -173,7 +173,7 @@ const TRAITS = ["block", "head", "position"];
 function render({ model, el }) {
   const view = frame(el, {
     title: "A date in words, translated as you type",
-    hint: "Write a date. Then walk along the answer: ribbons lead from the chosen character to what it looks at in the source. Choose a head, and compare.",
+    hint: "Write a date, and then choose a character of the answer: ribbons lead from it to the characters of the source that it looks at. Choose other heads to compare them.",
   });
   const { n_decoder_layers: L, n_heads: H, context_length: context } = model.get("_config");
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
@@ -235,7 +235,7 @@ function render({ model, el }) {
     label: "A date",
     rows: 1,
     fit: (text) => [...text].slice(0, context).join(""),
-    adds: () => (model.get("text").length === context ? `The model reads at most ${context} characters: the first that it knows.` : ""),
+    adds: () => (model.get("text").length === context ? `The model reads only the first ${context} characters that it knows.` : ""),
   });
   const last = () => shown.steps.length - 1;
   const place = () => Math.min(model.get("position"), last());
@@ -270,7 +270,7 @@ function render({ model, el }) {
     own.control,
     h("div", { class: "gf-buttons" }, EXAMPLES.map((text) => button(text, () => send({ text })))),
     choice(model, "block", { label: "Block", options: range(L).map((i) => [i, String(i)]) }),
-    choice(model, "head", { label: "Head", options: [[-1, "mean of all heads"], ...range(H).map((i) => [i, `head ${i}`])] }),
+    choice(model, "head", { label: "Head", options: [[-1, "average of all heads"], ...range(H).map((i) => [i, `head ${i}`])] }),
     position,
     h("div", { class: "gf-translator-play" }, play),
   );
@@ -373,7 +373,7 @@ function render({ model, el }) {
     write(mapTitle, `The whole alignment of ${headInWords(block, head)}: down the answer, across the source`);
     const step = steps[t];
     const shownId = spelled(step.id);
-    write(barsTitle, `What may stand at ${t}`);
+    write(barsTitle, `Candidates for position ${t}`);
     hold(bars, [version, t], () => largest(step.p, 5).map((id) => shareBar(visible(spelled(id)), step.p[id])));
 
     const said = isWhole ? verdict(text, answer, ways) : { mark: "", says: "" };
@@ -399,7 +399,7 @@ function render({ model, el }) {
         rows: () => characters.map((c, s) => [s, visible(c), fixed(rows[t][s], 4)]),
       },
       {
-        caption: `What may stand at ${t}`,
+        caption: `Candidates for position ${t}`,
         headers: ["Character", "Probability"],
         rows: () => largest(step.p, step.p.length).map((id) => [visible(id > marks.stop || id === marks.start ? "start" : spelled(id)), fixed(step.p[id], 4)]),
       },

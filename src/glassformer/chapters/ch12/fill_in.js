@@ -99,17 +99,17 @@ function guessInWords({ best, rank }, known, true_) {
 }
 
 function sentence({ scene, known, text, t, both, left, share }) {
-  if (!both.of) return "Nothing is covered. Click a character, or walk to one and press Space: the encoder says what stood there.";
-  const few = left ? `; the decoder, from the left alone, ${left.right}` : "";
+  if (!both.of) return "Nothing is covered. Click a character, or move to one with the arrow keys and press Space, and the encoder guesses it.";
+  const few = left ? `; the decoder, from the left side only, ${left.right}` : "";
   const found = `Of ${both.of} covered ${both.of === 1 ? "character" : "characters"} the encoder finds ${both.right}${few}.`;
   const now = Math.round((100 * both.of) / text.length);
   const far = both.of / text.length > 2 * share ? ` ${now} % are covered; in training ${Math.round(100 * share)} % were asked for.` : "";
   const look = scene.looks.get(t);
-  if (!look) return `At ${t} stands ${named(text[t])}, not covered: it is read, not asked for. ${found}${far}`;
+  if (!look) return `Position ${t} is ${named(text[t])} and not covered, so the model reads it. ${found}${far}`;
   const place = scene.filled.findIndex(([other]) => other === t);
-  const how = place < 0 ? "Both sides say" : `Filled in as number ${place + 1} of ${both.of}:`;
-  const other = left && ` The left alone says ${guessInWords(scene.left.get(t), known, text[t])}.`;
-  return `At ${t} stood ${named(text[t])}. ${how} ${guessInWords(look, known, text[t])}.${other || ""} ${found}${far}`;
+  const how = place < 0 ? "From both sides, the guess is" : `Filled in as number ${place + 1} of ${both.of}:`;
+  const other = left && ` From the left side only, it is ${guessInWords(scene.left.get(t), known, text[t])}.`;
+  return `Position ${t} was ${named(text[t])}. ${how} ${guessInWords(look, known, text[t])}.${other || ""} ${found}${far}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -118,8 +118,8 @@ const TRAITS = ["text", "covered", "position", "steps", "seed", "compared"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Fill in: what stood there?",
-    hint: "Click a character to cover it, click it again to uncover it; or walk with the arrow keys and press Space. The encoder reads what is left on both sides. The decoder knows the left alone. Then type a line of your own.",
+    title: "Fill in the gaps",
+    hint: "Click a character to cover it, and click it again to uncover it, or use the arrow keys and Space. The encoder reads what is left on both sides; the decoder knows only the left side. Then type a line of your own.",
   });
   const { context_length: context } = model.get("_config");
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
@@ -366,7 +366,7 @@ function render({ model, el }) {
           "p",
           { class: "gf-fill-fact" },
           h("b", {}, visible(true_)),
-          ` stood there: rank ${look.rank}, ${percent(Math.exp(-look.loss))}, loss ${fixed(look.loss, 2)}. Entropy ${fixed(look.entropy, 2)} nats.`,
+          ` is right: rank ${look.rank}, ${percent(Math.exp(-look.loss))}, loss ${fixed(look.loss, 2)}. Entropy ${fixed(look.entropy, 2)} nats.`,
         ),
     ]);
   }
@@ -398,7 +398,7 @@ function render({ model, el }) {
         h("thead", {}, h("tr", {}, ["from", "found", "mean loss"].map((word) => h("th", { scope: "col" }, word)))),
         h("tbody", {}, row("both sides", both), isCompared() && row("left alone", left)),
       ),
-      h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T}, ${percent(both.of / T)}. In training ${percent(share)} were asked for, most of them covered.${isCompared() ? " To the decoder nothing on the left is covered." : ""}`),
+      h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T}, ${percent(both.of / T)}. In training ${percent(share)} were asked for, most of them covered.${isCompared() ? " For the decoder, nothing on the left is covered." : ""}`),
     ]);
   }
 

@@ -100,19 +100,19 @@ function sentence(state, chosen, found, stacks) {
   const keys = mask === "cross" ? "encoder" : side;
   const why = cellInWords(state, chosen, found, stacks[keys].reads[key]);
   const cell = `It ${found[mask][query][key] ? "may" : "may not"} read ${mask === "cross" ? "source" : name} ${key}, ${sign(stacks[keys].reads[key])}${why ? `: ${why}` : ""}.`;
-  const trained = stack.reads[query] === PAD ? "No loss asks it for anything." : says ? `It is trained to say ${sign(says)}.` : "It has no target.";
+  const trained = stack.reads[query] === PAD ? "The loss ignores it." : says ? `It is trained to predict ${sign(says)}.` : "It has no target.";
   return `Position ${query} of the ${name}, ${sign(stack.reads[query])}, reads ${own}${other}. ${cell} ${trained}`;
 }
 
 function training(state) {
   const { family, padding } = state;
   const ends = padding ? ` Padding (${PAD}) has no target, and no real position reads it.` : "";
-  if (family === "encoder") return `Trained on characters chosen by chance, most of them covered (${COVER}): there it has to say what stood; the others have no target.${ends}`;
+  if (family === "encoder") return `Trained on randomly chosen characters, most of them covered (${COVER}): the original characters are the targets, and all other positions have none.${ends}`;
   if (family === "decoder") {
-    const which = prefixOf(state) > 1 ? "every position from the prefix’s last on says" : "every position says";
+    const which = prefixOf(state) > 1 ? "every position from the prefix’s last on predicts" : "every position predicts";
     return `Trained on the next character: ${which} what comes after it.${ends}`;
   }
-  return `Trained on pairs: the decoder reads a start (${START}) and the true target, and has to say the target, one place ahead, then a stop (${STOP}).${ends}`;
+  return `Trained on pairs: the decoder reads a start (${START}) and the true target, and has to predict the target, one position ahead, and then a stop (${STOP}).${ends}`;
 }
 
 const KINDS = { encoder: "self-attention, both ways", decoder: "self-attention, causal", prefix: "self-attention, prefix", cross: "cross-attention" };
@@ -145,7 +145,7 @@ const TRAITS = ["family", "text", "source", "prefix", "padding", "mask", "query"
 function render({ model, el }) {
   const view = frame(el, {
     title: "The wiring switcher: what can the same blocks become?",
-    hint: "Choose a family: what it does not use fades. Then click a position in the diagram or a cell of a mask, or walk with the arrow keys, and see what it may read.",
+    hint: "Choose a family; the parts that it does not use fade. Then click a position in the diagram or a cell of a mask, or use the arrow keys, to see what that position may read.",
   });
   const configs = model.get("_configs");
   view.drawing.setAttribute("role", "group");
