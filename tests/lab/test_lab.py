@@ -481,7 +481,7 @@ def windowing(page):
 
 # What a reader finds in the first chapter: the answer, and words of the comment in the fold.
 PREDICTIONS = [
-    ("How many lines long", "About 1,000", "A hundred lines are enough"),
+    ("How many lines long", "About 1,000", "A hundred lines is enough"),
     ("Which character does head 3", "The most recent space", "At 68% of these positions"),
 ]
 

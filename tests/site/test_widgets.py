@@ -183,7 +183,7 @@ def distance_bias(shown, state):
         assert (int(said[1]), int(said[2])) == (back, state["query"])
         assert number(said[3]) == pytest.approx(bias, abs=5.1e-3)
     shown.press("Head", "ArrowRight")
-    assert shown.says.startswith(f"Head {state['head'] + 1} of 0 to {state['n_heads'] - 1}, slope")
+    assert shown.says.startswith(f"Head {state['head'] + 1} (of heads 0 to {state['n_heads'] - 1}), slope")
 
 
 def attention_calculator(shown, state):

@@ -193,7 +193,7 @@ class Learner:
                 said = f"your function changed its argument `{name}` in place. Work on a copy."
                 raise Wrong(said, under="the arguments stay unchanged")
         if inspect.isgenerator(result):
-            return _running(result)
+            return _running(result)  # pyrefly: ignore[bad-argument-type] (inspect knows no send type)
         return in_numpy(result, self.parts)
 
     def _by_name(self, args: tuple, kwargs: dict) -> dict[str, Any]:
