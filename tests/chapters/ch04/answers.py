@@ -551,7 +551,7 @@ def order_of_tensors(attention, x):
     return not all(torch.allclose(attention(x[order]), attention(x)[order]) for order in orders)
 
 
-@wrong("positions.sees_order", "for exchanging rows 8 and 9 the answer")
+@wrong("positions.sees_order", "the answer for exchanging rows 8 and 9")
 def order_of_fewer_rows(attention, x):
     return order_by_many_shuffles(attention, x[:7])
 
