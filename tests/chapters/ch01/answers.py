@@ -180,7 +180,7 @@ def peeks_at_two_rows(f, x):
     return bool(last or (len(x) > 1 and _seen_in(f, x, slice(1, 2), 0)))
 
 
-@wrong("machine.peeks", "row 0 sees row 2, not row 1")
+@wrong("machine.peeks", "row 0 sees row 2 but not row 1")
 def peeks_at_the_next(f, x):
     return any(_seen_in(f, x, t, t - 1) for t in range(1, len(x)))
 

@@ -551,7 +551,7 @@ def order_of_tensors(attention, x):
     return not all(torch.allclose(attention(x[order]), attention(x)[order]) for order in orders)
 
 
-@wrong("positions.sees_order", "for exchanging rows 8 and 9 the answer")
+@wrong("positions.sees_order", "the answer for exchanging rows 8 and 9")
 def order_of_fewer_rows(attention, x):
     return order_by_many_shuffles(attention, x[:7])
 
@@ -565,10 +565,10 @@ def _by_shuffles(differ):
 
 
 for _says, _differ in {
-    "exchanging rows 8 and 9 the answer": lambda a, b: (
+    "the answer for exchanging rows 8 and 9": lambda a, b: (
         not np.allclose(np.sort(a, axis=0), np.sort(b, axis=0))
     ),
-    "A weak effect is an effect": lambda a, b: np.abs(a - b).max() > 0.1,
+    "A weak effect is still an effect": lambda a, b: np.abs(a - b).max() > 0.1,
     "compare all of their columns": lambda a, b: not np.allclose(a[:, 0], b[:, 0]),
 }.items():
     wrong("positions.sees_order", _says)(_by_shuffles(_differ))
@@ -586,7 +586,7 @@ for _says, _test in {
     "It moves its outputs with the words": _shuffled_once(np.allclose, moved=False),
     "compare with np.allclose": _shuffled_once(np.array_equal, moved=True),
     "compare them row by row, in": _shuffled_once(lambda a, b: np.allclose(a[-1], b[-1]), moved=True),
-    "order is in the mask": lambda attention, x: False,
+    "the mask contains the order": lambda attention, x: False,
     "True or False": lambda attention, x: "yes",
     "compare them row by row": lambda attention, x: order_by_many_shuffles(
         lambda x: 0 * x + attention(x).sum(axis=0), x
@@ -645,7 +645,7 @@ def gradient_by_adding_up(dx, context_length):
     return gradient
 
 
-@wrong("positions.table_gradient", "np.empty keeps whatever lay in memory")
+@wrong("positions.table_gradient", "np.empty keeps whatever was in memory")
 def gradient_in_memory_of_others(dx, context_length):
     gradient = gradient_by_adding_up(dx, context_length)
     gradient[dx.shape[1] :] = 0.7

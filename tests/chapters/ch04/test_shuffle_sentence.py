@@ -527,9 +527,9 @@ def test_python_sets_and_the_view_follows(mount):
     [
         ({"words": " "}, "words=' ' has 0 words, must have 1 to 12"),
         ({"words": "a " * 13}, "has 13 words, must have 1 to 12"),
-        ({"order": [0, 1, 2]}, r"order=\[0, 1, 2\] is not a permutation of 0 … 4, the 5 words"),
-        ({"order": [0, 1, 2, 3, 3]}, "is not a permutation"),
-        ({"words": "a b", "order": [0, 1, 2]}, "is not a permutation of 0 … 1, the 2 words"),
+        ({"order": [0, 1, 2]}, r"order=\[0, 1, 2\] must be a permutation of 0 … 4, one index per word"),
+        ({"order": [0, 1, 2, 3, 3]}, "must be a permutation"),
+        ({"words": "a b", "order": [0, 1, 2]}, "must be a permutation of 0 … 1, one index per word"),
         ({"layers": 3}, "'layers'.*3"),
         ({"weights": []}, "weights.*read-only"),
     ],

@@ -96,7 +96,7 @@ def which_by_the_definitions(norm):
     return min(candidates, key=lambda name: abs(norm(x) - centred / candidates[name]).max())
 
 
-@wrong("stream.which_norm", "of σ + ε, should be 'outside'; yours is 'inside'")
+@wrong("stream.which_norm", "for σ + ε should be 'outside'; yours is 'inside'")
 def always_inside(norm):
     return "inside"
 

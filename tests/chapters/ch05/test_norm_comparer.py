@@ -225,7 +225,7 @@ def test_all_zero_and_all_equal(mount):
         ({"x": ["a", "b"]}, "must be 2 to 8 numbers"),
         ({"x": [1.0, 2e6]}, "outside −1,000,000 … 1,000,000"),
         ({"x": [1.0, math.nan]}, "outside −1,000,000 … 1,000,000"),
-        ({"before": [1.0, 2.0]}, "must have as many numbers as x, 4, or none"),
+        ({"before": [1.0, 2.0]}, r"must be empty or have as many numbers as x \(4\)"),
         ({"eps": 2e-5}, "eps"),
     ],
 )

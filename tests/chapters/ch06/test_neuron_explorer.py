@@ -308,7 +308,7 @@ def test_bad_traits_raise(traits, message):
 def test_a_model_whose_neurons_nobody_looked_at_is_refused(monkeypatch):
     monkeypatch.setattr(neuron_explorer, "known", lambda: ["another"])
     with pytest.raises(
-        TraitError, match="model='shakespeare' has neurons that have not been examined: it must be another"
+        TraitError, match="model='shakespeare' must be a model whose neurons have been examined: another"
     ):
         NeuronExplorer()
 

@@ -108,7 +108,7 @@ class ShuffleSentence(View, module="shuffle_sentence"):
     def _validate_order(self, proposal: dict) -> list[int]:
         order, count = proposal["value"], len(self.words.split())
         if sorted(order) != list(range(count)):
-            raise TraitError(f"order={order} is not a permutation of 0 … {count - 1}, the {count} words")
+            raise TraitError(f"order={order} must be a permutation of 0 … {count - 1}, one index per word")
         return order
 
     @observe("words")

@@ -65,7 +65,7 @@ class NormComparer(View, module="norm_comparer"):
         if not (np.abs(vector) <= LARGEST).all():
             raise TraitError(f"{name}={given!r} has a number outside −1,000,000 … 1,000,000")
         if name == "before" and len(vector) != len(self.x):
-            raise TraitError(f"before={given!r} must have as many numbers as x, {len(self.x)}, or none")
+            raise TraitError(f"before={given!r} must be empty or have as many numbers as x ({len(self.x)})")
         return [float(number) for number in vector]
 
     @observe("x")

@@ -39,8 +39,8 @@ export function trainingSentence({ depth, rate, warmup, ends, unigram }) {
   const all = ends.pre.length;
   const verdicts = PLACEMENTS.filter(stuck).map((name) =>
     stuck(name) === all
-      ? `In all ${all} runs, ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`
-      : `In ${stuck(name)} of ${all} runs, ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned hardly more than how often each character occurs.`,
+      ? `In all ${all} runs, ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned little more than how often each character occurs.`
+      : `In ${stuck(name)} of ${all} runs, ${name}-norm is stuck at ${fixed(unigram, 2)}: it has learned little more than how often each character occurs.`,
   );
   const [pre, post] = PLACEMENTS.map((name) => spread(ends[name]));
   if (verdicts.length === 0) {

@@ -112,7 +112,7 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
         super().__init__(model, **traits)
         if model not in known():
             raise TraitError(
-                f"model={model!r} has neurons that have not been examined: it must be {' or '.join(known())}"
+                f"model={model!r} must be a model whose neurons have been examined: {' or '.join(known())}"
             )
 
     def values(self) -> Float[np.ndarray, " T"]:

@@ -68,7 +68,7 @@ export function* written(transformer, prompt, count, temperature, seed) {
   }
 }
 
-// The heads and feed-forward networks that are off; an attention without any head counts as one.
+// The heads and feed-forward networks that are off; attention without any head counts as one.
 export function merged(off, H) {
   const parts = [];
   for (const part of off) {
@@ -118,7 +118,7 @@ const TRAITS = ["text", "off", "temperature", "seed"];
 function render({ model, el }) {
   const view = frame(el, {
     title: "What does each part contribute?",
-    hint: "Every part of the model is a switch. Click one, or move with the arrow keys and press the space bar. How much does the loss rise without this part, and what does the model write then?",
+    hint: "Every part of the model has a switch. Click one, or move with the arrow keys and press the space bar. How much does the loss rise without this part, and what does the model write then?",
   });
   const { n_layers: L, n_heads: H, context_length: context } = model.get("_config");
   const { known, ids } = alphabet(model.get("_characters"));
@@ -340,7 +340,7 @@ function render({ model, el }) {
     view.says((needed && weights.words()) || trouble || sentence(said));
     view.describe(
       () =>
-        `A board of ${L} blocks, each with an attention of ${H} heads and a feed-forward network. ` +
+        `A board of ${L} blocks, each with ${H} attention heads and a feed-forward network. ` +
         `${off.length ? `Off: ${merged(off, H).join(", ")}.` : "Everything is on."} ${sentence(said)} It writes: ${changed.writes ?? ""}`,
     );
     const alone = (name) => signed(stored.alone[name] - stored.alone.nothing, 4);

@@ -46,7 +46,7 @@ agree.case(
     what="agreement where one stage is surer",
 )  # fmt: skip
 agree.case(
-    "a stage may agree, and a later one not",
+    "an early stage may agree although a later one does not",
     _views([0, 1, 2, 3], [0, 4, 4, 3], [0, 1, 4, 3], [0, 1, 2, 3]), want=[1.0, 0.5, 0.75, 1.0],
     what="agreement where places leave and return",
 )  # fmt: skip

@@ -65,53 +65,64 @@ def _with_table(x):
 
 future.case(
     "a mean over all rows does", _mixed(lambda T: np.full((T, T), 1 / T)), _rows, want=True,
-    what="peeks, of a mean over all rows,",
+    what="`peeks` for a mean over all rows",
 )  # fmt: skip
 future.case(
-    "a causal mean does not", _mixed(_tri), _rows, want=False, what="peeks, of a mean over all rows so far,"
+    "a causal mean does not", _mixed(_tri), _rows, want=False, what="`peeks` for a mean over all rows so far"
 )
-future.also(lambda x: 3 * x + 1, _rows, want=False, what="peeks, of a layer that treats every row alone,")
-future.also(lambda x: 0 * x + 1, _rows, want=False, what="peeks, of a layer that says 1 whatever it reads,")
-future.also(_with_table, _rows, want=False, what="peeks, of a causal layer that reads all six rows or none,")
+future.also(
+    lambda x: 3 * x + 1, _rows, want=False, what="`peeks` for a layer that treats each row on its own"
+)
+future.also(
+    lambda x: 0 * x + 1, _rows, want=False, what="`peeks` for a layer that returns 1 whatever it reads"
+)
+future.also(_with_table, _rows, want=False, what="`peeks` for a causal layer that reads all six rows or none")
 future.case(
-    "a mask that is one place too generous does", _mixed(lambda T: _tri(T, 1)), _rows, want=True,
-    what="peeks, of a mean over all rows so far and one more,",
+    "a mask that lets through one position too many does", _mixed(lambda T: _tri(T, 1)), _rows, want=True,
+    what="`peeks` for a mean over all rows so far and one more row",
 )  # fmt: skip
 future.case(
-    "a single row that peeks is enough, be it near the end", _mixed(_one_row(4, 5)), _rows, want=True,
-    what="peeks, of a causal mean whose last row but one sees the last,",
+    "a single row that peeks is enough, even near the end", _mixed(_one_row(4, 5)), _rows, want=True,
+    what="`peeks` for a causal mean whose second-to-last row sees the last",
 )  # fmt: skip
 future.also(
-    _mixed(_one_row(0, 1)), _rows, want=True, what="peeks, of a causal mean whose first row sees the second,"
+    _mixed(_one_row(0, 1)), _rows, want=True, what="`peeks` for a causal mean whose first row sees the second"
 )
-future.also(_mixed(_one_row(2, 3)), _rows, want=True, what="peeks, of a causal mean whose row 2 sees row 3,")
+future.also(_mixed(_one_row(2, 3)), _rows, want=True, what="`peeks` for a causal mean whose row 2 sees row 3")
 future.also(
     _mixed(_one_row(0, 2)),
     _rows,
     want=True,
-    what="peeks, of a causal mean whose row 0 sees row 2, not row 1,",
+    what="`peeks` for a causal mean whose row 0 sees row 2 but not row 1",
 )
 future.also(
-    _mixed(_one_row(1, 5)), _rows, want=True, what="peeks, of a causal mean whose row 1 sees the last alone,"
+    _mixed(_one_row(1, 5)),
+    _rows,
+    want=True,
+    what="`peeks` for a causal mean whose row 1 sees the last row as well",
 )
 future.case(
     "a transposed mask does", _mixed(lambda T: _tri(T).T), _rows, want=True,
-    what="peeks, of a mean over all rows from here on,",
+    what="`peeks` for a mean over all rows from here on",
 )  # fmt: skip
 future.also(
     _mixed(lambda T: _tri(T).T), np.random.default_rng(0).normal(size=(6, 4)), want=True,
-    what="peeks, of the same, with x = np.random.default_rng(0).normal(size=(6, 4)),",
+    what="`peeks` for a mean over all rows from here on, with x = np.random.default_rng(0).normal(size=(6, 4)),",
 )  # fmt: skip
 future.also(
     lambda x: x + (x - x.mean(axis=-1, keepdims=True)).mean(axis=0), _rows, want=True,
-    what="peeks, of a layer that takes each row's mean away and then sees all rows,",
+    what="`peeks` for a layer that subtracts each row's mean and then sees all rows",
 )  # fmt: skip
 future.also(
     lambda x: _tri(len(x)).T @ _normed(x), _rows, want=True,
-    what="peeks, of a layer that norms its rows and has a transposed mask,",
+    what="`peeks` for a layer that norms its rows and uses a transposed mask",
 )  # fmt: skip
 future.case(
-    "one row has no future", _mixed(_tri), _rows[:1], want=False, what="peeks, of a causal mean over one row,"
+    "one row has no future",
+    _mixed(_tri),
+    _rows[:1],
+    want=False,
+    what="`peeks` for a causal mean over one row",
 )
 
 

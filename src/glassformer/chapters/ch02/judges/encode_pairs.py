@@ -43,7 +43,7 @@ by_pairs.also(np.array([1, 2, 1, 2, 3, 1, 2]), _merges, first_new=10, want=[10, 
 by_pairs.case(
     "bytes, with new ids that start at 256", byte_ids("aaabdaaabac"),
     np.array([[97, 97], [97, 98], [256, 257]]), want=[258, 100, 258, 97, 99],
-    what="encode_pairs of aaabdaaabac",
+    what='`encode_pairs` for "aaabdaaabac"',
 )  # fmt: skip
 
 by_pairs.mistake("not kept", lambda ids, merges, first_new=256: ids)

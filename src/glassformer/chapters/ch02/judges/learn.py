@@ -35,11 +35,15 @@ def byte_ids(text):
 # Worked by hand: aaabdaaabac is the example of Wikipedia's page on byte-pair encoding; a is 97.
 _wiki = byte_ids("aaabdaaabac")
 learning.case(
-    "the first merge is the most frequent pair", _wiki, 1, want=[[97, 97]], what="learn of aaabdaaabac, 1"
+    "the first merge is the most frequent pair",
+    _wiki,
+    1,
+    want=[[97, 97]],
+    what='`learn` for "aaabdaaabac" with 1 merge',
 )
 learning.case(
     "the second pair is counted after the first merge, and new ids may be merged again",
-    _wiki, 3, want=[[97, 97], [97, 98], [256, 257]], what="learn of aaabdaaabac, 3",
+    _wiki, 3, want=[[97, 97], [97, 98], [256, 257]], what='`learn` for "aaabdaaabac" with 3 merges',
 )  # fmt: skip
 learning.case(
     "new ids start at first_new", np.array([0, 1, 0, 1, 0, 1, 2, 0, 1, 0, 1]), 2, first_new=10,
@@ -65,7 +69,11 @@ def _by_strings(text, n_merges):
 
 _rose = "rose is a rose is a rose is a rose"
 learning.case(
-    "a whole line", byte_ids(_rose), 6, want=_by_strings(_rose, 6), what="learn of rose is a rose …, 6"
+    "a whole line",
+    byte_ids(_rose),
+    6,
+    want=_by_strings(_rose, 6),
+    what='`learn` for "rose is a rose …" with 6 merges',
 )
 
 

@@ -47,7 +47,7 @@ def _(surprise):
 
 
 loss.case(
-    "large logits: 1000 against 999 is e to one", np.array([[1000.0, 999.0]]), np.array([0]),
+    "large logits: 1000 against 999 means odds of e to 1", np.array([[1000.0, 999.0]]), np.array([0]),
     want=math.log(1 + math.exp(-1)), what="the surprise of logits 1000 and 999, target 0,",
 )  # fmt: skip
 loss.also(

@@ -34,7 +34,7 @@ single.case(
 )  # fmt: skip
 _apart = math.log(3)
 single.case(
-    "a score that is higher by ln 3 gets three times the weight",
+    "a key whose score is higher by ln 3 gets three times the weight",
     np.array([2 * _apart, 0, 0, 0]), np.array([[1.0, 0, 0, 0], [0, 1, 0, 0]]), np.array([[8.0, 0], [0, 4.0]]),
     want=([0.75, 0.25], [6.0, 1.0]),
 )  # fmt: skip

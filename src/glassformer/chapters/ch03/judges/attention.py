@@ -86,7 +86,7 @@ def _(attention):
     expect(
         np.asarray(outputs)[:3],
         attended(q, k, v, mask)[0][:3],
-        "the first three outputs, with a larger last key,",
+        "the first three outputs, after making the last key larger,",
     )
 
 

@@ -18,7 +18,7 @@ past.case(
 )  # fmt: skip
 past.case("a single position sees only itself", 1, 1, want=[[True]])
 past.case(
-    "five keys, and the last two positions ask",
+    "five keys, and queries from the last two positions",
     2, 5, want=[[True, True, True, True, False], [True, True, True, True, True]],
 )  # fmt: skip
 past.also(1, 4, want=[[True, True, True, True]])

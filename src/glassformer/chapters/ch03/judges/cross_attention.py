@@ -44,7 +44,9 @@ cross.shape(
 )
 _given = _texts(3, 1, 4, 2)
 cross.case(
-    "a text of one position answers all alike", *_given, want=np.repeat(_given[1] @ _given[4], 3, axis=0)
+    "if the other text has one position, every query gets the same output",
+    *_given,
+    want=np.repeat(_given[1] @ _given[4], 3, axis=0),
 )
 _given = _texts(4, 4, 3, 2, seed=3)
 cross.case(

@@ -1,6 +1,6 @@
-"""Judges "Heads that share their keys" (chapter 03): neighbouring query heads share one head of keys and values.
+"""Judges "Heads that share their keys" (chapter 03): neighbouring query heads share one key head and one value head.
 
-Axes: T positions asking, S positions answering, H heads, G heads of keys and values, K d_head.
+Axes: T positions asking, S positions answering, H heads, G key and value heads, K d_head.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from .mistakes import changed_attention
 def grouped_attention(
     q: Float[np.ndarray, "H T K"], k: Float[np.ndarray, "G S K"], v: Float[np.ndarray, "G S K"]
 ) -> Float[np.ndarray, "H T K"]:
-    """Computes attention in which H/G neighbouring query heads share each head of keys and values."""
+    """Computes attention in which H/G neighbouring query heads share each key head and value head."""
     times = len(q) // len(k)
     output, _ = scaled_dot_product_attention(q, repeat_heads(k, times), repeat_heads(v, times))
     return output
@@ -45,13 +45,15 @@ def _in_groups(q, k, v):
 
 grouped.shape("an output for each query head", *_shared(6, 2, 4, 5, 3), want=(6, 4, 3))
 _given = _shared(3, 3, 2, 4, 2)
-grouped.case("as many heads of keys as of queries, so each has its own", *_given, want=_in_groups(*_given))
+grouped.case(
+    "as many key heads as query heads, so each query head has its own", *_given, want=_in_groups(*_given)
+)
 _given = _shared(6, 2, 3, 4, 2, seed=3)
 grouped.case(
-    "two heads of keys for six of queries: 0, 1, 2 share the first", *_given, want=_in_groups(*_given)
+    "two key heads for six query heads: 0, 1 and 2 share the first", *_given, want=_in_groups(*_given)
 )
 _given = _shared(4, 1, 3, 2, 5, seed=6)
-grouped.case("one head of keys for all the queries", *_given, want=_in_groups(*_given))
+grouped.case("one key head for all the query heads", *_given, want=_in_groups(*_given))
 
 grouped.mistake(
     "in turn",

@@ -19,7 +19,7 @@ merging.case(
 _x = numbers(1, 4, 3)
 merging.case("with one head, the result is that head", _x, want=_x[0])
 _x = numbers(2, 3, 2, 4)
-merging.case("the axis of a batch stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
+merging.case("the batch axis stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
 
 merging.mistake("no swap", lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1))
 merging.mistake("from the front", lambda x: x.swapaxes(0, 1).reshape(*x.shape[:-3], x.shape[-2], -1))

@@ -81,7 +81,7 @@ def _(multi_head):
     expect(
         np.asarray(multi_head(other, *matrices, 2))[:4],
         right,
-        "the first four rows, with another fifth,",
+        "the first four rows, after changing the fifth,",
         axes="T D",
     )
 

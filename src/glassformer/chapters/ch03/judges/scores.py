@@ -32,7 +32,9 @@ matching.case(
     _q, _k, want=[sum(a * b for a, b in zip(_q, row, strict=True)) / 5**0.5 for row in _k],
 )  # fmt: skip
 _q, _k = numbers(1), numbers(6, 1, seed=1)
-matching.case("a width of 1, whose root is 1", _q, _k, want=[_q[0] * row[0] for row in _k])
+matching.case(
+    "a width of 1, so nothing changes when you divide by √1", _q, _k, want=[_q[0] * row[0] for row in _k]
+)
 
 matching.mistake("no root", lambda q, k: k @ q)
 matching.mistake("by the width", lambda q, k: k @ q / len(q))

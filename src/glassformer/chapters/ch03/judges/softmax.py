@@ -17,7 +17,7 @@ from .mistakes import shifted_softmax
 shares = exercise("attention.softmax", softmax, axes="T S")
 
 shares.case(
-    "a score that is one point higher gets e times the share",
+    "a score that is higher by 1 gets e times the share",
     np.array([1.0, 0.0]), want=[math.e / (1 + math.e), 1 / (1 + math.e)], being="e/(e + 1) and 1/(e + 1)", axes="S",
 )  # fmt: skip
 _x = numbers(3, 4)

@@ -11,11 +11,9 @@ from glassformer.scratch.attention import split_heads
 
 splitting = exercise("attention.split_heads", split_heads, axes="H T K")
 
-splitting.shape(
-    "heads first, then positions, then what is left of the width", numbers(5, 6), 2, want=(2, 5, 3)
-)
+splitting.shape("heads first, then positions, then the width of a head", numbers(5, 6), 2, want=(2, 5, 3))
 splitting.case(
-    "each head gets neighbouring numbers of every position",
+    "each head gets adjacent numbers from every position",
     np.arange(12.0).reshape(2, 6), 3, want=[[[0.0, 1], [6, 7]], [[2, 3], [8, 9]], [[4, 5], [10, 11]]],
 )  # fmt: skip
 _x = numbers(4, 6)

@@ -1,4 +1,4 @@
-"""Judges "Why the root" (chapter 03): the variance of a score with and without the division by √K."""
+"""Judges "Why the square root" (chapter 03): the variance of a score with and without the division by √K."""
 
 import math
 
@@ -14,10 +14,10 @@ def score_variance(d_head: int, query_variance: float, key_variance: float, scal
 
 spread = exercise("attention.variance", score_variance)
 
-spread.case("64 numbers of variance 1, before the root", 64, 1.0, 1.0, False, want=64.0)
+spread.case("64 numbers of variance 1, before the division by √K", 64, 1.0, 1.0, False, want=64.0)
 spread.case("the same after dividing by √64", 64, 1.0, 1.0, True, want=1.0)
 spread.case("one number of variance 4 and one of 9", 1, 4.0, 9.0, False, want=36.0)
-spread.case("sixteen numbers, before and after the root", 16, 4.0, 0.25, False, want=16.0)
+spread.case("sixteen numbers, before and after the division", 16, 4.0, 0.25, False, want=16.0)
 spread.also(16, 4.0, 9.0, True, want=36.0)
 
 

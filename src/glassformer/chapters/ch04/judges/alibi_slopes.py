@@ -24,7 +24,7 @@ slopes.case(
 )
 slopes.case("other powers of two end at 1/256 as well", 4, want=[1 / 4, 1 / 16, 1 / 64, 1 / 256])
 slopes.also(1, want=[1 / 256])
-slopes.case("three heads: two, and one between", 3, want=[1 / 16, 1 / 256, 1 / 4])
+slopes.case("three heads: two, and one in between", 3, want=[1 / 16, 1 / 256, 1 / 4])
 slopes.case("any number of heads", 12, want=2.0 ** -np.array([1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]))
 for _heads in (2, 5, 7, 16, 25, 71):
     slopes.also(_heads, want=_slopes(_heads))

@@ -31,7 +31,7 @@ equivariance.case(
 )
 _x, _order = numbers(6, 4), np.array([5, 2, 0, 1, 3, 4])
 equivariance.case(
-    "it is what attention gives when it really runs on the shuffled words",
+    "this is what attention returns when it really runs on the shuffled words",
     *one_head(_x), _order, want=one_head(_x[_order]), what="attention to six random words",
 )  # fmt: skip
 equivariance.also(

@@ -25,7 +25,7 @@ def interleaved_to_half(W: Float[np.ndarray, "D D"], n_heads: int) -> Float[np.n
 layout = exercise("positions.layout", interleaved_to_half, axes="D D")
 
 
-@layout.check("the columns change seats; no number changes")
+@layout.check("the columns move, but no number changes")
 def _(interleaved_to_half):
     W = numbers(6, 6)
     got = interleaved_to_half(W, 1)
@@ -35,12 +35,12 @@ def _(interleaved_to_half):
 
 def _columns(heads, order, title):
     columns = np.arange(float(len(order))) * np.ones((len(order), 1))
-    what = f"interleaved_to_half(W, {heads}), where column c of W is all c,"
+    what = f"interleaved_to_half(W, {heads}), where every entry in column c of W is c,"
     layout.case(title, columns, heads, row=0, want=np.array(order, dtype=float), what=what)
 
 
 _columns(1, [0, 2, 4, 1, 3, 5], "one head of six dimensions")
-_columns(2, [0, 2, 1, 3, 4, 6, 5, 7], "every head keeps to its own columns")
+_columns(2, [0, 2, 1, 3, 4, 6, 5, 7], "every head keeps its own columns")
 _columns(1, [0, 2, 4, 6, 1, 3, 5, 7], "as many columns in fewer heads")
 
 
@@ -59,7 +59,7 @@ def _(interleaved_to_half):
             q, k = (rotate(a, rotation_angles(np.arange(T), K), layout=layout) for a in (q, k))
             return q @ k.swapaxes(-1, -2)
 
-        what = f"the scores of {H} heads, your weights under layout half,"
+        what = f"the scores of {H} heads, with your weights and layout half,"
         expect(scores(new, "half"), scores(weights, "interleaved"), what, axes="H T S")
 
 

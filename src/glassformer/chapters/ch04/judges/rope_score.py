@@ -47,7 +47,7 @@ rope = exercise("positions.rope_score", rope_score, built_on=(frequencies,))
 _q, _k = numbers(6), numbers(6, seed=1)
 rope.case("at distance 0 it is the plain dot product", _q, _k, 0, want=sum(_q * _k))
 rope.case(
-    "two equal vectors, turned apart by d radians, score cos d",
+    "two equal vectors, rotated apart by d radians, score cos d",
     EAST, EAST, 2, want=math.cos(2), being="cos 2",
 )  # fmt: skip
 rope.case("the sign: distance is m − n, query minus key", EAST, NORTH, 1, want=math.sin(1), being="sin 1")

@@ -26,9 +26,9 @@ turn = exercise("positions.rotary", rotary, built_on=(rotation_angles, rotate), 
 
 _x, _angle = numbers(5, 6), np.arange(4)
 turn.shape("the shape stays", _x, want=(5, 6))
-turn.case("position 0 is not turned", _x, row=0, want=_x[0], being="as it was")
+turn.case("position 0 is not rotated", _x, row=0, want=_x[0], being="as it was")
 turn.case(
-    "with one pair, position p turns (1, 0) to (cos p, sin p), and (0, 1) to (−sin p, cos p)",
+    "with one pair, position p rotates (1, 0) to (cos p, sin p), and (0, 1) to (−sin p, cos p)",
     np.array([EAST] * 4), want=np.stack([np.cos(_angle), np.sin(_angle)], axis=-1),
     what="four rows (1, 0), rotated,",
 )  # fmt: skip

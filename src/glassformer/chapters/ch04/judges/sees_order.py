@@ -33,19 +33,17 @@ def _judge(sees_order, attention, want, what, advice):
     tried = []
 
     def watched(x):
-        given = as_numbers(x, "what you hand to `attention`")
+        given = as_numbers(x, "what you pass to `attention`")
         tried.append(np.array(given))
         outputs = attention(given)
         if is_tensor(x):
-            remark(
-                "You hand tensors to `attention`. The layers of this notebook take NumPy arrays and nothing else."
-            )
+            remark("You pass tensors to `attention`. The layers of this notebook take only NumPy arrays.")
             return x.new_tensor(outputs)
         return outputs
 
     got = sees_order(watched, numbers(24, 8))
     try:
-        expect(got, want, f"for {what} the answer", advice=advice)
+        expect(got, want, f"the answer for {what}", advice=advice)
     except Wrong as wrong:
         if not wrong.advice:  # it answers neither yes nor no
             raise
@@ -53,7 +51,7 @@ def _judge(sees_order, attention, want, what, advice):
         raise Wrong(wrong.message, advice=advice, what=what, got=(wrong.got, *tried)) from None
 
 
-@detector.check("a function of each row alone does not see it")
+@detector.check("a function that treats each row on its own does not see order")
 def _(sees_order):
     advice = (
         "It moves its outputs with the words: shuffle the rows of x, and expect the outputs shuffled in the "
@@ -69,16 +67,16 @@ def _(sees_order):
     _judge(sees_order, lambda x: x + x.mean(axis=0), False, "adding the mean of all rows to each", advice)
 
 
-@detector.check("a causal mask sees it")
+@detector.check("attention with a causal mask sees it")
 def _(sees_order):
     def causal(x):
         return one_head(x, mask=causal_mask(len(x)))[0]
 
-    advice = "The first row may look at one key and the last at all of them: order is in the mask."
+    advice = "The first row may look at only one key, and the last row at all of them: the mask contains the order."
     _judge(sees_order, causal, True, "attention with a causal mask", advice)
 
 
-@detector.check("positions are seen, whichever way they enter")
+@detector.check("positions are noticed, however they enter")
 def _(sees_order):
     def sinusoids(x):
         return one_head(x + sinusoidal(np.arange(len(x)), x.shape[1]))[0]
@@ -97,26 +95,26 @@ def _(sees_order):
     _judge(sees_order, alibi, True, "attention with ALiBi, in both directions,", advice)
 
 
-@detector.check("order that a careless shuffle misses is seen too")
+@detector.check("order that a careless shuffle misses is noticed as well")
 def _(sees_order):
     advice = "Its outputs for shuffled rows are not its outputs shuffled: compare them row by row, in several orders."
-    around = "adding to each row the one before it, round a circle,"
+    around = "adding the previous row to each row, cyclically,"
     _judge(sees_order, lambda x: x + np.roll(x, 1, axis=0), True, around, advice)
     _judge(sees_order, _two_exchanged, True, "exchanging rows 8 and 9", advice)
     end = "replacing the last row by the one before it"
     _judge(sees_order, lambda x: np.concatenate([x[:-1], x[-2:][:1]]), True, end, advice)
 
 
-@detector.check("a little order is order: in one column, or hardly to be seen")
+@detector.check("a little order is enough: in a single column, or with a tiny effect")
 def _(sees_order):
     def one_column(x):
         return np.concatenate([x[:, :5], np.roll(x[:, 5:6], 1, axis=0), x[:, 6:]], axis=1)
 
     advice = "Its outputs for shuffled rows are not its outputs shuffled: compare all of their columns."
-    _judge(sees_order, one_column, True, "moving one column down by a row, round a circle,", advice)
-    faint = "adding to each row a thousandth of the one before it, round a circle,"
+    _judge(sees_order, one_column, True, "moving one column down by a row, cyclically,", advice)
+    faint = "adding a thousandth of the previous row to each row, cyclically,"
     advice = (
-        "A weak effect is an effect: forgive rounding, which is a billion times smaller, and nothing else."
+        "A weak effect is still an effect: ignore only rounding errors, which are a billion times smaller."
     )
     _judge(sees_order, lambda x: x + 0.001 * np.roll(x, 1, axis=0), True, faint, advice)
 

@@ -33,7 +33,7 @@ def _past(*distances):
 
 
 buckets.case(
-    "causal: near distances into the past have a bucket each",
+    "causal: each short distance into the past has its own bucket",
     _past(*range(8)), bidirectional=False, want=np.arange(8), axes="S",
 )  # fmt: skip
 buckets.case(
@@ -56,7 +56,7 @@ buckets.case(
     np.array([-3, -1, 0, 1, 3]), bidirectional=True, want=[3, 1, 0, 17, 19], axes="S",
 )  # fmt: skip
 buckets.case(
-    "both directions: each side has only half of the buckets to spend",
+    "both directions: each side has only half of the buckets",
     np.array([-128, -30, -8, 8, 30, 128]),
     bidirectional=True,
     want=[15, 11, 8, 24, 27, 31],

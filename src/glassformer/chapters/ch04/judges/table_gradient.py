@@ -26,17 +26,20 @@ backward = exercise("positions.table_gradient", table_gradient, axes="N D")
 backward.shape("the gradient has the table's shape", numbers(2, 3, 4), 6, want=(6, 4))
 _dx = numbers(4, 3, 2)
 backward.case(
-    "each row collects from every sequence of the batch", _dx, 3, want=_dx[0] + _dx[1] + _dx[2] + _dx[3]
+    "each row adds up the gradients from every sequence of the batch",
+    _dx,
+    3,
+    want=_dx[0] + _dx[1] + _dx[2] + _dx[3],
 )
 backward.also(_dx[:1], 3, want=_dx[0], advice="Each call begins with zeros of its own.")
 _dx = numbers(2, 3, 2)
 backward.case(
     "rows that no sequence reached get exactly zero", _dx, 5, want=[*(_dx[0] + _dx[1]), [0, 0], [0, 0]],
-    advice="Begin with np.zeros: np.empty keeps whatever lay in memory.",
+    advice="Begin with np.zeros: np.empty keeps whatever was in memory.",
 )  # fmt: skip
 
 
-@backward.check("it predicts how the loss moves when the table does")
+@backward.check("it predicts how the loss changes when the table changes")
 def _(table_gradient):
     tokens, dx = numbers(3, 4, 5), numbers(3, 4, 5, seed=1)
     before, step = numbers(7, 5), numbers(7, 5, seed=2)
@@ -48,7 +51,9 @@ def _(table_gradient):
     expect_shape(got, (7, 5), "table_gradient(dx, 7)", axes="N D")
     moved = float((np.asarray(got) * step).sum())
     expect(
-        moved, loss(before + step) - loss(before), "the change of the loss after a step, by your gradient,"
+        moved,
+        loss(before + step) - loss(before),
+        "the change in the loss after a step, as your gradient predicts it,",
     )
 
 

@@ -36,12 +36,12 @@ layer.case(
     np.array([3.0, 1, 0, 0]), ONES, ZEROS, want=[2 / _root, 0, -1 / _root, -1 / _root], axes="D",
 )  # fmt: skip
 layer.case(
-    "a row that is nearly nothing stays small: ε is under the root",
+    "a row that is nearly zero stays small: ε is under the square root",
     NEARLY_ZERO, ONES, ZEROS, want=layer_norm_by_hand(NEARLY_ZERO, ONES, ZEROS), axes="D",
     being="0.00075/√(1.875e-7 + 1e-5)",
 )  # fmt: skip
 layer.case(
-    "where all features are equal, what is left is the shift",
+    "where all features are equal, only the shift is left",
     np.array([3.0, 3.0, 3.0, 3.0]), np.array([2.0, 2, 2, 2]), np.array([1.0, 0, -1, 4]), want=[1.0, 0, -1, 4], axes="D",
 )  # fmt: skip
 _x = numbers(4, 3) * [[1], [10], [0.1], [3]] + 2

@@ -21,11 +21,11 @@ sums = exercise("stream.ledger", ledger, axes="L T D")
 
 sums.shape("one entry more than there are writes", numbers(3, 4), numbers(2, 3, 4, seed=1), want=(3, 3, 4))
 sums.case(
-    "the first entry is what was there before any write",
+    "the first entry is the stream before any write",
     np.array([[1.0, 2.0]]), np.array([[[10.0, 0]], [[0, 5.0]]]), row=0, want=[[1.0, 2.0]], axes="T D",
 )  # fmt: skip
 sums.case(
-    "each write is added to all before it",
+    "each write is added to everything before it",
     np.array([[1.0, 2.0]]), np.array([[[10.0, 0]], [[0, 5.0]], [[-1.0, 1.0]]]),
     want=[[[1.0, 2.0]], [[11.0, 2.0]], [[11.0, 7.0]], [[10.0, 8.0]]],
 )  # fmt: skip

@@ -46,7 +46,9 @@ _streams = numbers(3, 2, 4) * [[[1]], [[3]], [[9]]]
 early.case("random streams, which grow", _streams, ONES, HEAD, want=logits_by_hand(_streams, ONES, HEAD))
 early.case("the norm's gain counts", _streams, GAIN, HEAD, want=logits_by_hand(_streams, GAIN, HEAD))
 _small = _streams / 1000
-early.case("streams that are nearly nothing: ε", _small, GAIN, HEAD, want=logits_by_hand(_small, GAIN, HEAD))
+early.case(
+    "streams that are nearly zero: ε matters", _small, GAIN, HEAD, want=logits_by_hand(_small, GAIN, HEAD)
+)
 early.also(_streams, GAIN, HEAD, eps=0.5, want=logits_by_hand(_streams, GAIN, HEAD, 0.5))
 early.case(
     "one stage, one position", _streams[:1, :1], GAIN, HEAD, want=logits_by_hand(_streams[:1, :1], GAIN, HEAD)

@@ -30,11 +30,11 @@ root_mean_square.case(
 )
 _root = math.sqrt(9 + EPS)
 root_mean_square.case(
-    "it moves nothing: equal features stay equal, and are 1 in size",
+    "it moves nothing: equal features stay equal, and their size becomes 1",
     np.array([3.0, 3, 3, 3]), ONES, want=[3 / _root] * 4, axes="D",
 )  # fmt: skip
 root_mean_square.case(
-    "a row that is nearly nothing stays small: ε is under the root",
+    "a row that is nearly zero stays small: ε is under the square root",
     NEARLY_ZERO, ONES, want=rms_norm_by_hand(NEARLY_ZERO, ONES), axes="D", being="0.001/√(2.5e-7 + 1e-5)",
 )  # fmt: skip
 root_mean_square.also(ZEROS, ONES, want=ZEROS, axes="D")

@@ -46,7 +46,7 @@ def _shared(writes: Any, weight: Any, W: Any, token: int, against: int, eps: flo
 _parts = numbers(5, 4)
 who.shape("a share for each write", _parts, ONES, HEAD, 2, 0, want=(5,))
 who.case(
-    "two writes along two features, of a stream of mean square 12.5",
+    "two writes along two features, in a stream whose mean square is 12.5",
     np.array([[3.0, 0], [0, 4.0]]), np.ones(2), np.array([[1.0, 0, 0], [0, 1.0, 0]]), 0, 1,
     want=[3 / math.sqrt(12.5 + EPS), -4 / math.sqrt(12.5 + EPS)], being="3/√12.5 and −4/√12.5",
 )  # fmt: skip
@@ -54,7 +54,7 @@ who.case("random writes", _parts, ONES, HEAD, 2, 0, want=_shared(_parts, ONES, H
 who.case("the norm's gain counts", _parts, GAIN, HEAD, 4, 1, want=_shared(_parts, GAIN, HEAD, 4, 1))
 
 
-@who.check("the shares sum to the difference of the two logits")
+@who.check("the shares add up to the difference between the two logits")
 def _(shares):
     logits = logits_by_hand(_parts.sum(axis=0)[None, None], GAIN, HEAD)[0, 0]
     got = np.asarray(shares(_parts, GAIN, HEAD, 3, 1), dtype=np.float64)
@@ -62,7 +62,7 @@ def _(shares):
 
 
 who.case(
-    "writes that are nearly nothing: ε",
+    "writes that are nearly zero: ε matters",
     _parts / 1000,
     GAIN,
     HEAD,

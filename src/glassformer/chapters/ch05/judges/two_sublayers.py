@@ -64,11 +64,11 @@ def _gives(x):
 
 _x = numbers(3, 2)
 block.case(
-    "pre-norm, with sublayers that write nothing: what goes in comes out",
+    "pre-norm, with sublayers that write nothing: the input comes out unchanged",
     _x, _nothing, _nothing, _halves, _less_one, "pre", want=_x,
 )  # fmt: skip
 block.case(
-    "post-norm, with sublayers that write nothing: the two norms of what goes in",
+    "post-norm, with sublayers that write nothing: the input, normed twice",
     _x, _nothing, _nothing, _halves, _less_one, "post", want=_x / 2 + 2,
 )  # fmt: skip
 _a = np.array([[4.0, 8.0], [0, 2], [2, 0]])

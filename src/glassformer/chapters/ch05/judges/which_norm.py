@@ -27,15 +27,17 @@ def _plain(**changed: Any) -> Norm:
     return lambda x: changed_layer_norm(np.asarray(x, dtype=np.float64), **changed)
 
 
-which.case("√(σ² + ε)", _plain(), want="inside", what="which_norm, of √(σ² + ε),")
-which.case("σ + ε", _plain(inside=False), want="outside", what="which_norm, of σ + ε,")
-which.case("√(D/(D − 1)·σ² + ε)", _plain(ddof=1), want="unbiased", what="which_norm, of the unbiased one,")
+which.case("√(σ² + ε)", _plain(), want="inside", what="`which_norm` for √(σ² + ε)")
+which.case("σ + ε", _plain(inside=False), want="outside", what="`which_norm` for σ + ε")
+which.case(
+    "√(D/(D − 1)·σ² + ε)", _plain(ddof=1), want="unbiased", what="`which_norm` for the unbiased version"
+)
 
 
-@which.check("asked again, it says the same")
+@which.check("asked again, it gives the same answer")
 def _(which_norm):
     for changed, name in (({"ddof": 1}, "unbiased"), ({}, "inside"), ({"inside": False}, "outside")):
-        expect(which_norm(_plain(**changed)), name, f"which_norm, of the one called {name},")
+        expect(which_norm(_plain(**changed)), name, f"`which_norm` for the version called {name}")
 
 
 def _by(ask, names):

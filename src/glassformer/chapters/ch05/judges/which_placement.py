@@ -22,27 +22,27 @@ def which_placement(step: Callable[[np.ndarray, Norm, Norm], np.ndarray]) -> str
 places = exercise("stream.which_placement", which_placement)
 
 places.case(
-    "x + sublayer(norm(x))", norm_before, want="pre", what="which_placement, of x + sublayer(norm(x)),"
+    "x + sublayer(norm(x))", norm_before, want="pre", what="`which_placement` for x + sublayer(norm(x))"
 )
 places.case(
-    "norm(x + sublayer(x))", norm_behind, want="post", what="which_placement, of norm(x + sublayer(x)),"
+    "norm(x + sublayer(x))", norm_behind, want="post", what="`which_placement` for norm(x + sublayer(x))"
 )
 places.case(
     "sublayer(norm(x)): there is no sum",
-    lambda x, f, norm: f(norm(np.array(x))), want="none", what="which_placement, of sublayer(norm(x)),",
+    lambda x, f, norm: f(norm(np.array(x))), want="none", what="`which_placement` for sublayer(norm(x))",
 )  # fmt: skip
 places.case(
-    "norm(sublayer(x)): nor here",
-    lambda x, f, norm: norm(f(np.array(x))), want="none", what="which_placement, of norm(sublayer(x)),",
+    "norm(sublayer(x)): no sum here either",
+    lambda x, f, norm: norm(f(np.array(x))), want="none", what="`which_placement` for norm(sublayer(x))",
 )  # fmt: skip
 places.case(
     "the order of the terms does not matter",
-    lambda x, f, norm: f(norm(np.array(x))) + x, want="pre", what="which_placement, of sublayer(norm(x)) + x,",
+    lambda x, f, norm: f(norm(np.array(x))) + x, want="pre", what="`which_placement` for sublayer(norm(x)) + x",
 )  # fmt: skip
 places.also(
     lambda x, f, norm: norm(f(np.array(x)) + x),
     want="post",
-    what="which_placement, of norm(sublayer(x) + x),",
+    what="`which_placement` for norm(sublayer(x) + x)",
 )
 
 

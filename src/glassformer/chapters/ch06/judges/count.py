@@ -17,7 +17,7 @@ size = exercise("feedforward.count", count)
 size.case("two of 2 × 3, and biases of 3 and 2", 2, 3, want=17)
 size.case("without biases", 2, 3, bias=False, want=12)
 size.case("a gate is a third matrix", 4, 5, gated=True, bias=False, want=60)
-size.case("and has a bias of its own", 4, 5, gated=True, want=74)
+size.case("a gate has a bias of its own", 4, 5, gated=True, want=74)
 size.case("a block of GPT-2 small", 768, 3072, want=4_722_432)
 size.also(4096, 11_008, gated=True, bias=False, want=135_266_304)
 

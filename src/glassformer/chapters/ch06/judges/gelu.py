@@ -15,11 +15,11 @@ smooth = exercise("feedforward.gelu", gelu, axes="")
 
 smooth.case("at 0 it is 0", np.array([0.0]), want=[0.0])
 smooth.case(
-    "at 1 it is Φ(1), and at −1 that much less than 1, negative",
+    "at 1 it is Φ(1), and at −1 it is Φ(1) − 1, which is negative",
     np.array([1.0, -1.0]), want=[gelu_by_hand(1.0), gelu_by_hand(1.0) - 1], being="0.8413 and −0.1587",
 )  # fmt: skip
 smooth.case(
-    "exact, not its neighbour with the tanh",
+    "the exact form, not the one with tanh",
     np.array([-2.7, -1.9]), want=[gelu_by_hand(-2.7), gelu_by_hand(-1.9)],
     advice="erf is in scipy.special, and in math.",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Judges "GELU, as GPT-2 has it" (chapter 06): GELU's approximation with tanh."""
+"""Judges "GELU as in GPT-2" (chapter 06): GELU's approximation with tanh."""
 
 import math
 
@@ -15,20 +15,20 @@ from .mistakes import ROOT, cdf, sigmoid, tanh_form
 near = exercise("feedforward.gelu_tanh", gelu_tanh, axes="")
 
 near.case(
-    "by hand: at 1 the tanh is of 0.8336",
+    "by hand: at 1, you need the tanh of 0.8336",
     np.array([1.0, 0.0]), want=[gelu_tanh_by_hand(1.0), 0.0], being="0.8412 and 0",
 )  # fmt: skip
 _x = np.array([-3.0, -2.7, -1.5, -0.3, 0.6, 2.2])
-near.case("as GPT-2 has it", _x, want=of_each(gelu_tanh_by_hand, _x))
+near.case("the form that GPT-2 uses", _x, want=of_each(gelu_tanh_by_hand, _x))
 _x = 2 * numbers(2, 3, 4)
 near.case("each number of a table by itself", _x, want=of_each(gelu_tanh_by_hand, _x))
 
 
-@near.check("float32 comes in, float32 goes out")
+@near.check("float32 in, float32 out")
 def _(gelu_tanh):
     got = np.asarray(gelu_tanh(np.array([-1.0, 0.5, 2.0], dtype=np.float32)))
     fits = np.array_equal(got, got.astype(np.float32))  # a list of numbers has no dtype
-    expect("float32" if fits else str(got.dtype), "float32", "the dtype of gelu_tanh of a float32 array")
+    expect("float32" if fits else str(got.dtype), "float32", "the dtype of gelu_tanh for a float32 array")
 
 
 near.mistake("exact", lambda x: (x * cdf(x)).astype(x.dtype))

@@ -39,7 +39,7 @@ def _only(row: int, x: np.ndarray) -> np.ndarray:
 
 
 def _said(what: str) -> dict[str, Any]:
-    return {"what": f"looks_sideways, of {what},"}
+    return {"what": f"`looks_sideways` for {what}"}
 
 
 sideways.case(
@@ -58,22 +58,27 @@ sideways.case(
     **_said("a mean over all rows"),
 )
 sideways.case(
-    "rows that change places look sideways, though one row alone moves",
-    lambda x: x[::-1], _rows, want=True, **_said("a layer that turns the rows round"),
+    "a layer that swaps rows looks sideways, even if a change in one row moves only one row",
+    lambda x: x[::-1], _rows, want=True, **_said("a layer that reverses the order of the rows"),
 )  # fmt: skip
-sideways.also(lambda x: np.roll(x, 1, axis=0), _rows, want=True, **_said("a layer that hands rows on"))
+sideways.also(
+    lambda x: np.roll(x, 1, axis=0),
+    _rows,
+    want=True,
+    **_said("a layer that moves every row one position down"),
+)
 sideways.case(
-    "behind a norm, and at any feature",
+    "after a norm, and at any feature",
     lambda x: x + (x - x.mean(axis=1, keepdims=True)).mean(axis=0), _rows, want=True,
     **_said("a mean over rows that were centred first"),
 )  # fmt: skip
 for _feature in range(3):
     sideways.also(
         lambda x, i=_feature: x + x[:, [i]].mean(axis=0), _rows, want=True,
-        **_said("a layer that shares one feature alone"),
+        **_said("a layer that shares a single feature"),
     )  # fmt: skip
 sideways.case(
-    "one look is enough, forwards or backwards",
+    "looking in one direction is enough, forwards or backwards",
     lambda x: np.cumsum(x, axis=0), _rows, want=True, **_said("a sum of all rows so far"),
 )  # fmt: skip
 sideways.also(
@@ -84,7 +89,7 @@ for _row in range(1, 5):
         lambda x, t=_row: x + _only(0, x) * x[t],
         _rows,
         want=True,
-        **_said("a layer whose row 0 sees another"),
+        **_said("a layer whose row 0 sees another row"),
     )
 sideways.also(
     lambda x: x + _only(2, x) * x[3 % len(x)], _rows, want=True, **_said("a layer whose row 2 sees row 3")
@@ -94,12 +99,12 @@ sideways.also(
     **_said("a layer whose last row sees row 1"),
 )  # fmt: skip
 sideways.case(
-    "a layer that treats each place differently does not",
+    "a layer that treats each position differently does not",
     lambda x: x * np.arange(1, len(x) + 1)[:, None], _rows, want=False,
     **_said("a layer that multiplies row t by t + 1"),
 )  # fmt: skip
 sideways.case(
-    "one row has no others", lambda x: x + x.mean(axis=0), _rows[:1], want=False, **_said("one row")
+    "one row has no others", lambda x: x + x.mean(axis=0), _rows[:1], want=False, **_said("a single row")
 )
 
 

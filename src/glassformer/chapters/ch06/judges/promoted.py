@@ -31,7 +31,7 @@ likelier.case(
     np.array([1.0, 0]), np.ones(2), _head, 3, want=[3, 4, 0],
 )  # fmt: skip
 likelier.case(
-    "the gain of the last norm comes between: it can change the order",
+    "the gain of the last norm comes in between and can change the order",
     np.array([1.0, 1.0]), np.array([0.1, 2.0]), _head, 2, want=[1, 2],
 )  # fmt: skip
 likelier.case(

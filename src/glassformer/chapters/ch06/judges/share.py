@@ -17,7 +17,7 @@ def share(d_model: int, n_layers: int, vocab_size: int, context_length: int) -> 
 part = exercise("feedforward.share", share)
 
 part.case(
-    "one block of width 1, with 11 tokens and 7 places: 13 of 11 + 7 + 8 + 13 + 4 + 2",
+    "one block of width 1, with 11 tokens and 7 positions: 13 of 11 + 7 + 8 + 13 + 4 + 2",
     1, 1, 11, 7, want=13 / 45, being="13/45",
 )  # fmt: skip
 part.case("two blocks of width 2", 2, 2, 19, 9, want=84 / (38 + 18 + 48 + 84 + 16 + 4), being="84/208")

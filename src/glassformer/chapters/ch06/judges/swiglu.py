@@ -44,11 +44,11 @@ def _three(D: int, F: int, seed: int = 0) -> tuple[Any, Any, Any]:
 gate.shape("the shape of x", numbers(5, 3), *_three(3, 7), want=(5, 3))
 _one = np.array([[1.0]])
 gate.case(
-    "one number: the gate sees ln 3, the other twice that",
+    "one number: the gate's is ln 3, and the other is twice that",
     np.array([[math.log(3)]]), _one, 2 * _one, _one, want=[[0.75 * math.log(3) * 2 * math.log(3)]],
 )  # fmt: skip
 gate.case(
-    "a closed gate lets next to nothing of the other through",
+    "a closed gate lets almost none of the other number through",
     np.array([[-30.0]]), _one, 100 * _one, _one, want=[[silu_by_hand(-30.0) * -3000.0]],
 )  # fmt: skip
 _x, _given = numbers(5, 3, seed=3), _three(3, 7, seed=4)

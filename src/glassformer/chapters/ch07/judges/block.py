@@ -70,17 +70,17 @@ whole = exercise("block.block", block, built_on=(multi_head, layer_norm, feed_fo
 _x, _w = numbers(5, 6, seed=1), block_weights(6, 10)
 whole.shape("the shape of x", _x, _w, 2, want=(5, 6))
 whole.case(
-    "with W_o, W_down and its bias at zero, nothing is written, and x comes out as it went in",
+    "with W_o, W_down and its bias at zero, nothing is written, and x comes out unchanged",
     _x, with_zeros(_w, *ATTENTION_WRITES, *FEEDFORWARD_WRITES), 2, want=_x,
 )  # fmt: skip
 _half = with_zeros(_w, *FEEDFORWARD_WRITES)
 whole.case(
-    "with a feed-forward network that writes nothing: x plus what attention makes of its norm",
+    "with a feed-forward network that writes nothing: x plus what attention returns for the normed x",
     _x, _half, 2, want=_x + attention_by_hand(norm_by_hand(_x, _w, "norm_attention"), _w, 2),
 )  # fmt: skip
 _half = with_zeros(_w, *ATTENTION_WRITES)
 whole.case(
-    "with an attention that writes nothing: x plus what the feed-forward network makes of its norm",
+    "with attention that writes nothing: x plus what the feed-forward network returns for the normed x",
     _x, _half, 2, want=_x + feed_forward_by_hand(norm_by_hand(_x, _w, "norm_feedforward"), _w),
 )  # fmt: skip
 whole.case("both, one after the other", _x, _w, 2, want=pre_norm_by_hand(_x, _w, 2))

@@ -50,13 +50,13 @@ clinic = exercise("block.diagnose", diagnose)
 def _patients(kind: str) -> None:
     """Adds a check: this kind of block is recognised, in two sizes."""
 
-    @clinic.check(f"a block of the kind {kind!r}")
+    @clinic.check(f"a block of kind {kind!r}")
     def _(diagnose):
         for T, D, F, n_heads in ((5, 6, 10, 2), (3, 8, 12, 4)):
             said = diagnose(
                 put_together(KINDS[kind]), numbers(T, D, seed=D), block_weights(D, F, seed=9), n_heads
             )
-            expect(said, kind, f"diagnose of a block of the kind {kind!r}")
+            expect(said, kind, f"`diagnose` for a block of kind {kind!r}")
 
 
 for _kind in KINDS:

@@ -38,7 +38,7 @@ def _(dropout):
         what = f"dropout(x, {rate}, generator)"
         expect_shape(got, (60, 50), what)
         values = np.unique(np.round(np.asarray(got), 5))
-        expect(values, [0.0, 3 * factor], f"where all of x is 3, the values in {what}")
+        expect(values, [0.0, 3 * factor], f"the values in {what}, where every entry of x is 3,")
     for shape in ((50,), (3, 40, 5)):
         expect_shape(dropout(np.ones(shape), 0.5, _drawn()), shape, f"dropout of x of shape {shape}")
 
@@ -66,24 +66,31 @@ def _(dropout):
             )
 
 
-@dropping.check("so are the texts of a batch, and neighbouring numbers")
+@dropping.check("so are the texts of a batch, and adjacent numbers")
 def _(dropout):
     kept = np.asarray(dropout(np.ones((8, 30, 20)), 0.5, _drawn())) != 0
     for axis, name in enumerate(("texts of a batch", "positions", "columns")):
         slices = np.moveaxis(kept, axis, 0)
         agree = (slices[1:] == slices[:-1]).mean(axis=(1, 2))
         if agree.max() > 0.9:
-            what = f"the fraction of numbers that two neighbouring {name} keep or drop alike at rate 0.5"
+            what = f"the fraction of numbers that two neighbouring {name} both keep or both drop at rate 0.5"
             raise Wrong(f"{what} should be near 0.5; yours is {agree.max():.1f}.", what=what, got=agree)
 
 
 @dropping.check(
-    "the random numbers come from the generator: the same seed drops the same numbers, and another seed others"
+    "the random numbers come from the generator: a seed always drops the same numbers, another seed different ones"
 )
 def _(dropout):
     one, again, other = (np.asarray(dropout(MANY, 0.5, _drawn(seed))) for seed in (1, 1, 2))
-    expect(bool((one == again).all()), True, "that the same seed drops the same numbers")
-    expect(bool((one == other).all()), False, "that another seed drops the same numbers")
+    for same, should, seeds in (
+        (one == again, True, "the same seed"),
+        (one == other, False, "different seeds"),
+    ):
+        if same.all() != should:
+            what = f"two calls with {seeds}"
+            others = ("different numbers", "the same numbers")
+            said = f"{what} should drop {others[should]}; yours dropped {others[not should]}."
+            raise Wrong(said, what=what, got=not should)
 
 
 def _dropping(factor, stays=lambda g, x, rate: g.random(x.shape) >= rate, whenever=False):

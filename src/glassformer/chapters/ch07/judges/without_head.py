@@ -37,7 +37,7 @@ silence.case(
     want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]],
 )
 _W = numbers(6, 6, seed=7)
-silence.case("the middle one of three heads", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
+silence.case("the middle head of three", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
 silence.case("a single head: nothing is left", _W, 0, 1, want=np.zeros((6, 6)))
 
 

@@ -22,21 +22,22 @@ _PRINTED = np.array([38_597_376, 786_432, 85_026_816, 1_536])
 _GPT2 = (50_257, 1024, 768, 12)
 _small = np.array([16, 256, 456, 8])
 audited.case(
-    "a sum without an error, of a model with V = 4, D = 4 and two blocks",
-    _small, 4, 64, 4, 2, want=(np.zeros(4, int), 32), what="audit of 16 + 256 + 456 + 8",
+    "a sum without an error, for a model with V = 4, D = 4 and two blocks",
+    _small, 4, 64, 4, 2, want=(np.zeros(4, int), 32), what="the audit of 16 + 256 + 456 + 8",
 )  # fmt: skip
 audited.case(
     "each term compared with its own formula",
     _small + np.array([0, 4, 0, -8]), 4, 64, 4, 2, want=np.array([0, 4, 0, -8]), part="slips",
-    what="audit of 16 + 260 + 456 + 0",
+    what="the audit of 16 + 260 + 456 + 0",
 )  # fmt: skip
 audited.case(
     "the printed terms of GPT-2 small",
-    _PRINTED, *_GPT2, want=np.array([0, 0, 85_026_816 - 85_017_600, 0]), part="slips", what="audit of GPT-2's terms",
+    _PRINTED, *_GPT2, want=np.array([0, 0, 85_026_816 - 85_017_600, 0]), part="slips",
+    what="the audit of GPT-2's terms",
 )  # fmt: skip
 audited.case(
     "what the formula leaves out: four vectors of biases in every block",
-    _PRINTED, *_GPT2, want=12 * (768 + 768 + 768 + 768), part="missing", what="audit of GPT-2's terms",
+    _PRINTED, *_GPT2, want=12 * (768 + 768 + 768 + 768), part="missing", what="the audit of GPT-2's terms",
 )  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def many(n: int, thing: str) -> str:
 
 
 def _whole_case(title: str, T: int, V: int, D: int, n_layers: int, n_heads: int, seed: int = 0) -> None:
-    what = f"gpt of {T} ids, V = {V}, D = {D}, {many(n_layers, 'block')} and {many(n_heads, 'head')},"
+    what = f"`gpt` for {T} ids, V = {V}, D = {D}, {many(n_layers, 'block')} and {many(n_heads, 'head')},"
 
     @whole.check(title)
     def _(gpt):
@@ -118,7 +118,7 @@ def _(gpt):
     up = 2 / math.sqrt(4 + 1e-5)
     first, second = (up, 0.5 - 2 * up), (0.0, 0.5)
     want = [[a + b, 3 * a - b, 2 * b] for a, b in (first, second)]
-    expect(gpt(ids, weights, 1), want, "gpt of two ids without a block", axes="T V")
+    expect(gpt(ids, weights, 1), want, "`gpt` for two ids, without a block,", axes="T V")
 
 
 _whole_case("one block of one head", T=4, V=7, D=6, n_layers=1, n_heads=1)
@@ -132,7 +132,11 @@ def _(gpt):
     ids, weights, want = _by_hand_on(5, 9, 4, 3, 2, 1)
     other = ids.copy()
     other[-1] = (other[-1] + 1) % 9
-    expect(np.asarray(gpt(other, weights, 2))[:4], want[:4], "the first four rows, with another fifth token,")
+    expect(
+        np.asarray(gpt(other, weights, 2))[:4],
+        want[:4],
+        "the first four rows, after changing the fifth token,",
+    )
 
 
 def weights_of_block(weights: Weights, i: int) -> dict[str, np.ndarray]:

@@ -55,7 +55,9 @@ _TITLES = {
     "the same memory, through another view": (6, 2, lambda E: (E, _of_one_store(E)), True),
 }
 for _title, (_V, _D, _of, _is) in _TITLES.items():
-    one.case(_title, _pair(_V, _D, _of), want=_is, what=f"is_tied where the head is {_title.split(':')[0]},")
+    one.case(
+        _title, _pair(_V, _D, _of), want=_is, what=f"`is_tied` where the head is {_title.split(':')[0]},"
+    )
 
 
 one.mistake("equal now", lambda make: (lambda E, W: E.T.shape == W.shape and bool((E.T == W).all()))(*make()))

@@ -20,7 +20,7 @@ pairs.case(
 pairs.case(
     "two blocks share one head", 3, 5, 8, 2, want=13, being="the T at which 24·T² is 144·T + 120·T + 48·T"
 )
-pairs.case("where no T gives exactly half, it is the one below", 3, 5, 7, 1, want=14)
+pairs.case("where no T gives exactly half, it is the largest T below", 3, 5, 7, 1, want=14)
 pairs.also(4, 6, 11, 3, want=15)
 pairs.case("GPT-2 small", 768, 3072, 50_257, 12, want=6702)
 
