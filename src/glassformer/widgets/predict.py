@@ -181,6 +181,8 @@ def _traits(name: str, table: dict[str, Any]) -> dict[str, Any]:
             refuse("step", "must be more than 0 and no more than the length of the axis")
         if not isinstance(table.get("unit", ""), str):
             refuse("unit", "must be a text")
+        if table.get("unit") and table["unit"] in table["axis"]:
+            refuse("axis", f"must not name the unit {table['unit']!r}, which is written after it")
         marks = table.get("marks", [])
         if not isinstance(marks, list) or not all(
             isinstance(mark, dict)
