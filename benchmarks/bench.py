@@ -234,9 +234,10 @@ def loading(rounds: int) -> list[Row]:
 
 
 # The engine with its kernel and in plain JavaScript, and what is measured of both.
-ENGINE = """async ([loader, modules, config, weights]) => {
+ENGINE = """async ([loader, modules, reading, config, weights]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
   const { Transformer, readTensors, windowStart } = await link(modules);
+  const { SLICE } = await link(reading);
   const file = Uint8Array.from(atob(weights), (character) => character.charCodeAt(0));
   const tensors = readTensors(new DataView(file.buffer));
   const [V, C] = [config.vocab_size, config.context_length];
@@ -278,7 +279,7 @@ ENGINE = """async ([loader, modules, config, weights]) => {
       const taken = performance.now() - began;
       longest = Math.max(longest, taken);
       if (done) return longest;
-      if (taken >= 6) began = performance.now();
+      if (taken >= SLICE) began = performance.now();
     }
   }
   const timed = (work) => {
@@ -324,8 +325,10 @@ def engine_on(page: Page, rounds: int) -> list[Row]:
     """Measures the same on a given page."""
     source = source_of("shakespeare")
     config, weights = json.loads(source.config.to_json()), base64.b64encode(source.weights).decode()
-    modules = [{"name": name, "source": read(name)} for name in needed("transformer")]
-    page.evaluate(ENGINE, [read("loader"), modules, config, weights])
+    modules, reading = (
+        [{"name": name, "source": read(name)} for name in needed(one)] for one in ("transformer", "reading")
+    )
+    page.evaluate(ENGINE, [read("loader"), modules, reading, config, weights])
     model, text = source.model, "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\n\nKING"
     ids = source.tokenizer.encode(text)[:64]
     long = np.tile(ids, 5)[:300]

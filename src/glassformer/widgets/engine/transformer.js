@@ -164,6 +164,7 @@ export class Transformer {
   #memory;
   #places = {}; // of scratch matrices: { at, row }, in numbers
   #placed = new Map(); // where a weight matrix is, by its name, from its first use on
+  #ready = new Set(); // the sublayers whose weight matrices are all in the memory
   #regions; // for the keys and values that attention multiplies with
   #steps; // from head to head, and from strip to strip of the values, in numbers
   #free; // the first number of the memory that no weight matrix has yet
@@ -203,7 +204,8 @@ export class Transformer {
     return drained(this.steps(ids, inputs));
   }
 
-  // The same as a generator that pauses after every sublayer, and within one after every 32 positions.
+  // The same as a generator that pauses after every sublayer, within one after every 32 positions, and after every weight matrix
+  // that it lays out for the first time.
   *steps(ids, { cache, memory, see } = {}) {
     const { family } = this.config;
     const isEncoder = family === "encoder";
@@ -279,6 +281,17 @@ export class Transformer {
       this.#free += n * found.row;
     }
     return found;
+  }
+
+  // Brings the weight matrices of a sublayer into the memory, and pauses after each.
+  *#layOut(sublayer) {
+    if (this.#ready.has(sublayer)) return;
+    for (const [name, { shape }] of Object.entries(this.tensors)) {
+      if (shape.length !== 2 || !name.startsWith(`${sublayer}.`)) continue;
+      this.#weight(name);
+      yield;
+    }
+    this.#ready.add(sublayer);
   }
 
   // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`; its rows and its strips are so far apart.
@@ -374,17 +387,20 @@ export class Transformer {
 
       enter("attention");
       const own = { norm: `${name}.norm_attention`, causal: stack === "decoder", from, kept: cache?.blocks[block], block, show };
+      yield* this.#layOut(`${name}.attention`);
       write(yield* this.#attention(`${name}.attention`, x, null, own));
       yield;
 
       if (memory) {
         enter("cross-attention");
         const cross = { norm: `${name}.norm_cross_attention`, show };
+        yield* this.#layOut(`${name}.cross_attention`);
         write(yield* this.#attention(`${name}.cross_attention`, x, memory, cross));
         yield;
       }
 
       enter("feed-forward");
+      yield* this.#layOut(`${name}.feedforward`);
       write(yield* this.#feedforward(`${name}.feedforward`, x, `${name}.norm_feedforward`, show));
       yield;
     }
