@@ -49,7 +49,7 @@ def test_it_writes_by_itself(stranger, door, size):
     arrived = stranger(door, size)
     view = first_view(arrived)
     expect(view.locator(".gf-live-written")).to_have_text(re.compile(r"\w{2}"))
-    expect(view.locator(".gf-live-source")).to_have_text("live")
+    expect(view.locator(".gf-live-source")).to_have_text("live, in your browser")
     view.get_by_role("button", name="Pause").click()
     arrived.settle()
     written = view.locator(".gf-live-written").text_content()

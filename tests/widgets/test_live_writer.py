@@ -109,7 +109,7 @@ def start(mount, page):
             expect(writer.main).to_have_text("Pause")  # it has seen that it is in view
         if not withheld:
             if not calm:
-                expect(writer.source).to_have_text("live")
+                expect(writer.source).to_have_text("live, in your browser")
             view.settle()
         return writer
 
@@ -140,7 +140,7 @@ def test_the_recording_is_what_the_model_writes():
 def test_the_engine_writes_what_was_recorded(start):
     live = start(withheld=True)
     live.page.evaluate("window.release()")
-    expect(live.source).to_have_text("live")
+    expect(live.source).to_have_text("live, in your browser")
     # Another text and back: now nothing is left of the recording, and the engine predicts everything.
     live.main.press("Enter")
     live.view.set(text="Hello")
@@ -161,7 +161,7 @@ def test_without_weights_it_plays_the_recording_and_says_so(start):
     assert name == NAMES.get(character, character)
     assert share == pytest.approx(predicted(PROMPT + RECORDING[:4], 0.8)[character], abs=1e-3)
     live.page.evaluate("window.release()")
-    expect(live.source).to_have_text("live")
+    expect(live.source).to_have_text("live, in your browser")
     live.to_the_end()
     assert live.written == RECORDING
 
@@ -183,7 +183,7 @@ def test_the_recording_ends_with_a_true_sentence_and_a_button(start):
     expect(again).to_be_visible()
     live.page.evaluate("window.mend()")
     again.press("Enter")
-    expect(live.source).to_have_text("live")
+    expect(live.source).to_have_text("live, in your browser")
     live.button("One more").press("Enter")
     live.view.settle()
     assert len(live.written) == len(RECORDING) + 2
@@ -256,7 +256,7 @@ def test_a_drawn_letter_without_a_bar_is_named_among_the_others(start):
     assert live.written == text[: far[0] + 1]
     *_, (name, _, drawn) = live.rows()
     assert drawn
-    assert name == f"others: {NAMES.get(text[far[0]], text[far[0]])}"
+    assert name == f"{NAMES.get(text[far[0]], text[far[0]])} and others"
 
 
 def test_the_table_has_every_character(start):
@@ -277,7 +277,7 @@ def test_it_starts_by_itself_and_stops(start):
     live = start()
     live.to_the_end()
     assert live.written == RECORDING
-    assert live.view.says.startswith("The likeliest next character is ")
+    assert live.view.says.startswith("The model pauses here. Write makes it go on")
     expect(live.view.root.locator(".gf-live-heard")).to_have_text(re.compile("^The model has written: "))
 
 

@@ -133,7 +133,7 @@ function partName(part, { many }) {
 }
 
 const hintOf = ({ one }) =>
-  `Your text goes in at the top; the guess at the next ${one} comes out at the bottom. Point at any part to see what it does, or use Tab and the arrow keys.`;
+  `Your text goes in at the top; the guess at the next ${one} comes out at the bottom. Point at any part, or tap it, to see what it does; with the keyboard, use Tab and the arrow keys.`;
 
 const ABOUT = {
   letters: "Here every character is a token.",
@@ -454,12 +454,13 @@ function render({ model, el }) {
   // The panel that explains the open part. It stays in view: beside the drawing or, on a phone, at the bottom of the screen.
   const back = button("Back", () => model.get("step") > 1 && visit(model.get("step") - 1));
   const forth = button("Next", () => (model.get("step") < stops().length ? visit(model.get("step") + 1) : leave()));
+  const end = button("End", () => leave());
   const counter = h("span", { class: "gf-tour-count" });
   const guide = h(
     "div",
     { class: "gf-tour", role: "group", "aria-label": "The tour; the left and right arrow keys go back and forth, Escape ends it" },
     counter,
-    h("div", { class: "gf-tour-buttons" }, back, forth, button("End", () => leave())),
+    h("div", { class: "gf-tour-buttons" }, back, forth, end),
   );
   const heading = h("p", { class: "gf-detail-name" });
   const keys = range(3).map(() => h("span", {}));
@@ -917,6 +918,9 @@ function render({ model, el }) {
     write(counter, `Tour: step ${step} of ${steps.length}`);
     put(back, { "aria-disabled": step < 2 });
     write(forth, step === steps.length ? "Finish" : "Next");
+    const isLast = step === steps.length; // where Finish does the same as End
+    if (isLast && end.matches(":focus")) forth.focus();
+    end.hidden = isLast;
     write(heading, partName(now.part, unit()));
     const final = now.part === `guess ${L}`;
     hold(detail, [now.part, now.position, version, Boolean(scene.exact(now.position)), waitsFor(machines[scene.reads]), final && model.get("temperature")], () => contents(now));

@@ -140,6 +140,7 @@ function render({ model, el }) {
   let hasBegun = length() > 0;
   let isTouched = hasBegun; // whether the reader has paused it or typed: from then on, only a typed text is taken up by itself
   let listening = null;
+  let rests = null; // what was there when it had written enough and paused by itself
 
   function halt() {
     plays++;
@@ -171,7 +172,9 @@ function render({ model, el }) {
       if (mine !== plays) return;
       add();
     }
-    if (mine === plays) halt();
+    if (mine !== plays) return;
+    halt();
+    rests = trouble ? null : latest;
   }
 
   async function addOne() {
@@ -259,7 +262,7 @@ function render({ model, el }) {
       const isOthers = i === SHOWN;
       const p = isOthers ? others : step.after[shown[i]];
       const character = known[shown[i]];
-      write(name, isOthers ? (isAmongOthers ? `others: ${NAMES[known[id]] ?? known[id]}` : "all others") : NAMES[character] ?? character);
+      write(name, isOthers ? (isAmongOthers ? `${NAMES[known[id]] ?? known[id]} and others` : "all others") : NAMES[character] ?? character);
       put(bar, { style: `--share: ${p.toFixed(4)}` });
       write(number, percent(p));
       put(row, {
@@ -287,6 +290,7 @@ function render({ model, el }) {
     if (trouble || (waiting && !transformer)) return loads;
     if (waiting || isPlaying) return temperatureInWords(T);
     if (length() >= LONGEST) return `The model has written ${LONGEST} characters, and this view keeps no more. Start over to see another text.`;
+    if (rests === latest) return "The model pauses here. Write makes it go on, and Start over gives another text. Try temperatures 0 and 2.";
     const step = writer.steps[length()];
     const [best] = step ? largest(step.logits, 1) : [];
     const next = step ? `The likeliest next character is ${named(known[best])} (${percent(step.after[best])}). ` : "";
@@ -299,7 +303,7 @@ function render({ model, el }) {
     const after = model.get("text") + written();
     return [
       {
-        caption: `What may come after “${after.slice(-20).replaceAll("\n", "⏎")}”`,
+        caption: `What may come after “${after.length > 20 ? "…" : ""}${after.slice(-20).replaceAll("\n", "⏎")}”`,
         headers: ["Character", "the model’s probability", `at temperature ${fixed(model.get("temperature"), 1)}`],
         rows: () => (step ? largest(step.logits, known.length).map((id) => [NAMES[known[id]] ?? known[id], fixed(step.p[id], 4), fixed(step.after[id], 4)]) : []),
       },
@@ -314,7 +318,7 @@ function render({ model, el }) {
     put(newest, { class: isPlaying ? "gf-live-newest" : "" });
     if (isPlaying && paper.scrollHeight > paper.clientHeight) paper.scrollTop = paper.scrollHeight;
     drawBars();
-    write(source, transformer ? "live" : isRecording() ? "a recording" : "");
+    write(source, transformer ? "live, in your browser" : isRecording() ? "a recording" : "");
     write(main, isPlaying ? "Pause" : hasBegun || isTouched ? "Write" : "Start");
     put(one, { "aria-disabled": length() >= LONGEST });
     own.follow();
