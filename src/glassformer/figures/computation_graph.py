@@ -53,11 +53,14 @@ def computation_graph(
     for number, (label, (role, path)) in enumerate(paths.items(), start=1):
         for start, end in pairwise(path):
             if not any(one is end for one in start.inputs):
-                raise ValueError(f"{label!r} leads from {start.name!r} to {end.name!r}, which is no input of it")
+                raise ValueError(
+                    f"{label!r} leads from {start.name!r} to {end.name!r}, which is no input of it"
+                )
             bent = f"arc3,rad={-0.13 * number}"
             arrow(start, end, arrowstyle="-|>", color=ROLES[role], lw=2.2, connectionstyle=bent)
         ax.plot([], [], color=ROLES[role], label=label)
     across, up = np.array(list(at.values())).T
     ax.set(xlim=(across.min() - 0.4, across.max() + 0.4), ylim=(up.min() - 0.45, up.max() + 0.3))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=len(paths))
+    if paths:
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=len(paths))
     ax.axis("off")

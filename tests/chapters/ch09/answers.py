@@ -258,7 +258,7 @@ def gate_by_tanh(grad, x, W):
 
 @wrong("back.gate_backward", "You treated the gate as a constant")
 def gate_that_stands_still(grad, x, W):
-    grad_x, grad_W = gate_by_autograd(grad, x, W)
+    _, grad_W = gate_by_autograd(grad, x, W)
     return grad / (1 + np.exp(-x @ W)), grad_W
 
 

@@ -77,9 +77,8 @@ def types(result):
 
 
 def test_every_function_of_the_page_keeps_float32(page):
-    assert {name: types(result) for name, result in called(page).items()} == dict.fromkeys(
-        called(page), {"float32"}
-    )
+    wide = {name: types(result) for name, result in called(page).items() if types(result) != {"float32"}}
+    assert wide == {}
 
 
 @pytest.mark.parametrize(("root", "of_64_bits", "name"), ROOTS)
@@ -94,7 +93,8 @@ def test_the_gradients_of_a_whole_gpt_keep_float32(page):
     ids = np.array([3, 1, 4, 1, 5])
     loss, grads = page["gpt_gradients"](ids[:-1], ids[1:], weights, 2)
     assert types(loss) == {"float32"}
-    assert {name: types(g) for name, g in grads.items()} == dict.fromkeys(weights, {"float32"})
+    assert grads.keys() == weights.keys()
+    assert set().union(*map(types, grads.values())) == {"float32"}
 
 
 def small_gpt():
@@ -104,9 +104,12 @@ def small_gpt():
     )  # fmt: skip
 
 
-def test_the_small_autograd_has_about_forty_lines():
-    (source,) = (one for one in cells_of(derived.text_of(contents.chapter("09"))) if "class Value" in one)
-    assert 36 <= sum(bool(line.strip()) for line in source.splitlines()) <= 44
+def test_the_small_autograd_has_at_most_forty_lines():
+    cells = cells_of(derived.text_of(contents.chapter("09")))
+    (whole,) = (source for source in cells if "class Value" in source)
+    (operators,) = (source for source in cells if "Value.__add__" in source)
+    lines = (whole + operators.partition("loss_of")[0]).splitlines()
+    assert 30 < sum(bool(line.strip()) for line in lines) <= 40
 
 
 def test_values_pass_on_their_gradient_after_all_their_uses(page):

@@ -40,7 +40,9 @@ slopes_case(gate_back, "as many positions as features", _gated, drawn(4, 4, seed
             grad=drawn(4, 4, seed=228))  # fmt: skip
 
 
-def _gate_wrong(slope=lambda s, z: s * (1 - s), factor=lambda x: x, direct=True, through=True, of_x=None, of_W=None):
+def _gate_wrong(
+    slope=lambda s, z: s * (1 - s), factor=lambda x: x, direct=True, through=True, of_x=None, of_W=None
+):
     """A wrong answer: one thing left out or changed."""
 
     def wrong(grad, x, W):

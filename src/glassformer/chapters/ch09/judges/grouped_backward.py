@@ -86,10 +86,14 @@ def _by_turns(x, G):
 
 
 grouped_back.mistake("not summed", _grouped_wrong(gather=lambda x, G: x))
-grouped_back.mistake("mean of the group", _grouped_wrong(gather=lambda x, G: x.reshape(G, -1, *x.shape[1:]).mean(axis=1)))
+grouped_back.mistake(
+    "mean of the group", _grouped_wrong(gather=lambda x, G: x.reshape(G, -1, *x.shape[1:]).mean(axis=1))
+)
 grouped_back.mistake("by turns", _grouped_wrong(copies=_tiled, gather=_by_turns))
 grouped_back.mistake("by turns", _grouped_wrong(copies=_tiled))
 grouped_back.mistake("summed by turns", _grouped_wrong(gather=_by_turns))
 grouped_back.mistake("one of the group", _grouped_wrong(gather=lambda x, G: x[:: len(x) // G]))
-grouped_back.mistake("one of the group", _grouped_wrong(gather=lambda x, G: x[len(x) // G - 1 :: len(x) // G]))
+grouped_back.mistake(
+    "one of the group", _grouped_wrong(gather=lambda x, G: x[len(x) // G - 1 :: len(x) // G])
+)
 grouped_back.mistake("mask forgotten", _grouped_wrong(see=False))

@@ -43,7 +43,9 @@ rms_back.case(
     "two numbers by hand: size 5", np.array([[10.0, 0.0]]), np.array([[1.0, 7.0]]), np.ones(2), eps=0.0,
     want=([[1.96, -0.28]], [2.0, 0.0]),
 )  # fmt: skip
-slopes_case(rms_back, "one position, with a gain", _rms_norm, *_of_norm(1, 5, 200), grad=drawn(1, 5, seed=210))
+slopes_case(
+    rms_back, "one position, with a gain", _rms_norm, *_of_norm(1, 5, 200), grad=drawn(1, 5, seed=210)
+)
 slopes_case(
     rms_back, "four positions share the gain", _rms_norm, *_of_norm(4, 6, 202), grad=drawn(4, 6, seed=211)
 )
