@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from glassformer.figures.style import INK, ROLES
 
-_GAP = 19  # from the middle of a label to an arrow, in points
+_GAP = 22  # from the middle of a label to an arrow, in points
 
 
 @runtime_checkable
