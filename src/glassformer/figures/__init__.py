@@ -1,7 +1,6 @@
 """The book's figures, and its source code shown as a figure. Each states its message in words as well."""
 
 from glassformer.figures.attention_map import attention_map
-from glassformer.figures.computation_graph import computation_graph
 from glassformer.figures.loss_curve import LossCurve, smoothed
 from glassformer.figures.machine import machine_so_far
 from glassformer.figures.page import one_page
@@ -15,7 +14,6 @@ __all__ = [
     "WEIGHTS",
     "LossCurve",
     "attention_map",
-    "computation_graph",
     "figure",
     "machine_so_far",
     "one_page",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.text import Annotation
 
-from glassformer.figures import ROLES, computation_graph
+from glassformer.figures import ROLES
+from glassformer.figures.computation_graph import computation_graph
 from glassformer.figures.style import drawing
 
 
