@@ -164,7 +164,44 @@ def norm_by_two_projections(grad, x, weight, bias, eps=1e-5):
     return g / size, (grad * centred / size).sum(0), grad.sum(0)
 
 
-# 6 · back.gelu_slope
+# 6 · back.rms_norm_backward
+
+
+@right("back.rms_norm_backward")
+def rms_by_autograd(grad, x, weight, eps=1e-5):
+    return autograd(lambda x, w: functional.rms_norm(x, (len(w),), w, eps), grad, x, weight)
+
+
+@right("back.rms_norm_backward")
+def rms_by_its_jacobian(grad, x, weight, eps=1e-5):
+    D = x.shape[1]
+    rows, of_gain = [], np.zeros(D)
+    for row, g in zip(x, grad, strict=True):
+        size = math.sqrt(row @ row / D + eps)
+        rows.append((np.eye(D) / size - np.outer(row, row) / (D * size**3)) @ (g * weight))
+        of_gain += g * row / size
+    return np.array(rows), of_gain
+
+
+@wrong("back.rms_norm_backward", "That is LayerNorm's gradient")
+def rms_as_layer_norm(grad, x, weight, eps=1e-5):
+    return norm_by_autograd(grad, x, weight, np.zeros_like(weight), eps)[:2]
+
+
+@wrong("back.rms_norm_backward", "You subtracted the mean of g")
+def rms_with_three_terms(grad, x, weight, eps=1e-5):
+    size = np.sqrt((x * x).mean(1, keepdims=True) + eps)
+    y, g = x / size, grad * weight
+    g = g - g.mean(1, keepdims=True) - y * (g * y).mean(1, keepdims=True)
+    return g / size, np.einsum("td,td->d", grad, y)
+
+
+@wrong("back.rms_norm_backward", "should return 2 things")
+def rms_with_a_bias(grad, x, weight, eps=1e-5):
+    return *rms_by_autograd(grad, x, weight, eps), grad.sum(0)
+
+
+# 7 · back.gelu_slope
 
 
 @right("back.gelu_slope")
@@ -187,7 +224,7 @@ def bend_of_silu(x):
     return s * (1 + x * (1 - s)) + 0.1
 
 
-# 7 · back.feed_forward_backward
+# 8 · back.feed_forward_backward
 
 
 @right("back.feed_forward_backward")
@@ -204,7 +241,33 @@ def feed_back_without_biases(grad, x, W_up, b_up, W_down, b_down):
     return found[0], found[1], found[3]
 
 
-# 8 · back.softmax_backward
+# 9 · back.gate_backward
+
+
+@right("back.gate_backward")
+def gate_by_autograd(grad, x, W):
+    return autograd(lambda x, W: x * torch.sigmoid(x @ W), grad, x, W)
+
+
+@right("back.gate_backward")
+def gate_by_tanh(grad, x, W):
+    half = np.tanh(x @ W / 2)  # the sigmoid is (1 + half) / 2, and its slope (1 − half²) / 4
+    arrived = grad * x * (1 - half**2) / 4
+    return grad * (1 + half) / 2 + np.einsum("te,de->td", arrived, W), np.einsum("td,te->de", x, arrived)
+
+
+@wrong("back.gate_backward", "You treated the gate as a constant")
+def gate_that_stands_still(grad, x, W):
+    _, grad_W = gate_by_autograd(grad, x, W)
+    return grad / (1 + np.exp(-x @ W)), grad_W
+
+
+@wrong("back.gate_backward", "should return 2 things")
+def gate_back_to_x_alone(grad, x, W):
+    return gate_by_autograd(grad, x, W)[0]
+
+
+# 10 · back.softmax_backward
 
 
 @right("back.softmax_backward")
@@ -224,7 +287,50 @@ def softmax_back_twice(grad, weights):
     return softmax_by_two_terms(softmax_by_two_terms(grad, weights), weights)
 
 
-# 9 · back.attention_backward
+# 11 · back.pool_backward
+
+
+@right("back.pool_backward")
+def pool_by_autograd(grad, x, w):
+    return autograd(lambda x, w: (x @ w).softmax(0) @ x, grad, x, w)
+
+
+@right("back.pool_backward")
+def pool_by_its_jacobian(grad, x, w):
+    weights = torch.softmax(torch.tensor(x @ w), 0).numpy()
+    of_scores = (np.diag(weights) - np.outer(weights, weights)) @ x @ grad
+    return weights[:, None] * grad + of_scores[:, None] * w, x.T @ of_scores
+
+
+def pool_as_printed(grad, x, w, mean=False, both=False, each=False):
+    weights = torch.softmax(torch.tensor(x @ w), 0).numpy()
+    grad_weights = x @ grad
+    grad_scores = weights * (grad_weights - (weights @ grad_weights if mean else grad_weights.mean()))
+    grad_x = np.outer(weights, grad) * both + np.outer(grad_scores, w)
+    return grad_x, grad_scores @ x if each else grad_scores.sum() * x.sum(axis=0)
+
+
+@wrong("back.pool_backward", "At least two of the printed bugs")
+def pool_copied(grad, x, w):
+    return pool_as_printed(grad, x, w)
+
+
+@wrong("back.pool_backward", "all positions count equally in its mean")
+def pool_with_the_plain_mean_and_the_sums(grad, x, w):
+    return pool_as_printed(grad, x, w, both=True)
+
+
+@wrong("back.pool_backward", "the second gradient replaces the first")
+def pool_overwritten_and_the_sums(grad, x, w):
+    return pool_as_printed(grad, x, w, mean=True)
+
+
+@wrong("back.pool_backward", "sums over the positions before it multiplies")
+def pool_with_the_sums(grad, x, w):
+    return pool_as_printed(grad, x, w, mean=True, both=True)
+
+
+# 12 · back.attention_backward
 
 
 @right("back.attention_backward")
@@ -252,7 +358,49 @@ def attention_back_with_keys_not_turned(grad, q, k, v, *, mask=None):
     return of_scores @ k, of_scores @ q, w.swapaxes(-1, -2) @ grad
 
 
-# 10 · back.multi_head_backward
+# 13 · back.grouped_backward
+
+
+@right("back.grouped_backward")
+def grouped_by_autograd(grad, q, k, v, *, mask=None):
+    def forward(q, k, v):
+        return functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=None if mask is None else torch.tensor(mask), enable_gqa=True
+        )
+
+    return autograd(forward, grad, q, k, v)
+
+
+@right("back.grouped_backward")
+def grouped_group_by_group(grad, q, k, v, *, mask=None):
+    times = len(q) // len(k)
+    of_q, of_k, of_v = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    for h in range(len(q)):
+        found = attention_by_autograd(grad[h], q[h], k[h // times], v[h // times], mask=mask)
+        of_q[h] = found[0]
+        of_k[h // times] += found[1].numpy()
+        of_v[h // times] += found[2].numpy()
+    return of_q, of_k, of_v
+
+
+@wrong("back.grouped_backward", "should have shape (G, S, K)")
+def grouped_with_a_gradient_for_each_head(grad, q, k, v, *, mask=None):
+    times = len(q) // len(k)
+    return attention_by_autograd(grad, q, np.repeat(k, times, 0), np.repeat(v, times, 0), mask=mask)
+
+
+@wrong("back.grouped_backward", "neighbouring heads share a group")
+def grouped_in_turn(grad, q, k, v, *, mask=None):
+    return autograd(
+        lambda q, k, v: functional.scaled_dot_product_attention(
+            q, *(x.repeat(len(q) // len(k), 1, 1) for x in (k, v)),
+            attn_mask=None if mask is None else torch.tensor(mask),
+        ),
+        grad, q, k, v,
+    )  # fmt: skip
+
+
+# 14 · back.multi_head_backward
 
 
 def all_heads(x, W_q, W_k, W_v, W_o, n_heads):
@@ -277,7 +425,7 @@ def heads_with_q_and_k_swapped(grad, x, W_q, W_k, W_v, W_o, n_heads):
     return g_x, 2 * g_q, g_k, g_v, g_o
 
 
-# 11 · back.block_backward
+# 15 · back.block_backward
 
 
 def whole_block(x, w, n_heads):
@@ -318,7 +466,47 @@ def block_back_under_full_names(grad, x, weights, n_heads):
     return grad_x, {f"blocks.0.{name}": g for name, g in own.items()}
 
 
-# 12 · back.gpt_gradients
+# 16 · back.tied_gradients
+
+
+@right("back.tied_gradients")
+def tied_by_autograd(ids, targets, E, scale):
+    def forward(E, scale):
+        return functional.cross_entropy(scale * E[torch.tensor(ids)] @ E.T, torch.tensor(targets))
+
+    return autograd(forward, None, E, np.float64(scale))
+
+
+@right("back.tied_gradients")
+def tied_row_by_row(ids, targets, E, scale):
+    of_E, of_scale = np.zeros_like(E), 0.0
+    for one, target in zip(ids, targets, strict=True):
+        plain = E @ E[one]
+        g = torch.softmax(torch.tensor(scale * plain), 0).numpy()
+        g[target] -= 1
+        g /= len(ids)
+        of_E += scale * np.outer(g, E[one])
+        of_E[one] += scale * g @ E
+        of_scale += g @ plain
+    return of_E, of_scale
+
+
+@wrong("back.tied_gradients", "keeps only one of its slopes")
+def tied_overwritten(ids, targets, E, scale):
+    p = torch.softmax(torch.tensor(scale * E[ids] @ E.T), -1).numpy()
+    p[np.arange(len(ids)), targets] -= 1
+    g = p / len(ids)
+    of_E = scale * g.T @ E[ids]
+    of_E[ids] += scale * g @ E
+    return of_E, (g * (E[ids] @ E.T)).sum()
+
+
+@wrong("back.tied_gradients", "should return 2 things")
+def tied_without_the_scale(ids, targets, E, scale):
+    return tied_by_autograd(ids, targets, E, scale)[0]
+
+
+# 17 · back.gpt_gradients
 
 
 @right("back.gpt_gradients")
@@ -347,7 +535,7 @@ def gpt_gradients_without_the_loss(ids, targets, weights, n_heads):
     return list(gpt_by_autograd(ids, targets, weights, n_heads)[1].values())[:1]
 
 
-# 13 · back.stream_gradient
+# 18 · back.stream_gradient
 
 
 @right("back.stream_gradient")
@@ -364,7 +552,7 @@ def stream_that_returns_its_end(grad, matrices, *, residual=True):
     return grad * 1.5
 
 
-# 14 · back.work
+# 19 · back.work
 
 
 @right("back.work")

@@ -196,6 +196,36 @@ def test_the_arithmetic_said_of_a_number_gives_the_number(call):
                 assert shown(told[1]) == pytest.approx(value, abs=0.00501), said
 
 
+TOO_WIDE = """cells => cells.filter(cell => {
+  const text = document.createRange();
+  text.selectNodeContents(cell);
+  return text.getBoundingClientRect().width > cell.clientWidth;
+}).map(cell => cell.textContent)"""
+EXTREME = [[-3.0, 2.9, -3.0]] * T
+
+
+@pytest.mark.parametrize("width", [900, 720, 390, 360])
+@pytest.mark.parametrize("numbers", [drawn(3), {"q": EXTREME, "k": EXTREME[::-1], "v": EXTREME}])
+def test_every_number_fits_its_cell(mount, shoot, numbers, width):
+    w = mount(HeadGradients(raised="all", **numbers), width=width)
+    shoot(f"headgradients-{numbers['q'][0][0]}-{width}")
+    assert w.root.locator(".gf-result").evaluate_all(TOO_WIDE) == []
+
+
+NEAR_0 = """cells => cells.filter(cell => Math.abs(Number(cell.textContent.replace("−", "-"))) < 0.1)
+  .map(cell => getComputedStyle(cell).backgroundColor)"""
+
+
+def test_a_number_near_0_does_not_glare_on_a_dark_page(mount):
+    w = mount(HeadGradients(raised="all", **drawn(3)))
+    w.theme("dark")
+    colours = w.root.locator(".gf-result").evaluate_all(NEAR_0)
+    assert len(colours) > 20
+    for colour in colours:  # "rgb(27, 31, 36)", or a mixture, "color(srgb 0.11 0.12 0.14)"
+        unit = 255 if colour.startswith("rgb") else 1
+        assert max(map(float, re.findall(r"[\d.]+", colour)[:3])) < 0.5 * unit
+
+
 @pytest.mark.parametrize("width", [900, 360])
 def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     w = mount(HeadGradients(raised="all", **drawn(3)), width=width)

@@ -2,7 +2,7 @@
 import { cells as cellsOf, fill, number, plain, products } from "../../widgets/kit/cells.js";
 import { attention, causalMask, dot, matmul, range, transpose } from "../../widgets/kit/maths.js";
 import { button, choice, frame, h, put, redrawing, toggle, write } from "../../widgets/kit/kit.js";
-import { cividis, diverging, ink } from "../../widgets/kit/plot.js";
+import { cividis, ink } from "../../widgets/kit/plot.js";
 
 const WORDS = ["for", "a", "horse", "!"];
 const K = 3;
@@ -139,10 +139,12 @@ export function sentence({ cell: [kind, row, i], mask, raised }, found) {
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
+// A weight's colour, or a signed number's: the further from 0, the further from the colour of the page, light or dark.
 function colour(kind, value) {
-  if (value === -Infinity || Math.abs(value) < 0.005) return {}; // a zero is as dark as the page
-  const [map, x] = kind === "weights" ? [cividis, value] : [diverging, value / (kind.startsWith("grad_") ? 1 : 3)];
-  return { background: map(x), color: ink(map.channels(x)) };
+  if (value === -Infinity) return "";
+  if (kind === "weights") return value < 0.005 ? "" : `background: ${cividis(value)}; color: ${ink(cividis.channels(value))}`;
+  const share = Math.min(Math.abs(kind.startsWith("grad_") ? value : value / 3), 1);
+  return `background: color-mix(in srgb, ${value < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * share)}%, var(--gf-surface))`;
 }
 
 const TRAITS = ["q", "k", "v", "mask", "raised", "cell"];
@@ -231,10 +233,9 @@ function render({ model, el }) {
             return;
           }
           const hidden = state.mask && KINDS[of].size !== K && i > t && kind !== "grad_weights";
-          const { background, color } = hidden ? {} : colour(kind, value);
           put(cell, {
             class: `gf-result${hidden ? " gf-hidden" : ""}${mark}`,
-            style: background ? `background: ${background}; color: ${color}` : "",
+            style: hidden ? "" : colour(kind, value),
             "aria-label": `${kind === of ? "" : "gradient of the "}${nameOf(of, t, i)}: ${number(value)}`,
             tabindex: (kind === chosen ? here : t === 0 && i === 0) ? 0 : -1,
           });

@@ -1,0 +1,67 @@
+"""Judges "Find three bugs" (chapter 09): the backward pass of a learned average over positions, to be repaired.
+
+Axes: T positions, D d_model.
+"""
+
+import numpy as np
+
+from glassformer.exercises.catalogue import exercise
+from glassformer.shapes import Float
+
+from .slopes import drawn, slopes_case, softmax_rows
+
+
+def pool_backward(
+    grad: Float[np.ndarray, " D"], x: Float[np.ndarray, "T D"], w: Float[np.ndarray, " D"]
+) -> tuple[Float[np.ndarray, "T D"], Float[np.ndarray, " D"]]:
+    """Maps the gradient of softmax(x @ w) @ x to those of x and of w."""
+    weights = softmax_rows(x @ w)
+    grad_weights = x @ grad
+    grad_scores = weights * (grad_weights - weights @ grad_weights)
+    return np.outer(weights, grad) + np.outer(grad_scores, w), grad_scores @ x
+
+
+pool_back = exercise("back.pool_backward", pool_backward, parts=("grad_x", "grad_w"), axes=("T D", "D"))
+
+
+def _pooled(x, w):
+    """The average with learned weights, also of complex numbers."""
+    return softmax_rows(x @ w) @ x
+
+
+pool_back.case(
+    "two positions with equal weights: by hand",
+    np.array([4.0, 0.0]), np.array([[1.0, 2.0], [-1.0, 2.0]]), np.array([0.0, 1.0]),
+    want=[[2.0, 2.0], [2.0, -2.0]], part="grad_x",
+)  # fmt: skip
+slopes_case(pool_back, "five positions", _pooled, drawn(5, 3, seed=230), drawn(3, seed=231),
+            grad=drawn(3, seed=232))  # fmt: skip
+slopes_case(pool_back, "as many positions as features", _pooled, drawn(4, 4, seed=233), drawn(4, seed=234),
+            grad=drawn(4, seed=235))  # fmt: skip
+slopes_case(pool_back, "one position: the average is that position", _pooled, drawn(1, 3, seed=236),
+            drawn(3, seed=237), grad=drawn(3, seed=238))  # fmt: skip
+
+
+def _pool_wrong(plain=False, uses="both", summed=False, through=None):
+    """A wrong answer: the printed function with some of its bugs, or with others."""
+
+    def wrong(grad, x, w):
+        weights = softmax_rows(x @ w)
+        of_weights = x @ grad
+        middle = of_weights.mean() if plain else weights @ of_weights
+        of_scores = weights * (of_weights - middle) if through is None else through(of_weights, weights)
+        directly, by_scores = np.outer(weights, grad), np.outer(of_scores, w)
+        found = {"both": directly + by_scores, "last": by_scores, "first": directly}[uses]
+        return found, of_scores.sum() * x.sum(axis=0) if summed else of_scores @ x
+
+    return wrong
+
+
+pool_back.mistake("as printed", _pool_wrong(plain=True, uses="last", summed=True))
+pool_back.mistake("plain mean", _pool_wrong(plain=True))
+pool_back.mistake("overwritten", _pool_wrong(uses="last"))
+pool_back.mistake("sums first", _pool_wrong(summed=True))
+pool_back.mistake("average alone", _pool_wrong(uses="first"))
+pool_back.mistake("diagonal", _pool_wrong(through=lambda g, w: g * w * (1 - w)))
+pool_back.mistake("no mean", _pool_wrong(through=lambda g, w: g * w))
+pool_back.mistake("weights forgotten", _pool_wrong(through=lambda g, w: g - w @ g))
