@@ -316,3 +316,32 @@ def sentences_of(table):
 )
 def test_the_page_has_a_sentence_for_each_choice(table, choices):
     assert sorted(sentences_of(table)) == sorted(choices)
+
+
+# The letters of formulas
+
+
+def letters(number):
+    """Returns the letters in the formulas of a chapter, without those in names and words."""
+    [file] = (ROOT / "book" / "chapters").glob(f"{number}-*.md")
+    text = re.sub(r"```.*?```", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+    formulas = re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$(?!\s)([^$\n]+?)(?<!\s)\$(?![\d$])", text, re.DOTALL)
+    words = r"\\(?:text|operatorname|mathrm|mathbf)\{[^}]*\}"
+    return {
+        letter
+        for pair in formulas
+        for formula in pair
+        for letter in re.findall(r"\\[a-zA-Z]+|[a-zA-Z]", re.sub(words, " ", formula))
+    }
+
+
+def test_a_letter_with_several_meanings_is_in_the_chapters_that_the_notation_names():
+    page = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
+    table = page.split("## Letters with several meanings")[1].split("##")[0]
+    rows = re.findall(r"^\| \$(\S+)\$ \|.*", table, re.MULTILINE)
+    assert len(rows) >= 10
+    for line in re.findall(r"^\| \$.*", table, re.MULTILINE):
+        letter = re.match(r"\| \$(\S+)\$", line)[1]
+        numbers = re.findall(r"\b\d\d\b", " ".join(re.findall(r"\(chapters? ([^)]*)\)", line)))
+        assert numbers
+        assert [number for number in numbers if letter not in letters(number)] == [], letter
