@@ -197,7 +197,11 @@ def test_the_biases_that_can_be_drawn_are_positions():
 def row(part):
     """Returns what a row of the quick reference says about GPT-2, and about Llama 3 and Qwen3."""
     page = (ROOT / "book" / "reference.md").read_text(encoding="utf-8")
-    [cells] = [line.split(" | ") for line in page.splitlines() if re.match(rf"\| \[?{part}\b", line)]
+    [cells] = [
+        line.strip("| ").split(" | ")
+        for line in page.splitlines()
+        if re.match(rf"\| \[?{part}\b.*<br>", line)
+    ]
     return cells[2:4]
 
 
@@ -235,9 +239,7 @@ def test_the_quick_reference_counts_and_names_what_is_there():
         False,
         True,
     ]
-    files = re.findall(
-        r"`(\w+(?:/\w+)*\.py)` \|$", (ROOT / "book" / "reference.md").read_text(), re.MULTILINE
-    )
+    files = re.findall(r" · `(\w+(?:/\w+)*\.py)` \|", (ROOT / "book" / "reference.md").read_text())
     assert len(files) > 15
     for file in files:
         assert (ROOT / "src" / "glassformer" / file).exists(), file
@@ -314,3 +316,32 @@ def sentences_of(table):
 )
 def test_the_page_has_a_sentence_for_each_choice(table, choices):
     assert sorted(sentences_of(table)) == sorted(choices)
+
+
+# The letters of formulas
+
+
+def letters(number):
+    """Returns the letters in the formulas of a chapter, without those in names and words."""
+    [file] = (ROOT / "book" / "chapters").glob(f"{number}-*.md")
+    text = re.sub(r"```.*?```", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+    formulas = re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$(?!\s)([^$\n]+?)(?<!\s)\$(?![\d$])", text, re.DOTALL)
+    words = r"\\(?:text|operatorname|mathrm|mathbf)\{[^}]*\}"
+    return {
+        letter
+        for pair in formulas
+        for formula in pair
+        for letter in re.findall(r"\\[a-zA-Z]+|[a-zA-Z]", re.sub(words, " ", formula))
+    }
+
+
+def test_a_letter_with_several_meanings_is_in_the_chapters_that_the_notation_names():
+    page = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
+    table = page.split("## Letters with several meanings")[1].split("##")[0]
+    rows = re.findall(r"^\| \$(\S+)\$ \|.*", table, re.MULTILINE)
+    assert len(rows) >= 10
+    for line in re.findall(r"^\| \$.*", table, re.MULTILINE):
+        letter = re.match(r"\| \$(\S+)\$", line)[1]
+        numbers = re.findall(r"\b\d\d\b", " ".join(re.findall(r"\(chapters? ([^)]*)\)", line)))
+        assert numbers
+        assert [number for number in numbers if letter not in letters(number)] == [], letter

@@ -14,8 +14,8 @@ from pybtex.style.formatting.plain import Style
 
 HEADING = """# Bibliography
 
-What the chapters cite, and where their claims come from. Each chapter's *Further reading* says what to look for in
-which.
+The works that the book cites, in the order of their authors. Each chapter's *Further reading* says what to look for in
+which. A work that only the glossary or the claims ledger mentions has a note here.
 """
 
 
@@ -30,11 +30,15 @@ class Plain(Backend):
 
 
 def page(references: Path) -> str:
-    """Returns the page of the works in a file, sorted by author.
+    """Returns the page of the works in a file, sorted by author, each with its note (``annote``) if it has one.
 
     Raises:
         pybtex.exceptions.PybtexError: the file is not BibTeX, or a work lacks a field that its type requires.
     """
-    works = Style().format_bibliography(parse_file(str(references), bib_format="bibtex"))
-    written = {work.key: " ".join(work.text.render(Plain()).split()) for work in works}
-    return "\n".join([HEADING, *(f'<a id="{key}"></a>{work}\n' for key, work in written.items())])
+    known = parse_file(str(references), bib_format="bibtex")
+    lines = [HEADING]
+    for work in Style().format_bibliography(known):
+        note = known.entries[work.key].fields.get("annote")
+        words = " ".join(work.text.render(Plain()).split())
+        lines.append(f'<a id="{work.key}"></a>{words}{f" *{note}*" if note else ""}\n')
+    return "\n".join(lines)

@@ -1,8 +1,8 @@
-"""Writes book/claims.md, the claims ledger: claims about Transformers, and what the chapters found.
+"""Writes book/claims.md, the claims ledger: claims about Transformers, their sources, and what the chapters found.
 
-`book/claims.toml` says in words what was claimed, by whom, and what was found. A piece of code identifies the cell that
-shows it. Each number in `found` must occur in that cell's output or code, so the ledger cannot contradict its chapter.
-`make notebooks` writes the page.
+`book/claims.toml` says in words what was claimed, by which work of `book/references.bib`, and what was found. A piece
+of code identifies the cell that shows it. Each number in `found` must occur in that cell's output or code, perhaps with
+more decimals, so the ledger cannot contradict its chapter. `make notebooks` writes the page.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from html import unescape
 from itertools import groupby
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from pybtex.database import BibliographyData, Entry, parse_file
 
 from tools.pages.anchors import slug
 
@@ -25,50 +26,101 @@ VERDICTS = {
     "in part": "Holds in part",
     "not here": "Not seen here",
     "fails": "Fails",
+    "mistake": "Common mistake",
 }
+LONGEST_QUOTE = 25  # words
 
 HEADING = """# Claims ledger
 
-Tutorials, papers and folklore say a lot about Transformers. This page lists what they say that a chapter of this book
-has tried: what is said, what came out, and the place that shows it. Each number below is one that the cell there
-prints.
+Papers, tutorials and documentation say a lot about Transformers. This page lists what they say that a chapter of this
+book has tried. For each claim it gives the source and its own words, then what we found and the place that shows it.
+The cell there prints every number below, most of them with more decimals.
 
-*Holds* and *fails* are about what was run here: small models, a small text, the seeds that the chapter names. A claim
+*Holds* and *fails* refer to what was run here: small models, a small text and the seeds that the chapter names. A claim
 that fails here may hold at another size, and the other way round. *Not seen here* means that the effect, if there is
-one, is smaller than what one seed differs from another.
+one, is smaller than the difference between two seeds.
+"""
+
+UNSOURCED = """## Common mistakes and rules of thumb
+
+We know no particular source for these. You often hear them, or find them in code.
 """
 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+POWER = re.compile(r"(\d+(?:\.\d+)?) · 10(⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")  # as in 4 · 10⁻³
+DIGITS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, its author (in Markdown), what was found, and the notebook and code cells that show it."""
+    """A claim, who says so and in which words, what was found, and the notebook and code cells that show it."""
 
     said: str
-    by: str
     verdict: str
     found: str
     notebook: str  # below notebooks/, without its ending
     cells: tuple[str, ...]
+    source: str = ""  # the key of a work
+    where: str = ""  # in that work
+    quote: str = ""
+    remark: str = ""  # about who says so, in Markdown
 
 
 def claims(file: Path) -> list[Claim]:
     """Returns the claims in a file, in its order.
 
     Raises:
-        ValueError: an entry lacks a key, has an unknown one, or has a verdict that is not in `VERDICTS`.
+        ValueError: an entry lacks a key, has an unknown one, or has a verdict that is not in `VERDICTS`; a claim that
+            fails or is quoted has no source; a common mistake has one; a quotation is long.
     """
     entries = tomllib.loads(file.read_text(encoding="utf-8"))["claim"]
-    wanted = set(Claim.__dataclass_fields__)
+    known = Claim.__dataclass_fields__
+    wanted = [name for name, field in known.items() if field.default is MISSING]
     for entry in entries:
-        if set(entry) != wanted:
-            raise ValueError(f"a claim has {', '.join(sorted(wanted))}; this one is {entry}")
+        if not set(wanted) <= set(entry) <= set(known):
+            raise ValueError(
+                f"a claim has {', '.join(wanted)}, perhaps others of {', '.join(known)}: {entry}"
+            )
         if entry["verdict"] not in VERDICTS:
             raise ValueError(
                 f"verdict={entry['verdict']!r} must be one of {', '.join(VERDICTS)}: {entry['said']}"
             )
-    return [Claim(**entry | {"cells": tuple(entry["cells"])}) for entry in entries]
+    found = [Claim(**entry | {"cells": tuple(entry["cells"])}) for entry in entries]
+    for claim in found:
+        if not claim.source and (claim.verdict == "fails" or claim.where or claim.quote):
+            raise ValueError(f"a claim that fails or is quoted needs a source: {claim.said}")
+        if claim.source and claim.verdict == "mistake":
+            raise ValueError(f"a common mistake has no source; with one, the claim fails: {claim.said}")
+        if len(claim.quote.split()) > LONGEST_QUOTE:
+            raise ValueError(f"a quotation has at most {LONGEST_QUOTE} words: {claim.quote}")
+    return found
+
+
+def authors(work: Entry) -> str:
+    """Returns the authors and year of a work as a text cites it: "Press and Wolf 2017"."""
+    names = [" ".join([*person.prelast_names, *person.last_names]) for person in work.persons["author"]]
+    several = len(names) > 2 or "others" in names
+    return f"{f'{names[0]} et al.' if several else ' and '.join(names)} {work.fields['year']}".replace(
+        "{", ""
+    ).replace("}", "")
+
+
+def says(claim: Claim, works: BibliographyData) -> str:
+    """Returns who makes a claim, where and in which words, as Markdown; nothing if nobody does.
+
+    Raises:
+        ValueError: its source is none of the works.
+    """
+    if not claim.source:
+        return claim.remark
+    if claim.source not in works.entries:
+        raise ValueError(f"references.bib has no {claim.source}: {claim.said}")
+    link = f"[{authors(works.entries[claim.source])}](bibliography.md#{claim.source})"
+    words = f": “{claim.quote}”" if claim.quote else ""
+    stop = "" if claim.quote.endswith(".") else "."
+    return " ".join(
+        filter(None, [f"{', '.join(filter(None, [link, claim.where]))}{words}{stop}", claim.remark])
+    )
 
 
 def printed(cell: NotebookNode) -> str:
@@ -114,38 +166,71 @@ def heading_above(notebook: NotebookNode, index: int) -> str:
 
 def unshown(claim: Claim, text: str) -> list[str]:
     """Returns the numbers in a claim's `found` that its cells do not show."""
-    there = set(NUMBER.findall(text))
-    return [number for number in NUMBER.findall(claim.found) if number not in there]
+    there = NUMBER.findall(text)
+    powers = [
+        number for number, *power in POWER.findall(claim.found) if f"{number}e{_exponent(*power)}" not in text
+    ]
+    return powers + [
+        number for number in NUMBER.findall(POWER.sub("", claim.found)) if not _shown(number, there)
+    ]
 
 
-def entry(claim: Claim, notebook: NotebookNode) -> str:
+def _exponent(power: str) -> str:
+    return f"{int(power.translate(DIGITS)):+03d}"
+
+
+def _shown(number: str, there: list[str]) -> bool:
+    """Returns whether one of the numbers there is this one; a number with decimals may be rounded, or lack zeros."""
+    decimals = len(number.partition(".")[2])
+    return number in there or any(
+        decimals
+        and one.count(".") == 1
+        and f"{float(one.replace(',', '')):.{decimals}f}" == number.replace(",", "")
+        for one in there
+    )
+
+
+def entry(claim: Claim, notebook: NotebookNode, works: BibliographyData, number: str = "") -> str:
     """Returns one claim of a notebook as Markdown.
 
+    Args:
+        claim: the claim.
+        notebook: the notebook that it names.
+        works: the bibliography.
+        number: what comes before the heading in the link to the cell: the number of the chapter.
+
     Raises:
-        ValueError: its cells do not exist, or do not show one of its numbers.
+        ValueError: its source or its cells do not exist, or the cells do not show one of its numbers.
     """
     heading, text = place(claim, notebook)
     if missing := unshown(claim, text):
         raise ValueError(f"{claim.notebook}: no cell named by {claim.said!r} shows {', '.join(missing)}")
     link = f"../notebooks/{claim.notebook}.ipynb#{slug(heading)}"
-    return (
-        f"- **{VERDICTS[claim.verdict]}:** *{claim.said}* {claim.by}\n\n  {claim.found} [{heading}]({link})\n"
-    )
+    lines = [f"- **{VERDICTS[claim.verdict]}:** *{claim.said}*"]
+    if who := says(claim, works):
+        lines.append(f"  {who}")
+    return "\n\n".join([*lines, f"  {claim.found} [{number}{heading}]({link})\n"])
 
 
-def page(file: Path, notebooks: Path) -> str:
-    """Returns the ledger of the claims in a file, chapter by chapter, with the number of those that hold.
+def page(file: Path, notebooks: Path, references: Path) -> str:
+    """Returns the ledger: claims with a source, chapter by chapter, then those without.
 
     Raises:
-        ValueError: a claim is malformed, or its cells do not support it.
+        ValueError: a claim is malformed, or its source or its cells do not support it.
     """
     every = claims(file)
+    works = parse_file(str(references), bib_format="bibtex")
     counts = Counter(claim.verdict for claim in every)
-    says = ", ".join(f"{words.lower()} {counts[verdict]}" for verdict, words in VERDICTS.items())
-    lines = [HEADING, f"Of {len(every)} claims: {says}.\n"]
-    for name, those in groupby(every, key=lambda claim: claim.notebook):
+    verdicts = ", ".join(f"{words.lower()} {counts[verdict]}" for verdict, words in VERDICTS.items())
+    sourced = [claim for claim in every if claim.source]
+    lines = [HEADING, f"Of {len(every)} claims, {len(sourced)} have a source. Verdicts: {verdicts}.\n"]
+    for name, those in groupby(sourced, key=lambda claim: claim.notebook):
         notebook = nbformat.read(notebooks / f"{name}.ipynb", as_version=4)
-        title = re.findall(r"^# (.+)$", notebook.cells[0].source, re.MULTILINE)[0]
-        lines.append(f"## {name[:2]} · {title}\n" if name[:2].isdigit() else f"## {title}\n")
-        lines += [entry(claim, notebook) for claim in those]
+        lines.append(f"## {re.findall(r'^# (.+)$', notebook.cells[0].source, re.MULTILINE)[0]}\n")
+        lines += [entry(claim, notebook, works) for claim in those]
+    lines.append(UNSOURCED)
+    for claim in (claim for claim in every if not claim.source):
+        number = f"{claim.notebook[:2]} · " if claim.notebook[:2].isdigit() else ""
+        notebook = nbformat.read(notebooks / f"{claim.notebook}.ipynb", as_version=4)
+        lines.append(entry(claim, notebook, works, number))
     return "\n".join(lines)

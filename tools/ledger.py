@@ -33,28 +33,27 @@ SECTIONS = (
 
 HEADING = """# Parity ledger
 
-Every part of the book's Transformer does what implementations do that nobody here wrote: PyTorch's own
-layers, and the models of Hugging Face's transformers. Both of ours, in NumPy (`glassformer.scratch`) and in
-PyTorch (`glassformer.nn`), get the same weights and the same input as the reference. The table shows the
-largest difference between any two numbers of the outputs. The tests fail when it exceeds its bound.
+Every part of the book's Transformer computes the same as programs that we did not write: PyTorch's own layers and
+the models of Hugging Face's transformers. Both of our versions, in NumPy (`glassformer.scratch`) and in PyTorch
+(`glassformer.nn`), get the same weights and the same input as the reference. The table shows the largest difference
+between any two numbers of the outputs. If it exceeds its bound, a test fails.
 
-Float64 keeps about 16 digits, float32 about 7. So where the numbers are of size one, a difference of 10⁻¹⁵ or
-of 10⁻⁷ is rounding and nothing else. Where a reference does a part of its work in lower precision, that
-rounding shows, and the entry says so. Where PyTorch's column has 0 against torch, `nn` calls torch's own
-function. What is called relative is divided by the size of the number; the gradients of a whole model are
-divided by the largest one.
+Float64 has about 16 digits and float32 about 7. For numbers of about 1, a difference of 10⁻¹⁵ or 10⁻⁷ is therefore
+nothing but rounding. If a reference does a part of its work in lower precision, its rounding shows, and the entry
+says so. If the column PyTorch has 0 for a reference from torch, `nn` calls torch's own function. A *relative*
+difference is divided by the size of the number; the gradients of a whole model are divided by the largest one.
 
-The models of transformers are small ones with random weights, and GPT-2 small at its full size. T5 and those with
-rotary positions compute some parts in float32 there even when the rest is float64. The tests undo that, and also
-compare with the models as they are.
+The models of transformers are small ones with random weights, and GPT-2 small in its full size. Its T5, and its
+models with rotary positions, compute some parts in float32 even if the rest is float64. The tests undo that, and
+they also compare with the models as they are.
 
-`make ledger` measures all of it again and writes this page, and every run of the test suite checks that the
-page lists what the tests compare. The same table for programs is `book/parity.json`.
+`make ledger` repeats all measurements and writes this page. Every run of the test suite checks that the page lists
+what the tests compare. Programs can read the same table in `book/parity.json`.
 """
 
 NOTES = {
-    "Generated text": """Of generated ids, the number says how many are different: 0 means none. The code that chooses
-ids is NumPy for models of either room, so where it is compared by itself there is one measurement."""
+    "Generated text": """For generated ids, the number shows how many differ, so 0 means none. The code that chooses ids
+is NumPy for models of both kinds, so it is measured only once where it is compared by itself."""
 }
 
 TABLE = """| what | reference | precision | NumPy | PyTorch | bound |

@@ -326,7 +326,10 @@ def exactness(folder: Path) -> tuple[int, int]:
 
 MADE = {  # pages that are made, each of what
     "bibliography.md": ("references.bib", lambda file, root: bibliography.page(file)),
-    "claims.md": ("claims.toml", lambda file, root: claims.page(file, root / "notebooks")),
+    "claims.md": (
+        "claims.toml",
+        lambda file, root: claims.page(file, root / "notebooks", file.parent / "references.bib"),
+    ),
     "pitfalls.md": ("../src/glassformer/bugs/gallery.toml", lambda file, root: pitfalls(file)),
     "again.md": ("again.json", lambda file, root: again(file)),
 }

@@ -19,16 +19,17 @@ from glassformer.experiments.pitfalls import CANDIDATES, NOT_APPLICABLE, RIGHT, 
 
 HEADING = """# Pitfalls
 
-Mistakes that raise no error. Each is a change of a line or two to this book's code: `glassformer.bugs.put_in` makes it
-while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of them, and says
-what its ten tests ask.
+These mistakes raise no error. Each changes a line or two of this book's code, and `glassformer.bugs.put_in` makes
+the change while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of
+them and explains its ten tests.
 
-*Loss* and *text* are what runs of a small model showed after {steps} steps, with seeds {seeds}, beside a right model
-of the same seed: a loss is *too good* when it is lower by more than 0.5 [nats](glossary.md#nat) and *worse* when it
-is higher by more than 0.1; a text is *bad* when it surprises a judge that counts characters by 0.7 nats a character
-more than the right model's text does. *As ever* is about these runs: another size or a longer training may show more.
-The *cheapest test* is the first of the ten that catches the mistake at every one of the seeds tried. A `gradient` is
-one that was written by hand: autograd's is that of whatever stands there, and then it takes `parity`.
+The columns *Loss* and *Text* show what a small model did after {steps} steps, with seeds {seeds}, compared with a
+right model of the same seed. A loss is *too good* if it is lower by more than 0.5 [nats](glossary.md#nat), and
+*worse* if it is higher by more than 0.1. A text is *bad* if a judge that counts characters finds it more surprising
+than the right model's text, by more than 0.7 nats a character. *As ever* means neither in these runs; a larger
+model or a longer training may show more. The *cheapest test* is the first of the ten tests that catches the mistake
+with every seed. The test `gradient` compares with a gradient written by hand for the right code. Autograd computes
+the gradient of the wrong code, and then only `parity` finds the mistake.
 """
 
 NONE = "none of the ten"
@@ -103,7 +104,7 @@ def _seen(name: str) -> tuple[str, str]:
 
 def _measured(name: str) -> str:
     if name in NOT_APPLICABLE:
-        return f"not trained with, since {NOT_APPLICABLE[name]}"
+        return f"no training, because {NOT_APPLICABLE[name]}"
     sick, right = zip(*_pairs(name), strict=True)
 
     def both(runs: tuple[dict, ...], what: str) -> str:
@@ -114,9 +115,9 @@ def _measured(name: str) -> str:
 
     deep = _deep() if name == "post-norm" else ""
     return (
-        f"{deep}loss as reported {both(sick, 'reported')} nats, of the same weights in the right code"
-        f" {both(sick, 'validation')} (the right model: {both(right, 'reported')}); words that exist"
-        f" {words(sick)} (the right model: {words(right)})"
+        f"{deep}training reports a loss of {both(sick, 'reported')} nats (the right model: {both(right, 'reported')});"
+        f" the same weights in the right code have {both(sick, 'validation')}; of the words written,"
+        f" {words(sick)} exist (the right model: {words(right)})"
     )
 
 
@@ -133,6 +134,6 @@ def _deep() -> str:
         for placement in ("post", "pre")
     )  # fmt: skip
     return (
-        f"eight blocks without a warm-up: loss {post:.2f} nats (the right model: {pre:.2f}); two blocks with a"
-        " warm-up, whose sublayers begin by adding nothing: "
+        f"with eight blocks and no warm-up, the loss is {post:.2f} nats (the right model: {pre:.2f}); with two"
+        " blocks, a warm-up and sublayers that add nothing at first, "
     )

@@ -58,4 +58,4 @@ def test_rows_by_hand(row):
 def test_the_numbers_are_those_of_the_runs():
     found = [run.found for run in stored("pitfalls", bug="labels-shifted-twice", model="rope")]
     first, second = found
-    assert f"loss as reported {first['reported']:.2f} and {second['reported']:.2f} nats" in PAGE
+    assert f"training reports a loss of {first['reported']:.2f} and {second['reported']:.2f} nats" in PAGE

@@ -21,46 +21,48 @@ NOT_YET = "not yet"
 
 HEADING = f"""# Made again
 
-The chapters draw runs that were made once and are stored. Do they come out the same? This page says what came when
-one run of every kind was made again, from nothing but its settings. Runs that differ in their seed alone are of one
-kind, and the first seed is made again. Whatever a run keeps is compared. Of those that differ, a row shows what
-differs most.
+The chapters show training runs that were made once and stored. Would they come out the same today? To find out, we
+repeated one run of every kind, from nothing but its settings. Runs that differ only in their seed are of one kind,
+and we repeated the first seed. This page compares everything that a run stores. If something differs, a row shows
+what differs most.
 
-- *{SAME}*: every number agrees in all {DIGITS} digits that are kept, and every text in every character.
+- *{SAME}*: every number agrees in all {DIGITS} digits that are stored, and every text in every character.
 - *{WITHIN}*: something differs, but by no more than the stored seeds differ in that same thing, or by one unit of
-  its last digit. Of a curve, the point that differs most is held against the point where the seeds differ most.
-- *{ALONE}*: something differs, and no other seed is stored that could say whether it is much.
-- *{OUTSIDE}*: something differs by more than the stored seeds do. A third seed, too, would differ from the first by
-  more than the second does, every other time: where two are stored, look at what differs.
-- *{NOT_YET}*: the run is still to be made again.
+  the last digit. For a curve, the point that differs most is compared with the point where the seeds differ most.
+- *{ALONE}*: something differs, and no other seed is stored to compare the difference with.
+- *{OUTSIDE}*: something differs by more than the stored seeds do. If only two seeds are stored, look at what
+  differs: half of the time, a third seed would differ from the first by more than the second does.
+- *{NOT_YET}*: the run has not been repeated yet.
 
-Two kinds of CPU add up in another order, and training makes much of a difference in the last digit. So on another
-kind expect *{WITHIN}*; on the same kind, with the same versions, mostly *{SAME}*: a kind is what PyTorch says of its
-own instructions, and two CPUs of one kind need not agree in every bit. What is timed differs anyway. A CPU is
-named where the stored run's is of another kind, or not known. The seconds are those of one CPU.
+Different kinds of CPU add numbers in a different order, and training turns a difference in the last digit into a
+large one. So expect *{WITHIN}* on another kind of CPU. On the same kind, with the same versions, expect mostly
+*{SAME}*. By a kind we mean what PyTorch reports about the instructions it uses; two CPUs of one kind need not agree
+in every bit. The table names a CPU if the stored run's was of another kind, or if its kind is not known. Times
+always differ; the seconds are those of one CPU.
 
-What the chapters say of stored runs is held by tests. They hold it of these, too, in the places of the stored ones:
-`pytest tests/experiments --made-again book/again.json`.
+Tests check what the chapters say about the stored runs. They can check the same of the repeated ones: `pytest
+tests/experiments --made-again book/again.json`.
 
-`make experiments-again` makes the runs, and writes this page after each: interrupted, it goes on where it stopped.
-What came is kept in `book/again.json`.
+`make experiments-again` repeats the runs and writes this page after each one. If you interrupt it, it continues
+where it stopped. The results are in `book/again.json`.
 """
 
 QUESTIONS = {
-    MODELS: "Are the cards of the book's models true of their weights? They are measured again, not trained.",
+    MODELS: "Do the weights of the book's models have the losses that their descriptions give? They are measured"
+    " again, not trained.",
     NEURONS: "Do the same contexts excite the neurons of the book's decoder?",
 }
 
 REMARKS = {
-    "recall": "Where every seed finds nearly every mark, less than one question in a hundred is more than seeds "
-    "differ: the two that are outside.",
-    "inside": "A neuron's contexts are the twenty places that excite it most. Where two excite it equally to the last "
-    "digits, another CPU takes the other; so another share of its contexts agrees, and another neuron is among the "
-    "forty of a block that are taken out one by one.",
-    "pitfalls": "Most of what is compared are counts in 32 texts, several hundred words, that a model writes in the "
-    "end. One number rounded otherwise makes other texts, and of how much such counts differ two seeds say little: "
-    "hence those that are outside. A model that saw its answers writes the same few words over and over; which, and "
-    "so whether they exist, is chance.",
+    "recall": "Where every seed finds nearly every mark, less than one question in a hundred is already more than"
+    " the difference between seeds. This explains the two that are outside.",
+    "inside": "The contexts of a neuron are the twenty places that excite it most. If two places excite it equally"
+    " up to the last digits, another CPU takes the other one. Then another fraction of its contexts agrees, and"
+    " another neuron is among the forty of a block that are removed one by one.",
+    "pitfalls": "Most of the numbers compared here are counts in 32 texts, together several hundred words, that a"
+    " model writes at the end. A single number that is rounded differently leads to other texts, and two seeds show"
+    " too little of how much such counts vary. This explains those that are outside. A model that saw its answers"
+    " writes the same few words over and over; which words, and therefore whether they exist, is chance.",
 }
 """What to think of what came, where the verdicts alone mislead."""
 

@@ -108,8 +108,9 @@ def shown_encoder(card: dict[str, Any]) -> str:
         [
             table(head, rows),
             COUNTED,
-            "As in training, 15 % of the characters are chosen, and asked for. Of these 80 % are covered, 10 % are "
-            "another character, and 10 % are as they were: so the loss is not one of covered characters alone. "
+            "As in training, the model has to predict 15 % of the characters. Of these, 80 % are covered, 10 % are "
+            "replaced by another character, and 10 % stay as they are, so the loss is not only about covered "
+            "characters. "
             "Four passages with holes (/ is the end of a line):\n",
             fenced("\n".join(lines)),
         ]
