@@ -25,7 +25,7 @@ def left_case(one: Exercise, title: str, *args: Any, want: Any, said: str, also:
             expect_shape(logits, right.shape, said)
         if np.isnan(logits).any() or (logits == math.inf).any() or (logits.max(axis=-1) == NO).any():
             raise Wrong(
-                f"{said} leaves nothing that one could draw from: {logits.tolist()}.", what=said, got=0
+                f"{said} leaves nothing to draw from: {logits.tolist()}.", what=said, got=0
             )
         expect(softmax(logits), right, f"softmax of {said}")
 
