@@ -110,7 +110,7 @@ def _(learner):
     _stepped(learner, [3], kept := _Kept())
     if not kept:
         said = (
-            "after an id, the cache is still empty. What later ids need has to be in the cache, and nowhere else."
+            "your cache is empty after the first id, but everything that later ids need has to be in it."
         )
         raise Wrong(said, what="the cache", got=0)
 
