@@ -160,7 +160,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
         w.root.get_by_role("button", name="Fill in the surest guess").press("Enter")
         w.rest()
         assert w.saved()["steps"] == steps
-        assert f"Filled in as number {steps} of 6: " in w.says
+        assert f"It was filled in as number {steps} of 6, with " in w.says
     w.press("Filled in, surest first", "ArrowRight")
     w.rest()
     assert w.saved()["steps"] == 3
