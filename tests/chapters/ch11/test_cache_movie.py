@@ -225,7 +225,9 @@ def test_the_books_model_shows_what_was_measured_and_all_others_what_is_least(mo
     without = [2 + (9 + step) / 10 for step in range(8)]
     cached = [without[0], *(1 + (8 + step) / 100 for step in range(1, 8))]
     table = w.tables()[0]
-    assert [row[7:] for row in table[1:]] == [[f"{a:.3g}", f"{b:.3g}"] for a, b in zip(without, cached, strict=True)]
+    assert [row[7:] for row in table[1:]] == [
+        [f"{a:.3g}", f"{b:.3g}"] for a, b in zip(without, cached, strict=True)
+    ]
     lanes, counts = w.root.locator(".gf-movie-lanes").all()
     assert "fetched, 3.2 ms." in lanes.inner_text()
     assert "fetched, 1.1 ms." in lanes.inner_text()
@@ -296,7 +298,10 @@ def test_another_model_begins_with_what_fits():
         ({"n_kv_heads": 3}, "n_kv_heads=3 does not divide n_heads=4"),
         ({"length": 256}, "length=256 is not one of 16, 32, 64, 128"),
         ({"bytes_per_number": 8}, "bytes_per_number=8 is not one of 4, 2"),
-        ({"measured": {"on": "a tortoise"}}, 'measured has to have "without" and "with", 23 positive numbers each'),
+        (
+            {"measured": {"on": "a tortoise"}},
+            'measured has to have "without" and "with", 23 positive numbers each',
+        ),
         ({"measured": MEASURED | {"with": [1.0] * 22}}, "measured has to have"),
         ({"measured": MEASURED | {"with": [0.0] * 23}}, "measured has to have"),
     ],

@@ -69,7 +69,7 @@ def measure(repeats: int = REPEATS) -> dict[str, Any]:
     """Measures the passes of the book's model on this computer, with NumPy; each time is the fastest of several.
 
     Returns:
-        the trait `measured` of `CacheMovie`: milliseconds "without" and "with" a cache, and what they were measured "on".
+        the trait `measured` of `CacheMovie`: milliseconds "without" and "with" a cache, and "on" what.
 
     Derived in chapter 11.
     """
@@ -100,9 +100,9 @@ class CacheMovie(View, module="cache_movie"):
     """Writes a text with and without a key–value cache: what each pass computes again, and what it costs.
 
     Pass 0 reads the prompt, and each further pass reads what was written since. The drawing shows one head;
-    the counts are for a whole model, from `inside.multiply_adds` and `inside.cache_bytes`. The milliseconds of the book's
-    model are those in `measured`. All others are a lower bound for a processor that fetches 2 TB and does 156 trillion
-    16-bit multiply–adds per second, about an A100.
+    the counts are for a whole model, from `inside.multiply_adds` and `inside.cache_bytes`. The milliseconds of
+    the book's model are those in `measured`. All others are a lower bound for a processor that fetches 2 TB and
+    does 156 trillion 16-bit multiply–adds per second, about an A100.
 
     Derived in chapter 11.
 
@@ -114,9 +114,10 @@ class CacheMovie(View, module="cache_movie"):
         n_kv_heads: its heads of keys and values, a divisor of its heads. Another model begins with its own.
         length: the positions for which the cache is measured, a power of two up to the context.
         bytes_per_number: 4 (float32) or 2 (float16).
-        measured: milliseconds of the book's model as it is, in float32. "without" has those of a pass that reads 1, 2, …
-            23 positions without a cache, "with" those of a pass that reads one position with 0, 1, … 22 in the cache, and
-            "on" says in a few words what they were measured on. At first, the stored times; `measure` makes new ones.
+        measured: milliseconds of the book's model as it is, in float32. "without" has those of a pass that reads
+            1, 2, … 23 positions without a cache, "with" those of a pass that reads one position with 0, 1, … 22
+            in the cache, and "on" says in a few words what they were measured on. At first, the stored times;
+            `measure` makes new ones.
 
     Raises:
         TraitError: a trait is outside its range.

@@ -17,7 +17,9 @@ room.case("the book's model with a full context, in float32", 4, 4, 32, 128, byt
 room.case("GPT-2 small at 1,024 in float16: 36 MiB", 12, 12, 64, 1024, want=36 * 2**20)
 room.case("LLaMA-2 7B at 4,096 in float16: 2 GiB", 32, 32, 128, 4096, want=2 * 2**30)
 room.case("LLaMA-2 70B: 8 key–value heads for 64 query heads", 80, 8, 128, 4096, want=1.25 * 2**30)
-room.case("thirty texts at the same time", 3, 5, 7, 11, batch=30, bytes_per_number=1, want=2 * 3 * 5 * 7 * 11 * 30)
+room.case(
+    "thirty texts at the same time", 3, 5, 7, 11, batch=30, bytes_per_number=1, want=2 * 3 * 5 * 7 * 11 * 30
+)
 
 
 def _bytes(by):

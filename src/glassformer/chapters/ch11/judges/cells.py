@@ -6,7 +6,7 @@ from glassformer.exercises.catalogue import exercise
 
 
 def cells(n: int) -> tuple[int, int, int, int]:
-    """Returns the score cells of n tokens in a head: all; under a causal mask; written without a cache; and with one."""
+    """Returns the score cells of n tokens in a head: all; under a mask; written without a cache; and with one."""
     return n * n, n * (n + 1) // 2, n * (n + 1) * (2 * n + 1) // 6, n * (n + 1) // 2
 
 

@@ -38,7 +38,8 @@ theory.case(
     want=[[_F, _F, _F, _T], [_T] * 4, [_T] * 4],
 )  # fmt: skip
 theory.case(
-    "a causal mask, a position in the middle: from block 1 on, everything after it changes as well", np.tri(4, dtype=bool), 1, 2,
+    "a causal mask, a position in the middle: from block 1 on, everything after it changes as well",
+    np.tri(4, dtype=bool), 1, 2,
     want=[[_F, _T, _F, _F], [_F, _T, _T, _T]],
 )  # fmt: skip
 _band = np.tri(6, dtype=bool) & ~np.tri(6, k=-2, dtype=bool)  # itself and the one before
@@ -54,7 +55,8 @@ theory.case(
 )  # fmt: skip
 theory.also(_prefix, 2, 2, want=[[_F, _F, _T, _F, _F], [_T] * 5])
 theory.case(
-    "a position that does not see itself still keeps its change, because of the stream", np.tri(3, k=-1, dtype=bool), 2, 2,
+    "a position that does not see itself still keeps its change, because of the stream",
+    np.tri(3, k=-1, dtype=bool), 2, 2,
     want=[[_F, _F, _T]] * 2,
 )  # fmt: skip
 

@@ -42,7 +42,10 @@ _ROUND = np.array([0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3])
 
 
 def _reads(says: int = 1, ahead: int = 0, place: int = 0) -> Callable[[Any], np.ndarray]:
-    """Returns a model that counts in a circle, `says` ids on; it sees `ahead` into the future, and its positions are `place` too high."""
+    """Returns a model that counts in a circle: it predicts the id `says` further on.
+
+    It sees `ahead` positions into the future, and its positions are `place` too high.
+    """
 
     def read(ids: Any) -> np.ndarray:
         ids = np.asarray(ids)
@@ -59,8 +62,12 @@ def _patient(title: str, read: Any, write: Any, want: str, also: bool = False) -
     add(read, write, _ROUND, want=want, what=f"diagnose ({title.split(':')[0]})")
 
 
-_patient("nothing is wrong: it predicts the next id, and writing agrees with reading", _reads(), _reads(), "fine")
-_patient("targets not shifted: it predicts the id that it is reading", _reads(says=0), _reads(says=0), "targets")
+_patient(
+    "nothing is wrong: it predicts the next id, and writing agrees with reading", _reads(), _reads(), "fine"
+)
+_patient(
+    "targets not shifted: it predicts the id that it is reading", _reads(says=0), _reads(says=0), "targets"
+)
 _patient("a cache: writing gives other logits than reading", _reads(), _reads(place=1), "cache")
 _patient(
     "a cache that changes no argmax", _reads(), lambda ids: _reads()(ids) + 0.01 * np.eye(_V)[0], "cache", also=True

@@ -36,7 +36,10 @@ one_of.also(_three, 0.69, want=1)
 one_of.case("a number on the last stretch", _three, 0.71, want=2)
 one_of.also(_three, 0.999, want=2)
 one_of.case(
-    "an id without probability is never drawn, not even by the number 0", np.array([0.0, 0.0, 0.6, 0.4]), 0.0, want=2
+    "an id without probability is never drawn, not even by the number 0",
+    np.array([0.0, 0.0, 0.6, 0.4]),
+    0.0,
+    want=2,
 )
 one_of.case("nor is it drawn at the end of the line", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
 one_of.case(

@@ -39,7 +39,7 @@ def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Floa
             past_k, past_v = cache[i]
             k, v = np.concatenate([past_k, k], axis=1), np.concatenate([past_v, v], axis=1)  # (H, S, K)
         cache[i] = k, v
-        shares = softmax(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]))  # no mask: everything in the cache is its past
+        shares = softmax(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]))  # no mask: all is past
         x = x + merge_heads(shares @ v) @ w["attention.W_o.weight"]
         normed = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
         x = x + feed_forward(normed, *(w[f"feedforward.W_{name}"] for name in _FEED))
@@ -109,9 +109,7 @@ _read_case("the first id, which sees only itself", [3], [0])
 def _(learner):
     _stepped(learner, [3], kept := _Kept())
     if not kept:
-        said = (
-            "your cache is empty after the first id, but everything that later ids need has to be in it."
-        )
+        said = "your cache is empty after the first id, but everything that later ids need has to be in it."
         raise Wrong(said, what="the cache", got=0)
 
 

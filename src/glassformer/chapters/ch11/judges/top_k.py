@@ -26,9 +26,7 @@ left_case(
     few, "negative logits, among which 0 would be the largest", FIVE - 5, 3,
     want=[0, 8 / 17, 0, 6 / 17, 3 / 17], said="top_k(negative logits, 3)",
 )  # fmt: skip
-left_case(
-    few, "k = V, and a larger k", FIVE, 5, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits, 5)"
-)
+left_case(few, "k = V, and a larger k", FIVE, 5, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits, 5)")
 left_case(few, "", FIVE, 50, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits of 5 ids, 50)", also=True)
 left_case(
     few, "a batch: each row has its own", np.stack([FIVE, FIVE[::-1] - 2]), 2,

@@ -37,7 +37,8 @@ def _by_hand(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 mean.case(
-    "two of three positions have a target, each with a probability of one half", np.zeros((3, 2)), np.array([1, -100, 0]),
+    "two of three positions have a target, each with a probability of one half",
+    np.zeros((3, 2)), np.array([1, -100, 0]),
     want=math.log(2),
 )  # fmt: skip
 mean.case(
@@ -46,12 +47,19 @@ mean.case(
     want=math.log(8) / 2,
 )  # fmt: skip
 _z, _t = numbers(2, 6, 5), np.array([[4, 1, 0, 2, 3, 3], [2, 0, -100, -100, -100, -100]])
-mean.case("two texts, one of them mostly padding: every target counts the same", _z, _t, want=_by_hand(_z, _t))
+mean.case(
+    "two texts, one of them mostly padding: every target counts the same", _z, _t, want=_by_hand(_z, _t)
+)
 mean.case("all positions have a target", _z[0], _t[0], want=_by_hand(_z[0], _t[0]))
 _z, _t = 4000 + numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
 mean.case("logits so large that exp would overflow", _z, _t, want=_by_hand(_z, _t))
 _z = 4000 * numbers(4, 3, seed=3)
-mean.case("logits so far apart that p would become 0, although its logarithm is finite", _z, _t, want=_by_hand(_z, _t))
+mean.case(
+    "logits so far apart that p would become 0, although its logarithm is finite",
+    _z,
+    _t,
+    want=_by_hand(_z, _t),
+)
 
 
 def _each(logits, targets):

@@ -19,7 +19,9 @@ def padding_mask(lengths: Integer[np.ndarray, " B"], S: int) -> Bool[np.ndarray,
 
 padding = exercise("families.padding_mask", padding_mask, axes="B 1 1 S")
 
-padding.shape("one row for each text; broadcasting adds heads and queries", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5))
+padding.shape(
+    "one row for each text; broadcasting adds heads and queries", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5)
+)
 padding.case(
     "the first three of five are real", np.array([3]), 5, want=[[[[True, True, True, False, False]]]]
 )

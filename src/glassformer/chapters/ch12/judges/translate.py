@@ -51,7 +51,13 @@ writing.case(
     "three ids, and then the stop", _says(4, 2, 7), 10, 11, 8, want=[4, 2, 7], what="translate to [4, 2, 7]"
 )
 writing.case(
-    "an id may occur more than once", _says(5, 5, 0, 5), 10, 11, 8, want=[5, 5, 0, 5], what="translate to [5, 5, 0, 5]"
+    "an id may occur more than once",
+    _says(5, 5, 0, 5),
+    10,
+    11,
+    8,
+    want=[5, 5, 0, 5],
+    what="translate to [5, 5, 0, 5]",
 )
 writing.case(
     "at most `n_most` ids", _says(1, 2, 3, 4, 5, 6), 10, 11, 4, want=[1, 2, 3, 4],
@@ -73,7 +79,9 @@ def _(learner):
     got = as_numbers(learner(_says(), 10, 11, 5), "translate to nothing")
     if got.size:  # an empty list has no whole numbers in it, and is right
         raise Wrong(
-            f"if the stop comes first, nothing should be written; yours is {got.tolist()}.", what="nothing", got=got
+            f"if the stop comes first, nothing should be written; yours is {got.tolist()}.",
+            what="nothing",
+            got=got,
         )
 
 
