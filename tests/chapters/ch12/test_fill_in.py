@@ -167,12 +167,12 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     assert_shows(w)
 
     # Another text; the decoder beside it only where it is wanted
-    w.press("Compare with a decoder (left side only)", " ")
+    w.press("Compare with a decoder", " ")
     w.control(FIELD).fill("My lord,\nthe king!")
     w.rest()
     assert_shows(w)
     assert "left only" not in w.root.locator(".gf-drawing").inner_text()
-    w.press("Compare with a decoder (left side only)", " ")
+    w.press("Compare with a decoder", " ")
     w.root.get_by_role("button", name="Uncover all").press("Enter")
     assert w.says.startswith("Nothing is covered.")
     for _ in range(4):

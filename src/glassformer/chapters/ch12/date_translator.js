@@ -370,7 +370,7 @@ function render({ model, el }) {
     hold(down, [version], () => steps.map(({ id }) => h("span", {}, visible(spelled(id)))));
     hold(across, [version, width], () => (width / S < NARROW * 1.4 ? [] : characters.map((c) => h("span", {}, visible(c)))));
     put(map, { style: `--rows: ${T}` });
-    write(mapTitle, `Alignment of ${headInWords(block, head)}: the answer runs down, the source across`);
+    write(mapTitle, `Alignment of ${headInWords(block, head)}: answer down, source across`);
     const step = steps[t];
     const shownId = spelled(step.id);
     write(barsTitle, `Candidates for position ${t}`);

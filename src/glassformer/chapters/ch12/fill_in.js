@@ -250,7 +250,7 @@ function render({ model, el }) {
       format: () => `${steps()} of ${covered().length}`,
       follows: ["covered", "text"],
     }),
-    ...(other.name ? [toggle(model, "compared", { label: "Compare with a decoder (left side only)" })] : []),
+    ...(other.name ? [toggle(model, "compared", { label: "Compare with a decoder" })] : []),
   );
 
   // --- the line, and the guesses under it
@@ -392,11 +392,11 @@ function render({ model, el }) {
       );
     const T = model.get("text").length;
     hold(scores, [version, both.of, both.loss, left?.loss, isCompared(), T], () => [
-      h("p", { class: "gf-panel-title" }, "All covered characters, losses in nats"),
+      h("p", { class: "gf-panel-title" }, "All covered characters, average loss in nats"),
       h(
         "table",
         { class: "gf-fill-scores" },
-        h("thead", {}, h("tr", {}, ["sees", "right", "average loss"].map((word) => h("th", { scope: "col" }, word)))),
+        h("thead", {}, h("tr", {}, ["sees", "right", "loss"].map((word) => h("th", { scope: "col" }, word)))),
         h("tbody", {}, row("both sides", both), isCompared() && row("left only", left)),
       ),
       h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T} (${percent(both.of / T)}). In training, ${percent(share)} had to be guessed, and most of these were covered.${isCompared() ? " The decoder reads everything on the left uncovered." : ""}`),
