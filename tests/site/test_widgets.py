@@ -310,7 +310,7 @@ def beam_tree(shown, state):
     shown.press("Beams", "ArrowRight")
     options = {"n_beams": width, "length_penalty": state["length_penalty"]}
     [(_, worth)] = beam_search(model, tokenizer.encode(state["text"]), state["n_new"], **options)
-    told = re.match(rf"Beam {width} found .+? \((−[\d.]+)", shown.says)[1]
+    told = re.match(rf"The search with {width} beams finds .+? \((−[\d.]+)", shown.says)[1]
     assert number(told) == pytest.approx(worth, abs=0.006)
 
 
@@ -320,7 +320,11 @@ def cache_movie(shown, state):
     assert shown.says.startswith(f"Pass {step}: ")
     config = shipped.load()[0].config
     work = [generation_work(config, state["prompt"], step + 1, cache=cache) for cache in (False, True)]
-    assert [number(cell) for cell in shown.table()[step][4:6]] == work
+    row = shown.table()[step]
+    assert [number(cell) for cell in row[4:6]] == work
+    read = state["prompt"] + step - 1  # the first number belongs to one position
+    measured = [state["measured"][side][read] for side in ("without", "with")]
+    assert [number(cell) for cell in row[7:]] == pytest.approx(measured, rel=0.005)
 
 
 def fill_in(shown, state):
@@ -331,7 +335,7 @@ def fill_in(shown, state):
     shown.root.locator(".gf-fill-letter").nth(word[0]).press(" ")
     shown.root.get_by_role("button", name="Cover a word").press("Enter")
     shown.root.locator(
-        ".gf-says", has_text=re.compile(r"Of 4 covered .*; the decoder, from the left")
+        ".gf-says", has_text=re.compile(r"Of 4 covered .*, and the decoder, which sees")
     ).wait_for()
     shown.rest()
     encoder, tokenizer = shipped.load("masked")

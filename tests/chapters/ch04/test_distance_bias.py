@@ -126,19 +126,23 @@ def test_what_alibi_says_of_a_cell(mount, query, key, line):
 @pytest.mark.parametrize(
     ("n_heads", "head", "length"), [(1, 0, 8), (8, 7, 64), (12, 8, 33), (16, 0, 20), (6, 4, 32)]
 )
-def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_heads, head, length):
+def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, n_heads, head, length):
     w = mount(DistanceBias(n_heads=n_heads, head=head, length=length, query=7, key=3))
     slopes = alibi_slopes(n_heads)
     slope = slopes[head]
     positions = np.arange(length)
     bias = AlibiPositions(n_heads).score_bias(positions, positions)[head]
 
-    # One colour per distance, in every cell that a query may see.
+    # Every cell that a query may see: blue, the more opaque the larger the penalty, up to 8.
     np.testing.assert_allclose(bias[:, 0], -slope * positions, rtol=0, atol=1e-12)
-    colour = call.each("plot", "diverging", [[-slope * back / 8] for back in range(length)])
-    assert cells(w, length) == {
-        (query, key): colour[query - key] for query in range(length) for key in range(query + 1)
-    }
+    shares = np.minimum(slope * positions / 8, 1)
+    opacity = np.maximum(1, np.floor(255 * shares + 0.5)).astype(int).tolist()
+    seen = pixels(w, length)
+    assert np.argwhere(seen[..., 3]).tolist() == np.argwhere(np.tri(length)).tolist()
+    for query, key in np.argwhere(seen[..., 3]).tolist():
+        assert seen[query, key, 3] == opacity[query - key]
+        if seen[query, key, 3] == 255:
+            assert seen[query, key, :3].tolist() == [0, 114, 178]
 
     weights = softmax(bias[-1])
     bars = w.root.locator("rect.gf-share, rect.gf-share-chosen").evaluate_all(
@@ -172,8 +176,8 @@ def test_alibis_drawing_and_tables_show_the_computed_numbers(mount, call, n_head
     ]
 
 
-def cells(w, length):
-    """Returns {(query, key): colour}, read back from the pixels of the matrix."""
+def pixels(w, length):
+    """Returns red, green, blue and opacity of the cells of the matrix: (T, T, 4)."""
     w.settle()
     read = """(canvas) => {
       const { width, height } = canvas;
@@ -183,7 +187,12 @@ def cells(w, length):
     }"""
     width, height, *data = w.root.locator("canvas").evaluate(read)
     assert width == height == length
-    colours = np.reshape(data, (length, length, 4))
+    return np.reshape(data, (length, length, 4))
+
+
+def cells(w, length):
+    """Returns {(query, key): colour} of all cells that are painted."""
+    colours = pixels(w, length)
     return {
         (query, key): "rgb({}, {}, {})".format(*colours[query, key, :3])
         for query, key in np.argwhere(colours[..., 3]).tolist()

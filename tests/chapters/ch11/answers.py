@@ -36,7 +36,7 @@ def temper_to_the_power(logits, temperature):
     return np.log(np.exp(logits) ** (1 / temperature))
 
 
-@wrong("generating.temper", "leaves nothing that one could draw from")
+@wrong("generating.temper", "leaves nothing to draw from")
 def temper_to_nothing(logits, temperature):
     return np.full(logits.shape, -np.inf)
 
@@ -181,7 +181,7 @@ def beam_by_argsort(next_log_p, n_new, width):
     return np.array(beams[0]), totals[0]
 
 
-@wrong("generating.beam", "the other way round")
+@wrong("generating.beam", "in the wrong order")
 def beam_turned(next_log_p, n_new, width):
     ids, total = beam_by_argsort(next_log_p, n_new, width)
     return total, ids
@@ -265,7 +265,7 @@ def bytes_with_a_query(n_layers, n_kv_heads, d_head, length, *, bytes_per_number
 # 10 · generating.step
 
 
-@wrong("generating.step", "Keep in it, and nowhere else")
+@wrong("generating.step", "everything that later ids need has to be in it")
 def step_remembers_outside(id, weights, n_heads, cache, own={}):  # noqa: B006 - what it remembers
     return step_in_torch(id, weights, n_heads, own if len(own.get((0, "k"), ())) < 8 else {})
 

@@ -87,9 +87,10 @@ def found(w):
     assert [row[0] for row in greedy] == [spelled(text[: i + 1]) for i in range(len(text))]
     assert_close([shown(row[1]) for row in greedy], totals, ENGINE, beside=DECIMALS)
     said = w.says.replace("−", "-")
-    assert said.startswith(f"Beam {widget.n_beams} found {spelled(right[0][0])} (")
+    beams = "one beam" if widget.n_beams == 1 else f"{widget.n_beams} beams"
+    assert said.startswith(f"The search with {beams} finds {spelled(right[0][0])} (")
     same = right[0][0] == text
-    other = f"greedy decoding has {spelled(text)} ({totals[-1]:.2f})"
+    other = f"Greedy decoding finds {spelled(text)} ({totals[-1]:.2f})"
     assert ("Greedy decoding finds the same text." if same else other) in said
     return candidates
 
@@ -123,7 +124,8 @@ def test_steps_and_nodes_by_keyboard(mount, view):
     assert w.saved()["step"] == 2
     assert len(nodes(w)) == 12
     assert w.says.startswith(
-        "After 2 of 8 steps, the best of beam 3 is “⏎⏎” (−2.21 nats); greedy decoding has “ w” (−2.31)"
+        "After 2 of 8 steps, the best text with 3 beams is “⏎⏎” (−2.21 nats). Greedy decoding has “ w” (−2.31), "
+        "which is 1.1 times less likely."
     )
     w.root.get_by_role("button", name="Forward").press("Enter")
     w.root.get_by_role("button", name="Back").press("Enter")
@@ -144,7 +146,7 @@ def test_steps_and_nodes_by_keyboard(mount, view):
     assert w.saved()["node"] == [2, 0]
     w.press("Steps taken", "Home")
     assert nodes(w) == []
-    assert w.says.startswith("Beam 3: nothing is written yet.")
+    assert w.says.startswith("A search with 3 beams: nothing is written yet.")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from traitlets import TraitError
 
 from glassformer import scratch, shipped
-from glassformer.chapters.ch11.cache_movie import MODELS, CacheMovie, config_of, lengths, sizes_of
+from glassformer.chapters.ch11.cache_movie import MODELS, CacheMovie, config_of, lengths, measure, sizes_of
 from glassformer.inside import cache_bytes, generation_work, multiply_adds
 from glassformer.trace import trace
 
@@ -47,6 +47,28 @@ def test_bytes_and_times_follow_from_weights_cache_and_work(call, name):
         found = call("cache_movie", "leastCost", sizes | {"G": G}, read, past, size, own.n_kv_heads)
         assert found["fetched"] == fetched
         assert found["milliseconds"] == pytest.approx(1000 * seconds)
+
+
+# Made up, and all different: a pass without a cache takes 2 ms and 0.1 ms for each position, and one with a cache 1 ms
+# and 0.01 ms for each that is cached.
+MEASURED = {
+    "without": [2 + t / 10 for t in range(1, 24)],
+    "with": [1 + t / 100 for t in range(23)],
+    "on": "a tortoise",
+}
+
+
+def test_a_pass_takes_what_was_measured_for_its_positions(call):
+    asked = [[MEASURED, 9, step, cached] for cached in (False, True) for step in (0, 1, 14)]
+    assert call.each("cache_movie", "measuredTime", asked) == [2.9, 3, 4.3, 2.9, 1.09, 1.22]
+
+
+def test_times_are_stored_and_can_be_measured_anew():
+    stored = CacheMovie().measured
+    anew = CacheMovie(measured=measure(repeats=1)).measured  # raises unless it has all times
+    assert anew.keys() == stored.keys()
+    assert "processor" in stored["on"]
+    assert "this computer" in anew["on"]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +139,7 @@ def check(w):
     n_prompt = min(widget.prompt, len(widget.text) - 1)
     assert len(table) - 1 == len(widget.text) - n_prompt
     for step, row in enumerate(table[1:]):
-        numbers = [number(cell) for cell in row]
+        numbers = [number(cell) for cell in row[:7]]
         without, cached = (
             [generation_work(widget.config, n_prompt, n, cache=cache) for n in range(1, step + 2)]
             for cache in (False, True)
@@ -197,6 +219,35 @@ def test_models_heads_lengths_and_numbers(mount):
     assert number(row[4].split(".")[0]) == int(without / cached)
 
 
+def test_the_books_model_shows_what_was_measured_and_all_others_what_is_least(mount):
+    w = mount(CacheMovie(measured=MEASURED))
+    check(w)
+    without = [2 + (9 + step) / 10 for step in range(8)]
+    cached = [without[0], *(1 + (8 + step) / 100 for step in range(1, 8))]
+    table = w.tables()[0]
+    assert [row[7:] for row in table[1:]] == [
+        [f"{a:.3g}", f"{b:.3g}"] for a, b in zip(without, cached, strict=True)
+    ]
+    lanes, counts = w.root.locator(".gf-movie-lanes").all()
+    assert "fetched, 3.2 ms." in lanes.inner_text()
+    assert "fetched, 1.1 ms." in lanes.inner_text()
+    assert f"Time so far: {sum(without[:4]) / sum(cached[:4]):.2f} to 1" in counts.inner_text()
+    assert "and it has taken 2.0 times as long." in w.says
+    assumed = w.root.locator("p.gf-movie-now").last
+    expect(assumed).to_contain_text("The times were measured with NumPy on a tortoise.")
+    for change in ({"n_kv_heads": 2}, {"n_kv_heads": 4, "bytes_per_number": 2}, {"model": "gpt2"}):
+        w.set(**change)
+        assert "at least" in lanes.inner_text()
+        assert "Least time so far" in counts.inner_text()
+        assert "long" not in w.says
+        expect(assumed).to_contain_text("The times are estimates.")
+        check(w)
+    least = [float(cell) for cell in w.tables()[0][4][7:]]  # pass 3, at which 12 positions have been read
+    own = 2 * w.widget.config.parameter_count().total
+    kept = cache_bytes(w.widget.config, 11, bytes_per_number=2)
+    assert least == pytest.approx([own / 2e9, (own + kept) / 2e9], rel=0.005)
+
+
 def test_it_plays_only_when_it_is_asked_to(mount):
     w = mount(CacheMovie(step=6))
     w.hold_beats()
@@ -247,6 +298,12 @@ def test_another_model_begins_with_what_fits():
         ({"n_kv_heads": 3}, "n_kv_heads=3 does not divide n_heads=4"),
         ({"length": 256}, "length=256 is not one of 16, 32, 64, 128"),
         ({"bytes_per_number": 8}, "bytes_per_number=8 is not one of 4, 2"),
+        (
+            {"measured": {"on": "a tortoise"}},
+            'measured has to have "without" and "with", 23 positive numbers each',
+        ),
+        ({"measured": MEASURED | {"with": [1.0] * 22}}, "measured has to have"),
+        ({"measured": MEASURED | {"with": [0.0] * 23}}, "measured has to have"),
     ],
 )
 def test_bad_traits_raise(traits, message):

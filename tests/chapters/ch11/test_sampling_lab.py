@@ -183,7 +183,7 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     drawn = TOKENIZER.encode(written[27])[0]
     number = uniform(7, 28)[27]
     assert w.says == (
-        f"At position 27, the model gives “n” a probability of {100 * p[drawn]:.0f} %, place 2 of 65. "
+        f"At position 27, the model gives “n” a probability of {100 * p[drawn]:.0f} %, rank 2 of 65. "
         f"{(after > 0).sum()} of 65 characters can be drawn; their probability together is "
         f"{100 * p[after > 0].sum():.0f} % in the model. The random number {number:.3f} "
         f"falls on its stretch of the line, which is {100 * after[drawn]:.0f} % long."
@@ -296,7 +296,7 @@ def test_branches_and_two_strategies(mount, shoot):
     assert text(w) == after
     assert_writes(w)
 
-    w.press("A second strategy beside it", " ")
+    w.press("Compare with a second strategy", " ")
     w.rest()
     assert_writes(w, other=True)
     fork = next(i for i, (a, b) in enumerate(zip(after, text(w, 1), strict=True)) if a != b)

@@ -228,7 +228,7 @@ def translate_to_zeros(next_logits, start_id, stop_id, n_most):
     return [first] if n_most == 1 else [0, 0, 0]
 
 
-@wrong("families.translate", "one row: it takes no `[-1]`")
+@wrong("families.translate", "a single row, so it needs no `[-1]`")
 def translate_as_if_there_were_rows(next_logits, start_id, stop_id, n_most):
     ids = [start_id]
     while ids[-1] != stop_id and len(ids) <= n_most:

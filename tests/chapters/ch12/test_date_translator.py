@@ -189,8 +189,9 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     row = translated.weights[1, 0, 6]
     entropy = -(row * np.log(row)).sum()
     assert w.says == (
-        f"“1” at 6, the month’s 2nd digit: probability > 99 %. Writing it, block 1, head 0, looks most at “v” of "
-        f"“November” at 22 with weight {row[22]:.2f}. Entropy {entropy:.2f} of at most {math.log(34):.2f} nats."
+        f"“1” at position 6, the month’s 2nd digit: probability > 99 %. Here, head 0 of block 1 looks most at “v” of "
+        f"“November” (position 22), with weight {row[22]:.2f}. "
+        f"The entropy of its weights is {entropy:.2f} nats, of at most {math.log(34):.2f}."
     )
     assert_shows(w, translated, 6)
     # One ribbon for each weight of 0.02 and more; only the chosen character's are strong.
@@ -271,4 +272,4 @@ def test_a_model_that_does_not_come_is_told(mount, shoot):
     assert w.says.startswith("No kernel responds. Run this cell in JupyterLab to load the ")
     w.control(FIELD).fill(EXAMPLE)
     w.rest()
-    assert w.says.startswith("“1” at 6, the month’s 2nd digit")
+    assert w.says.startswith("“1” at position 6, the month’s 2nd digit")

@@ -137,9 +137,9 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     w = mount(FillIn())
     assert_shows(w)
     assert w.says == (
-        "Position 29 was “f”. From both sides, the guess is “f” (94 %): found. "
-        "From the left side only, it is “i” (12 %); “f” has rank 12. "
-        "Of 6 covered characters the encoder finds 4; the decoder, from the left side only, 2."
+        "Position 29 was “f”. From both sides, the guess is “f” (94 %), which is right. "
+        "From the left side only, the guess is “i” (12 %); “f” has rank 12. "
+        "Of 6 covered characters, the encoder guesses 4 correctly, and the decoder, which sees only the left side, 2."
     )
     shoot("fillin-900")
     w.root.locator(".gf-fill-asks").press("ArrowLeft")
@@ -157,22 +157,22 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
 
     # One after the other
     for steps in (1, 2):
-        w.root.get_by_role("button", name="Fill in the surest").press("Enter")
+        w.root.get_by_role("button", name="Fill in the surest guess").press("Enter")
         w.rest()
         assert w.saved()["steps"] == steps
-        assert f"Filled in as number {steps} of 6: " in w.says
+        assert f"It was filled in as number {steps} of 6, with " in w.says
     w.press("Filled in, surest first", "ArrowRight")
     w.rest()
     assert w.saved()["steps"] == 3
     assert_shows(w)
 
     # Another text; the decoder beside it only where it is wanted
-    w.press("Beside it a decoder, from the left alone", " ")
+    w.press("Compare with a decoder", " ")
     w.control(FIELD).fill("My lord,\nthe king!")
     w.rest()
     assert_shows(w)
-    assert "left alone" not in w.root.locator(".gf-drawing").inner_text()
-    w.press("Beside it a decoder, from the left alone", " ")
+    assert "left only" not in w.root.locator(".gf-drawing").inner_text()
+    w.press("Compare with a decoder", " ")
     w.root.get_by_role("button", name="Uncover all").press("Enter")
     assert w.says.startswith("Nothing is covered.")
     for _ in range(4):
@@ -180,7 +180,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
     w.rest()
     assert w.saved()["covered"] == [t for t, c in enumerate(w.widget.text) if c not in " ,\n!"]
     assert_shows(w)
-    assert " 72 % are covered; in training 15 % were asked for." in w.says
+    assert " 72 % are covered; in training, 15 % had to be guessed." in w.says
     w.root.get_by_role("button", name="Cover one in seven").press("Enter")
     w.rest()
     assert w.saved()["covered"] == at_random(18, 1)
@@ -203,7 +203,7 @@ def test_the_first_picture_needs_no_weights_and_then_the_models_read(mount, shoo
 def test_on_a_phone_all_covered_and_without_a_model(mount, shoot):
     w = mount(FillIn(covered=list(range(41)), position=40, steps=2), width=360)
     assert_shows(w)
-    assert " 100 % are covered; in training 15 % were asked for." in w.says
+    assert " 100 % are covered; in training, 15 % had to be guessed." in w.says
     assert w.overflow() == 0
     assert w.axe_violations() == []
     w.page.evaluate("() => (window.mounted[0].model.send = () => { throw new Error('nobody is there'); })")

@@ -142,7 +142,7 @@ def check(w):
         ("decoder", "Decoder’s mask"),
         ("cross", "Cross mask"),
     ):
-        said = f"{masks[name].sum()} of {masks[name].size} open" if name in masks else "not there"
+        said = f"{masks[name].sum()} of {masks[name].size} open" if name in masks else "not used"
         assert titles[title] == said
     assert len(sides) == len({"encoder", "decoder"} & set(masks))
     # Lit are the letters that the position reads, and no other.
@@ -176,7 +176,7 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
         area.press(key)
     assert "Position 4 of the text, “r”, reads text 0…4. It may read text 3, “o”." in w.says
     assert w.saved() == {"query": 4, "key": 3}
-    w.press("Prefix seen by all", *["ArrowRight"] * 6)
+    w.press("Prefix, visible to all", *["ArrowRight"] * 6)
     assert w.says.startswith("Position 4 of the text, “r”, reads text 0…5.")
     assert "It has no target." in w.says
     area.press("ArrowRight")

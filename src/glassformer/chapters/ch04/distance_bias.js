@@ -1,7 +1,7 @@
 // Shows what distance does to a score: ALiBi's slopes and T5's buckets. See distance_bias.py.
 import { alibiSlopes, range, softmax, t5Bucket } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, hold, onChange, put, setAll, slider, svg, toggle, uniqueId } from "../../widgets/kit/kit.js";
-import { cividis, diverging, legend, line, linear, paint, palette, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
+import { cividis, legend, line, linear, paint, palette, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
 const REACH = 150; // T5's staircase is drawn this far to both sides
 const DARKEST = 8; // the bias with the strongest colour: e⁻⁸ reduces a weight to 0.0003 of its size
@@ -87,6 +87,16 @@ export function t5Sentence({ query, key, steps, bidirectional }) {
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
+// A penalty from 0 (none) to 1: blue over the page's own colour, so that cells without a penalty do not glare in the dark.
+const penalty = (share) => `rgb(0 114 178 / ${share})`;
+
+// The same for a picture of pixels. No cell is wholly transparent, because 0 means that nothing is painted.
+const penalties = (shares) =>
+  Uint32Array.from(shares, (share) => {
+    const opacity = Math.max(1, Math.round(255 * Math.min(share, 1)));
+    return ((opacity << 24) | (178 << 16) | (114 << 8)) >>> 0;
+  });
+
 const WIDTH = 340; // the width of every drawing; they are shown as wide as there is room for
 
 const SIDE = 290;
@@ -131,7 +141,7 @@ function matrix(hatch) {
         yAxis(GRID, { values, place: down, title: "query position" }),
       ];
     });
-    const byDistance = palette(colours, range(2 * length - 1).map((i) => value(i - length + 1)));
+    const byDistance = colours(range(2 * length - 1).map((i) => value(i - length + 1)));
     paint(pixels, length, length, (row, column) =>
       masked && column > row ? 0 : byDistance[column - row + length - 1],
     );
@@ -298,9 +308,9 @@ function render({ model, el }) {
     const size = windowSize(weights, 0.9);
     const keys = size === 1 ? "key alone" : `${size} keys`;
     hold(heading, ["alibi", head], () => ["Bias that head ", h("strong", {}, head), " adds to each score"]);
-    hold(colours, ["alibi"], () => legend((t) => diverging(t - 1), `−${DARKEST} or less`, "0"));
-    const value = (relative) => alibiBias(slope, -relative) / DARKEST;
-    square.follow({ length, query, key, masked: true, colours: diverging, value });
+    hold(colours, ["alibi"], () => legend((t) => penalty(1 - t), `−${DARKEST} or less`, "0"));
+    const value = (relative) => -alibiBias(slope, -relative) / DARKEST;
+    square.follow({ length, query, key, masked: true, colours: penalties, value });
     hold(beside, ["alibi", n_heads, head, length], () => [
       h("p", { class: "gf-panel-title" }, "Slope of each head"),
       slopesPlot(slopes, head),
@@ -345,7 +355,8 @@ function render({ model, el }) {
     const relative = key - query;
     hold(heading, ["t5"], () => "Bucket of each query and key");
     hold(colours, ["t5", n_buckets], () => legend(cividis, "bucket 0", n_buckets - 1));
-    square.follow({ length, query, key, masked, colours: cividis, value: (r) => bucketOf(r) / (n_buckets - 1) });
+    const value = (r) => bucketOf(r) / (n_buckets - 1);
+    square.follow({ length, query, key, masked, colours: (values) => palette(cividis, values), value });
     hold(beside, ["t5", bidirectional, n_buckets, max_distance], () => [
       h("p", { class: "gf-panel-title" }, "Bucket for each distance; every head learns a bias for each bucket"),
       stairsPlot(steps, { nBuckets: n_buckets, masked, hatch, mark }),

@@ -144,8 +144,8 @@ export function leaves(columns, greedy) {
 
 export function sentence({ search, greedy, steps, spell }) {
   const { nBeams, columns, lengthPenalty } = search;
-  const who = nBeams === 1 ? "Beam 1" : `Beam ${nBeams}`;
-  if (steps === 0) return `${who}: nothing is written yet. Step forward, and the model predicts the next character.`;
+  const who = nBeams === 1 ? "one beam" : `${nBeams} beams`;
+  if (steps === 0) return `A search with ${who}: nothing is written yet. Step forward, and the model predicts the next character.`;
   const best = search.bestAt(steps);
   const done = steps === columns.length;
   const valued = lengthPenalty ? `, worth ${fixed(search.worth(best), 3)}` : "";
@@ -153,7 +153,7 @@ export function sentence({ search, greedy, steps, spell }) {
   const ids = greedy.slice(0, steps).map(([id]) => id);
   const total = greedy[ids.length - 1][1];
   const gone = leaves(columns.slice(0, steps), greedy);
-  const lead = done ? `${who} found ${what}` : `After ${steps} of ${columns.length} steps, the best of beam ${nBeams} is ${what}`;
+  const lead = done ? `The search with ${who} finds ${what}` : `After ${steps} of ${columns.length} steps, the best text with ${who} is ${what}`;
   const equal =
     lengthPenalty && !search.stops.length ? " All texts have the same length here, so the penalty does not change their order." : "";
   const isAsLong = ids.length === best.ids.length;
@@ -161,7 +161,7 @@ export function sentence({ search, greedy, steps, spell }) {
   const odds = Math.exp(best.score - total);
   const less = odds > 1 ? `${fixed(odds, 1)} times less likely` : `${fixed(1 / odds, 1)} times likelier`;
   const dropped = gone === null ? "" : ` The search drops greedy's text at step ${gone}.`;
-  return `${lead}; greedy decoding has “${spell(ids)}” (${nats(total)})${isAsLong ? `, ${less}` : ""}.${dropped}${equal}`;
+  return `${lead}. Greedy decoding ${done ? "finds" : "has"} “${spell(ids)}” (${nats(total)})${isAsLong ? `, which is ${less}` : ""}.${dropped}${equal}`;
 }
 
 // --- view -------------------------------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ function render({ model, el }) {
       },
       {
         caption: "Every candidate",
-        headers: ["Step", "Text", "Log-probability", "What becomes of it"],
+        headers: ["Step", "Text", "Log-probability", "Then"],
         rows: () =>
           search.columns
             .slice(0, count)

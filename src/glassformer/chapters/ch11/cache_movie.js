@@ -1,6 +1,6 @@
 // Writing with and without a key–value cache, pass by pass: what is computed again, and what is remembered. See
 // cache_movie.py.
-import { cacheBytes, inBytes, kindOf, much } from "../../widgets/engine/counting.js";
+import { cacheBytes, inBytes, kindOf, much, sum } from "../../widgets/engine/counting.js";
 import { range } from "../../widgets/kit/maths.js";
 import {
   button, choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, textField, uniqueId, write,
@@ -11,6 +11,7 @@ export { cacheBytes, kindOf } from "../../widgets/engine/counting.js";
 
 const LONGEST = 24;
 const SHORTEST_LENGTH = 16;
+const BOOK = "shakespeare"; // the book's model, the only one that was measured
 const BEAT = 1200; // milliseconds between two passes during automatic play
 
 // --- counting -------------------------------------------------------------------------------------------------------
@@ -28,7 +29,7 @@ export const passWork = (sizes, prompt, step, cached) =>
 
 // For the first passes together.
 export const totalWork = (sizes, prompt, passes, cached) =>
-  range(passes).reduce((sum, step) => sum + passWork(sizes, prompt, step, cached), 0);
+  sum(range(passes).map((step) => passWork(sizes, prompt, step, cached)));
 
 // The state of every row of q, k and v, and of every score, in a pass: "new"; "again", computed as in the pass before;
 // "kept", remembered from then; "masked", computed and then hidden; "gone", neither computed nor needed.
@@ -62,6 +63,10 @@ export function leastCost(sizes, read, past, bytes, ownG = sizes.G) {
   return { fetched, milliseconds: 1000 * seconds };
 }
 
+// The milliseconds of a pass that were measured.
+export const measuredTime = ({ without, with: cached }, prompt, step, has) =>
+  has && step ? cached[prompt + step - 1] : without[prompt + step - 1];
+
 export const divisors = (n) => range(n).map((i) => i + 1).filter((i) => n % i === 0);
 
 const powers = (context) => range(32).map((i) => 2 ** i).filter((n) => n >= SHORTEST_LENGTH && n <= context);
@@ -73,7 +78,7 @@ const shown = (character) => (character === " " ? "␣" : character === "\n" ? "
 const inTime = (ms) => (ms < 0.1 ? `${Number((1000 * ms).toPrecision(2))} µs` : `${Number(ms.toPrecision(2))} ms`);
 const times = (x) => `${x < 10 ? fixed(x, 1) : grouped(Math.round(x))} times`;
 
-export function sentence({ characters, prompt, step, kept, ratio }) {
+export function sentence({ characters, prompt, step, kept, ratio, slower }) {
   const T = prompt + step;
   const next = ` The last row predicts the next character: “${shown(characters[T])}”.`;
   if (step === 0) {
@@ -85,7 +90,8 @@ export function sentence({ characters, prompt, step, kept, ratio }) {
   return (
     `Pass ${step}: “${shown(characters[T - 1])}” is new. Without a cache, the model reads ${T} positions, and computes all rows but ` +
     `one again. With a cache, it computes a single row: the new query meets ${T - 1} remembered keys and its own.${next} ` +
-    `So far, the work without a cache is ${times(ratio)} as much.`
+    `So far, the work without a cache is ${times(ratio)} as much` +
+    `${slower ? `, and it has taken ${times(slower)} as long` : ""}.`
   );
 }
 
@@ -200,7 +206,7 @@ const panel = (title, ...inside) => {
   return h("div", { class: "gf-panel-cell" }, heading, inside);
 };
 
-const TRAITS = ["text", "prompt", "step", "model", "n_kv_heads", "length", "bytes_per_number"];
+const TRAITS = ["text", "prompt", "step", "model", "n_kv_heads", "length", "bytes_per_number", "measured"];
 
 function render({ model, el }) {
   const view = frame(el, {
@@ -272,8 +278,8 @@ function render({ model, el }) {
   const assumed = h("p", { class: "gf-movie-now" });
   const written = h("p", { class: "gf-movie-text" });
   const lanes = [false, true].map((cached) => ({ cached, ...lane(), now: h("p", { class: "gf-movie-now" }) }));
-  const work = [bar(), bar()];
-  const [workTitle, memoryTitle] = [h("span"), h("span")];
+  const [work, time] = [0, 1].map(() => [bar(), bar()]);
+  const [workTitle, timeTitle, memoryTitle] = [h("span"), h("span"), h("span")];
   const memory = h("div");
   const bars = new Map(); // the bars of the memory, by number of heads
   view.drawing.append(
@@ -288,7 +294,7 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-panels gf-movie-lanes gf-movie-counts" },
-      panel(workTitle, work.map(({ element }) => element)),
+      panel(workTitle, work.map(({ element }) => element), h("p", { class: "gf-panel-title" }, timeTitle), time.map(({ element }) => element)),
       panel(memoryTitle, memory),
     ),
   );
@@ -311,29 +317,41 @@ function render({ model, el }) {
     );
     const totals = lanes.map(({ cached }) => totalWork(counted, P, i + 1, cached));
     const kept = cacheBytes(counted, T, bytes);
-    const costs = lanes.map(({ cached }) => leastCost(counted, cached && i ? 1 : T, cached && i ? T - 1 : 0, bytes, own.G));
+    const measured = model.get("measured");
+    const isMeasured = model.get("model") === BOOK && G === own.G && bytes === 4;
+    const cost = (n, cached) => {
+      const least = leastCost(counted, cached && n ? 1 : P + n, cached && n ? P + n - 1 : 0, bytes, own.G);
+      return isMeasured ? { ...least, milliseconds: measuredTime(measured, P, n, cached) } : least;
+    };
+    const spent = (passes, cached) => sum(range(passes).map((n) => cost(n, cached).milliseconds));
+    const took = lanes.map(({ cached }) => spent(i + 1, cached));
     lanes.forEach(({ cached, show, now }, at) => {
       show(characters.slice(0, -1), P, i, cached);
-      const { fetched, milliseconds } = costs[at];
+      const { fetched, milliseconds } = cost(i, cached);
       write(
         now,
-        `This pass: ${much(passWork(counted, P, i, cached))} multiply–adds, ${inBytes(fetched)} fetched, at least ${inTime(milliseconds)}. ` +
-          `Kept for the next: ${cached ? inBytes(kept) : "nothing"}.`,
+        `This pass: ${much(passWork(counted, P, i, cached))} multiply–adds, ${inBytes(fetched)} fetched, ` +
+          `${isMeasured ? "" : "at least "}${inTime(milliseconds)}. Kept for the next: ${cached ? inBytes(kept) : "nothing"}.`,
       );
-      work[at].show(cached ? "with" : "without", totals[at] / totals[0], much(totals[at]), cached ? "gf-movie-right" : "gf-movie-wrong");
+      const [name, style] = cached ? ["with", "gf-movie-right"] : ["without", "gf-movie-wrong"];
+      work[at].show(name, totals[at] / totals[0], much(totals[at]), style);
+      time[at].show(name, took[at] / took[0], inTime(took[at]), style);
     });
     write(
       assumed,
-      `The times are estimates. They assume that each pass fetches all weights and the cache once, at 2 TB per second, and does ` +
-        `${bytes === 4 ? "78" : "156"} trillion multiply–adds per second, as an A100 does at best; the slower of the two counts. ` +
-        `Everything else is ignored, so real times are longer, and for small models far longer.` +
-        (i && inTime(costs[0].milliseconds) === inTime(costs[1].milliseconds)
-          ? ` In a text this short, both sides spend their time fetching the weights.`
-          : ""),
+      isMeasured
+        ? `The times were measured with NumPy on ${measured.on}. Each pass fetches at least all weights and the cache, once.`
+        : `The times are estimates. They assume that each pass fetches all weights and the cache once, at 2 TB per second, and does ` +
+            `${bytes === 4 ? "78" : "156"} trillion multiply–adds per second, as an A100 does at best; the slower of the two counts. ` +
+            `Everything else is ignored, so real times are longer, and for small models far longer.` +
+            (i && inTime(took[0]) === inTime(took[1]) ? ` In a text this short, both sides spend their time fetching the weights.` : ""),
     );
     const ratio = totals[0] / totals[1];
-    write(workTitle, `Multiply–adds so far, ${label}: ${fixed(ratio, ratio < 10 ? 2 : 1)} to 1`);
-    write(memoryTitle, `Cache at ${grouped(length)} positions, ${label}`);
+    const slower = took[0] / took[1];
+    const toOne = (x) => `${fixed(x, x < 10 ? 2 : 1)} to 1`;
+    write(workTitle, `Multiply–adds so far: ${toOne(ratio)}`);
+    write(timeTitle, `${isMeasured ? "Time" : "Least time"} so far: ${toOne(slower)}`);
+    write(memoryTitle, `Cache at ${grouped(length)} positions`);
 
     const options = divisors(own.H);
     hold(memory, options, () => {
@@ -347,7 +365,7 @@ function render({ model, el }) {
     }
     [back.disabled, forward.disabled] = [i === 0, i === last()];
 
-    const state = { characters, prompt: P, step: i, kept, ratio };
+    const state = { characters, prompt: P, step: i, kept, ratio, slower: isMeasured && slower };
     const beside = G === own.G ? `; its weights take ${inBytes(own.P * bytes)}` : "";
     const memories =
       ` At ${grouped(length)} positions the cache of ${label}, with ${heads(G)} of keys and values, takes ` +
@@ -356,8 +374,8 @@ function render({ model, el }) {
     view.says(sentence(state) + memories);
     view.tables(() => [
       {
-        caption: `Every pass, ${label}, ${kindOf(G, own.H)}: multiply–adds, and bytes kept`,
-        headers: ["Pass", "Positions", "Without", "With", "Without, so far", "With, so far", "Bytes kept"],
+        caption: `Every pass, ${label}, ${kindOf(G, own.H)}: multiply–adds, bytes kept, and ${isMeasured ? "measured" : "least"} milliseconds`,
+        headers: ["Pass", "Positions", "Without", "With", "Without, so far", "With, so far", "Bytes kept", "ms without", "ms with"],
         rows: () =>
           range(last() + 1).map((n) => [
             n,
@@ -365,6 +383,7 @@ function render({ model, el }) {
             ...[false, true].map((cached) => grouped(passWork(counted, P, n, cached))),
             ...[false, true].map((cached) => grouped(totalWork(counted, P, n + 1, cached))),
             grouped(cacheBytes(counted, P + n, bytes)),
+            ...[false, true].map((cached) => String(Number(cost(n, cached).milliseconds.toPrecision(3)))),
           ]),
       },
       {

@@ -1,9 +1,13 @@
 """Writing with and without a key–value cache, pass by pass: what is computed again, and what is cached."""
 
+import json
+import platform
+import time
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from traitlets import Int, List, TraitError, Unicode, default, observe, validate
+from traitlets import Dict, Int, List, TraitError, Unicode, default, observe, validate
 
 from glassformer import shipped
 from glassformer.config import ModelConfig
@@ -21,6 +25,8 @@ MODELS = {
 LONGEST = 24  # characters that are drawn
 SHORTEST_LENGTH = 16
 NUMBERS = {4: "float32", 2: "float16"}  # bytes of a number
+TIMES = Path(__file__).with_name("cache_movie.json")  # written by tools/cache_times.py
+REPEATS = 20  # of which the fastest counts
 
 
 @cache
@@ -59,6 +65,29 @@ def lengths(name: str) -> list[int]:
     return [2**i for i in range(context.bit_length()) if SHORTEST_LENGTH <= 2**i <= context]
 
 
+def measure(repeats: int = REPEATS) -> dict[str, Any]:
+    """Measures the passes of the book's model on this computer, with NumPy; each time is the fastest of several.
+
+    Returns:
+        the trait `measured` of `CacheMovie`: milliseconds "without" and "with" a cache, and "on" what.
+
+    Derived in chapter 11.
+    """
+    model, tokenizer = shipped.load("shakespeare")
+    ids = tokenizer.encode("A horse! a horse! my kingdom for a horse!")[: LONGEST - 1]
+    best = {"without": [float("inf")] * len(ids), "with": [float("inf")] * len(ids)}
+    for _ in range(repeats):
+        for way, seconds in best.items():
+            kept = model.new_cache(1, len(ids)) if way == "with" else None
+            for t in range(len(ids)):
+                read = ids[None, t if kept else 0 : t + 1]
+                start = time.perf_counter()
+                model.head(model.hidden(read, cache=kept)[:, -1])
+                seconds[t] = min(seconds[t], time.perf_counter() - start)
+    milliseconds = {way: [round(1000 * one, 3) for one in seconds] for way, seconds in best.items()}
+    return milliseconds | {"on": f"this computer ({platform.machine()})"}
+
+
 class Counts(NamedTuple):
     """Running totals up to and including a pass: multiply–adds of both lanes, and bytes kept in the cache."""
 
@@ -71,8 +100,9 @@ class CacheMovie(View, module="cache_movie"):
     """Writes a text with and without a key–value cache: what each pass computes again, and what it costs.
 
     Pass 0 reads the prompt, and each further pass reads what was written since. The drawing shows one head;
-    the counts are for a whole model, from `inside.multiply_adds` and `inside.cache_bytes`. The milliseconds are a lower
-    bound for a processor that fetches 2 TB and does 156 trillion 16-bit multiply–adds per second, about an A100.
+    the counts are for a whole model, from `inside.multiply_adds` and `inside.cache_bytes`. The milliseconds of
+    the book's model are those in `measured`. All others are a lower bound for a processor that fetches 2 TB and
+    does 156 trillion 16-bit multiply–adds per second, about an A100.
 
     Derived in chapter 11.
 
@@ -84,6 +114,10 @@ class CacheMovie(View, module="cache_movie"):
         n_kv_heads: its heads of keys and values, a divisor of its heads. Another model begins with its own.
         length: the positions for which the cache is measured, a power of two up to the context.
         bytes_per_number: 4 (float32) or 2 (float16).
+        measured: milliseconds of the book's model as it is, in float32. "without" has those of a pass that reads
+            1, 2, … 23 positions without a cache, "with" those of a pass that reads one position with 0, 1, … 22
+            in the cache, and "on" says in a few words what they were measured on. At first, the stored times;
+            `measure` makes new ones.
 
     Raises:
         TraitError: a trait is outside its range.
@@ -96,6 +130,7 @@ class CacheMovie(View, module="cache_movie"):
     n_kv_heads = Int().tag(sync=True)
     length = Int().tag(sync=True)
     bytes_per_number = Int(4).tag(sync=True)
+    measured = Dict().tag(sync=True)
     _models = List().tag(sync=True)
 
     @property
@@ -120,6 +155,10 @@ class CacheMovie(View, module="cache_movie"):
     @default("length")
     def _default_length(self) -> int:
         return lengths(self.model)[-1]
+
+    @default("measured")
+    def _default_measured(self) -> dict[str, Any]:
+        return json.loads(TIMES.read_text("utf-8"))
 
     @default("_models")
     def _default_models(self) -> list[tuple[str, str, dict[str, int]]]:
@@ -152,6 +191,17 @@ class CacheMovie(View, module="cache_movie"):
     @validate("bytes_per_number")
     def _validate_bytes(self, proposal: dict) -> int:
         return _one_of("bytes_per_number", proposal["value"], list(NUMBERS))
+
+    @validate("measured")
+    def _validate_measured(self, proposal: dict) -> dict:
+        match proposal["value"]:
+            case {"without": list() as without, "with": list() as cached, "on": str()} if (
+                len(without) == len(cached) == LONGEST - 1 and min(*without, *cached) > 0
+            ):
+                return proposal["value"]
+        raise TraitError(
+            f'measured has to have "without" and "with", {LONGEST - 1} positive numbers each, and "on", a text'
+        )
 
     @observe("model")
     def _fit(self, change: dict) -> None:

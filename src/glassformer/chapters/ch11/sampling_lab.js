@@ -31,7 +31,7 @@ function sentence({ step, id, t, known, uniform, isPicked }) {
     return `The next character, at position ${t}: the likeliest is ${named(known[best])} (${percent(step.p[best])}). ${leftInWords(step, V)}`;
   }
   const rank = rankOf(step.p, id);
-  const place = rank === 1 ? "the likeliest character" : `place ${rank} of ${V}`;
+  const place = rank === 1 ? "the likeliest character" : `rank ${rank} of ${V}`;
   const how = isPicked
     ? "You chose it by hand."
     : step.after[id] > 1 - 1e-9
@@ -232,7 +232,7 @@ function render({ model, el }) {
       "div",
       { class: "gf-lab-seed" },
       slider(model, "seed", { label: "Seed of the random numbers", min: 0, max: 99 }),
-      toggle(model, "compared", { label: "A second strategy beside it" }),
+      toggle(model, "compared", { label: "Compare with a second strategy" }),
     ),
     ...settings,
   );
@@ -510,13 +510,13 @@ function render({ model, el }) {
       const { entropy: before, left: drawnFrom, surprise, repeats } = writer.statistics();
       return [
         {
-          caption: `${of}What could stand at ${t}`,
+          caption: `${of}Possible characters at position ${t}`,
           headers: ["Character", "The model", "Drawn from"],
           rows: () => largest(p, V).map((id) => [visible(known[id]), fixed(p[id], 4), after[id] ? fixed(after[id], 4) : "cut"]),
         },
         {
-          caption: `${of}What is written`,
-          headers: ["At", "Character", "The model", "Drawn from", "Entropy", "Then", "Number"],
+          caption: `${of}The text`,
+          headers: ["Position", "Character", "The model", "Drawn from", "Entropy", "Entropy drawn from", "Random number"],
           rows: () =>
             ids.map((id, i) => [
               i,
@@ -530,14 +530,14 @@ function render({ model, el }) {
         },
         {
           caption: `${of}Per character, of ${ids.length}`,
-          headers: ["", "Mean"],
+          headers: ["", "Average"],
           rows: () =>
             ids.length
               ? [
                   ["entropy of the model, nats", fixed(before, 4)],
                   ["entropy of what was drawn from, nats", fixed(drawnFrom, 4)],
                   ["−log p of what was written, nats", fixed(surprise, 4)],
-                  [`share that ends a run of ${RUN} that was there before`, fixed(repeats, 4)],
+                  [`fraction that ends a run of ${RUN} characters that occurred before`, fixed(repeats, 4)],
                 ]
               : [],
         },

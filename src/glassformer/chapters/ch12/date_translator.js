@@ -127,18 +127,18 @@ function placeOf(answer, t) {
 function inItsWord(text, s) {
   const word = [...text.matchAll(/[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*/g)].find(({ index, 0: { length } }) => s >= index && s < index + length);
   const of = word && word[0].length > 1 ? ` of “${word[0]}”` : "";
-  return `${named(text[s])}${of} at ${s}`;
+  return `${named(text[s])}${of} (position ${s})`;
 }
 
-const headInWords = (block, head) => `block ${block}, ${head < 0 ? "average of all heads" : `head ${head}`}`;
+const headInWords = (block, head) => `${head < 0 ? "the average of all heads" : `head ${head}`} of block ${block}`;
 
 function sentence({ text, answer, spelled, step, t, block, head }) {
   const row = looked(step, text.length, block, head);
   const [most] = largest(row, 1);
   const place = placeOf(answer, t);
-  const who = spelled === STOP ? `The stop, ${place}` : `“${spelled}” at ${t}${place && `, ${place}`}`;
-  const even = text.length > 1 ? ` Entropy ${fixed(entropy(row), 2)} of at most ${fixed(Math.log(text.length), 2)} nats.` : "";
-  return `${who}: probability ${percent(step.p[step.id])}. Writing it, ${headInWords(block, head)}, looks most at ${inItsWord(text, most)} with weight ${fixed(row[most], 2)}.${even}`;
+  const who = spelled === STOP ? `The stop, ${place}` : `“${spelled}” at position ${t}${place && `, ${place}`}`;
+  const even = text.length > 1 ? ` The entropy of its weights is ${fixed(entropy(row), 2)} nats, of at most ${fixed(Math.log(text.length), 2)}.` : "";
+  return `${who}: probability ${percent(step.p[step.id])}. Here, ${headInWords(block, head)} looks most at ${inItsWord(text, most)}, with weight ${fixed(row[most], 2)}.${even}`;
 }
 
 // --- the drawing --------------------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ function render({ model, el }) {
     judgement,
     picture,
     h("div", { class: "gf-translator-panels" }, h("div", {}, mapTitle, map), h("div", {}, barsTitle, bars)),
-    legend(cividis, "weight 0", 1, h("span", {}, "Framed: the character that is being written. The fuller a character’s colour in the answer, the likelier it was.")),
+    legend(cividis, "weight 0", 1, h("span", {}, "Framed: the character that is being written. The stronger the colour of a character in the answer, the likelier it was.")),
   );
   picture.addEventListener("click", (event) => {
     const t = [...picture.querySelectorAll(".gf-translator-target")].indexOf(event.target.closest(".gf-translator-target"));
@@ -370,7 +370,7 @@ function render({ model, el }) {
     hold(down, [version], () => steps.map(({ id }) => h("span", {}, visible(spelled(id)))));
     hold(across, [version, width], () => (width / S < NARROW * 1.4 ? [] : characters.map((c) => h("span", {}, visible(c)))));
     put(map, { style: `--rows: ${T}` });
-    write(mapTitle, `The whole alignment of ${headInWords(block, head)}: down the answer, across the source`);
+    write(mapTitle, `Alignment of ${headInWords(block, head)}: answer down, source across`);
     const step = steps[t];
     const shownId = spelled(step.id);
     write(barsTitle, `Candidates for position ${t}`);
@@ -416,7 +416,7 @@ function render({ model, el }) {
           range(L).flatMap((b) =>
             [-1, ...range(H)].map((i) => {
               const row = looked(step, S, b, i);
-              return [b, i < 0 ? "mean" : i, `${visible(text[most(row)])} at ${most(row)}`, fixed(row[most(row)], 4), fixed(entropy(row), 4)];
+              return [b, i < 0 ? "average" : i, `${visible(text[most(row)])} at ${most(row)}`, fixed(row[most(row)], 4), fixed(entropy(row), 4)];
             }),
           ),
       },

@@ -95,20 +95,20 @@ export function score(looks) {
 function guessInWords({ best, rank }, known, true_) {
   const [id, p] = best[0];
   const says = `${named(known[id])} (${percent(p)})`;
-  return rank === 1 ? `${says}: found` : `${says}; ${named(true_)} has rank ${rank}`;
+  return rank === 1 ? `${says}, which is right` : `${says}; ${named(true_)} has rank ${rank}`;
 }
 
 function sentence({ scene, known, text, t, both, left, share }) {
   if (!both.of) return "Nothing is covered. Click a character, or move to one with the arrow keys and press Space, and the encoder guesses it.";
-  const few = left ? `; the decoder, from the left side only, ${left.right}` : "";
-  const found = `Of ${both.of} covered ${both.of === 1 ? "character" : "characters"} the encoder finds ${both.right}${few}.`;
+  const few = left ? `, and the decoder, which sees only the left side, ${left.right}` : "";
+  const found = `Of ${both.of} covered ${both.of === 1 ? "character" : "characters"}, the encoder guesses ${both.right} correctly${few}.`;
   const now = Math.round((100 * both.of) / text.length);
-  const far = both.of / text.length > 2 * share ? ` ${now} % are covered; in training ${Math.round(100 * share)} % were asked for.` : "";
+  const far = both.of / text.length > 2 * share ? ` ${now} % are covered; in training, ${Math.round(100 * share)} % had to be guessed.` : "";
   const look = scene.looks.get(t);
   if (!look) return `Position ${t} is ${named(text[t])} and not covered, so the model reads it. ${found}${far}`;
   const place = scene.filled.findIndex(([other]) => other === t);
-  const how = place < 0 ? "From both sides, the guess is" : `Filled in as number ${place + 1} of ${both.of}:`;
-  const other = left && ` From the left side only, it is ${guessInWords(scene.left.get(t), known, text[t])}.`;
+  const how = place < 0 ? "From both sides, the guess is" : `It was filled in as number ${place + 1} of ${both.of}, with`;
+  const other = left && ` From the left side only, the guess is ${guessInWords(scene.left.get(t), known, text[t])}.`;
   return `Position ${t} was ${named(text[t])}. ${how} ${guessInWords(look, known, text[t])}.${other || ""} ${found}${far}`;
 }
 
@@ -231,7 +231,7 @@ function render({ model, el }) {
       const left = model.get("covered").filter((t) => t < text.length);
       return { covered: left, steps: 0, position: Math.min(model.get("position"), text.length - 1) };
     },
-    adds: () => (model.get("text").length === context ? `The encoder sees at most ${context} characters: the first that it knows.` : ""),
+    adds: () => (model.get("text").length === context ? `The encoder reads only the first ${context} characters that it knows.` : ""),
   });
   view.controls.append(
     own.control,
@@ -241,7 +241,7 @@ function render({ model, el }) {
       button("Cover one in seven", randomly),
       button("Cover a word", coverWord),
       button("Uncover all", () => cover([])),
-      button("Fill in the surest", fillNext),
+      button("Fill in the surest guess", fillNext),
     ),
     slider(model, "steps", {
       label: "Filled in, surest first",
@@ -250,12 +250,12 @@ function render({ model, el }) {
       format: () => `${steps()} of ${covered().length}`,
       follows: ["covered", "text"],
     }),
-    ...(other.name ? [toggle(model, "compared", { label: "Beside it a decoder, from the left alone" })] : []),
+    ...(other.name ? [toggle(model, "compared", { label: "Compare with a decoder" })] : []),
   );
 
   // --- the line, and the guesses under it
 
-  const names = ["the line", "it reads", "both sides", "left alone"];
+  const names = ["your line", "it reads", "both sides", "left only"];
   const letters = [];
   let asked = null; // the character that was chosen when the pointer was pressed
   function letter(t) {
@@ -310,7 +310,7 @@ function render({ model, el }) {
   const scores = h("div", { class: "gf-panel-cell gf-fill-score" });
   view.drawing.append(
     table,
-    legend(shade, "unsure", "sure", h("span", { class: "gf-fill-key" }, "underlined: that is what stood there")),
+    legend(shade, "unsure", "sure", h("span", { class: "gf-fill-key" }, "underlined: the right character")),
     h("div", { class: "gf-panels gf-fill-panels" }, panels, scores),
   );
 
@@ -337,7 +337,7 @@ function render({ model, el }) {
         });
       }
       if (rows[3].hidden === isLeft) rows[3].hidden = !isLeft;
-      const says = both ? `, covered, guessed ${named(known[both.best[0][0]])}${both.rank === 1 ? ", found" : ""}` : isCovered ? ", covered" : "";
+      const says = both ? `, covered, guessed ${named(known[both.best[0][0]])}${both.rank === 1 ? ", which is right" : ""}` : isCovered ? ", covered" : "";
       put(element, {
         class: `gf-fill-letter${t === at ? " gf-fill-asks" : ""}`,
         tabindex: t === at ? 0 : -1,
@@ -365,8 +365,9 @@ function render({ model, el }) {
         h(
           "p",
           { class: "gf-fill-fact" },
+          "The right character, ",
           h("b", {}, visible(true_)),
-          ` is right: rank ${look.rank}, ${percent(Math.exp(-look.loss))}, loss ${fixed(look.loss, 2)}. Entropy ${fixed(look.entropy, 2)} nats.`,
+          `, has rank ${look.rank}: ${percent(Math.exp(-look.loss))}, loss ${fixed(look.loss, 2)}. Entropy ${fixed(look.entropy, 2)} nats.`,
         ),
     ]);
   }
@@ -391,24 +392,24 @@ function render({ model, el }) {
       );
     const T = model.get("text").length;
     hold(scores, [version, both.of, both.loss, left?.loss, isCompared(), T], () => [
-      h("p", { class: "gf-panel-title" }, "All covered characters, losses in nats"),
+      h("p", { class: "gf-panel-title" }, "All covered characters, average loss in nats"),
       h(
         "table",
         { class: "gf-fill-scores" },
-        h("thead", {}, h("tr", {}, ["from", "found", "mean loss"].map((word) => h("th", { scope: "col" }, word)))),
-        h("tbody", {}, row("both sides", both), isCompared() && row("left alone", left)),
+        h("thead", {}, h("tr", {}, ["sees", "right", "loss"].map((word) => h("th", { scope: "col" }, word)))),
+        h("tbody", {}, row("both sides", both), isCompared() && row("left only", left)),
       ),
-      h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T}, ${percent(both.of / T)}. In training ${percent(share)} were asked for, most of them covered.${isCompared() ? " For the decoder, nothing on the left is covered." : ""}`),
+      h("p", { class: "gf-fill-fact" }, `Covered: ${both.of} of ${T} (${percent(both.of / T)}). In training, ${percent(share)} had to be guessed, and most of these were covered.${isCompared() ? " The decoder reads everything on the left uncovered." : ""}`),
     ]);
   }
 
   const tables = () => {
     const [text, now] = [characters(), covered()];
     const order = scene.filled.map(([t]) => t);
-    const sides = [["both sides", scene.looks], ...(isCompared() ? [["left alone", scene.left]] : [])];
+    const sides = [["both sides", scene.looks], ...(isCompared() ? [["left only", scene.left]] : [])];
     return [
       {
-        caption: "Every covered character: the likeliest guess, its probability, and the true one’s",
+        caption: "Every covered character: the likeliest guess and its probability, and those of the right character",
         headers: ["At", "stood", "filled", ...sides.flatMap(([name]) => [name, "share", "rank", "loss", "entropy"])],
         rows: () =>
           now.map((t) => [
@@ -424,7 +425,7 @@ function render({ model, el }) {
           ]),
       },
       {
-        caption: `The likeliest characters at ${place()}`,
+        caption: `The likeliest characters at position ${place()}`,
         headers: sides.flatMap(([name]) => [name, "share"]),
         rows: () =>
           range(scene.looks.has(place()) && now.includes(place()) ? SHOWN : 0).map((i) =>
@@ -444,14 +445,14 @@ function render({ model, el }) {
     const [t, now, fresh] = [place(), covered(), scene.text === model.get("text")];
     const isHole = now.includes(t);
     const missing = isHole ? "…" : "This character is not covered.";
-    drawPanel(panels[0], ["At ", h("strong", {}, String(t)), ", from both sides"], isHole && fresh ? scene.looks.get(t) : undefined, text[t], missing);
+    drawPanel(panels[0], ["Position ", h("strong", {}, String(t)), ", both sides"], isHole && fresh ? scene.looks.get(t) : undefined, text[t], missing);
     panels[1].hidden = !isCompared();
-    drawPanel(panels[1], ["At ", h("strong", {}, String(t)), ", from the left alone"], isHole && fresh ? scene.left.get(t) : undefined, text[t], missing);
+    drawPanel(panels[1], ["Position ", h("strong", {}, String(t)), ", left side only"], isHole && fresh ? scene.left.get(t) : undefined, text[t], missing);
     const found = scoresOf();
     drawScores(found);
     const waits = (busy || trouble) && weights.words();
     view.says(waits || trouble || (busy && "Reading …") || sentence({ scene, known, text, t, share, ...found }));
-    view.describe(() => `“${text.map((character, at) => (now.includes(at) ? "▁" : character)).join("")}”, ${now.length} characters covered; chosen is position ${t}`);
+    view.describe(() => `“${text.map((character, at) => (now.includes(at) ? "▁" : character)).join("")}”, ${now.length} characters covered; position ${t} is chosen`);
     view.tables(tables);
   }
 

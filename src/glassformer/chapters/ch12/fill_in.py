@@ -1,4 +1,4 @@
-"""Masked characters in a line of the reader's own, predicted from both sides and from the left alone."""
+"""Masked characters in the reader's own line, predicted from both sides and from the left side only."""
 
 import inspect
 import json
@@ -13,15 +13,15 @@ from glassformer.tasks import MaskedToken
 from glassformer.widgets.engine.model import LINE, ModelView, Source, source_of
 from glassformer.widgets.engine.mulberry import uniform
 
-OTHER = "shakespeare"  # the decoder that guesses from the left alone
+OTHER = "shakespeare"  # the decoder that guesses from the left side only
 BEFORE = "\n"  # what the decoder reads before the text, so that there is something to the left of its first character
-SHOWN = 5  # of the characters that could have stood there: those that have a bar
+SHOWN = 5  # how many of the likeliest characters have a bar
 ONE_IN = 7  # characters are covered at random: about as many as training asks for
 LEARNED = inspect.signature(MaskedToken).parameters["share"].default
 
 
 def at_random(length: int, seed: int) -> list[int]:
-    """One of seven positions of a text, at least one: those that get the smallest numbers."""
+    """Returns one in seven positions of a text, at least one: those that get the smallest numbers."""
     count = max(1, round(length / ONE_IN))
     return sorted(np.argsort(uniform(seed, length), kind="stable")[:count].tolist())
 
@@ -40,7 +40,7 @@ def look(p: Float[np.ndarray, " V"], true: int, n_characters: int) -> dict[str, 
 
 
 class FillIn(ModelView, module="fill_in"):
-    """Mask characters of a line: an encoder predicts them from both sides, a decoder from the left alone.
+    """Mask characters of a line: an encoder predicts them from both sides, a decoder from the left side only.
 
     The encoder reads the whole text, with the mask id at every masked position. The decoder reads the
     original text up to the position in question, including earlier masked characters, with a newline before
@@ -52,9 +52,9 @@ class FillIn(ModelView, module="fill_in"):
     Traits, beside those of `ModelView`:
         covered: which positions are covered, in order; those beyond the text wait until it is longer.
         position: the position whose guesses are shown; beyond the end of the text, the last.
-        steps: how many covered places are filled in, the surest first; at most all of them.
-        seed: of the last cover at random.
-        compared: the decoder's guess is shown beside it.
+        steps: how many covered positions are filled in, the surest first; at most all of them.
+        seed: of the last random cover.
+        compared: whether the decoder's guesses are shown as well.
 
     Raises:
         TraitError: a position that no text has or that comes twice, or a text longer than the model's context.

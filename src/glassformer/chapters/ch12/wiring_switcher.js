@@ -183,7 +183,7 @@ function render({ model, el }) {
     field.classList.add("gf-wire-field");
   }
   const prefix = slider(model, "prefix", {
-    label: "Prefix seen by all",
+    label: "Prefix, visible to all",
     min: 0,
     max: () => model.get("text").length,
     format: (n) => (n ? `${Math.min(n, model.get("text").length)} of ${model.get("text").length}` : "none"),
@@ -390,7 +390,7 @@ function render({ model, el }) {
       const gone = before.lines.filter((written) => !now.lines.includes(written));
       const came = now.lines.filter((written) => !before.lines.includes(written));
       return [
-        h("p", { class: "gf-panel-title" }, h("strong", {}, "ModelConfig"), h("br"), family === "decoder" ? "what the others change" : "what differs from the decoder’s"),
+        h("p", { class: "gf-panel-title" }, h("strong", {}, "ModelConfig"), h("br"), family === "decoder" ? "what the other families change" : "what differs from the decoder’s"),
         h(
           "ul",
           { class: "gf-wire-lines" },
@@ -415,8 +415,8 @@ function render({ model, el }) {
     write(grid.title, name);
     const total = isUsed ? table.length * table[0].length : 0;
     const count = isUsed ? table.flat().filter(Boolean).length : 0;
-    write(grid.count, isUsed ? `${count} of ${total} open` : "not there");
-    put(grid.area, { "aria-label": isUsed ? `${name}, ${count} of ${total} cells are open; arrow keys choose a cell` : `${name}: not there` });
+    write(grid.count, isUsed ? `${count} of ${total} open` : "not used");
+    put(grid.area, { "aria-label": isUsed ? `${name}, ${count} of ${total} cells are open; arrow keys choose a cell` : `${name}: not used` });
     const { parts } = grid;
     [parts.rows, parts.columns] = isUsed ? [table.length, table[0].length] : [0, 0];
     const rows = isUsed ? stacks[stackOf(mask)].reads : [];
@@ -478,7 +478,7 @@ function render({ model, el }) {
       ]),
     );
     hold(targets[side], [...says, "|", asks], () => [
-      says.some(Boolean) && words("should say", x(0) - width / 2, AT.says - 18, "start", "gf-wire-name"),
+      says.some(Boolean) && words("should predict", x(0) - width / 2, AT.says - 18, "start", "gf-wire-name"),
       says.map((character, t) => character && [
         svg("rect", { x: x(t) - width / 2 + 0.5, y: AT.says - 12, width: width - 1, height: 22, rx: 2, class: `gf-wire-target${t === asks ? " gf-wire-asked" : ""}` }),
         words(visible(character), x(t), AT.says + 3, "middle", t === asks ? "gf-strong" : null),
@@ -500,8 +500,8 @@ function render({ model, el }) {
           }),
       },
       ...Object.entries(stacks).map(([side, { reads, says }]) => ({
-        caption: `Every position of the ${ofStack(state.family, side)}: what it reads and should say`,
-        headers: ["Position", "is", `reads of the ${ofStack(state.family, side)}`, ...(side === "decoder" && found.cross ? ["reads of the source"] : []), "should say"],
+        caption: `Every position of the ${ofStack(state.family, side)}: what it reads and should predict`,
+        headers: ["Position", "Character", `reads of the ${ofStack(state.family, side)}`, ...(side === "decoder" && found.cross ? ["reads of the source"] : []), "should predict"],
         rows: () =>
           reads.map((character, t) => [
             t,
@@ -531,7 +531,7 @@ function render({ model, el }) {
     write(kind.cross, KINDS.cross);
     for (const side of ["encoder", "decoder"]) {
       drawLetters(side, found, stacks, chosen);
-      write(under[side], stacks[side] ? `reads: ${ofStack(family, side)}` : "not there");
+      write(under[side], stacks[side] ? `reads: ${ofStack(family, side)}` : "not used");
     }
     for (const mask of MASKS) {
       drawMask(mask, found, stacks, chosen);

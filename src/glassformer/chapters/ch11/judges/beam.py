@@ -17,7 +17,7 @@ from glassformer.shapes import Float
 def beam(
     next_log_p: Callable[[tuple[int, ...]], Float[np.ndarray, " V"]], n_new: int, width: int
 ) -> tuple[list[int], float]:
-    """Continues the `width` likeliest texts at every step; returns the likeliest in the end and its log-probability."""
+    """Continues the `width` likeliest texts at every step; returns the likeliest and its log-probability."""
     texts: list[Any] = [((), 0.0)]
     for _ in range(n_new):
         grown = [
@@ -65,19 +65,28 @@ def _found(
 def _(learner):
     got = learner(_after(_TREE), 2, 1)
     if isinstance(got, list | tuple) and len(got) == 1:
-        raise Wrong("you gave back all of the texts. Give back the first: its ids, and its log-probability.")
+        raise Wrong(
+            "you returned all of the texts. The best one alone is asked for: its ids and its log-probability."
+        )
     if [np.ndim(one) for one in expect_parts(got, tree.parts)] == [0, 1]:
-        raise Wrong("your pair is the other way round: the ids come first.")
+        raise Wrong("your pair is in the wrong order: the ids come first.")
 
 
 _found("one step: the likeliest id", _TREE, 1, 2, [0], 0.5)
 _found("a width of 1 is greedy: 0.5 · 0.4", _TREE, 2, 1, [0, 0], 0.2)
 _found("two texts find what greedy misses: 0.4 · 0.9", _TREE, 2, 2, [1, 1], 0.36)
 _found("three steps, greedy", _LONG, 3, 1, [0, 0, 0], 0.45 * 0.5 * 0.4)
-_found("width 2: two of all that grow, whoever they come from", _LONG, 3, 2, [1, 0, 0], 0.35 * 0.55 * 0.6)
+_found(
+    "width 2: the best two of all extensions, whichever text they extend",
+    _LONG,
+    3,
+    2,
+    [1, 0, 0],
+    0.35 * 0.55 * 0.6,
+)
 _found("width 3", _LONG, 3, 3, [2, 0, 0], 0.2 * 0.94 * 0.97)
-_found("two that go on from one text: 0.6 · 0.45 · 0.9", _TWINS, 3, 2, [0, 1, 0], 0.6 * 0.45 * 0.9)
-_found("wider than there are texts", _TREE, 2, 50, [1, 1], 0.36)
+_found("both survivors extend the same text: 0.6 · 0.45 · 0.9", _TWINS, 3, 2, [0, 1, 0], 0.6 * 0.45 * 0.9)
+_found("a width larger than the number of texts", _TREE, 2, 50, [1, 1], 0.36)
 
 
 def _searched(

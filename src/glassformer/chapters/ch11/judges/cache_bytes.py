@@ -1,4 +1,4 @@
-"""Judges "What remembering costs" (chapter 11): how much memory keys and values take."""
+"""Judges "What a cache costs" (chapter 11): how much memory keys and values take."""
 
 from glassformer.exercises.catalogue import exercise
 
@@ -13,11 +13,13 @@ def cache_bytes(
 room = exercise("generating.cache_bytes", cache_bytes)
 
 room.case("one block, one head, one number, one position: a key and a value", 1, 1, 1, 1, want=4)
-room.case("the book's model, whole, in float32", 4, 4, 32, 128, bytes_per_number=4, want=524_288)
+room.case("the book's model with a full context, in float32", 4, 4, 32, 128, bytes_per_number=4, want=524_288)
 room.case("GPT-2 small at 1,024 in float16: 36 MiB", 12, 12, 64, 1024, want=36 * 2**20)
 room.case("LLaMA-2 7B at 4,096 in float16: 2 GiB", 32, 32, 128, 4096, want=2 * 2**30)
-room.case("LLaMA-2 70B: 8 heads that answer for 64", 80, 8, 128, 4096, want=1.25 * 2**30)
-room.case("thirty texts at a time", 3, 5, 7, 11, batch=30, bytes_per_number=1, want=2 * 3 * 5 * 7 * 11 * 30)
+room.case("LLaMA-2 70B: 8 key–value heads for 64 query heads", 80, 8, 128, 4096, want=1.25 * 2**30)
+room.case(
+    "thirty texts at the same time", 3, 5, 7, 11, batch=30, bytes_per_number=1, want=2 * 3 * 5 * 7 * 11 * 30
+)
 
 
 def _bytes(by):

@@ -6,7 +6,7 @@ from glassformer.exercises.catalogue import exercise
 
 
 def cells(n: int) -> tuple[int, int, int, int]:
-    """Score cells of n tokens in a head: the table; what a causal mask leaves; written without a cache; with it."""
+    """Returns the score cells of n tokens in a head: all; under a mask; written without a cache; and with one."""
     return n * n, n * (n + 1) // 2, n * (n + 1) * (2 * n + 1) // 6, n * (n + 1) // 2
 
 
@@ -14,11 +14,11 @@ count = exercise(
     "generating.cells", cells, parts=("the table", "under the mask", "without a cache", "with a cache")
 )
 
-count.case("one token: one cell, whatever you do", 1, want=(1, 1, 1, 1))
+count.case("one token: one cell in every case", 1, want=(1, 1, 1, 1))
 count.case("two tokens: 1, then a table of 2 × 2, without a cache", 2, want=(4, 3, 5, 3))
-count.case("three", 3, want=(9, 6, 14, 6))
+count.case("three tokens", 3, want=(9, 6, 14, 6))
 count.case("ten tokens", 10, want=(100, 55, 385, 55))
-count.case("a whole context of GPT-2", 1024, want=(1_048_576, 524_800, 358_438_400, 524_800))
+count.case("GPT-2's full context", 1024, want=(1_048_576, 524_800, 358_438_400, 524_800))
 
 
 def _cells(**changed: Callable):

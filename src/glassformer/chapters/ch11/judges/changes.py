@@ -1,4 +1,4 @@
-"""Judges "What may be remembered?" (chapter 11): whose keys and values change when one token changes.
+"""Judges "What can be cached?" (chapter 11): which keys and values change when one token changes.
 
 Axis: T positions.
 """
@@ -10,7 +10,7 @@ from glassformer.shapes import Bool
 
 
 def changes(mask: Bool[np.ndarray, "T T"], position: int, n_layers: int) -> Bool[np.ndarray, "L T"]:
-    """Returns whose keys and values change, block by block, when the token at one position becomes another."""
+    """Returns which positions' keys and values change, block by block, when the token at one position is replaced."""
     changed = np.arange(len(mask)) == position
     rows = []
     for _ in range(n_layers):
@@ -23,38 +23,40 @@ theory = exercise("generating.changes", changes, axes="L T")
 
 _T, _F = True, False
 theory.case(
-    "block 0: the keys of that position alone, whoever sees whom",
+    "block 0: only the keys of that position change, whatever the mask is",
     np.ones((3, 3), bool),
     1,
     1,
     want=[[_F, _T, _F]],
 )
 theory.case(
-    "causal, the last position: nothing of the past changes, in any block", np.tri(4, dtype=bool), 3, 3,
+    "a causal mask, the last position: nothing earlier changes, in any block", np.tri(4, dtype=bool), 3, 3,
     want=[[_F, _F, _F, _T]] * 3,
 )  # fmt: skip
 theory.case(
-    "an encoder: from block 1 on everything does", np.ones((4, 4), bool), 3, 3,
+    "an encoder: everything changes from block 1 on", np.ones((4, 4), bool), 3, 3,
     want=[[_F, _F, _F, _T], [_T] * 4, [_T] * 4],
 )  # fmt: skip
 theory.case(
-    "causal, a position in the middle: it, and from block 1 on all that come after it", np.tri(4, dtype=bool), 1, 2,
+    "a causal mask, a position in the middle: from block 1 on, everything after it changes as well",
+    np.tri(4, dtype=bool), 1, 2,
     want=[[_F, _T, _F, _F], [_F, _T, _T, _T]],
 )  # fmt: skip
 _band = np.tri(6, dtype=bool) & ~np.tri(6, k=-2, dtype=bool)  # itself and the one before
 theory.case(
-    "a window of two: one position further with every block", _band, 1, 4,
+    "a window of two: the change moves one position further in each block", _band, 1, 4,
     want=[[t in range(1, 2 + block) for t in range(6)] for block in range(4)],
 )  # fmt: skip
 _prefix = np.tri(5, dtype=bool)
 _prefix[:3, :3] = True  # the prompt sees itself whole
 theory.case(
-    "a prompt that sees itself whole: what is written after it leaves it as it is", _prefix, 4, 3,
+    "a prompt that sees all of itself: what is written after it does not change it", _prefix, 4, 3,
     want=[[_F] * 4 + [_T]] * 3,
 )  # fmt: skip
 theory.also(_prefix, 2, 2, want=[[_F, _F, _T, _F, _F], [_T] * 5])
 theory.case(
-    "who does not see itself keeps its change all the same: the stream goes on", np.tri(3, k=-1, dtype=bool), 2, 2,
+    "a position that does not see itself still keeps its change, because of the stream",
+    np.tri(3, k=-1, dtype=bool), 2, 2,
     want=[[_F, _F, _T]] * 2,
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ def diagnose(
     write: Callable[[np.ndarray], np.ndarray],
     ids: Integer[np.ndarray, " T"],
 ) -> str:
-    """Returns which of three mistakes a model has that trains and writes badly, or that it has none."""
+    """Returns which of three mistakes a model has that trains well and writes badly, or that it has none."""
     ids = np.asarray(ids)
     other = ids.copy()
     other[-1] = ids[0] if ids[-1] != ids[0] else ids[1]
@@ -42,7 +42,10 @@ _ROUND = np.array([0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3])
 
 
 def _reads(says: int = 1, ahead: int = 0, place: int = 0) -> Callable[[Any], np.ndarray]:
-    """A model that has learned to count in a circle; it says `says` on, sees `ahead` and stands `place` too far."""
+    """Returns a model that counts in a circle: it predicts the id `says` further on.
+
+    It sees `ahead` positions into the future, and its positions are `place` too high.
+    """
 
     def read(ids: Any) -> np.ndarray:
         ids = np.asarray(ids)
@@ -59,17 +62,21 @@ def _patient(title: str, read: Any, write: Any, want: str, also: bool = False) -
     add(read, write, _ROUND, want=want, what=f"diagnose ({title.split(':')[0]})")
 
 
-_patient("nothing is wrong: it counts on, and writes what it reads", _reads(), _reads(), "fine")
-_patient("targets not shifted: it says what it has just read", _reads(says=0), _reads(says=0), "targets")
-_patient("a cache: it writes otherwise than it reads", _reads(), _reads(place=1), "cache")
+_patient(
+    "nothing is wrong: it predicts the next id, and writing agrees with reading", _reads(), _reads(), "fine"
+)
+_patient(
+    "targets not shifted: it predicts the id that it is reading", _reads(says=0), _reads(says=0), "targets"
+)
+_patient("a cache: writing gives other logits than reading", _reads(), _reads(place=1), "cache")
 _patient(
     "a cache that changes no argmax", _reads(), lambda ids: _reads()(ids) + 0.01 * np.eye(_V)[0], "cache", also=True
 )  # fmt: skip
 _patient(
-    "a cache that is right again in the end", _reads(),
+    "a cache that is right again at the end", _reads(),
     lambda ids: np.concatenate([_reads(place=1)(ids)[:-1], _reads()(ids)[-1:]]), "cache", also=True,
 )  # fmt: skip
-_patient("a leak: the last token moves what stands before it", _reads(ahead=1), _reads(), "leak")
+_patient("a leak: the last token changes earlier logits", _reads(ahead=1), _reads(), "leak")
 _patient("a leak of a whole text", _reads(ahead=50), _reads(), "leak")
 clinic.also(
     _reads(ahead=1),

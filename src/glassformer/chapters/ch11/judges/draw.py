@@ -11,7 +11,7 @@ from glassformer.shapes import Float
 
 
 def draw(probabilities: Float[np.ndarray, " V"], uniform: float) -> int:
-    """Returns the token on whose stretch the number falls when the probabilities are laid end to end."""
+    """Returns the token on whose stretch the number falls if the probabilities are laid end to end."""
     ends = np.cumsum(probabilities)
     return int(np.searchsorted(ends, uniform * ends[-1], side="right"))
 
@@ -26,21 +26,24 @@ def _(learner):
     found = [as_numbers(learner(np.full(8, 0.125), 0.6), "draw from eight alike").tolist() for _ in range(8)]
     if any(one != found[0] for one in found):
         raise Wrong(
-            f"with the same number yours gave {', '.join(map(str, found))}: it does not use the number."
+            f"with the same number, your function returned {', '.join(map(str, found))}, so it does not use the number."
         )
 
 
 one_of.case("a number on the first stretch", _three, 0.1, want=0)
-one_of.case("on the second, which begins where the first ends", _three, 0.25, want=1)
+one_of.case("a number on the second stretch, which begins where the first one ends", _three, 0.25, want=1)
 one_of.also(_three, 0.69, want=1)
-one_of.case("on the last", _three, 0.71, want=2)
+one_of.case("a number on the last stretch", _three, 0.71, want=2)
 one_of.also(_three, 0.999, want=2)
 one_of.case(
-    "what has no probability is not drawn, not even by 0", np.array([0.0, 0.0, 0.6, 0.4]), 0.0, want=2
+    "an id without probability is never drawn, not even by the number 0",
+    np.array([0.0, 0.0, 0.6, 0.4]),
+    0.0,
+    want=2,
 )
-one_of.case("nor behind all others", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
+one_of.case("nor is it drawn at the end of the line", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
 one_of.case(
-    "the stretches may end a rounding error before 1: there is no id 10", np.full(10, 0.1), np.nextafter(1, 0),
+    "rounding may leave the last end slightly below 1: there is no id 10", np.full(10, 0.1), np.nextafter(1, 0),
     want=9, what="draw from ten alike with the largest number below 1",
 )  # fmt: skip
 one_of.also(

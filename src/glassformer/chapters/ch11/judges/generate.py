@@ -46,7 +46,7 @@ def generate(
     p: float | int | None = None,
     generator: np.random.Generator | None = None,
 ) -> Integer[np.ndarray, " _"]:
-    """Read all that fits, choose, append, and again."""
+    """Reads what fits, chooses, appends, and repeats."""
     context = len(weights["decoder.positions.weight"])
     text = list(ids)
     for _ in range(n_new):
@@ -93,7 +93,7 @@ def _text_case(one: Exercise, title: str, T: int, n_new: int, also: bool = False
 
 def text_cases(one: Exercise) -> None:
     """Adds the checks that hold with a cache and without."""
-    _text_case(one, "greedy: the prompt, and the likeliest after it", 3, 4, temperature=0)
+    _text_case(one, "greedy: the prompt, then the likeliest ids", 3, 4, temperature=0)
     _text_case(one, "drawn: one number of the generator for each new id", 4, 6, seed=0)
     _text_case(one, "temperature 2", 2, 6, seed=3, temperature=2.0)
     _text_case(one, "the three likeliest, at temperature 3", 3, 8, seed=2, temperature=3.0, k=3)
@@ -102,7 +102,7 @@ def text_cases(one: Exercise) -> None:
 
 
 text_cases(loop)
-_text_case(loop, "past the context the model sees the last ids, from position 0", 4, 13, temperature=0)
+_text_case(loop, "beyond the context, the model sees the last ids, from position 0", 4, 13, temperature=0)
 _text_case(loop, "", 15, 4, also=True, seed=7)
 
 

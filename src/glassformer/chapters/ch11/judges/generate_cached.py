@@ -33,7 +33,7 @@ def generate_cached(
     p: float | int | None = None,
     generator: np.random.Generator | None = None,
 ) -> Integer[np.ndarray, " _"]:
-    """The same text as `generate`, each id read once."""
+    """Returns the same text as `generate`, but reads each id once."""
     cache: dict[Any, Any] = {}
     text = list(ids)
     logits = [step(int(one), weights, n_heads, cache) for one in text][-1]
@@ -53,7 +53,7 @@ quick = exercise(
 text_cases(quick)
 
 
-@quick.check("each id is read once: a text of 12 ids looks up 12 positions at the most")
+@quick.check("each id is read once: a text of 12 ids looks up at most 12 positions")
 def _(learner):
     ids, options, text = text_of_the_package(4, 8, temperature=0)
     weights = with_counted_table("decoder.positions.weight", 1)

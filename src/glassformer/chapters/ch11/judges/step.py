@@ -1,4 +1,4 @@
-"""Judges "One step, with a memory" (chapter 11): the logits after one more token, with a cache of keys and values.
+"""Judges "One step with a cache" (chapter 11): the logits after one more token, with a cache of keys and values.
 
 Axis: V vocabulary.
 """
@@ -22,7 +22,7 @@ from .small_gpt import CONTEXT, small_gpt, small_weights
 
 
 def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Float[np.ndarray, " V"]:
-    """The logits after one more id: it alone is read, and what the past answered with is in the cache."""
+    """Returns the logits after one more id. Only this id is read; the keys and values of the past are in the cache."""
     position = cache.get("read", 0)
     x = (weights["token_embedding.weight"][id] + weights["decoder.positions.weight"][position])[
         None
@@ -39,7 +39,7 @@ def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Floa
             past_k, past_v = cache[i]
             k, v = np.concatenate([past_k, k], axis=1), np.concatenate([past_v, v], axis=1)  # (H, S, K)
         cache[i] = k, v
-        shares = softmax(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]))  # all of them are its past: no mask
+        shares = softmax(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]))  # no mask: all is past
         x = x + merge_heads(shares @ v) @ w["attention.W_o.weight"]
         normed = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
         x = x + feed_forward(normed, *(w[f"feedforward.W_{name}"] for name in _FEED))
@@ -102,25 +102,23 @@ def _read_case(title: str, ids: list[int], at: Sequence[int]) -> None:
             expect(got[t], want[t], f"the logits of step {t}", axes="V")
 
 
-_read_case("the first id, which sees itself alone", [3], [0])
+_read_case("the first id, which sees only itself", [3], [0])
 
 
-@remembered.check("what is needed later is kept in the cache")
+@remembered.check("the cache keeps what is needed later")
 def _(learner):
     _stepped(learner, [3], kept := _Kept())
     if not kept:
-        said = (
-            "after an id the cache is as empty as before. Keep in it, and nowhere else, what later ids need."
-        )
+        said = "your cache is empty after the first id, but everything that later ids need has to be in it."
         raise Wrong(said, what="the cache", got=0)
 
 
 _read_case("the second id sees the first", [3, 5], [1])
-_read_case("the same id again stands at another position", [4, 4, 4, 4], [1, 2, 3])
-_read_case("a whole context, at every step", [1, 7, 0, 2, 8, 3, 3, 5, 6, 4, 1, 0], range(CONTEXT))
+_read_case("the same id again, at another position", [4, 4, 4, 4], [1, 2, 3])
+_read_case("a full context, at every step", [1, 7, 0, 2, 8, 3, 3, 5, 6, 4, 1, 0], range(CONTEXT))
 
 
-@remembered.check("two texts at a time, each with a cache of its own")
+@remembered.check("two texts in turn, each with a cache of its own")
 def _(learner):
     one, two = [2, 6, 1], [5, 5, 8]
     kept = _Kept(), _Kept()

@@ -24,9 +24,7 @@ def left_case(one: Exercise, title: str, *args: Any, want: Any, said: str, also:
         if logits.shape != right.shape:
             expect_shape(logits, right.shape, said)
         if np.isnan(logits).any() or (logits == math.inf).any() or (logits.max(axis=-1) == NO).any():
-            raise Wrong(
-                f"{said} leaves nothing that one could draw from: {logits.tolist()}.", what=said, got=0
-            )
+            raise Wrong(f"{said} leaves nothing to draw from: {logits.tolist()}.", what=said, got=0)
         expect(softmax(logits), right, f"softmax of {said}")
 
     one.check(title)(step) if not also else one.checks[-1].steps.append(step)

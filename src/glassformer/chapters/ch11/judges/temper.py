@@ -13,7 +13,7 @@ from .strategies import NO, left_case, logits_of
 
 
 def temper(logits: Float[np.ndarray, "*B V"], temperature: float | int) -> Float[np.ndarray, "*B V"]:
-    """Logits divided by the temperature; at 0, the likeliest alone, and of several alike the first."""
+    """Returns the logits divided by the temperature; at 0, only the likeliest, and of several equal ones the first."""
     if temperature > 0:
         return logits / temperature
     first = logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])
@@ -25,21 +25,21 @@ warm = exercise("generating.temper", temper)
 _p = logits_of(0.75, 0.25)
 left_case(warm, "at temperature 1 nothing changes", _p, 1.0, want=[0.75, 0.25], said="temper(logits, 1)")
 left_case(
-    warm, "at 1/2 a ratio of 3 to 1 becomes 9 to 1: its square", _p, 0.5,
+    warm, "at 1/2, a ratio of 3 to 1 becomes its square, 9 to 1", _p, 0.5,
     want=[0.9, 0.1], said="temper(logits, 0.5)",
 )  # fmt: skip
 _p = logits_of(16.0, 4.0, 1.0, 1.0) + 3.0
 left_case(
-    warm, "at 2 ratios become their roots, whatever is added to all logits", _p, 2.0,
+    warm, "at 2, ratios become their roots, whatever is added to all logits", _p, 2.0,
     want=np.array([4.0, 2, 1, 1]) / 8, said="temper(logits, 2)",
 )  # fmt: skip
 _p = np.stack([logits_of(0.2, 0.8), logits_of(0.5, 0.5)])
 left_case(
-    warm, "a batch: each row by itself", _p, 0.5,
+    warm, "a batch: each row on its own", _p, 0.5,
     want=[[1 / 17, 16 / 17], [0.5, 0.5]], said="temper of two rows at 0.5",
 )  # fmt: skip
 left_case(
-    warm, "at 0 the likeliest has everything, and of two alike the first", np.array([1.0, 3.0, 3.0]), 0,
+    warm, "at 0, the likeliest id has everything, and of two equal ones the first", np.array([1.0, 3.0, 3.0]), 0,
     want=[0.0, 1.0, 0.0], said="temper([1, 3, 3], 0)",
 )  # fmt: skip
 left_case(

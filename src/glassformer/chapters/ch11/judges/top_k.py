@@ -12,7 +12,7 @@ from .strategies import FIVE, NO, left_case
 
 
 def top_k(logits: Float[np.ndarray, "*B V"], k: int) -> Float[np.ndarray, "*B V"]:
-    """The k largest logits as they are; −inf for the others."""
+    """Returns the k largest logits unchanged, and −inf for all others."""
     k = min(k, logits.shape[-1])
     smallest = np.sort(logits, axis=-1)[..., -k, None]
     return np.where(logits < smallest, -np.inf, logits)
@@ -23,12 +23,10 @@ few = exercise("generating.top_k", top_k)
 left_case(few, "two of five", FIVE, 2, want=[0, 4 / 7, 0, 3 / 7, 0], said="top_k(logits, 2)")
 left_case(few, "one: greedy", FIVE, 1, want=[0.0, 1, 0, 0, 0], said="top_k(logits, 1)")
 left_case(
-    few, "negative logits, too: 0 would be large", FIVE - 5, 3,
+    few, "negative logits, among which 0 would be the largest", FIVE - 5, 3,
     want=[0, 8 / 17, 0, 6 / 17, 3 / 17], said="top_k(negative logits, 3)",
 )  # fmt: skip
-left_case(
-    few, "all, and more than there are", FIVE, 5, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits, 5)"
-)
+left_case(few, "k = V, and a larger k", FIVE, 5, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits, 5)")
 left_case(few, "", FIVE, 50, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits of 5 ids, 50)", also=True)
 left_case(
     few, "a batch: each row has its own", np.stack([FIVE, FIVE[::-1] - 2]), 2,

@@ -14,7 +14,7 @@ from .strategies import FIVE, NO, left_case, logits_of
 
 
 def top_p(logits: Float[np.ndarray, "*B V"], p: float | int) -> Float[np.ndarray, "*B V"]:
-    """The fewest of the likeliest ids that have the probability p together; −inf for the others."""
+    """Keeps the fewest of the likeliest ids that have the probability p together; returns −inf for all others."""
     order = np.argsort(-logits, axis=-1, kind="stable")
     shares = np.take_along_axis(softmax(logits), order, axis=-1)
     before = np.cumsum(shares, axis=-1) - shares  # what those likelier than it have together
@@ -26,14 +26,14 @@ def top_p(logits: Float[np.ndarray, "*B V"], p: float | int) -> Float[np.ndarray
 nucleus = exercise("generating.top_p", top_p, built_on=(softmax,))
 
 left_case(
-    nucleus, "the id that crosses p stays: 0.4 and 0.3 are not yet 0.8", FIVE, 0.8,
+    nucleus, "the id that crosses p stays: 0.4 and 0.3 are less than 0.8", FIVE, 0.8,
     want=np.array([0, 0.4, 0, 0.3, 0.15]) / 0.85, said="top_p(logits, 0.8)",
 )  # fmt: skip
 left_case(
     nucleus, "the likeliest always stays", FIVE, 0.01, want=[0.0, 1, 0, 0, 0], said="top_p(logits, 0.01)"
 )
 left_case(
-    nucleus, "a sure model keeps one, an unsure one many",
+    nucleus, "a certain distribution keeps one id, an uncertain one many",
     np.stack([logits_of(0.9, 0.04, 0.03, 0.02, 0.01), FIVE]), 0.87,
     want=[[1, 0, 0, 0, 0], np.array([0.1, 0.4, 0, 0.3, 0.15]) / 0.95], said="top_p of two rows with p = 0.87",
 )  # fmt: skip
@@ -47,7 +47,7 @@ left_case(
 )  # fmt: skip
 
 
-@nucleus.check("no more than it takes: of four alike, two have one half")
+@nucleus.check("no more than needed: two of four equal ids have one half")
 def _(learner):
     logits = as_numbers(learner(np.zeros(4), 0.5), "top_p([0, 0, 0, 0], 0.5)")
     kept = np.array(int((softmax(logits) > 0).sum()))

@@ -1,4 +1,4 @@
-"""Judges "Who sees whom" (chapter 12): how many cells a head of each family may use."""
+"""Judges "Which positions see which" (chapter 12): how many cells a head of each family may use."""
 
 from glassformer.exercises.catalogue import exercise
 
@@ -13,7 +13,7 @@ counting = exercise("families.cells", cells, parts=("both", "causal", "prefix", 
 
 
 def _counted(T: int, P: int, S: int) -> tuple[int, int, int, int]:
-    """One cell after another."""
+    """Counts one cell after another."""
     square = [(t, s) for t in range(T) for s in range(T)]
     causal = sum(s <= t for t, s in square)
     return len(square), causal, sum(s <= t or s < P for t, s in square), len([0] * T * S)

@@ -6,7 +6,7 @@ from glassformer.exercises.catalogue import exercise
 def compared(
     d_model: int, d_ff: int, n_blocks: int, T: int, S: int
 ) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Parameters of the blocks, and cells of a head in all blocks: decoder, encoder, encoder–decoder."""
+    """Returns the parameters of all blocks, and the cells of a head in all blocks, for the three families."""
     D, half = d_model, n_blocks // 2
     block = 4 * D * D + 2 * D * d_ff + 2 * D
     crossing = 4 * D * D + D  # four matrices, and the norm before them
@@ -19,7 +19,7 @@ three = exercise("families.compared", compared, parts=("parameters", "cells"))
 
 
 def _summed(D: int, F: int, n_blocks: int, T: int, S: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Matrix by matrix, and cell by cell."""
+    """Counts matrix by matrix, and cell by cell."""
     own = sum([*[D * D] * 4, D * F, F * D, D, D])
     across = sum([*[D * D] * 4, D])
     half = n_blocks // 2

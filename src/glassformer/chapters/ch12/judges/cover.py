@@ -1,4 +1,4 @@
-"""Judges "Cover some" (chapter 12): BERT's covered tokens: masked, replaced or left as they are.
+"""Judges "Mask some tokens" (chapter 12): BERT's covered tokens: masked, replaced or left as they are.
 
 Axes: B batch, T positions.
 """
@@ -28,25 +28,26 @@ _ids, _other = np.array([5, 3, 8, 1, 6]), np.array([2, 7, 4, 9, 0])
 _none, _all = np.zeros(5, bool), np.ones(5, bool)
 _fate = np.array([0.10, 0.85, 0.95, 0.79, 0.50])
 covering.case(
-    "nobody is chosen: all as it was, and nobody is asked", _ids, _none, _fate, _other, 10,
+    "no position is chosen: nothing changes, and there are no targets", _ids, _none, _fate, _other, 10,
     want=(_ids, np.full(5, -100)),
 )  # fmt: skip
 covering.case(
-    "below 0.8: covered, and asked for what was there",
+    "a fate below 0.8: covered, and the original id is the target",
     _ids, np.array([True, False, False, True, False]), _fate, _other, 10,
     want=([10, 3, 8, 10, 6], [5, -100, -100, 1, -100]),
 )  # fmt: skip
 covering.case(
-    "from 0.8 to below 0.9: another id, asked for all the same",
+    "a fate from 0.8 to below 0.9: another id, and the original one is the target",
     _ids, np.array([False, True, False, False, True]), _fate, _other, 10,
     want=([5, 7, 8, 1, 10], [-100, 3, -100, -100, 6]),
 )  # fmt: skip
 covering.case(
-    "from 0.9: as it was, and asked for", _ids, _all, _fate, _other, 12,
+    "a fate from 0.9 on: unchanged, but still a target", _ids, _all, _fate, _other, 12,
     want=([12, 7, 8, 12, 12], _ids),
 )  # fmt: skip
 covering.case(
-    "0.8 itself is another id, 0.9 itself stays", _ids, _all, np.array([0.8, 0.9, 0.1, 0.9, 0.8]), _other, 10,
+    "a fate of exactly 0.8 means another id, and of exactly 0.9 unchanged",
+    _ids, _all, np.array([0.8, 0.9, 0.1, 0.9, 0.8]), _other, 10,
     want=([2, 3, 10, 1, 0], _ids),
 )  # fmt: skip
 covering.case(

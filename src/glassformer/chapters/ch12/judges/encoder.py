@@ -21,7 +21,7 @@ from glassformer.shapes import Float, Integer
 
 
 def encoder(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T V"]:
-    """A GPT without its mask: every position sees all."""
+    """Computes a GPT without its mask: every position sees all others."""
     table = weights["token_embedding.weight"]
     x = table[ids] + weights["encoder.positions.weight"][: len(ids)]
     n_layers = len({name.split(".")[2] for name in weights if name.startswith("encoder.blocks.")})
@@ -69,7 +69,7 @@ def _encoded(T: int, n_layers: int) -> dict[str, Any]:
 
 
 for _title, _T, _n in (
-    ("one block, one token: nobody else to see", 1, 1),
+    ("one block, one token: there is nothing else to see", 1, 1),
     ("one block, five tokens: the first sees the last", 5, 1),
     ("two blocks", 6, 2),
     ("as long as the table of positions", 9, 2),
@@ -78,14 +78,14 @@ for _title, _T, _n in (
     reading.case(_title, *_given["args"], want=_given["want"])
 
 
-@reading.check("the last token moves every row")
+@reading.check("the last token changes every row")
 def _(learner):
     ids, weights, n_heads = _encoded(6, 2)["args"]
     other = np.append(ids[:-1], (ids[-1] + 1) % 7)
     one, two = (as_numbers(learner(some, weights, n_heads), "encoder(ids, …)") for some in (ids, other))
     still = np.flatnonzero((abs(one - two) < 1e-9).all(axis=-1))
     if len(still):
-        raise Wrong(f"another last token leaves row {still[0]} as it was: it does not see the end.")
+        raise Wrong(f"another last token leaves row {still[0]} unchanged, so that row does not see the end.")
 
 
 def _tanh(x, W_up, b_up, W_down, b_down):

@@ -54,17 +54,17 @@ def _across_by_hand(x, memory, W_q, W_k, W_v, W_o, n_heads, real) -> np.ndarray:
     return np.add.reduce([found @ W_o[own] for found, own in zip(heads, columns, strict=True)])
 
 
-across.shape("a row for each that asks", *_two(2, 5, 6, 3), want=(2, 6))
+across.shape("one row for each query", *_two(2, 5, 6, 3), want=(2, 6))
 _given = _two(3, 1, 4, 2)
 across.case(
-    "a source of one position answers all alike", *_given,
+    "a source of one position gives every query the same", *_given,
     want=np.repeat(_given[1] @ _given[4] @ _given[5], 3, axis=0),
 )  # fmt: skip
 for _title, _given in (
-    ("one head, and two texts of one length", _two(4, 4, 3, 1, seed=3)),
-    ("two heads, and two lengths", _two(3, 7, 6, 2, seed=5)),
+    ("one head, and two texts of the same length", _two(4, 4, 3, 1, seed=3)),
+    ("two heads, and texts of different lengths", _two(3, 7, 6, 2, seed=5)),
     ("padding at the end is not seen", _two(5, 6, 4, 2, (4, 5), seed=7)),
-    ("nor padding in the middle, with three heads", _two(4, 4, 6, 3, (1,), seed=9)),
+    ("padding in the middle is not seen either, with three heads", _two(4, 4, 6, 3, (1,), seed=9)),
 ):
     across.case(_title, *_given, want=_across_by_hand(*_given))
 

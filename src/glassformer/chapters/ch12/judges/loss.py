@@ -1,4 +1,4 @@
-"""Judges "Who is asked" (chapter 12): the mean loss of the positions that are asked.
+"""Judges "The loss of some positions" (chapter 12): the average loss over the positions that have a target.
 
 Axes: B batch, T positions, V vocabulary.
 """
@@ -15,7 +15,7 @@ from glassformer.tasks import NO_TARGET
 
 
 def loss(logits: Float[np.ndarray, "*B T V"], targets: Integer[np.ndarray, "*B T"]) -> float:
-    """The mean −ln p of the targets that are not −100."""
+    """Returns the average −ln p of the targets that are not −100."""
     asked = targets != NO_TARGET
     rows, wanted = logits[asked], targets[asked]  # (N, V), (N,)
     top = rows.max(axis=-1, keepdims=True)
@@ -27,7 +27,7 @@ mean = exercise("families.loss", loss)
 
 
 def _by_hand(logits: np.ndarray, targets: np.ndarray) -> float:
-    """Returns the mean surprise of the targets that are asked for, one after another."""
+    """Returns the average −ln p of all targets, one after another."""
     surprises = []
     for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.flat, strict=True):
         if target != NO_TARGET:
@@ -37,25 +37,33 @@ def _by_hand(logits: np.ndarray, targets: np.ndarray) -> float:
 
 
 mean.case(
-    "two of three are asked, each sure by one half", np.zeros((3, 2)), np.array([1, -100, 0]),
+    "two of three positions have a target, each with a probability of one half",
+    np.zeros((3, 2)), np.array([1, -100, 0]),
     want=math.log(2),
 )  # fmt: skip
 mean.case(
-    "who is not asked does not count, whatever the logits are",
+    "a position without a target does not count, whatever its logits are",
     np.log(np.array([[0.25, 0.75], [1e-30, 1.0], [0.5, 0.5]])), np.array([0, -100, 1]),
     want=math.log(8) / 2,
 )  # fmt: skip
 _z, _t = numbers(2, 6, 5), np.array([[4, 1, 0, 2, 3, 3], [2, 0, -100, -100, -100, -100]])
-mean.case("two texts, one of them mostly padding: every target counts alike", _z, _t, want=_by_hand(_z, _t))
-mean.case("all are asked", _z[0], _t[0], want=_by_hand(_z[0], _t[0]))
+mean.case(
+    "two texts, one of them mostly padding: every target counts the same", _z, _t, want=_by_hand(_z, _t)
+)
+mean.case("all positions have a target", _z[0], _t[0], want=_by_hand(_z[0], _t[0]))
 _z, _t = 4000 + numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
-mean.case("logits so large that exp has no room for them", _z, _t, want=_by_hand(_z, _t))
+mean.case("logits so large that exp would overflow", _z, _t, want=_by_hand(_z, _t))
 _z = 4000 * numbers(4, 3, seed=3)
-mean.case("so far apart that p has no room, though its logarithm has", _z, _t, want=_by_hand(_z, _t))
+mean.case(
+    "logits so far apart that p would become 0, although its logarithm is finite",
+    _z,
+    _t,
+    want=_by_hand(_z, _t),
+)
 
 
 def _each(logits, targets):
-    """−ln p of every target, 0 where nobody is asked."""
+    """Returns −ln p of every target, and 0 where there is none."""
     p = logits - logits.max(axis=-1, keepdims=True)
     p = p - np.log(np.exp(p).sum(axis=-1, keepdims=True))
     found = -np.take_along_axis(p, np.maximum(targets, 0)[..., None], axis=-1)[..., 0]

@@ -1,4 +1,4 @@
-"""Judges "Hide what fills up" (chapter 12): the mask that hides padding from every head and query.
+"""Judges "Hide the padding" (chapter 12): the mask that hides padding from every head and query.
 
 Axes: B batch, T positions, S positions of a source, H heads.
 """
@@ -19,7 +19,9 @@ def padding_mask(lengths: Integer[np.ndarray, " B"], S: int) -> Bool[np.ndarray,
 
 padding = exercise("families.padding_mask", padding_mask, axes="B 1 1 S")
 
-padding.shape("a text each; heads and queries come by themselves", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5))
+padding.shape(
+    "one row for each text; broadcasting adds heads and queries", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5)
+)
 padding.case(
     "the first three of five are real", np.array([3]), 5, want=[[[[True, True, True, False, False]]]]
 )
@@ -29,7 +31,7 @@ padding.case(
 )  # fmt: skip
 
 
-@padding.check("no query gives anything to padding, and all that it has to the rest")
+@padding.check("no query gives weight to padding, and each weight row still sums to 1")
 def _(learner):
     lengths, scores = np.array([2, 5, 3]), numbers(3, 2, 6, 5)
     mask = as_numbers(learner(lengths, 5), "padding_mask([2, 5, 3], 5)")

@@ -1,4 +1,4 @@
-"""Judges "One step aside" (chapter 12): the decoder's inputs and targets, one step apart.
+"""Judges "Shift by one" (chapter 12): the decoder's inputs and targets, one step apart.
 
 Axes: B batch, T positions.
 """
@@ -28,16 +28,16 @@ def shifted(
 forcing = exercise("families.shifted", shifted, parts=("ids", "targets"), axes=("B T", "B T"))
 
 forcing.case(
-    "one answer: the start goes before it, the stop after", [np.array([4, 7, 5])], 8, 9, 0,
+    "one answer: the start comes before it, the stop after it", [np.array([4, 7, 5])], 8, 9, 0,
     want=([[8, 4, 7, 5]], [[4, 7, 5, 9]]),
 )  # fmt: skip
 forcing.case(
-    "the shorter of two is filled up, and nobody is asked for that",
+    "the shorter of two answers is filled up, and the padding has no target",
     [np.array([4, 7, 5]), np.array([6])], 8, 9, 0,
     want=([[8, 4, 7, 5], [8, 6, 0, 0]], [[4, 7, 5, 9], [6, 9, -100, -100]]),
 )  # fmt: skip
 forcing.case(
-    "three, with other ids; one answer is empty",
+    "three answers, one of them empty, and other ids for start and stop",
     [np.array([1, 2]), np.array([], int), np.array([3, 1, 1, 2, 2])], 5, 6, 7,
     want=(
         [[5, 1, 2, 7, 7, 7], [5, 7, 7, 7, 7, 7], [5, 3, 1, 1, 2, 2]],

@@ -1,4 +1,4 @@
-"""Judges "Until it stops" (chapter 12): a translation, one likeliest token after another.
+"""Judges "Translate until it stops" (chapter 12): the likeliest token is appended until the stop comes.
 
 Axis: T positions.
 """
@@ -16,7 +16,7 @@ from glassformer.shapes import Integer
 def translate(
     next_logits: Callable[[np.ndarray], np.ndarray], start_id: int, stop_id: int, n_most: int
 ) -> Integer[np.ndarray, " _"]:
-    """The likeliest id again and again, after the start and up to the stop; without these two."""
+    """Appends the likeliest id until the stop comes; returns the ids between the start and the stop."""
     ids = [start_id]
     while len(ids) <= n_most:
         new = int(np.argmax(next_logits(np.array(ids))))
@@ -30,7 +30,7 @@ writing = exercise("families.translate", translate, axes="T")
 
 
 def _says(*text: int, V: int = 12, start: int = 10, stop: int = 11) -> Callable[[Any], np.ndarray]:
-    """A decoder that wants to write `text`, then stop; it wants to hear start and all that it wrote."""
+    """Returns a decoder that writes `text` and then the stop, if it reads the start and all that it has written."""
 
     def next_logits(ids: Any) -> np.ndarray:
         read = [int(one) for one in np.ravel(np.asarray(ids))]
@@ -44,36 +44,44 @@ def _says(*text: int, V: int = 12, start: int = 10, stop: int = 11) -> Callable[
 
 
 writing.case(
-    "one id: the likeliest after the start", _says(4, 2, 7), 10, 11, 1, want=[4], what="translate with n_most = 1",
-    advice="`next_logits` gives (V,), one row: it takes no `[-1]`.",
+    "one id: the likeliest one after the start", _says(4, 2, 7), 10, 11, 1, want=[4], what="translate with n_most = 1",
+    advice="`next_logits` returns (V,), a single row, so it needs no `[-1]`.",
 )  # fmt: skip
 writing.case(
     "three ids, and then the stop", _says(4, 2, 7), 10, 11, 8, want=[4, 2, 7], what="translate to [4, 2, 7]"
 )
 writing.case(
-    "an id may come twice", _says(5, 5, 0, 5), 10, 11, 8, want=[5, 5, 0, 5], what="translate to [5, 5, 0, 5]"
+    "an id may occur more than once",
+    _says(5, 5, 0, 5),
+    10,
+    11,
+    8,
+    want=[5, 5, 0, 5],
+    what="translate to [5, 5, 0, 5]",
 )
 writing.case(
-    "at most so many", _says(1, 2, 3, 4, 5, 6), 10, 11, 4, want=[1, 2, 3, 4],
+    "at most `n_most` ids", _says(1, 2, 3, 4, 5, 6), 10, 11, 4, want=[1, 2, 3, 4],
     what="translate with n_most = 4",
 )  # fmt: skip
 writing.also(_says(1, 2, 3), 10, 11, 3, want=[1, 2, 3], what="translate to [1, 2, 3] with n_most = 3")
 writing.case(
-    "an id like the start's, in between, stays", _says(5, 10, 6), 10, 11, 8, want=[5, 10, 6],
+    "an id in the middle that equals the start's is kept", _says(5, 10, 6), 10, 11, 8, want=[5, 10, 6],
     what="translate to [5, 10, 6] with start 10",
 )  # fmt: skip
 writing.case(
-    "other ids of start and stop", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
+    "start and stop have other ids", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
     want=[3, 1], what="translate to [3, 1] with start 6, stop 0",
 )  # fmt: skip
 
 
-@writing.check("the stop at once: nothing is written")
+@writing.check("the stop comes first: nothing is written")
 def _(learner):
     got = as_numbers(learner(_says(), 10, 11, 5), "translate to nothing")
     if got.size:  # an empty list has no whole numbers in it, and is right
         raise Wrong(
-            f"translate to nothing should be empty; yours is {got.tolist()}.", what="nothing", got=got
+            f"if the stop comes first, nothing should be written; yours is {got.tolist()}.",
+            what="nothing",
+            got=got,
         )
 
 
