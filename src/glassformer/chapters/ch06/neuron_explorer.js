@@ -5,7 +5,7 @@ import { letters } from "../../widgets/engine/letters.js";
 import { named, unpacked, visible } from "../../widgets/engine/model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
-import { diverging, legend } from "../../widgets/kit/plot.js";
+import { legend, tint } from "../../widgets/kit/plot.js";
 
 const PROMOTED = 5;
 const BEFORE = 18; // characters of a context, including the one that excites; fewer at the start of the model's window
@@ -18,12 +18,6 @@ export const look = (seen) => seen.filter(({ name }) => name === "neurons").map(
 
 // The values of a neuron farthest from zero in the training text: [contexts, values, promoted, adds] for both signs.
 export const largest = (memory) => Math.max(...memory.map(([, values]) => Math.abs(values[0])));
-
-// The colour of a value from −1 to 1: the page's own at 0, then more and more blue or orange. Unlike a scale with white
-// in the middle, it does not glare on a dark page, and the page's text colour is readable on all of it.
-export const tint = (x) =>
-  `color-mix(in srgb, ${x < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * Math.min(Math.abs(x), 1))}%, var(--gf-surface))`;
-tint.channels = diverging.channels; // for a text colour, which neuron_explorer.css overrides
 
 // --- words ----------------------------------------------------------------------------------------------------------
 

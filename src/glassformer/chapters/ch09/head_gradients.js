@@ -2,7 +2,7 @@
 import { cells as cellsOf, fill, number, plain, products } from "../../widgets/kit/cells.js";
 import { attention, causalMask, dot, matmul, range, transpose } from "../../widgets/kit/maths.js";
 import { button, choice, frame, h, put, redrawing, toggle, write } from "../../widgets/kit/kit.js";
-import { cividis, ink } from "../../widgets/kit/plot.js";
+import { cividis, ink, tint } from "../../widgets/kit/plot.js";
 
 const WORDS = ["for", "a", "horse", "!"];
 const K = 3;
@@ -143,8 +143,7 @@ export function sentence({ cell: [kind, row, i], mask, raised }, found) {
 function colour(kind, value) {
   if (value === -Infinity) return "";
   if (kind === "weights") return value < 0.005 ? "" : `background: ${cividis(value)}; color: ${ink(cividis.channels(value))}`;
-  const share = Math.min(Math.abs(kind.startsWith("grad_") ? value : value / 3), 1);
-  return `background: color-mix(in srgb, ${value < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * share)}%, var(--gf-surface))`;
+  return `background: ${tint(kind.startsWith("grad_") ? value : value / 3)}`;
 }
 
 const TRAITS = ["q", "k", "v", "mask", "raised", "cell"];

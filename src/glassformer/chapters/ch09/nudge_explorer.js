@@ -2,7 +2,7 @@
 import { cells } from "../../widgets/kit/cells.js";
 import { range } from "../../widgets/kit/maths.js";
 import { choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, uniqueId, write } from "../../widgets/kit/kit.js";
-import { diverging, ink, legend, line, linear, xAxis, yAxis } from "../../widgets/kit/plot.js";
+import { legend, line, linear, tint, xAxis, yAxis } from "../../widgets/kit/plot.js";
 import { loss } from "./tinygpt.js";
 
 const FURTHEST = 2; // how far a weight may be moved
@@ -199,15 +199,15 @@ function render({ model, el }) {
           "aria-label": `${short(name)} ${at.join(", ")}: ${fixed(weight, 2)}, slope ${fixed(slopes[r][c], 4)}`,
         });
         const share = slopes[r][c] / most;
-        cell.style.background = diverging(share);
-        cell.style.color = ink(diverging.channels(share));
+        cell.style.background = tint(share);
+        cell.style.color = "var(--gf-ink)";
         cell.append(fixed(weight, 2));
         return cell;
       }),
     );
     put(grid, { style: `--columns: ${array[0].length}`, class: `gf-map${array[0].length > 4 ? " gf-wide-map" : ""}` });
     write(mapTitle, short(name));
-    scaleOf.replaceChildren(legend((t) => diverging(2 * t - 1), fixed(-most, 3), fixed(most, 3), h("span", {}, "slope")));
+    scaleOf.replaceChildren(legend((t) => tint(2 * t - 1), fixed(-most, 3), fixed(most, 3), h("span", {}, "slope")));
     return map;
   };
 

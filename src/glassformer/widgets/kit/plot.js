@@ -28,6 +28,12 @@ export const cividis = scale(
 // Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
 export const diverging = scale(-1, 1, "0072b2 f7f7f7 d55e00");
 
+// The same over the page's own colour, as a background of text: 0 does not glare on a dark page, and the page's text colour is
+// readable on all of it. The text colour of its `channels` is for `letters`, where a stylesheet overrides it.
+export const tint = (x) =>
+  `color-mix(in srgb, ${x < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * Math.min(Math.abs(x), 1))}%, var(--gf-surface))`;
+tint.channels = diverging.channels;
+
 // Black or white, whichever has more contrast with a colour given by its channels.
 export function ink(rgb) {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
