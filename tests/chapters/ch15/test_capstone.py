@@ -16,6 +16,7 @@ from glassformer.exercises.source import MODULE
 from tests.exercises.test_machine import CELLS
 
 from .designs import functions, library, module
+from .slips import SLIPS
 
 # The fourth is the reader's own file after chapter 11, in the adapter that `start` writes for it.
 own = types.ModuleType("own")
@@ -31,7 +32,7 @@ AMPLE = 300.0  # seconds; the machine that tests may be busy
 LEFT_OUT = {
     module: {"shipped"},
     functions: set(),
-    library: {"attention", "cache", "weights", "shipped"},
+    library: {"cache", "weights", "shipped"},
     own: set(),
 }
 DESIGNS = pytest.mark.parametrize("design", list(LEFT_OUT), ids=lambda design: design.__name__.split(".")[-1])
@@ -81,8 +82,9 @@ class Biased(torch.nn.Module):
 
     def forward(self, ids):
         x = self.e(ids)
-        mixed = torch.nn.functional.scaled_dot_product_attention(x, self.k(x), x, is_causal=True)
-        return self.head(x + mixed)
+        scores = x @ self.k(x).mT / 8**0.5
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0, -torch.inf)
+        return self.head(x + scores.softmax(-1) @ x)
 
 
 class BySgd:
@@ -121,12 +123,13 @@ class Sure(module.Mine):
 
 
 class Slopes(torch.nn.Module):
-    """A design with penalties for distance (ALiBi), whose input has torch's layout for attention: position by batch."""
+    """A design with penalties for distance (ALiBi), whose stream has the axis of positions first: (T, B, D)."""
 
     def __init__(self):
         super().__init__()
         self.e = torch.nn.Embedding(65, 32)
-        self.attentions = torch.nn.ModuleList(torch.nn.MultiheadAttention(32, 4) for _ in range(2))
+        self.into = torch.nn.ModuleList(torch.nn.Linear(32, 96) for _ in range(2))
+        self.out = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(2))
         self.networks = torch.nn.ModuleList(
             torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.GELU(), torch.nn.Linear(128, 32))
             for _ in range(2)
@@ -137,11 +140,15 @@ class Slopes(torch.nn.Module):
         n_batch, n = ids.shape
         distance = torch.arange(n)[:, None] - torch.arange(n)
         slopes = 2.0 ** (-2 * torch.arange(1, 5))[:, None, None]
-        bias = (-slopes * distance).masked_fill(distance < 0, -torch.inf).repeat(n_batch, 1, 1)
+        bias = (-slopes * distance).masked_fill(distance < 0, -torch.inf)
         x = self.e(ids.T)
         for i in range(2):
-            y = self.norms[i](x)
-            x = x + self.attentions[i](y, y, y, attn_mask=bias, need_weights=False)[0]
+            q, k, v = (
+                y.reshape(n, n_batch, 4, 8).permute(1, 2, 0, 3)
+                for y in self.into[i](self.norms[i](x)).chunk(3, dim=-1)
+            )
+            mixed = (q @ k.mT / 8**0.5 + bias).softmax(-1) @ v
+            x = x + self.out[i](mixed.permute(2, 0, 1, 3).reshape(n, n_batch, 32))
             x = x + self.networks[i](self.norms[2 + i](x))
         return (self.norms[4](x) @ self.e.weight.T / 8).transpose(0, 1)
 
@@ -220,8 +227,10 @@ def method(name, stage, mistake, design=functions):
 
 
 def test_every_sentence_is_one_that_a_mistake_is_told_and_no_two_are_alike():
-    told = {one.values[2] for one in MUTANTS}
+    told = {one.values[2] for one in MUTANTS} | {mistake for _, _, mistake in SLIPS.values()}
     assert told == set(mistakes())
+    for text in ("says", "instead"):
+        assert all(getattr(one, text) for one in mistakes().values())
     assert len({one.says for one in mistakes().values()}) == len(mistakes())
 
 
@@ -657,7 +666,7 @@ def far_too_fast(patch, design):
 def far_too_slow(patch, design):
     adam = torch.optim.AdamW
     patch.setattr(design.torch.optim, "AdamW", lambda weights, lr: adam(weights, lr=1e-6))
-    patch.setattr("glassformer.chapters.ch15.capstone.learning.BY_HEART", 40)
+    patch.setattr("glassformer.chapters.ch15.capstone.training.BY_HEART", 40)
 
 
 @wrong("training", "frozen", module)
@@ -817,7 +826,7 @@ def of_the_first_that_fit_in_tensors(self, ids, n, temperature, seed):
     return ids
 
 
-@method("step", "cache", "cache-replaced")
+@method("step", "cache", "cache-of-ids")
 def all_again_beside_a_number_with_a_fraction(self, id, cache):
     cache.setdefault("ids", []).append(id)
     cache["last"] = self.logits(np.array(cache["ids"]))[-1]
@@ -842,21 +851,10 @@ def all_again(self, id, cache):
     return self.logits(np.array(cache["ids"]))[-1]
 
 
-@method("step", "cache", "cache-empty")
+@method("step", "cache", "cache-shared")
 def kept_elsewhere(self, id, cache):
     self.kept = getattr(self, "kept", [[] for _ in self.params["blocks"]])
     return functions.gpt(np.array([id]), self.params, 2, kept=self.kept)
-
-
-@method("step", "cache", "cache-shared")
-def kept_in_one_place_for_all(self, id, cache):
-    if "read" not in cache and getattr(self, "reading", None) is None:
-        self.reading = [[] for _ in self.params["blocks"]]
-    cache.setdefault("read", np.zeros(1))
-    cache["read"] = cache["read"] + 1.0
-    if cache["read"][0] == 1 and not getattr(self, "two", False):
-        self.reading = [[] for _ in self.params["blocks"]]
-    return functions.gpt(np.array([id]), self.params, 2, kept=self.reading)
 
 
 @method("generate_cached", "cache", "cached-differs")
@@ -1170,3 +1168,14 @@ def embedding_not_normed(patch, design, config):
             return x if len(calls) == 1 else right(x, g)
 
         patch.setattr(design, "rms", rms)
+
+
+@changed_weights("norm-gain")
+def gains_of_one(name, a):
+    return 1 + 0 * a if "norm" in name and name.endswith("weight") else a
+
+
+@changed_weights("block-repeated")
+def a_block_twice(name, a, first={}):  # noqa: B006 - filled block by block
+    rest = name.partition("blocks.")[2][2:]
+    return first.setdefault(rest, a) if rest else a

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import torch
 
 from glassformer import nn, shipped
 from glassformer.chapters.ch15.capstone import commands, template
+from glassformer.chapters.ch15.capstone import judge as judging
 from glassformer.chapters.ch15.capstone.adapter import Own
 from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, Verdict, judge
-from glassformer.chapters.ch15.capstone.words import pieces, stages
+from glassformer.chapters.ch15.capstone.weights import KINDS, made
+from glassformer.chapters.ch15.capstone.words import mistakes, pieces, stages
 from glassformer.exercises import capstone
 from glassformer.exercises.own_file import ENVIRONMENT
-from glassformer.text import corpus
+from glassformer.text import CharTokenizer, corpus
 from glassformer.train import Trainer, read_log
 from glassformer.train.recipe import Recipe
 
@@ -82,15 +85,14 @@ def test_all_stages_at_once_and_what_was_right_stays_done(shown):
 
 
 def test_what_lies_inside_a_larger_module_may_stay_open(shown, monkeypatch):
-    def judged(adapter, name, seconds):
+    def judged(adapter, name, seconds, hung):
         return Verdict(name, OPEN if name in ("attention", "block", "shipped") else RIGHT, chapter="03")
 
     monkeypatch.setattr(commands, "judge", judged)
     capstone.check(Tokens)
     assert (shown[-2].headline, shown[-2].mood) == ("Your GPT: 8 of 10 stages", "good")
-    assert "(`attention`, `block`: where it lies inside a larger module, leave it open.)" in repr(
-        shown[-2].lines
-    )
+    note = "(`attention`, `block`: if it is inside a larger module, or does more than this stage asks, leave it out.)"
+    assert note in repr(shown[-2].lines)
     assert "You can do it alone." in repr(shown[-2])
     assert (
         shown[-1].headline == "What you built, beside GPT-2"
@@ -113,8 +115,8 @@ def test_one_stage_check_by_check_in_either_order_of_the_arguments(shown):
 
     for arguments in (("attention", attending(unscaled)), (attending(unscaled), "attention")):
         capstone.check(*arguments)
-        assert shown[-1].headline == "`attention`: 1 of 4 checks pass"
-        assert "The scores were not divided by √d_head." in told(shown)
+        assert shown[-1].headline == "`attention`: 1 of 5 checks pass"
+        assert "The scores were not divided by √K" in told(shown)
         assert "Chapter 03, Attention has the idea." in told(shown)
         assert '<a href="03-attention.ipynb">' in shown[-1]._repr_html_()
 
@@ -152,6 +154,57 @@ def test_every_stage_has_three_hints_a_chapter_and_pieces_that_exist():
     for stage in stages().values():
         assert len(stage.hints) == 3
         assert set(stage.needs) <= pieces().keys()
+
+
+def test_what_to_write_instead_comes_with_the_second_try(shown, monkeypatch):
+    monkeypatch.setattr(commands, "_made_before", set())
+
+    def unscaled(self, q, k, v, causal):
+        scores = np.exp(q @ k.swapaxes(-1, -2))
+        return scores / scores.sum(axis=-1, keepdims=True) @ v
+
+    said = mistakes()["no-scale"]
+    capstone.check("attention", attending(unscaled))
+    assert said.says in told(shown)
+    assert said.instead not in told(shown)
+    capstone.check("attention", attending(unscaled))
+    assert f"Try this: {said.instead}" in told(shown)
+
+
+def test_a_single_stage_tells_too_that_it_may_stay_out(shown):
+    capstone.check("attention", Tokens)
+    capstone.check("block", Tokens)
+    capstone.check("model", Tokens)
+    notes = ["if it is inside a larger module" in repr(panel) for panel in shown]
+    assert notes == [True, True, False]
+
+
+def test_the_rules_and_the_kinds_can_be_read(shown):
+    capstone.rules()
+    assert "MultiheadAttention" in told(shown)
+    assert "scaled_dot_product_attention" in told(shown)
+    capstone.kinds()
+    kinds, names = shown[-2:]
+    assert [row[0] for row in kinds.rows][-2:] == ["activation", "head"]
+    heads = dict(zip(kinds.heads, next(row for row in kinds.rows if row[0] == "activation"), strict=True))
+    assert heads['"gpt2"'] == "exact GELU"
+    rows = {row[0]: row[1:] for row in names.rows}
+    for i, (kind, model) in enumerate([(kind, made(kind)) for kind in KINDS]):
+        letters = {"V": 23, "D": 24, "K": 8, "context": 24, "F": model.config.d_ff}
+        for name, weight in model.named_parameters().items():
+            shape, *has = rows[name.replace("blocks.0.", "blocks.{i}.").replace("blocks.1.", "blocks.{i}.")]
+            sizes = tuple(letters[one] for one in re.findall(r"\w+", shape))
+            assert (sizes, has[i]) == (weight.shape, "✓"), (kind, name)
+
+
+def test_every_right_verdict_shows_its_remarks(shown):
+    class Mine(Tokens):
+        encode, decode = CharTokenizer(CHARACTERS).encode, CharTokenizer(CHARACTERS).decode
+
+    capstone.check("tokenizer", Mine, remember=False)
+    assert "→ `encode` runs the book's tokenizer." in told(shown)
+    capstone.check(Mine, remember=False)
+    assert "→ `encode` runs the book's tokenizer." in told(shown)
 
 
 # Whatever the reader's code does
@@ -228,7 +281,7 @@ def test_it_says_which_kind_of_array_would_have_worked():
         return torch.nn.functional.one_hot(ids, 65).float()
 
     found = judge(type("Mine", (Tokens,), {"embed": of_tensors}), "embedding", 5.0)
-    assert "It runs if it is handed torch tensors: set `tensors = True`." in found.message
+    assert "It runs if it is given torch tensors: set `tensors = True`." in found.message
 
 
 def test_training_that_takes_too_long_is_told_that_a_small_model_will_do():
@@ -238,7 +291,56 @@ def test_training_that_takes_too_long_is_told_that_a_small_model_will_do():
                 pass
 
     found = judge(Mine, "training", 0.5)
-    assert "let the model be small" in found.message
+    assert "use a small model" in found.message
+
+
+def test_an_endless_loop_ends_after_twenty_seconds_of_one_call_and_not_of_a_stage(monkeypatch):
+    assert (judging.AT_A_TIME, judging.SECONDS) == (20.0, 120.0)
+    monkeypatch.setattr(judging, "AT_A_TIME", 0.4)
+
+    class Mine:
+        vocab_size, context_length = 65, 32
+
+        def learn(self, ids, targets):
+            while True:
+                pass
+
+    found = judge(Mine, "training")
+    assert (found.status, found.hung) == (WRONG, "learn")
+    assert "`learn` was still running after 0.4 s" in found.message
+
+
+def test_calls_that_are_short_may_take_longer_together(monkeypatch):
+    monkeypatch.setattr(judging, "AT_A_TIME", 3.0)
+    began = time.monotonic()
+
+    class Mine(Tokens):
+        def encode(self, text):
+            time.sleep(0.3)
+            return super().encode(text)
+
+    assert judge(Mine, "tokenizer").status == RIGHT
+    assert time.monotonic() - began > 3.0
+
+
+def test_a_piece_that_did_not_return_is_not_called_again(shown, monkeypatch):
+    class Mine:
+        vocab_size, context_length = 65, 32
+
+        def logits(self, ids):
+            while True:
+                pass
+
+        def loss(self, ids, targets):
+            return self.logits(ids)[0, 0]
+
+        def generate(self, ids, n, temperature, seed):
+            return [0] * n
+
+    monkeypatch.setattr(judging, "AT_A_TIME", 0.4)
+    capstone.check(Mine)
+    assert "`logits` was still running after 0.4 s" in told(shown)
+    assert "`logits` did not return in an earlier stage, so it was not called again." in told(shown)
 
 
 # Beginning
@@ -261,7 +363,9 @@ def test_with_a_file_its_functions_are_used(shown, tmp_path, monkeypatch):
         "def embed(ids, table):\n    return table[ids]\n\n\ndef gpt(ids, weights, n_heads):\n    ...\n"
     )
     capstone.start()
-    assert "With your own functions from my_transformer.py: `embed`, `logits`, `weights`." in told(shown)
+    assert "With your own functions from my_transformer.py: `embed`, `logits`, `weights`, `export`." in told(
+        shown
+    )
     assert "from my_transformer import (\n    embed, gpt,\n)" in shown[-1].code
     assert max(map(len, shown[-1].code.splitlines())) <= template.WIDTH
     compile(shown[-1].code, "cell", "exec")
@@ -375,7 +479,19 @@ def test_what_was_built_is_counted_in_the_readers_own_lines(shown):
         "02 Tokens become vectors", "✓", "2", "65 ids", "50,257 pieces"
     )  # fmt: skip
     assert rows["it learns"][2:4] == ("", "")
-    assert "2 lines of yours ran. GPT-2 has 124,439,808 numbers." in table.closing
+    assert "2 lines of yours ran. GPT-2 has 124,439,808 parameters." in table.closing
+
+
+@pytest.mark.parametrize(
+    ("design", "attention", "block"),
+    [(functions, "2 heads of 12", "2 of 5,232 numbers"), (module, "4 heads of 8", "2 of 12,576 numbers")],
+    ids=["functions", "module"],
+)
+def test_attention_and_the_blocks_have_the_readers_own_sizes(design, attention, block, shown):
+    capstone.built(design.Mine)
+    sizes = {row[0]: row[4] for row in shown[-1].rows}
+    assert sizes[stages()["attention"].title] == attention
+    assert sizes[stages()["block"].title] == block
 
 
 def test_what_was_built_of_something_that_breaks(shown):

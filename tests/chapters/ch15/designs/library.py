@@ -1,6 +1,6 @@
-"""A GPT made of torch's own parts: TransformerEncoderLayer (post-norm, with dropout), bytes, and sinusoids of 2017.
+"""A GPT of PyTorch's small parts in the order of 2017: post-norm, with dropout, bytes, and sinusoids.
 
-It shows no attention weights and has no cache. The module is its own adapter.
+It has no cache. The module is its own adapter.
 """
 
 import math
@@ -19,6 +19,27 @@ def waves(length, width):
     return table
 
 
+def attend(q, k, v, causal):
+    scores = torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(q.shape[-1])
+    if causal:
+        scores += torch.full(scores.shape[-2:], -1e9).triu(1)
+    return torch.einsum("bhts,bhsk->bhtk", scores.softmax(dim=-1), v)
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.wide = nn.Sequential(nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, WIDTH))
+        self.norms, self.drop = nn.ModuleList([nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)]), nn.Dropout(0.05)
+
+    def forward(self, x):
+        heads = (part.unflatten(-1, (2, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        mixed = attend(*heads, causal=True).transpose(1, 2).flatten(2)
+        x = self.norms[0](x + self.drop(self.out(mixed)))
+        return self.norms[1](x + self.drop(self.wide(x)))
+
+
 class Mine(nn.Module):
     vocab_size, context_length = 256, LONGEST
     tensors = True
@@ -29,10 +50,7 @@ class Mine(nn.Module):
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.tokens = nn.Embedding(256, WIDTH)
-            layer = nn.TransformerEncoderLayer(
-                WIDTH, nhead=2, dim_feedforward=64, dropout=0.05, batch_first=True
-            )
-            self.body = nn.TransformerEncoder(layer, num_layers=2, enable_nested_tensor=False)
+            self.layers = nn.ModuleList([Layer(), Layer()])
             self.to_bytes = nn.Linear(WIDTH, 256)
         self.register_buffer("places", waves(LONGEST, WIDTH))
         self.adam = torch.optim.Adam(self.parameters(), lr=4e-3)
@@ -47,14 +65,17 @@ class Mine(nn.Module):
     def embed(self, ids):
         return self.tokens(ids) * math.sqrt(WIDTH) + self.places[: ids.shape[-1]]
 
-    def unseen(self, n):
-        return nn.Transformer.generate_square_subsequent_mask(n)
+    def attention(self, q, k, v, causal):
+        return attend(q, k, v, causal)
 
     def block(self, x):
-        return self.body.layers[0](x, src_mask=self.unseen(x.shape[1]), is_causal=True)
+        return self.layers[0](x)
 
     def forward(self, ids):
-        return self.to_bytes(self.body(self.embed(ids), mask=self.unseen(ids.shape[1]), is_causal=True))
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.to_bytes(x)
 
     def logits(self, ids):
         return self(ids)

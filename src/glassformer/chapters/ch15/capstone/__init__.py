@@ -5,14 +5,17 @@
     capstone.start()               # puts an adapter into the notebook, for the reader to fill in
     capstone.check(Mine)           # all stages; capstone.check("attention", Mine): one, check by check
     capstone.hint("attention")
+    capstone.rules()               # what may be imported
+    capstone.kinds()               # the models that `load` may be given: parts, names, shapes
     capstone.card("runs/mine")     # a run of the reader's own beside the book's model
-    capstone.built(Mine)           # what they built, chapter by chapter, beside GPT-2
+    capstone.built(Mine)           # what they built, part by part, beside GPT-2
 
-The reader's design is free. The checker sees it through an adapter, a few functions of the reader's own
-(`adapter`), and asks how these behave: a file of checks for each part of the way (`reading`, `thinking`,
-`learning`, `writing`, `weights`). What is said stands in ``capstone.toml``.
+Readers design their GPT as they like. The checker sees it through an adapter, a few functions of the reader's own
+(`adapter`), and tests how these behave. Each file has the checks of one stage, or of two (`reading`, `attention`,
+`thinking`, `learning`, `training`, `writing`, `caching`, `weights`). `origin` looks whose code runs, `watch` looks
+at PyTorch's gradients and optimizers, and `suspects` tries mistakes in loading. All words are in ``capstone.toml``.
 """
 
-from .commands import built, card, check, hint, start
+from .commands import built, card, check, hint, kinds, rules, start
 
-__all__ = ["built", "card", "check", "hint", "start"]
+__all__ = ["built", "card", "check", "hint", "kinds", "rules", "start"]

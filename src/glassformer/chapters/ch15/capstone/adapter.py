@@ -2,15 +2,16 @@
 
 An adapter is a class (each stage makes a fresh one), an object, a module or a dictionary. It has two numbers,
 `vocab_size` and `context_length`, and those of the pieces of ``capstone.toml`` that the reader has written.
-`tensors = True` has arrays handed over as torch tensors, `batched = True` with an axis of texts in front. What
-comes back may be either, with that axis or without, and in a tuple or an object with `logits` beside other things.
+With `tensors = True` it is given torch tensors instead of arrays, with `batched = True` arrays with an axis of texts
+in front. What comes back may be either, with that axis or without, and in a tuple or an object with `logits`.
 """
 
 import contextlib
 import copy
 import dis
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +31,7 @@ SHORTEST = 16  # positions: a context of fewer leaves nothing to check
 
 
 class Told(Wrong):
-    """A failure whose cause is known: it ends in that mistake's sentence, and leads to its chapter."""
+    """A failure whose cause is known: its message ends in that mistake's sentence and leads to its chapter."""
 
     def __init__(self, message: str, mistake: str) -> None:
         known = mistakes()[mistake]
@@ -42,6 +43,10 @@ class Missing(Exception):  # noqa: N818 - the reader has made no error
     """The adapter has no piece, or number, of that name."""
 
 
+class LeaveOut(Exception):  # noqa: N818 - the reader has made no error
+    """The piece does more than this stage can judge: the message says what, and that it may stay out of the adapter."""
+
+
 class Cache(dict):
     """A cache that `step` may write into: its copy is itself."""
 
@@ -49,11 +54,44 @@ class Cache(dict):
         return self
 
 
-class Own:
-    """The reader's design. A piece is called by its name; what it gives has as many axes as asked for."""
+@dataclass
+class Running:
+    """Which of the reader's pieces runs, and how many calls there have been: for whoever watches the time."""
 
-    def __init__(self, adapter: Any) -> None:
+    piece: str = ""
+    calls: int = 0
+
+
+class _Call:
+    """Notes a call while it lasts. A call that was stopped stays noted: whoever stopped it asks which it was."""
+
+    def __init__(self, running: Running, piece: str) -> None:
+        self.running, self.piece, self.outer = running, piece, running.piece
+
+    def __enter__(self) -> None:
+        self.running.piece = self.piece
+        self.running.calls += 1
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or not issubclass(kind, Stop):
+            self.running.piece = self.outer
+            self.running.calls += 1
+
+
+class Own:
+    """The reader's design. A piece is called by its name; what it returns has as many axes as asked for.
+
+    Args:
+        adapter: the reader's.
+        running: notes which piece runs.
+        hung: pieces that have not returned before. They are not called again.
+    """
+
+    def __init__(self, adapter: Any, running: Running | None = None, hung: Collection[str] = ()) -> None:
         self._learners: dict[str, Learner] = {}
+        self.remarks: list[str] = []
+        self.found: dict[str, Any] = {}  # what one check of a stage has found out for the next
+        self.running, self.hung = running or Running(), hung
         self.adapter = self._made(adapter)
         self.tensors, self.batched = (bool(self._named(flag)) for flag in ("tensors", "batched"))
 
@@ -63,7 +101,8 @@ class Own:
         if is_class or inspect.isroutine(adapter):
             name = getattr(adapter, "__name__", "your function")
             try:
-                return Learner(adapter)()
+                with self._runs(f"{name}()"):
+                    return Learner(adapter)()
             except (Stop, NotAttempted):
                 raise
             except BaseException as error:
@@ -79,6 +118,21 @@ class Own:
         if isinstance(self.adapter, Mapping):
             return self.adapter.get(name)
         return getattr(self.adapter, name, None)
+
+    def _runs(self, piece: str) -> "_Call":
+        """Notes that this piece runs. Raises `Wrong` if it did not return when it was called before."""
+        if piece in self.hung:
+            raise Wrong(f"`{piece}` did not return in an earlier stage, so it was not called again.")
+        return _Call(self.running, piece)
+
+    def remark(self, text: str) -> None:
+        """Keeps a remark for the verdict, once."""
+        if text not in self.remarks:
+            self.remarks.append(text)
+
+    def piece(self, name: str) -> Any:
+        """Returns a piece as the adapter has it, or None."""
+        return self._named(name)
 
     def has(self, *names: str) -> bool:
         """Returns whether the adapter has all of these, and none is still empty."""
@@ -122,7 +176,8 @@ class Own:
         learner = self._learners.setdefault(name, Learner(function))
         batched = self.batched and name != "decode"  # one text, whatever a model reads
         try:
-            return learner(*(_dressed(one, self.tensors, batched) for one in args))
+            with self._runs(name):
+                return learner(*(_dressed(one, self.tensors, batched) for one in args))
         except (Stop, NotAttempted, Missing):
             raise
         except Wrong as wrong:
@@ -152,7 +207,8 @@ class Own:
             if (tensors, batched) == now:
                 continue
             try:
-                function(*(_dressed(one, tensors, batched) for one in copy.deepcopy(args)))
+                with self._runs(name):
+                    function(*(_dressed(one, tensors, batched) for one in copy.deepcopy(args)))
             except Stop:
                 raise
             except BaseException:
@@ -162,7 +218,7 @@ class Own:
                 for flag, value, was in zip(("tensors", "batched"), (tensors, batched), now, strict=True)
                 if value != was
             ]
-            return f". It runs if it is handed {_in_words(tensors, batched)}: set {' and '.join(changes)}."
+            return f". It runs if it is given {_in_words(tensors, batched)}: set {' and '.join(changes)}."
         return ""
 
     def array(self, name: str, *args: Any, axes: str, what: str = "") -> np.ndarray:
@@ -174,7 +230,12 @@ class Own:
             found = found[0]
         if found.ndim != wanted:
             letters = ", ".join(axes.split())
-            raise Wrong(f"{what} should have axes ({letters}); yours has shape {found.shape}.")
+            message = f"{what} should have axes ({letters}); yours has shape {found.shape}."
+            if found.ndim == wanted + 1 and found.shape[1] == 1:  # a text of a batch of one is in the middle
+                raise Told(
+                    f"{message} That looks like ({axes.split()[0]}, B, {axes.split()[-1]}).", "axes-swapped"
+                )
+            raise Wrong(message)
         return found if found.dtype.kind in "biu" else found.astype(np.float64)
 
     def number(self, name: str, *args: Any) -> float:
@@ -186,14 +247,16 @@ class Own:
         numbers = [in_numpy(one) for one in entries]
         single = [one for one in numbers if isinstance(one, np.ndarray) and one.size == 1]
         if not single:
-            raise Wrong(f"`{name}` should give one number; yours gave {describe(found)}.")
+            raise Wrong(f"`{name}` should return one number; yours returned {describe(found)}.")
         return float(single[-1].reshape(()))
 
     def arrays(self, name: str, *args: Any) -> dict[str, Any]:
         """Calls a piece that returns a dictionary of arrays, and returns the arrays themselves, not copies."""
         found = self.call(name, *args)
         if not isinstance(found, Mapping) or not found:
-            raise Wrong(f"`{name}` should give a dictionary, name → array; yours gave {describe(found)}.")
+            raise Wrong(
+                f"`{name}` should return a dictionary, name → array; yours returned {describe(found)}."
+            )
         return dict(found)
 
     def logits(self, ids: np.ndarray) -> np.ndarray:
@@ -203,15 +266,24 @@ class Own:
         if found.shape == (1, V) and len(ids) > 1:
             raise Told(f"`logits` of {len(ids)} ids has shape (1, {V}), not ({len(ids)}, {V}).", "last-only")
         if found.shape != (len(ids), V):
-            turned = " It looks transposed." if found.shape == (V, len(ids)) else ""
-            raise Wrong(
+            message = (
                 f"`logits` of {len(ids)} ids should have shape (T, V) = ({len(ids)}, {V}); yours has shape "
-                f"{found.shape}.{turned}"
             )
+            if found.shape == (V, len(ids)):
+                raise Told(f"{message}{found.shape}, which looks transposed.", "axes-swapped")
+            raise Wrong(f"{message}{found.shape}.")
         if not np.isfinite(found).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-            raise Wrong(f"`logits` of {len(ids)} ids holds {found[at]} at [t={at[0]}, v={at[1]}].")
+            message = f"`logits` of {len(ids)} ids has {found[at]} at [t={at[0]}, v={at[1]}]."
+            nobody = at[0] == 0 and np.isnan(found[at]) and self._finite_weights()
+            raise Told(message, "mask-of-self") if nobody else Wrong(message)
         return found
+
+    def _finite_weights(self) -> bool:
+        """Returns whether all weights are numbers, so that what is not comes from computing: 0/0 in a softmax."""
+        if not self.has("weights"):
+            return True
+        return all(np.isfinite(as_numbers(one, "a weight")).all() for one in self.arrays("weights").values())
 
     @property
     def width(self) -> int:
@@ -250,7 +322,7 @@ def _dressed(value: Any, tensors: bool, batched: bool) -> Any:
 
 
 def _in_words(tensors: bool, batched: bool) -> str:
-    return f"{'torch tensors' if tensors else 'NumPy arrays'}{', with an axis of texts in front' * batched}"
+    return f"{'torch tensors' if tensors else 'NumPy arrays'}{' with an axis of texts in front' * batched}"
 
 
 def _first(value: Any, what: str) -> Any:

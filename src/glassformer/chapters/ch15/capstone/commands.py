@@ -13,19 +13,21 @@ from glassformer.exercises.verdict import Panel, Table
 from glassformer.progress import bar
 
 from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, STAGES, WRONG, Verdict, judge
+from .layout import names, parts_of_kinds
 from .report import beside, parts
 from .template import adapter_source
-from .words import pieces
+from .words import mistakes, pieces, rules_of_use
 
 STAR = "shipped"
 WHOLE = "It reads, it learns, it writes. You can do it alone."
 INSIDE = ("embedding", "attention", "block")  # what may lie inside a larger module, with no name of its own
 
 _hints_given: dict[str, int] = {}
+_made_before: set[tuple[str, str]] = set()  # (stage, mistake): what to write instead is told the second time
 
 
 def start() -> None:
-    """Put an adapter into the next cell: filled in with what your own file has, where there is one."""
+    """Put an adapter into the next cell, filled in with the functions of your own file if you have one."""
     try:
         module = own_file.load()
     except CannotSaveError as error:
@@ -35,7 +37,9 @@ def start() -> None:
     source = adapter_source(names)
     filled = [name for name, piece in pieces().items() if set(piece.uses) <= set(names)]
     if not filled:
-        lines = [("", f"There is nothing of yours in {own_file.MODULE}.py, so you begin with an empty one.")]
+        lines = [
+            ("", f"There is nothing of yours in {own_file.MODULE}.py, so you begin with an empty adapter.")
+        ]
     else:
         listed = ", ".join(f"`{name}`" for name in filled)
         lines = [("", f"With your own functions from {own_file.MODULE}.py: {listed}.")]
@@ -47,21 +51,22 @@ def start() -> None:
     shell = get_ipython()
     if shell is not None and hasattr(shell, "kernel"):
         shell.set_next_input(source)
-        lines.append(("", "It stands in the next cell. It is yours to change."))
+        lines.append(("", "You find it in the next cell, and can change it as you like."))
+    lines.append(("", "`capstone.rules()` lists what you may import."))
     return _show(Panel("Your adapter", lines, code=source))
 
 
 def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember: bool = True) -> None:
-    """Judge your GPT by what it does, and show what holds and what does not yet. What is done is remembered.
+    """Judge your GPT by what it does, and show what is right and what is not yet. What is done is remembered.
 
     `capstone.check("attention", Mine)` looks at one stage, check by check; `capstone.check(Mine)` at all.
 
     Args:
         stage: "tokenizer", "embedding", "attention", "block", "model", "loss", "training", "generation", "cache",
             "weights" or "shipped".
-        adapter: yours. A class is best: each stage then makes a fresh one.
-        seconds: how long a stage may take.
-        remember: whether what is right counts as done from now on. False for what is not yours.
+        adapter: yours. A class is best, because each stage then makes a fresh one.
+        seconds: how long a stage may take. A single call of your code may take 20 seconds, or in proportion longer.
+        remember: whether stages that are right count as done from now on. Use False for what is not yours.
     """
     if isinstance(adapter, str) or (adapter is None and not isinstance(stage, str)):
         stage, adapter = adapter, stage
@@ -77,9 +82,10 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
         if remember:
             _mark(verdict)
         return _show(_one(verdict))
-    verdicts = []
+    verdicts: list[Verdict] = []
     for name in bar(STAGES):
-        verdicts.append(judge(adapter, name, seconds))
+        hung = [one.hung for one in verdicts if one.hung]
+        verdicts.append(judge(adapter, name, seconds, hung))
         if remember:
             _mark(verdicts[-1])
         if verdicts[-1].status == INTERRUPTED:
@@ -92,7 +98,7 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
 
 
 def hint(stage: Any) -> None:
-    """Show the next hint for a stage; there are three, each giving away more."""
+    """Show the next hint for a stage. There are three, and each gives away more."""
     if not isinstance(stage, str) or stage not in STAGES:
         return _show(_no_stage(stage))
     hints = STAGES[stage].words.hints
@@ -101,8 +107,24 @@ def hint(stage: Any) -> None:
     return _show(Panel(f"`{stage}`: hint {number + 1} of {len(hints)}", [("", hints[number])]))
 
 
+def rules() -> None:
+    """Show what you may import, and what has to be your own."""
+    title, lines = rules_of_use()
+    return _show(Panel(title, [("·", line) for line in lines]))
+
+
+def kinds() -> None:
+    """Show the kinds of models that `load` may be given: their parts, and the names and shapes of their weights."""
+    heads, rows = parts_of_kinds()
+    _show(Table("The models that `load` may be given", heads, rows))
+    heads, rows = names()
+    return _show(
+        Table("Their weights: names and shapes", heads, rows, "A matrix is used as x @ W: (in, out).")
+    )
+
+
 def card(folder: str | Path) -> None:
-    """Show a run of your own beside the book's model: sizes, losses, what guessing costs, and what each writes.
+    """Show a run of your own next to the book's model: sizes, losses, what guessing costs, and what each writes.
 
     Args:
         folder: of the run, such as "runs/mine", made with `python -m glassformer train` or a `Trainer`.
@@ -117,12 +139,12 @@ def card(folder: str | Path) -> None:
 
 
 def built(adapter: Any) -> None:
-    """Show what you built, part by part, chapter by chapter, with the lines of your own that ran, beside GPT-2."""
+    """Show what you built, part by part, with how many lines of your own ran, next to GPT-2."""
     return _show(parts(adapter, _done()))
 
 
 def _name(stage: str) -> str:
-    """Under which name the reader's record has it."""
+    """Returns the stage's name in the reader's record."""
     return f"capstone.{stage}"
 
 
@@ -132,7 +154,7 @@ def _mark(verdict: Verdict) -> None:
 
 
 def _done() -> list[str]:
-    """The stages that were right at some time."""
+    """Returns the stages that have been right at some time."""
     marks = exercises.record().load()
     return [name for name in STAGES if marks.get(_name(name), {}).get("done")]
 
@@ -142,48 +164,69 @@ def _number(stage: str) -> str:
 
 
 def _link(number: str) -> str:
-    """A chapter's title, as a link from where the notebook lies."""
+    """Returns a chapter's title as a link from the notebook."""
     here = "../" if Path.cwd().name == "exercises" else ""
     return f"[Chapter {number}, {page(number).title}]({here}{page(number).name}.ipynb)"
 
 
 def _failure(verdict: Verdict) -> list[tuple[str, str]]:
-    """Returns the lines that say what failed and where to read about it."""
+    """Returns the lines that tell what failed, from the second time on what to write instead, and where to read."""
     checks = STAGES[verdict.stage].checks
     title = checks[min(verdict.passed, len(checks) - 1)][0]
     lines = [("✗", f"{title}: {verdict.message}")]
+    known = mistakes().get(verdict.mistake)
+    if known is not None:
+        key = (verdict.stage, verdict.mistake)
+        if key in _made_before:
+            lines.append(("", f"Try this: {known.instead}"))
+        _made_before.add(key)
     lines += [("", sentence) for sentence in verdict.aside]
+    if verdict.mistake == "borrowed":
+        return lines
     return [*lines, ("", f"{_link(verdict.chapter)} has the idea.")]
 
 
+def _may_stay_out(stages: list[str]) -> tuple[str, str]:
+    """Returns the line about pieces that lie inside a larger module."""
+    listed = ", ".join(f"`{one}`" for one in stages)
+    return (
+        "",
+        f"({listed}: if it is inside a larger module, or does more than this stage asks, leave it out.)",
+    )
+
+
 def _one(verdict: Verdict) -> Panel:
-    """A stage, check by check."""
+    """Returns the panel of one stage, check by check."""
     name, stage = verdict.stage, STAGES[verdict.stage]
     total, words = len(stage.checks), stage.words
     lines = [("✓", title) for title, _ in stage.checks[: verdict.passed]]
     if verdict.status == RIGHT:
-        return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why)], mood="good")
+        remarks = [("→", one) for one in verdict.remarks]
+        return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why), *remarks], mood="good")
     if verdict.status == INTERRUPTED:
         return Panel(f"`{name}`: {verdict.message}", lines)
     stuck = ("", f'Stuck? `capstone.hint("{name}")`')
     if verdict.status == OPEN:
         needs = ", ".join(f"`{pieces()[piece].call.replace('self, ', '')}`" for piece in words.needs)
-        lines += [("·", verdict.message), ("", f"This stage looks at {needs}."), stuck]
+        lines += [("·", verdict.message), ("", f"This stage looks at {needs}.")]
+        lines += [*([_may_stay_out([name])] if name in INSIDE else []), stuck]
         return Panel(f"`{name}`: not there yet", lines)
     lines += _failure(verdict)
     left = total - verdict.passed - 1
     if left:
         lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
+    if name in INSIDE:
+        lines.append(_may_stay_out([name]))
     return Panel(f"`{name}`: {verdict.passed} of {total} checks pass", [*lines, stuck], mood="bad")
 
 
 def _all(verdicts: list[Verdict], done: list[str]) -> Panel:
-    """A line for each stage; of what fails, the reason. `done`: those that were right at some time."""
+    """Returns the panel of all stages, with the reason for each failure. `done`: those that have been right before."""
     lines: list[tuple[str, str]] = []
     for one in verdicts:
         said = f"{_number(one.stage)} · `{one.stage}`: {STAGES[one.stage].words.title}"
         if one.status == RIGHT:
-            lines.append(("✓", said))
+            lines += [("✓", said), *[("→", remark) for remark in one.remarks]]
         elif one.status == WRONG:
             again = " (It was right before.)" if one.stage in done else ""
             lines += [("✗", f"{said}{again}"), *[("↳", line) for _, line in _failure(one)]]
@@ -200,8 +243,7 @@ def _all(verdicts: list[Verdict], done: list[str]) -> Panel:
     whole = bool(right) and all(one.status == OPEN and one.stage in INSIDE for one in left)
     mood = "bad" if any(one.status == WRONG for one in verdicts) else "good" if whole else "plain"
     if any(one.stage in INSIDE for one in left) and any(one.stage == "model" for one in right):
-        inside = ", ".join(f"`{one.stage}`" for one in left if one.stage in INSIDE)
-        lines.append(("", f"({inside}: where it lies inside a larger module, leave it open.)"))
+        lines.append(_may_stay_out([one.stage for one in left if one.stage in INSIDE]))
     if whole and len(verdicts) == len(STAGES):
         lines.append(("", WHOLE))
     return Panel(f"Your GPT: {len(right)} of {len(STAGES) - 1} stages{star}", lines, mood=mood)

@@ -1,5 +1,6 @@
-"""Put a stage's checks to the reader's design, whatever that does."""
+"""Runs a stage's checks on the reader's design, whatever the design does."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,13 +9,16 @@ from glassformer.exercises.expect import Wrong
 from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
 
-from .adapter import NUMBERS, Missing, Own
-from .learning import BY_HEART, FROM_TEXT, loss, training, wake
+from .adapter import NUMBERS, LeaveOut, Missing, Own, Running
+from .attention import attention
+from .caching import cache
+from .learning import loss
 from .reading import embedding, tokenizer
 from .stage import Stage
-from .thinking import attention, block, model
+from .thinking import block, model
+from .training import BY_HEART, FROM_TEXT, training, wake
 from .weights import shipped_model, weights
-from .writing import cache, generation
+from .writing import generation
 
 STAGES: dict[str, Stage] = {
     stage.name: stage
@@ -26,16 +30,28 @@ STAGES: dict[str, Stage] = {
 
 RIGHT, WRONG, OPEN, INTERRUPTED = "right", "wrong", "open", "interrupted"
 SECONDS = 120.0  # for a stage: training takes the most, a few seconds for a model of a sensible size
+AT_A_TIME = 20.0  # for a single call of the reader's code, so that an endless loop ends soon
 
-# What has to be a little trained to be looked at, if it begins with zeros: a block that adds nothing yet, a head
-# that says nothing.
+# Stages that look at weights which may start at zero, so the model is trained a little before.
 OF_A_TEXT = (model.name, loss.name, training.name, generation.name)
 AFTER_ZEROS = (block.name, model.name, generation.name, cache.name)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a stage: one of the four words above, how many checks passed, what to say, whose idea it is."""
+    """The outcome of a stage.
+
+    Attributes:
+        stage: its name.
+        status: one of the four words above.
+        passed: how many checks passed.
+        message: what to tell.
+        chapter: which has the idea.
+        mistake: the name of the mistake, if it is known.
+        aside: sentences about the session.
+        remarks: sentences about a design that is accepted.
+        hung: the piece that did not return, if one did not.
+    """
 
     stage: str
     status: str
@@ -44,24 +60,57 @@ class Verdict:
     chapter: str = ""
     mistake: str = ""
     aside: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    hung: str = ""
+
+
+class _Limit:
+    """The seconds that are left for a stage, and for the call of the reader's code that runs.
+
+    `call_within` subtracts the time that passes, and asks whether more than 0 is left.
+    """
+
+    def __init__(self, of_stage: float, at_a_time: float, running: Running) -> None:
+        self.of_stage, self.of_call, self.at_a_time = of_stage, at_a_time, at_a_time
+        self.running, self.calls = running, running.calls
+
+    def __isub__(self, passed: float) -> "_Limit":
+        self.of_stage -= passed
+        self.of_call -= passed
+        if self.running.calls != self.calls:
+            self.calls, self.of_call = self.running.calls, self.at_a_time
+        return self
+
+    def __gt__(self, seconds: float) -> bool:
+        return min(self.of_stage, self.of_call) > seconds
 
 
 @untouched_randomness()
-def judge(adapter: Any, name: str, seconds: float = SECONDS) -> Verdict:
-    """One stage. Raises nothing that the reader's code could cause."""
+def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[str] = ()) -> Verdict:
+    """Judges one stage. Raises nothing that the reader's code could cause.
+
+    Args:
+        adapter: the reader's.
+        name: of the stage.
+        seconds: how long the stage may take. A single call may take `AT_A_TIME`, or more in proportion if that is
+            more than `SECONDS`.
+        hung: pieces that did not return in an earlier stage, and are not called again.
+    """
     stage = STAGES[name]
     verdict = Verdict(name, OPEN, chapter=stage.words.chapter)
-    passed = 0
+    passed, running = 0, Running()
+    at_a_time = min(seconds, AT_A_TIME * max(1.0, seconds / SECONDS))
+    limit: Any = _Limit(seconds, at_a_time, running)
 
     def run() -> Verdict:
         nonlocal passed
         try:
-            own = Own(adapter)
+            own = Own(adapter, running, hung)
             lacks = [piece for piece in stage.words.needs if not own.has(piece)]
             if lacks:
                 raise Missing(lacks[0])
             if name in OF_A_TEXT:
-                own.context_length  # noqa: B018 - too short a one is told before any check
+                own.context_length  # noqa: B018 - if it is too short, this comes first
             if name in AFTER_ZEROS:
                 wake(own, "block" if stage is block else "logits")
             for _, check in stage.checks:
@@ -71,8 +120,8 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS) -> Verdict:
             raise
         except Missing as missing:
             return replace(verdict, passed=passed, message=_lacking(str(missing)))
-        except NotAttempted as stub:
-            return replace(verdict, passed=passed, message=str(stub))
+        except (NotAttempted, LeaveOut) as open_yet:
+            return replace(verdict, passed=passed, message=str(open_yet))
         except Wrong as wrong:
             return replace(
                 verdict,
@@ -84,14 +133,17 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS) -> Verdict:
             )
         except BaseException as error:  # sys.exit() too: the notebook runs on
             return replace(verdict, status=WRONG, passed=passed, message=raised(error))
-        return replace(verdict, status=RIGHT, passed=passed)
+        return replace(verdict, status=RIGHT, passed=passed, remarks=tuple(own.remarks))
 
     before, changed = replaced(), []
     try:
         with as_it_was() as changed:
-            found = call_within(seconds, run)
+            found = call_within(limit, run)
     except OutOfTime as late:
-        found = replace(verdict, status=WRONG, passed=passed, message=_too_long(name, seconds, late.stopped))
+        message, piece = _too_long(name, seconds, late.stopped), running.piece if limit.of_call <= 0 else ""
+        if piece:
+            message = too_long(at_a_time, late.stopped).replace("your function", f"`{piece}`", 1)
+        found = replace(verdict, status=WRONG, passed=passed, message=message, hung=piece)
     except KeyboardInterrupt:
         return replace(verdict, status=INTERRUPTED, passed=passed, message="you interrupted it.")
     if found.status == WRONG:
@@ -103,18 +155,16 @@ def _too_long(name: str, seconds: float, stopped: bool) -> str:
     said = too_long(seconds, stopped)
     if name != training.name:
         return said
-    steps = f"{BY_HEART + FROM_TEXT} steps of `learn`, at most, on a few short texts"
-    return (
-        f"{said} This stage takes {steps}: let the model be small, or give it more time with `seconds=600`."
-    )
+    steps = f"at most {BY_HEART + FROM_TEXT} steps of `learn` on a few short texts"
+    return f"{said} This stage takes {steps}: use a small model, or allow more time with `seconds=600`."
 
 
 def _lacking(name: str) -> str:
     if name in NUMBERS or name == "d_model":
         says = {
-            "vocab_size": "how many ids there are",
-            "context_length": "how many ids it can read at once",
-            "d_model": "how many numbers a vector of the stream has, since there is no `embed` to ask",
+            "vocab_size": "the number of ids",
+            "context_length": "the number of ids that the model can read at once",
+            "d_model": "the width of the stream, which is needed because there is no `embed`",
         }
-        return f"your adapter has no `{name}`: {says[name]}."
+        return f"your adapter has no `{name}`, {says[name]}."
     return f"your adapter has no `{name}` yet."

@@ -1,4 +1,4 @@
-"""The first stages: a text becomes ids, and ids become points."""
+"""The first stages: a text becomes ids, and ids become vectors."""
 
 import numpy as np
 
@@ -6,10 +6,11 @@ from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
 from glassformer.text import corpus
 
 from .adapter import Own, Told
+from .origin import remark_on_tokenizer, your_own_code
 from .stage import Stage, close, differs
 
 LINE = "A horse! a horse! my kingdom for a horse!"
-UNKNOWN = "naïve ☃"  # two characters that Shakespeare has not
+UNKNOWN = "naïve ☃"  # has two characters that do not occur in Shakespeare
 
 tokenizer = Stage("tokenizer")
 embedding = Stage("embedding")
@@ -38,7 +39,7 @@ def _returns(own: Own, text: str) -> None:
     if isinstance(back, np.ndarray) and back.dtype.kind == "U":
         back = str(back.reshape(-1)[0]) if back.size == 1 else back
     if not isinstance(back, str):
-        raise Wrong(f"`decode` should give a text (str); yours gave {type(back).__name__}.")
+        raise Wrong(f"`decode` should return a text (str); yours returned {type(back).__name__}.")
     if back == text:
         return
     message = f"{text[:41]!r} comes back as {back[:41]!r}."
@@ -47,12 +48,12 @@ def _returns(own: Own, text: str) -> None:
     raise Wrong(message)
 
 
-@tokenizer.check("the line comes back")
+@tokenizer.check("a line comes back unchanged")
 def _(own: Own) -> None:
     _returns(own, LINE)
 
 
-@tokenizer.check("so does every character of Shakespeare, and each end of a line")
+@tokenizer.check("so does every character of Shakespeare, including the ends of lines")
 def _(own: Own) -> None:
     text = corpus()
     for piece in ("".join(sorted(set(text))), text[:300], text[-301:], "  two\n\n\nblanks ", "a"):
@@ -71,16 +72,16 @@ def _(own: Own) -> None:
         raise Told(message, "few-rows") if high == V else Wrong(message)
 
 
-@tokenizer.check("the same text gives the same ids, and another text others")
+@tokenizer.check("the same text always gives the same ids, and another text gives others")
 def _(own: Own) -> None:
     one, again, other = ids_of(own, LINE), ids_of(own, LINE), ids_of(own, LINE[::-1])
     if not np.array_equal(one, again):
-        raise Wrong("twice the same text, and two lists of ids.")
+        raise Wrong("the same text gave two different lists of ids.")
     if np.array_equal(one, other):
-        raise Wrong("a text and the same text backwards have the same ids.")
+        raise Wrong("a text and its reverse have the same ids.")
 
 
-@tokenizer.check("what it does not know does not vanish")
+@tokenizer.check("an unknown character does not disappear")
 def _(own: Own) -> None:
     try:
         found = own.call("encode", UNKNOWN)
@@ -88,12 +89,18 @@ def _(own: Own) -> None:
         return  # it refuses
     ids = as_numbers(in_numpy(found), "`encode`").ravel()
     if (ids == -1).any():
-        raise Told(f"`encode` of {UNKNOWN!r} holds −1.", "find")
+        raise Told(f"`encode` of {UNKNOWN!r} contains −1.", "find")
     if ids.size and (ids.min() < 0 or ids.max() >= own.vocab_size):
-        raise Wrong(f"`encode` of {UNKNOWN!r} holds {int(ids.max())}, which is no id.")
+        raise Wrong(f"`encode` of {UNKNOWN!r} contains {int(ids.max())}, which is not an id.")
     back = own.decode(ids.astype(np.int64))
     if isinstance(back, str) and back == "".join(one for one in UNKNOWN if one in set(corpus())):
         raise Told(f"{UNKNOWN!r} comes back as {back!r}.", "dropped")
+
+
+@tokenizer.check("it is your own code")
+def _(own: Own) -> None:
+    own.found["ids"] = ids_of(own, LINE)
+    remark_on_tokenizer(own, LINE)
 
 
 @embedding.check("a row of D numbers for each id")
@@ -101,13 +108,15 @@ def _(own: Own) -> None:
     ids = np.array([3, 1, 4, 1, 5, 0, 2]) % own.vocab_size
     found = own.array("embed", ids, axes="T D", what="`embed` of 7 ids")
     if found.shape[0] != len(ids):
-        turned = " It looks transposed." if found.shape[1] == len(ids) else ""
-        raise Wrong(f"`embed` of 7 ids should have shape (7, D); yours has shape {found.shape}.{turned}")
+        message = f"`embed` of 7 ids should have shape (7, D); yours has shape {found.shape}"
+        if found.shape[1] == len(ids):
+            raise Told(f"{message}, which looks transposed.", "axes-swapped")
+        raise Wrong(f"{message}.")
     if not np.isfinite(found).all():
-        raise Wrong("`embed` of 7 ids holds what is no number.")
+        raise Wrong("`embed` of 7 ids contains NaN or infinity.")
 
 
-@embedding.check("every id has a row, the last one too")
+@embedding.check("every id has a row, including the last one")
 def _(own: Own) -> None:
     last = own.vocab_size - 1
     own.array("embed", np.array([0]), axes="T D")
@@ -118,7 +127,7 @@ def _(own: Own) -> None:
         raise Told(f"id {last}: {message}.", "few-rows") from wrong
 
 
-@embedding.check("two ids are two points")
+@embedding.check("different ids have different vectors")
 def _(own: Own) -> None:
     some = np.linspace(0, own.vocab_size - 1, min(own.vocab_size, 65)).astype(int)
     rows = np.stack([own.array("embed", np.array([i]), axes="T D")[0] for i in some])
@@ -128,17 +137,20 @@ def _(own: Own) -> None:
         raise Told(f"ids {one} and {other} have the same vector.", "same-point")
 
 
-@embedding.check("each row is its own id's, whatever stands beside it")
+@embedding.check("the vector of an id does not depend on the ids around it")
 def _(own: Own) -> None:
     ids = np.array([3, 1, 4, 1, 5, 0, 2]) % own.vocab_size
     rows = own.array("embed", ids, axes="T D")
     if not close(own.array("embed", ids, axes="T D"), rows):
-        raise Told("the same ids gave two results.", "dropout-in-evaluation")
+        raise Told("the same ids gave two different results.", "dropout-in-evaluation")
     other = ids.copy()
     other[3] = (ids[3] + 1) % own.vocab_size
     changed = differs(own.array("embed", other, axes="T D"), rows)
     if changed.tolist() != [3]:
         listed = ", ".join(map(str, changed)) or "none"
-        raise Told(f"id 3 changed, and these rows with it: {listed}.", "neighbours")
+        raise Told(f"only the id at position 3 was replaced, but these rows changed: {listed}.", "neighbours")
     if not close(own.array("embed", ids[:4], axes="T D"), rows[:4]):
-        raise Told("the first four rows are others when three more follow.", "neighbours")
+        raise Told("the first four rows change if three more ids follow.", "neighbours")
+
+
+your_own_code(embedding, "embed", lambda own: own.call("embed", np.arange(3)))

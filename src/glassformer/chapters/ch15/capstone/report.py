@@ -1,17 +1,14 @@
-"""Reports on what was made: a run's card next to the book's, and the parts with the reader's own lines."""
+"""Reports on what was made: a run's card next to the book's, and the parts, with the reader's own lines and sizes."""
 
 import contextlib
-import ctypes
 import math
-import sys
-import threading
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer import checkpoints, shipped
 from glassformer.contents import page
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
@@ -23,6 +20,7 @@ from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_j
 
 from .adapter import Cache, Missing, Own
 from .judge import STAGES
+from .tracing import lines_of
 from .weights import tried
 
 SAMPLE = {"n_new": 300, "temperature": 0.8, "seed": 0}
@@ -31,12 +29,13 @@ STAR = "shipped"
 
 
 def beside(folder: Path) -> tuple[Table, str, str]:
-    """A run beside the shipped model: a table of what their cards say, and what each writes.
+    """Compares a run with the shipped model: a table of what their cards say, and what each writes.
 
     Raises:
         FileNotFoundError: there is no such run.
-        ValueError: it is no decoder of characters with a recipe, or its text is too short.
+        ValueError: it is not a decoder of characters with a recipe, or its text is too short.
     """
+    from glassformer import checkpoints, shipped
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
     from glassformer.train.evaluate import loss_over, validation_loss
@@ -51,7 +50,9 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     text = corpus() if recipe.data.text is None else read_text(recipe.data.text)
     tokenizer, task, config = recipe.made_for(text)
     if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
-        raise ValueError(f"{folder} is a run of another family: a card here is for a decoder that writes on")
+        raise ValueError(
+            f"{folder} is a run of another family: this card is for a decoder, which continues a text"
+        )
     tokenizer = tokenizer_from_json(checkpoint.tokenizer)
     model = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room="nn")
     theirs = dict(shipped.card())
@@ -93,12 +94,12 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     saved = [card["guesses"]["bigram"] - list(card["losses"].values())[-1] for card in (mine, theirs)]
     rows.append(("better than bigram by", *(f"{nats:.3f}" for nats in saved)))
     closing = (
-        "Losses are nats a character. Those of two texts do not compare; how far each is below its guesses "
+        "Losses are in nats per character. Losses on two different texts cannot be compared; how far each is below "
+        "its guesses says more. The guesses use counts from the training part, and are measured like the last loss, "
+        "on the test part, which no choice should depend on."
     )
-    closing += "says more. Guesses are counted on what was read, and measured, as the last loss is, "
-    closing += "on what no choice should look at: the test part."
     if "test" not in mine["losses"]:
-        closing += " Your run kept none: its guesses, too, are measured on the validation part."
+        closing += " Your run kept none, so its guesses, too, are measured on the validation part."
     table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
     return table, tokenizer.decode(ids), theirs["sample"]["text"][: SAMPLE["n_new"]]
 
@@ -126,7 +127,7 @@ def _shown(nats: float | None) -> str:
 
 @untouched_randomness()
 def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
-    """Each part: its chapter, how many lines of the reader's own it ran, its numbers, and GPT-2's."""
+    """Lists the parts: the chapter, how many lines of the reader's own ran, the sizes, and GPT-2's."""
 
     def run() -> dict[str, Any] | str:
         try:
@@ -140,7 +141,7 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
         with as_it_was():
             found = call_within(SECONDS, run)
     except OutOfTime:
-        found = f"it was still running after {SECONDS:g} s."
+        found = f"It was still running after {SECONDS:g} s."
     if isinstance(found, str):
         return Panel("What you built cannot be shown yet", [("", found)], mood="bad")
     theirs = _of_gpt2()
@@ -161,11 +162,11 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
             )
         )
     total = sum(found["lines"].values())
-    closing = f"{total} lines of yours ran. GPT-2 has {_count():,} numbers"
+    closing = f"{total} lines of yours ran. GPT-2 has {_count():,} parameters"
     closing += f", your GPT {found['total']:,}." if found["total"] else "."
-    star = " And it runs the book's model: the star is yours." if STAR in done else ""
+    star = " Your code also runs the book's model: the star is yours." if STAR in done else ""
     heads = ("part", "chapter", "done", "your lines", "your GPT", "GPT-2 (2019)")
-    return Table("What you built, beside GPT-2", heads, rows, f"{closing} The parts are the same.{star}")
+    return Table("What you built, beside GPT-2", heads, rows, f"{closing}{star}")
 
 
 def _count() -> int:
@@ -173,7 +174,7 @@ def _count() -> int:
 
 
 def _of_gpt2() -> dict[str, str]:
-    """The sizes of its parts, each counted from its configuration."""
+    """Returns the sizes of its parts, each counted from its configuration."""
     c = published("gpt2").config
     block = c.replace(n_layers=2).parameter_count().total - c.replace(n_layers=1).parameter_count().total
     return {
@@ -188,7 +189,6 @@ def _of_gpt2() -> dict[str, str]:
 
 def _looked_at(own: Own) -> dict[str, Any]:
     """Runs each piece once, and counts the lines of the reader's own that run for the first time."""
-    _settle()
     seen: set[tuple[str, int]] = set()
     lines, sizes, total = {}, {}, 0
     for stage, pieces in _trials(own).items():
@@ -196,7 +196,7 @@ def _looked_at(own: Own) -> dict[str, Any]:
         ran = False
         for piece in pieces:
             try:
-                _traced(piece, seen)
+                seen |= lines_of(piece)
                 ran = True
             except (Missing, NotAttempted, Wrong):
                 continue
@@ -205,12 +205,63 @@ def _looked_at(own: Own) -> dict[str, Any]:
     V = own.vocab_size
     sizes["tokenizer"], sizes["loss"] = f"{V:,} ids", f"ln V = {math.log(V):.2f}"
     sizes["model"] = f"reads {own.context_length:,}"
-    try:
+    with contextlib.suppress(Missing, NotAttempted, Wrong):
         sizes["embedding"] = f"{V:,} × {own.width}"
+    sizes |= _inside(own)
+    with contextlib.suppress(Missing, NotAttempted, Wrong):
         total = sum(as_numbers(one, "a weight").size for one in own.arrays("weights").values())
-    except (Missing, NotAttempted, Wrong):
-        total = 0
     return {"lines": lines, "sizes": sizes, "total": total}
+
+
+def _inside(own: Own) -> dict[str, str]:
+    """Returns the sizes of attention and the blocks, as far as they can be seen while the model runs.
+
+    Scores are the arrays (…, H, T, T) among the local variables of the reader's code, for a T that is no other size.
+    How large the blocks are is seen from weights whose names differ by a number alone.
+    """
+    T = next(n for n in (13, 11, 7) if n != own.vocab_size)
+    scores: dict[int, tuple[int, ...]] = {}
+    widths: list[tuple[int, int]] = []
+
+    def look(frame: Any) -> None:
+        for value in list(frame.f_locals.values()):
+            shape = tuple(getattr(value, "shape", ()))
+            if len(shape) < 3 or id(value) in scores:
+                continue
+            if shape[-2:] == (T, T):
+                scores[id(value)] = shape
+            elif shape[-2] == T:
+                widths.append((math.prod(shape[:-2]), shape[-1]))
+
+    found = {}
+    with contextlib.suppress(Missing, NotAttempted, Wrong):
+        lines_of(lambda: own.call("logits", np.arange(T) % own.vocab_size), look)
+    heads = max((math.prod(shape[:-2]) for shape in scores.values()), default=0)
+    if heads:
+        each = [width for n, width in widths if n == heads]
+        found["attention"] = f"{heads} head{'s' * (heads > 1)}" + (f" of {each[0]}" if each else "")
+    with contextlib.suppress(Missing, NotAttempted, Wrong):
+        found |= _blocks(own)
+    return found
+
+
+def _blocks(own: Own) -> dict[str, str]:
+    """Counts the blocks: groups of weights whose names differ by one number alone."""
+    groups: dict[tuple[str, str], int] = {}
+    names: dict[str, set[str]] = {}
+    for name, weight in own.arrays("weights").items():
+        number = re.search(r"(?<![A-Za-z])\d+|(?<=[a-z_])\d+(?=[._])", name)
+        if number is None:
+            continue
+        before, after = name[: number.start()], name[number.end() :]
+        groups[before, number[0]] = groups.get((before, number[0]), 0) + as_numbers(weight, "a weight").size
+        names.setdefault(before + number[0], set()).add(after)
+    stacks = {before for before, _ in groups}
+    for before in stacks:
+        sizes = [size for (its, _), size in groups.items() if its == before]
+        if len(set(sizes)) == 1:
+            return {"block": f"{len(sizes)} of {sizes[0]:,} numbers"}
+    return {}
 
 
 def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:
@@ -234,52 +285,3 @@ def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:
         "weights": [lambda: tried(own)],
         "cache": [*(lambda i=i: own.call("step", i, kept) for i in (0, 1)), *writes("generate_cached")],
     }
-
-
-def _settle() -> None:
-    """Take back what a thread that was stopped may have left behind: the interpreter's word that an exception waits.
-
-    In Python 3.11 a line that is traced begins anew for as long as that stands, which is for ever if nobody is left
-    to raise it. Raised here, it is taken back.
-    """
-
-    class Waits(Exception):  # noqa: N818 - no fault
-        pass
-
-    with contextlib.suppress(Waits):
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(threading.get_ident()), ctypes.py_object(Waits)
-        )
-        for _ in range(1000):
-            pass
-
-
-def _traced(piece: Callable[[], Any], seen: set[tuple[str, int]]) -> None:
-    """Calls it, and notes each line of the reader's own that runs."""
-
-    def follow(frame: Any, event: str, _: Any) -> Any:
-        if not _of_the_reader(frame.f_code.co_filename):
-            return None
-        if event == "line":
-            seen.add((frame.f_code.co_filename, frame.f_lineno))
-        return follow
-
-    before = sys.gettrace()
-    sys.settrace(follow)
-    try:
-        piece()
-    finally:
-        sys.settrace(before)
-
-
-_LIBRARIES = tuple(
-    str(Path(getattr(sys.modules[name], "__file__", "")).resolve().parent)
-    for name in ("glassformer", "numpy", "os")
-)
-
-
-def _of_the_reader(file: str) -> bool:
-    """Returns whether a file is a cell or a file of the reader's, not a library's."""
-    if "site-packages" in file or file.startswith(_LIBRARIES):
-        return False
-    return not file.startswith("<") or file.startswith("<ipython")

@@ -1,149 +1,40 @@
-"""The stages in the middle: attention, a block, and the whole model."""
-
-from collections.abc import Callable, Sequence
+"""The stages in the middle: a block, and the whole model."""
 
 import numpy as np
 
-from glassformer.exercises.expect import Wrong
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong, as_numbers
 
 from .adapter import Missing, Own, Told
-from .stage import Stage, close, differs, largest, name_it
+from .origin import your_own_code
+from .stage import Stage, close, differs
+from .words import remark
 
-attention = Stage("attention")
 block = Stage("block")
 model = Stage("model")
 
-
-def _softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-def _mixed(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    hidden: np.ndarray | None = None,
-    *,
-    scale: float | None = None,
-    axis: int = -1,
-) -> np.ndarray:
-    """Attention as it should be; or with another scale, along another axis, or with other places hidden."""
-    scores = q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
-    if hidden is not None:
-        scores = np.where(hidden, -np.inf, scores)
-    return _softmax(scores, axis) @ v
-
-
-_RNG = np.random.default_rng(15)
-H, T, K = 3, 7, 5
-Q, KEYS, V = (_RNG.normal(size=(H, T, K)) * size for size in (2.0, 2.0, 1.0))
-AHEAD = np.triu(np.ones((T, T), bool), 1)
-
-
-def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
-    what = f"`attention` of (H, T, K) = {q.shape}"
-    found = own.array("attention", q, k, v, causal, axes="H T K", what=what)
-    if found.shape != v.shape:
-        turned = " It looks transposed." if found.shape == tuple(np.array(v.shape)[[1, 0, 2]]) else ""
-        raise Wrong(f"{what} should have the same shape; yours has shape {found.shape}.{turned}")
-    return found
-
-
-def _plain(values: Callable = _mixed, widths: Sequence[int] = ()) -> list:
-    """Returns mistakes that can happen without a mask, each with a function that computes its result."""
-    plain = Q @ KEYS.swapaxes(-1, -2)
-    return [
-        ("no-scale", lambda: values(Q, KEYS, V, scale=1.0)),
-        ("scale-k", lambda: values(Q, KEYS, V, scale=1 / K)),
-        ("scale-times", lambda: values(Q, KEYS, V, scale=np.sqrt(K))),
-        ("scale-model", lambda: values(Q, KEYS, V, scale=1 / np.sqrt(H * K))),
-        *(("scale-model", lambda D=D: values(Q, KEYS, V, scale=1 / np.sqrt(D))) for D in widths),
-        ("softmax-axis", lambda: values(Q, KEYS, V, axis=-2)),
-        ("softmax-axis", lambda: values(Q, KEYS, V, axis=-3)),
-        ("keys-ask", lambda: values(KEYS, Q, V)),
-        ("no-softmax", lambda: plain / np.sqrt(K) @ V),
-        ("always-causal", lambda: values(Q, KEYS, V, AHEAD)),
-    ]
-
-
-@attention.check("queries that ask nothing get the mean of all values")
-def _(own: Own) -> None:
-    found = _attend(own, 0 * Q, KEYS, V, False)
-    want = np.broadcast_to(V.mean(axis=1, keepdims=True), V.shape)
-    if not close(found, want):
-        message = f"with q = 0 all weights are alike, so {largest(found, want, 'H T K')}"
-        name_it(
-            found,
-            message,
-            [
-                ("no-softmax", 0 * V),
-                ("always-causal", _mixed(0 * Q, KEYS, V, AHEAD)),
-                ("softmax-axis", _mixed(0 * Q, KEYS, V, axis=-3)),
-            ],
-        )
-        raise Wrong(message)
-
-
-@attention.check("it weighs by how well query and key match")
-def _(own: Own) -> None:
-    found, want = _attend(own, Q, KEYS, V, False), _mixed(Q, KEYS, V)
-    if not close(found, want):
-        message = f"softmax(q kᵀ / √K) v: {largest(found, want, 'H T K')}"
-        widths = [own.width] if own.has("embed") else []
-        name_it(found, message, _plain(widths=widths))
-        raise Wrong(message)
-
-
-@attention.check("causal: itself and what was before, and nothing after")
-def _(own: Own) -> None:
-    found, want = _attend(own, Q, KEYS, V, True), _mixed(Q, KEYS, V, AHEAD)
-    if close(found, want):
-        return
-    scores = Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K)
-    selves = np.triu(np.ones((T, T), bool))
-    after = np.where(AHEAD, 0, _softmax(scores))
-    with np.errstate(all="ignore"):
-        strictly = _mixed(Q, KEYS, V, selves)
-        message = f"under the mask {largest(found, want, 'H T K')}"
-        candidates = [
-            ("no-mask", _mixed(Q, KEYS, V)),
-            ("mask-transposed", _mixed(Q, KEYS, V, AHEAD.T)),
-            ("mask-transposed", _mixed(Q, KEYS, V, ~AHEAD)),
-            ("mask-one-ahead", _mixed(Q, KEYS, V, np.triu(np.ones((T, T), bool), 2))),
-            ("mask-after-softmax", after @ V),
-            ("mask-of-self", strictly),
-            ("mask-of-self", np.nan_to_num(strictly)),
-            ("mask-of-self", np.where(np.isnan(strictly), V.mean(axis=1, keepdims=True), strictly)),
-            ("mask-of-zeros", _softmax(np.where(AHEAD, 0, scores)) @ V),
-            ("softmax-axis", np.nan_to_num(_mixed(Q, KEYS, V, AHEAD, axis=-2))),
-        ]
-    name_it(found, message, candidates)
-    raise Wrong(message)
-
-
-@attention.check("large scores are no trouble")
-def _(own: Own) -> None:
-    found, want = _attend(own, 400 * Q, KEYS, V, True), _mixed(400 * Q, KEYS, V, AHEAD)
-    if not np.isfinite(found).all():
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise Told(
-            f"with scores in the thousands there is {found[at]} at [h={at[0]}, t={at[1]}, k={at[2]}].",
-            "softmax-overflow",
-        )
-    if not close(found, want):
-        raise Wrong(f"with scores in the thousands {largest(found, want, 'H T K')}")
+EVEN = 1e-3  # relative: by how much logits may differ from what a head gives
+COMBINATIONS, LINEAR, TINY = (
+    12,
+    3e-5,
+    1e-6,
+)  # of two vectors; relative: what single precision leaves of 0; absolute
+# Vectors that have not been normed: how much their lengths differ, and how much of it no gains and biases explain.
+UNEVEN, UNEXPLAINED = 0.03, 0.004
 
 
 def leaks(changed: np.ndarray, at: int, what: str) -> None:
-    """Raises what is known of rows before `at` that changed when that row did, and no other."""
+    """Raises `Told` if rows before `at` have changed when only that row of the input did."""
     early = [int(row) for row in changed if row < at]
     if not early:
         return
     listed = ", ".join(map(str, early))
-    message = (
-        f"{what} {at} changed, and {'row' if len(early) == 1 else 'rows'} {listed} of the result with it."
-    )
+    message = f"{what} {at} was replaced, and {'row' if len(early) == 1 else 'rows'} {listed} of the result changed."
+    if early == [0]:
+        raise Told(
+            f"{message} The first position alone sees everything, as it does if all its scores are hidden.",
+            "mask-of-self",
+        )
     if early == [at - 1]:
         raise Told(message, "mask-one-ahead")
     if len(early) == at:
@@ -153,9 +44,9 @@ def leaks(changed: np.ndarray, at: int, what: str) -> None:
 
 
 def _deaf(own: Own, message: str) -> Told:
-    """Returns the message for a model that ignores earlier positions, which it must while weights start at 0."""
+    """Returns the failure of a model that ignores earlier positions, as it must while its weights are 0."""
     if not own.has("learn"):
-        message += " (Do your weights begin at 0? Then write `learn` first: the checker takes a few steps.)"
+        message += " (If your weights start at 0, write `learn` first: the checker then takes a few steps.)"
     return Told(message, "blind")
 
 
@@ -167,24 +58,28 @@ def _through(own: Own, x: np.ndarray) -> np.ndarray:
     found = own.array("block", x, axes="T D", what=f"`block` of (T, D) = {x.shape}")
     if found.shape != x.shape:
         raise Wrong(f"`block` of (T, D) = {x.shape} should have the same shape; yours has {found.shape}.")
-    if not np.isfinite(found).all():
-        raise Wrong(f"`block` of (T, D) = {x.shape} holds what is no number.")
+    lost = np.flatnonzero(~np.isfinite(found).all(axis=-1))
+    if len(lost):
+        message = f"`block` of (T, D) = {x.shape} has {found[~np.isfinite(found)][0]} in row {lost[0]}"
+        if lost.tolist() == [0] and len(x) > 1:
+            raise Told(f"{message} alone.", "mask-of-self")
+        raise Wrong(f"{message}.")
     return found
 
 
-@block.check("a stream goes in, and one of the same shape comes out")
+@block.check("the stream keeps its shape")
 def _(own: Own) -> None:
     _through(own, _stream(own))
 
 
-@block.check("twice the same gives twice the same")
+@block.check("the same input gives the same output")
 def _(own: Own) -> None:
     x = _stream(own)
     if not close(_through(own, x), _through(own, x)):
-        raise Told("the same stream gave two results.", "dropout-in-evaluation")
+        raise Told("the same stream gave two different results.", "dropout-in-evaluation")
 
 
-@block.check("earlier positions never hear of later ones")
+@block.check("no position depends on a later one")
 def _(own: Own) -> None:
     x = _stream(own)
     other = x.copy()
@@ -192,11 +87,15 @@ def _(own: Own) -> None:
     leaks(differs(_through(own, other), _through(own, x)), 5, "position")
 
 
-@block.check("later positions hear of earlier ones")
+@block.check("later positions depend on earlier ones")
 def _(own: Own) -> None:
-    for at in (0, 4):
-        if not any(_hears(own, at, seed) for seed in range(12)):
-            raise _deaf(own, f"position {at} changed, and the last row of the result did not.")
+    heard = [at for at in range(8) if any(_hears(own, at, seed) for seed in range(4))]
+    if not heard:
+        raise _deaf(
+            own, "each earlier position was replaced in turn, and the last row of the result never changed."
+        )
+    if 0 not in heard:
+        own.remark(remark("window", what="position", n=8, first=heard[0]))
 
 
 def _hears(own: Own, at: int, seed: int) -> bool:
@@ -208,33 +107,74 @@ def _hears(own: Own, at: int, seed: int) -> bool:
     return 8 in differs(_through(own, other), _through(own, x))
 
 
-@block.check("what came in goes on")
+@block.check("the block adds to its input")
 def _(own: Own) -> None:
-    # A long stream, too: there a block that adds is seen to add, even where its first weights are far too large.
+    # A large stream, too: it shows that a block adds even if its first weights are far too large.
     x = np.random.default_rng(3).normal(size=(12, own.width))
     alike = max(_alike(size * x, _through(own, size * x)) for size in (1.0, 1000.0))
     if alike < 0.2:
-        message = f"the stream that came in is hardly to be found in what comes out (cosine {alike:.2f})."
+        message = f"the output hardly resembles the input (average cosine {alike:.2f})."
         raise Told(message, "residual-dropped")
 
 
 def _alike(x: np.ndarray, y: np.ndarray) -> float:
-    """The mean cosine of their rows, each less its mean."""
+    """Returns the average cosine between their rows, each less its mean."""
     rows = zip(x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True), strict=True)
     return float(np.mean([a @ b / np.sqrt((a @ a) * (b @ b) + 1e-30) for a, b in rows]))
 
 
-@block.check("a shorter text is the beginning of a longer one")
+@block.check("it makes no difference how many positions follow")
 def _(own: Own) -> None:
     x = _stream(own)
     whole = _through(own, x)
     for n in (4, 1):
         if not close(_through(own, x[:n]), whole[:n]):
-            raise Told(f"the first {n} rows are others when nothing follows.", "over-positions")
+            raise Told(f"the first {n} rows change if nothing follows them.", "over-positions")
+    _linear(own)
+    _by_position(own)
+
+
+def _by_position(own: Own) -> None:
+    """Remarks on a block that gives equal rows different results."""
+    x = np.random.default_rng(9).normal(size=own.width)
+    rows = _through(own, np.tile(x, (9, 1)))
+    changed = differs(rows, np.broadcast_to(rows[-1], rows.shape))
+    if len(changed):
+        own.remark(remark("values-by-position"))
+
+
+def _linear(own: Own) -> None:
+    """Remarks on a block that is linear in the normed stream, as it is without a feed-forward network.
+
+    A single position's attention is its own value, and a norm gives −x the opposite of what it gives x. So without a
+    nonlinearity the even part of what is added is constant. The odd parts for many combinations of two vectors then
+    lie in the space of eight: both vectors as they are, and after each matrix, and after both.
+    """
+    rng = np.random.default_rng(12)
+    if own.width < COMBINATIONS:
+        return
+    two = rng.normal(size=(2, own.width))
+    x = rng.normal(size=(COMBINATIONS, 2)) @ (two - two.mean(axis=1, keepdims=True))
+    plus, minus = (np.concatenate([_through(own, row[None]) for row in sign * x]) for sign in (1, -1))
+    for rows, opposite in (
+        (plus - x, minus + x),
+        (plus, minus),
+    ):  # pre-norm adds to x; post-norm norms the sum
+        even, odd = (rows + opposite) / 2, (rows - opposite) / 2
+        size = np.abs(rows).max()
+        if size < TINY:
+            return
+        lengths = np.linalg.svd(odd, compute_uv=False)
+        if np.abs(even - even[0]).max() < LINEAR * size and lengths[8] < LINEAR * lengths[0]:
+            return own.remark(remark("linear-block"))
+    return None
+
+
+your_own_code(block, "block", lambda own: _through(own, _stream(own)))
 
 
 def _some_ids(own: Own, n: int, seed: int = 5) -> np.ndarray:
-    """So many ids, no two neighbours alike."""
+    """Returns n ids; no two neighbours are the same."""
     rng, V = np.random.default_rng(seed), own.vocab_size
     steps = rng.integers(1, V, size=n) if V > 1 else np.zeros(n, int)
     return np.cumsum(steps) % V
@@ -248,14 +188,14 @@ def _(own: Own) -> None:
         raise Told("each row of `logits` sums to 1.", "probabilities")
 
 
-@model.check("twice the same gives twice the same")
+@model.check("the same ids give the same logits")
 def _(own: Own) -> None:
     ids = _some_ids(own, 12)
     if not close(own.logits(ids), own.logits(ids)):
-        raise Told("the same ids gave two results.", "dropout-in-evaluation")
+        raise Told("the same ids gave two different results.", "dropout-in-evaluation")
 
 
-@model.check("what comes after changes nothing before")
+@model.check("no row depends on a later id")
 def _(own: Own) -> None:
     ids = _some_ids(own, 12)
     other = ids.copy()
@@ -263,18 +203,33 @@ def _(own: Own) -> None:
     changed = differs(own.logits(other), own.logits(ids))
     leaks(changed, 7, "id")
     if 7 not in changed:
-        raise Wrong("id 7 changed, and row 7 of `logits` did not: does it read its own id?")
+        raise Wrong("id 7 was replaced, and row 7 of `logits` did not change: does it read its own id?")
 
 
-@model.check("what was before matters")
+@model.check("the last row depends on earlier ids")
 def _(own: Own) -> None:
-    for seed in range(12):
-        ids = _some_ids(own, 12, seed)
-        other = ids.copy()
-        other[0] = (ids[0] + 1) % own.vocab_size
-        if 11 in differs(own.logits(other), own.logits(ids)):
-            return
-    raise _deaf(own, "id 0 changed, and the last row of `logits` did not.")
+    heard = [at for at in range(11) if any(_reads(own, at, seed) for seed in range(4))]
+    if heard:
+        if 0 not in heard:
+            own.remark(remark("window", what="id", n=11, first=heard[0]))
+        return
+    message = "each earlier id was replaced in turn, and the last row of `logits` never changed."
+    if own.batched:
+        one, other, third = (_some_ids(own, 9, seed) for seed in (1, 2, 3))
+        both, first, second = (
+            _together(own, np.stack(pair)) for pair in ((one, other), (third, other), (one, third))
+        )
+        if not close(both[1], first[1]) or not close(both[0], second[0]):
+            raise Told(f"{message} Instead, the texts of a batch see each other.", "axes-swapped")
+    raise _deaf(own, message)
+
+
+def _reads(own: Own, at: int, seed: int) -> bool:
+    """Returns whether the last of twelve rows changes when id `at` does."""
+    ids = _some_ids(own, 12, seed)
+    other = ids.copy()
+    other[at] = (ids[at] + 1) % own.vocab_size
+    return 11 in differs(own.logits(other), own.logits(ids))
 
 
 @model.check("any length, from one id to the whole context")
@@ -283,7 +238,34 @@ def _(own: Own) -> None:
     whole = own.logits(ids)
     for n in (1, 5):
         if not close(own.logits(ids[:n]), whole[:n]):
-            raise Told(f"the first {n} rows are others when nothing follows.", "over-positions")
+            raise Told(f"the first {n} rows change if nothing follows them.", "over-positions")
+    _last_norm(own)
+
+
+def _last_norm(own: Own) -> None:
+    """Remarks on a model without a last norm, if the head can be found among the weights."""
+    try:
+        V, D = own.vocab_size, own.width
+        weights = [as_numbers(one, "a weight") for one in own.arrays("weights").values()]
+    except (Missing, NotAttempted, Wrong):
+        return
+    heads = [one.T if one.shape == (V, D) else one for one in weights if one.shape in ((V, D), (D, V))]
+    if not heads or V < D + 2:
+        return
+    texts = -(-6 * D // own.context_length)
+    logits = np.concatenate([own.logits(_some_ids(own, own.context_length, 100 + i)) for i in range(texts)])
+    for head in heads:
+        found = logits @ np.linalg.pinv(head)
+        if np.abs(found @ head - logits).max() > EVEN * np.abs(logits).max():
+            continue  # this is not the head, or something more happens after it
+        # After a norm with gains g and biases b, Σ ((y − b) / g)² is the same everywhere: a linear fit finds out.
+        known = np.concatenate([found**2, found], axis=1)
+        fit, *_ = np.linalg.lstsq(known, np.ones(len(known)), rcond=None)
+        lengths = np.linalg.norm(found, axis=1)
+        spread = float(np.std(lengths) / np.mean(lengths))
+        if spread > UNEVEN and np.std(known @ fit) > UNEXPLAINED:
+            own.remark(remark("no-last-norm", spread=spread))
+        return
 
 
 @model.check("order matters")
@@ -291,11 +273,11 @@ def _(own: Own) -> None:
     ids = _some_ids(own, 12)
     swapped = ids.copy()
     swapped[[1, 4]] = ids[[4, 1]]
-    told = "two ids before it change places, and the last row of `logits` stays the same."
+    told = "two earlier ids were exchanged, and the last row of `logits` did not change."
     if 11 not in differs(own.logits(swapped), own.logits(ids)):
         raise Told(told, "no-positions")
-    # Deeper than one block, a causal mask alone lets some order through. Then a row of one and the same id shows
-    # whether it is told its positions at the beginning, and a block whether it is told them by its attention.
+    # With more than one block, the causal mask alone lets some order through. Then a text of one repeated id shows
+    # whether positions come in at the beginning, and a block shows whether they come in through attention.
     alike = own.logits(np.full(12, ids[0]))
     if len(differs(alike, np.broadcast_to(alike[:1], alike.shape))):
         return
@@ -306,10 +288,10 @@ def _(own: Own) -> None:
             return
     except Missing:
         return
-    raise Told("a block's last row does not care in which order the others stand.", "no-positions")
+    raise Told("the order of the earlier rows makes no difference to a block's last row.", "no-positions")
 
 
-@model.check("texts in a batch know nothing of each other")
+@model.check("texts in a batch do not influence each other")
 def _(own: Own) -> None:
     if not own.batched:
         return
@@ -317,13 +299,21 @@ def _(own: Own) -> None:
     both = _together(own, np.stack([one, other]))
     for i, ids in enumerate((one, other)):
         if not close(both[i], own.logits(ids)):
-            raise Told(f"text {i} of two has other logits than alone.", "across-texts")
+            raise Told(f"text {i} of two has other logits than it has alone.", "across-texts")
 
 
 def _together(own: Own, ids: np.ndarray) -> np.ndarray:
-    """The logits of several texts at once, (B, T, V)."""
+    """Returns the logits of several texts at once, (B, T, V)."""
     alone, own.batched = own.batched, False  # the axis of texts is there already
     try:
-        return own.array("logits", ids, axes="B T V", what=f"`logits` of {len(ids)} texts")
+        found = own.array("logits", ids, axes="B T V", what=f"`logits` of {len(ids)} texts")
     finally:
         own.batched = alone
+    want = (*ids.shape, own.vocab_size)
+    if found.shape != want:
+        message = f"`logits` of ids (B, T) = {ids.shape} should have shape (B, T, V) = {want}; yours has {found.shape}."
+        raise Told(message, "axes-swapped") if sorted(found.shape) == sorted(want) else Wrong(message)
+    return found
+
+
+your_own_code(model, "logits", lambda own: own.logits(_some_ids(own, 12)))

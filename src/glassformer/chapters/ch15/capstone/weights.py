@@ -1,19 +1,23 @@
-"""The last stages: weights that others have trained run in the reader's code."""
+"""The last stages: weights that others trained, and the reader's own, run in the reader's code."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from glassformer import bugs, scratch, shipped
+from glassformer import scratch
 from glassformer.config import ModelConfig
 from glassformer.exercises.attempt import NotAttempted
-from glassformer.exercises.expect import Wrong
+from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.published import published
 
-from .adapter import Own
-from .stage import CLOSE, Stage, close, largest, name_it
+from .adapter import Own, Told
+from .origin import told_if_borrowed
+from .stage import CLOSE, Stage, close, largest
+from .suspects import suspects
+from .tracing import lines_of
+from .training import learn, windows_of
 
 weights = Stage("weights")
 shipped_model = Stage("shipped")
@@ -21,19 +25,16 @@ shipped_model = Stage("shipped")
 LINE = "A horse! a horse! my kingdom for a horse!"
 KINDS = ("gpt2", "llama")
 TINY = 0.005
-# Of the gallery: what changes the logits of a model that is loaded.
-SUSPECTS = (
-    "no-scale", "mask-one-ahead", "mask-transposed", "mask-after-softmax", "softmax-axis", "heads-not-swapped",
-    "no-positions", "positions-late", "rope-layout", "rope-on-values", "residual-dropped", "post-norm",
-    "eps-outside", "sigma-unbiased", "tied-reshaped",
-)  # fmt: skip
+SHARED = 1 / 3  # of the lines that a loaded model runs, those that the reader's own model runs, too, at least
+TRAINED = 5  # steps
+OWN_NAMES = ("token_embedding.weight", "decoder.blocks.0.attention.W_q.weight", "decoder.norm.weight")
 
 
 @cache
 def made(kind: str) -> scratch.Transformer:
-    """A small model of a kind, whose weights come from a seed: no bias is 0 and no gain 1.
+    """Returns a small model of a kind, with weights from a seed: no bias is 0 and no gain is 1.
 
-    Every other id's vector is tiny, and so is every position's: beside such a vector ε is large.
+    The vectors of every other id and of all positions are tiny, so that ε makes a difference.
     """
     small = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 2, "n_heads": 3}
     config = published("gpt2").config.replace(**small, attention_bias="none", feedforward="gelu", dropout=0.0)
@@ -59,6 +60,13 @@ def made(kind: str) -> scratch.Transformer:
     return model
 
 
+def the_books() -> tuple[Any, Any]:
+    """Returns the book's trained model and its tokenizer."""
+    from glassformer import shipped  # only the star needs the library that reads its file
+
+    return shipped.load()
+
+
 def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
     """Returns the fields that `load` receives about a model, besides its weights."""
     c = model.config
@@ -77,12 +85,19 @@ def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
 
 
 def _loaded(own: Own, model: scratch.Transformer, kind: str) -> Callable[[np.ndarray], np.ndarray] | None:
-    """The reader's function from ids to logits; None where `load` says that it does not read this kind."""
-    handed = {name: np.array(weight, dtype=np.float64) for name, weight in model.named_parameters().items()}
+    """Returns the reader's function from ids to logits; None if `load` does not read this kind."""
+    return _loads(own, model.named_parameters(), fields(model, kind))
+
+
+def _loads(own: Own, weights: Mapping[str, Any], config: dict[str, Any]) -> Callable | None:
+    handed = {
+        name: np.array(as_numbers(one, f"the weight `{name}`"), dtype=np.float64)
+        for name, one in weights.items()
+    }
     if own.tensors:
         handed = {name: _tensor(array) for name, array in handed.items()}
     try:
-        loaded = own.call("load", handed, fields(model, kind))
+        loaded = own.call("load", handed, config)
     except NotAttempted:  # or it raised NotImplementedError: it does not read this kind
         return None
     except Wrong as wrong:
@@ -91,15 +106,15 @@ def _loaded(own: Own, model: scratch.Transformer, kind: str) -> Callable[[np.nda
         raise
     run = loaded if callable(loaded) else getattr(loaded, "logits", None)
     if not callable(run):
-        raise Wrong("`load` should return a function from ids to logits (or what has `logits`).")
-    one = Own({"logits": run, "tensors": own.tensors, "batched": own.batched})
-    V = model.config.vocab_size
+        raise Wrong("`load` should return a function from ids to logits, or an object with `logits`.")
+    V = config["vocab_size"]
+    one = Own({"load": run, "tensors": own.tensors, "batched": own.batched}, own.running)
 
     def logits(ids: np.ndarray) -> np.ndarray:
-        found = one.array("logits", ids, axes="T V", what=f"what `load` returned, of {len(ids)} ids,")
+        found = one.array("load", ids, axes="T V", what=f"what `load` returned, of {len(ids)} ids,")
         if found.shape != (len(ids), V):
             raise Wrong(
-                f"what `load` returned should give (T, V) = ({len(ids)}, {V}); yours gave {found.shape}."
+                f"what `load` returned should map {len(ids)} ids to (T, V) = ({len(ids)}, {V}); yours {found.shape}."
             )
         return found
 
@@ -107,7 +122,7 @@ def _loaded(own: Own, model: scratch.Transformer, kind: str) -> Callable[[np.nda
 
 
 def tried(own: Own) -> None:
-    """Run it once on each kind that it reads."""
+    """Runs `load` once on each kind that it reads."""
     for kind in KINDS:
         run = _loaded(own, made(kind), kind)
         if run is not None:
@@ -120,133 +135,19 @@ def _tensor(array: np.ndarray) -> Any:
     return torch.from_numpy(array.astype(np.float32))
 
 
-def _suspects(model: scratch.Transformer, ids: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields what the book's own model returns with a single mistake in it, from the gallery or another."""
-    for name in SUSPECTS:
-        try:
-            with bugs.put_in(name, rooms=("scratch",)):
-                found = model(ids)
-        except Exception:
-            continue
-        yield name, found  # the mistake is out again: whoever asks may stop here
-    yield from _others(model, ids)
-
-
-def _others(model: scratch.Transformer, ids: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """Mistakes that are another configuration's right way."""
-    c = model.config
-    changes = {
-        "one-head": {"n_heads": 1, "n_kv_heads": 1, "qk_norm": False},
-        "usual-scale": {"attention_scale": 1 / np.sqrt(c.d_head)},
-        "no-qk-norm": {"qk_norm": False},
-        "no-embedding-norm": {"embedding_norm": False},
-    }
-    if c.feedforward == "gelu":
-        changes["other-gelu"] = {"feedforward": "gelu_tanh"}
-    own = model.named_parameters()
-    for mistake, change in changes.items():
-        try:
-            found = _with_weights(own, c.replace(**change, dropout=0.0))(ids)
-        except Exception:
-            continue
-        yield mistake, found
-    for mistake, change in (
-        ("gate-up", _exchanged), ("no-last-norm", _without_norm), ("interleaved-heads", _interleaved),
-    ):  # fmt: skip
-        other = _with_weights(own, c.replace(dropout=0.0))
-        change(other)
-        yield mistake, other(ids)
-    for mistake, change in _of_weights(own):
-        other = _with_weights(own, c.replace(dropout=0.0))
-        for name, weight in other.named_parameters().items():
-            weight[...] = change(name, weight.copy())
-        yield mistake, other(ids)
-    for mistake, change in (("unmasked", _unmasked), ("other-eps", _other_eps), ("one-block", _first_block)):
-        other = _with_weights(own, c.replace(dropout=0.0))
-        change(other)
-        yield mistake, other(ids)
-
-
-def _of_weights(own: dict[str, np.ndarray]) -> Iterator[tuple[str, Callable[[str, np.ndarray], np.ndarray]]]:
-    """Mistakes that hand a right model other weights."""
-    for which in (("W_q", "W_k", "W_v", "W_o"), ("W_o",), ("W_q", "W_k", "W_v")):
-        ends = tuple(f"{one}.weight" for one in which)
-        yield (
-            "not-transposed",
-            lambda name, w, ends=ends: w.T if name.endswith(ends) and w.shape == w.T.shape else w,
-        )
-    yield (
-        "qk-exchanged",
-        lambda name, w: own[name.replace("W_q", "W_?").replace("W_k", "W_q").replace("W_?", "W_k")],
-    )
-    for part in ("W_down.bias", "feedforward", "norm", ""):
-        yield (
-            "bias-left-out",
-            lambda name, w, part=part: 0 * w if part in name and name.endswith("bias") else w,
-        )
-
-
-def _unmasked(model: scratch.Transformer) -> None:
-    for block in _decoder(model).blocks:
-        block.attention.causal = False
-
-
-def _other_eps(model: scratch.Transformer) -> None:
-    decoder = _decoder(model)
-    norms = [norm for block in decoder.blocks for norm in (block.norm_attention, block.norm_feedforward)]
-    for norm in [*norms, decoder.norm]:
-        norm.eps = 1e-6
-
-
-def _first_block(model: scratch.Transformer) -> None:
-    del _decoder(model).blocks[1:]
-
-
-def _decoder(model: scratch.Transformer) -> Any:
-    assert model.decoder is not None  # each kind here is a decoder
-    return model.decoder
-
-
-def _with_weights(own: dict[str, np.ndarray], config: ModelConfig) -> scratch.Transformer:
-    """Another configuration's model, with those of the weights that it has."""
-    model = scratch.Transformer(config, generator=None, dtype=own["token_embedding.weight"].dtype)
-    for name, weight in model.named_parameters().items():
-        weight[...] = own[name]
-    return model
-
-
-def _exchanged(model: scratch.Transformer) -> None:
-    w = model.named_parameters()
-    for name in [name for name in w if "W_gate" in name]:
-        gate, up = w[name], w[name.replace("W_gate", "W_up")]
-        gate[...], up[...] = up.copy(), gate.copy()
-
-
-def _without_norm(model: scratch.Transformer) -> None:
-    _decoder(model).norm = None
-
-
-def _interleaved(model: scratch.Transformer) -> None:
-    """Head h gets the numbers h, h + H, h + 2H, …, and gives its own back there."""
-    c = model.config
-    order = np.arange(c.d_model).reshape(c.d_head, c.n_heads).T.ravel()
-    for name, weight in model.named_parameters().items():
-        if name.endswith(("W_q.weight", "W_k.weight", "W_v.weight")):
-            weight[...] = weight[:, order]
-        elif name.endswith("W_o.weight"):
-            weight[...] = weight[order]
-
-
 def _agree(found: np.ndarray, model: scratch.Transformer, ids: np.ndarray, which: str) -> None:
     want = model(ids)
     if close(found, want, CLOSE * min(1.0, float(np.abs(want).max()))):
         return
     message = f"{which}: {largest(found, want, 'T V')}"
-    name_it(found, message, _suspects(model, ids))
+    with np.errstate(all="ignore"):
+        for mistake, detail, value in suspects(model, ids):
+            if close(found, value, CLOSE * min(1.0, float(np.abs(value).max()))):
+                raise Told(f"{message} {detail}".rstrip(), mistake)
     raise Wrong(message)
 
 
-@weights.check("a small model of GPT-2's kind, or of LLaMA's, from a seed")
+@weights.check("a small model of GPT-2's or LLaMA's kind gives the right logits")
 def _(own: Own) -> None:
     ids = np.array([3, 17, 0, 22, 5, 5, 9, 1, 12, 20])
     reads, failed = [], []
@@ -267,7 +168,7 @@ def _(own: Own) -> None:
     raise NotAttempted('`load` reads neither "gpt2" nor "llama" yet. One of the two is enough.')
 
 
-@weights.check("as long as its context")
+@weights.check("so does a text as long as its context")
 def _(own: Own) -> None:
     ids = np.arange(24) * 7 % 23
     for kind in KINDS:
@@ -276,7 +177,7 @@ def _(own: Own) -> None:
 
 
 def _readable(own: Own, kind: str) -> Callable | None:
-    """Returns the loaded model if this kind is read correctly so far; the check before reports the other kind."""
+    """Returns the loaded model if this kind is read correctly; the first check reports the other kind."""
     ids = np.array([3, 17, 0, 22])
     try:
         run = _loaded(own, made(kind), kind)
@@ -285,7 +186,7 @@ def _readable(own: Own, kind: str) -> Callable | None:
         return None
 
 
-@weights.check("two models at once")
+@weights.check("two models can be loaded at once")
 def _(own: Own) -> None:
     """A second one with other numbers must not change the first."""
     ids = np.array([3, 17, 0, 22])
@@ -305,25 +206,124 @@ def _(own: Own) -> None:
         if second is not None and not close(second(ids), changed):
             raise Wrong("a second model, with other weights, gives the logits of the first.")
         if not close(run(ids), made(kind)(ids)):
-            raise Wrong("a model gives other logits since a second one was loaded: do they share something?")
+            raise Wrong("a model gives other logits after a second one was loaded: do they share something?")
 
 
-@shipped_model.check("Shakespeare's line, as the book's model reads it")
+@weights.check("your own trained model runs through `load`, too")
 def _(own: Own) -> None:
-    model, tokenizer = shipped.load()
+    if not own.has("logits"):
+        return
+    if own.has("learn"):
+        for windows in windows_of(own, TRAINED, min(own.context_length, 16), 2):
+            learn(own, windows)
+    ids = np.arange(12) * 5 % own.vocab_size
+    want = own.logits(ids)
+    if own.has("export"):
+        handed = own.call("export")
+        if not isinstance(handed, tuple | list) or len(handed) != 2 or not isinstance(handed[0], Mapping):
+            raise Wrong("`export` should return two things: your weights, name → array, and their config.")
+        its, config = handed
+        run = _loads(own, its, dict(config))
+        if run is None:
+            raise Wrong(f"`load` does not read what `export` returned, kind {dict(config).get('kind')!r}.")
+        _same(run(ids), want)
+        return
+    named = own.has("weights") and set(OWN_NAMES) <= set(own.arrays("weights"))
+    if not (named and _by_the_books_names(own, ids, want)):
+        _same_lines(own, ids)
+
+
+def _same(found: np.ndarray, want: np.ndarray) -> None:
+    if not close(found, want):
+        message = f"your own model, after some training: by its `logits`, {largest(found, want, 'T V')}"
+        raise Told(message, "own-weights-differ")
+
+
+def _by_the_books_names(own: Own, ids: np.ndarray, want: np.ndarray) -> bool:
+    """Returns whether the reader's own weights, which have the book's names, give the same logits through `load`.
+
+    How many heads there are cannot be seen in the weights, so every number is tried.
+    """
+    its = own.arrays("weights")
+    shapes = {name: np.shape(one) for name, one in its.items()}
+    V, D = shapes[OWN_NAMES[0]]
+    layers = sum(name.endswith("attention.W_q.weight") for name in its)
+    gated = any("W_gate" in name for name in its)
+    d_ff = next((shape[-1] for name, shape in shapes.items() if name.endswith("W_up.weight")), 4 * D)
+    sizes = {
+        "vocab_size": V,
+        "context_length": own.context_length,
+        "d_model": D,
+        "n_layers": layers,
+        "d_ff": d_ff,
+    }
+    for heads in (n for n in range(1, D + 1) if D % n == 0):
+        more = {"n_heads": heads, "eps": 1e-5, "rope_base": 10_000.0, "attention_scale": (D // heads) ** -0.5}
+        try:
+            run = _loads(own, its, {"kind": "llama" if gated else "gpt2"} | sizes | more)
+            if run is not None and close(run(ids), want):
+                return True
+        except Wrong:
+            continue
+    return False
+
+
+def _same_lines(own: Own, ids: np.ndarray) -> None:
+    """Raises `Told` if a loaded model runs hardly any line of the reader's own model."""
+    model = lines_of(lambda: own.logits(ids))
+    for kind in KINDS:
+        run = _readable(own, kind)
+        if run is None or not model:
+            continue
+        loaded = lines_of(lambda run=run: run(np.arange(12)))
+        shared = len(loaded & model)
+        if loaded and shared < SHARED * len(loaded):
+            message = (
+                f'"{kind}": of the {len(loaded)} lines of yours that it runs, your own model runs {shared}.'
+            )
+            raise Told(message, "other-code")
+
+
+@weights.check("it is your own code")
+def _(own: Own) -> None:
+    for kind in KINDS:
+        if _readable(own, kind) is not None:
+            _told_if_borrowed(own, made(kind), kind, np.arange(8))
+
+
+def _told_if_borrowed(own: Own, model: scratch.Transformer, kind: str, ids: np.ndarray) -> None:
+    its, config = dict(model.named_parameters()), fields(model, kind)
+
+    def run(own: Own) -> None:
+        loaded = _loads(own, its, config)
+        if loaded is not None:
+            loaded(ids)
+
+    told_if_borrowed(own, "load", run)
+
+
+@shipped_model.check("a line of Shakespeare gives the logits of the book's model")
+def _(own: Own) -> None:
+    model, tokenizer = the_books()
     ids = tokenizer.encode(LINE)
     run = _loaded(own, model, "shakespeare")
     if run is None:
-        raise NotAttempted('`load` does not read "shakespeare" yet. That is for the star.')
+        raise NotAttempted('`load` does not read "shakespeare" yet. It is for the star.')
     _agree(run(ids), model, ids, "the book's model")
 
 
-@shipped_model.check("and a whole context of it")
+@shipped_model.check("so does a whole context")
 def _(own: Own) -> None:
-    model, tokenizer = shipped.load()
+    model, tokenizer = the_books()
     ids = tokenizer.encode((LINE + "\n\nKING RICHARD III:\nSlave, I have set my life upon a cast, ") * 2)[
         :128
     ]
     run = _loaded(own, model, "shakespeare")
     if run is not None:
         _agree(run(ids), model, ids, "the book's model, 128 characters")
+
+
+@shipped_model.check("it is your own code")
+def _(own: Own) -> None:
+    model, tokenizer = the_books()
+    _told_if_borrowed(own, model, "shakespeare", tokenizer.encode(LINE))

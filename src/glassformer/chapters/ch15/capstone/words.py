@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from glassformer import contents
-from glassformer.bugs import BUGS
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,11 @@ class Piece:
 
 @dataclass(frozen=True)
 class Mistake:
-    """The message for a learner who made this mistake, and the chapter that has the idea."""
+    """What is wrong and how it causes what was seen, the chapter that has the idea, and what to write instead."""
 
     says: str
     chapter: str
+    instead: str
 
 
 @cache
@@ -53,17 +53,25 @@ def stages() -> dict[str, Words]:
 
 @cache
 def pieces() -> dict[str, Piece]:
-    """The functions that an adapter may have, in the order in which it is written out."""
+    """Returns the functions that an adapter may have, in the order in which it is written out."""
     return {name: Piece(**said) for name, said in _said()["piece"].items()}
 
 
 @cache
 def mistakes() -> dict[str, Mistake]:
-    """Every mistake that can be named. One without a sentence of its own has its title from the gallery."""
-    return {
-        name: Mistake(said.get("says") or f"{BUGS[name].title}.", said["chapter"])
-        for name, said in _said()["mistake"].items()
-    }
+    """Returns every mistake that can be named."""
+    return {name: Mistake(**said) for name, said in _said()["mistake"].items()}
+
+
+def remark(name: str, /, **facts: Any) -> str:
+    """Returns a remark about a design that is accepted, with these facts filled in."""
+    return _said()["remark"][name].format(**facts)
+
+
+def rules_of_use() -> tuple[str, list[str]]:
+    """Returns the title and the lines of the rule on what may be imported."""
+    said = _said()["rules"]
+    return said["title"], list(said["lines"])
 
 
 def template() -> dict[str, str]:

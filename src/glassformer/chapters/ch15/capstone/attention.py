@@ -1,0 +1,360 @@
+"""The stage *attention*: the plain formula, the mistakes that look like it, and right designs that do more."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from glassformer.exercises.expect import Wrong
+
+from .adapter import LeaveOut, Own, Told
+from .origin import your_own_code
+from .stage import Stage, close, largest, name_it
+from .words import remark
+
+attention = Stage("attention")
+
+_RNG = np.random.default_rng(15)
+# All different, K even (a rotation needs pairs) and at least T (so that values can be the unit vectors).
+H, T, K = 4, 7, 8
+Q, KEYS, V = (_RNG.normal(size=(H, T, K)) * size for size in (2.0, 2.0, 1.0))
+UNITS = np.broadcast_to(np.eye(T, K), (H, T, K))
+AHEAD = np.triu(np.ones((T, T), bool), 1)
+BASES = (10_000.0, 500_000.0, 1_000_000.0, 1_000.0, 100.0)  # of rotary positions
+CAPS = (5.0, 10.0, 15.0, 20.0, 30.0, 50.0)
+FIT = 1e-3  # how much of what is measured a fitted number may leave unexplained
+
+Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def _mixed(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    hidden: np.ndarray | None = None,
+    *,
+    scale: float | None = None,
+    axis: int = -1,
+) -> np.ndarray:
+    """Computes attention; with `scale`, `axis` or `hidden`, as a mistake would."""
+    scores = q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
+    if hidden is not None:
+        scores = np.where(hidden, -np.inf, scores)
+    return _softmax(scores, axis) @ v
+
+
+def rotated(x: np.ndarray, layout: str = "half", base: float = 10_000.0) -> np.ndarray:
+    """Rotates (H, T, K) by position: pairs are half a width apart, or neighbours."""
+    width = x.shape[-1]
+    angles = np.arange(x.shape[-2])[:, None] * base ** (-np.arange(0, width, 2) / width)
+    cos, sin = np.cos(angles), np.sin(angles)
+    first, second = (slice(0, width // 2), slice(width // 2, width)) if layout == "half" else (
+        slice(0, width, 2), slice(1, width, 2),
+    )  # fmt: skip
+    out = np.empty_like(x, dtype=np.float64)
+    out[..., first] = x[..., first] * cos - x[..., second] * sin
+    out[..., second] = x[..., first] * sin + x[..., second] * cos
+    return out
+
+
+def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
+    what = f"`attention` of (H, T, K) = {q.shape}"
+    found = own.array("attention", q, k, v, causal, axes="H T K", what=what)
+    if found.shape != v.shape:
+        message = f"{what} should have the same shape; yours has shape {found.shape}"
+        if found.shape == tuple(np.array(v.shape)[[1, 0, 2]]):
+            raise Told(f"{message}: heads and positions are exchanged.", "axes-swapped")
+        raise Wrong(f"{message}.")
+    return found
+
+
+# Mistakes
+
+
+def _of_scores(widths: Sequence[int] = ()) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields mistakes that can happen without a mask, with their results."""
+    plain = Q @ KEYS.swapaxes(-1, -2)
+    yield "no-scale", _mixed(Q, KEYS, V, scale=1.0)
+    yield "scale-k", _mixed(Q, KEYS, V, scale=1 / K)
+    yield "scale-times", _mixed(Q, KEYS, V, scale=np.sqrt(K))
+    for width in (H * K, *widths):
+        yield "scale-model", _mixed(Q, KEYS, V, scale=1 / np.sqrt(width))
+    for axis in (-2, -3):
+        yield "softmax-axis", _mixed(Q, KEYS, V, axis=axis)
+    yield "keys-ask", _mixed(KEYS, Q, V)
+    yield "no-softmax", plain / np.sqrt(K) @ V
+    yield "always-causal", _mixed(Q, KEYS, V, AHEAD)
+    yield from _values_rotated(Q, KEYS, V, None)
+
+
+def _values_rotated(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, hidden: np.ndarray | None
+) -> Iterator[tuple[str, np.ndarray]]:
+    for layout in ("half", "neighbours"):
+        for base in BASES:
+            of_v = rotated(v, layout, base)
+            yield "attention-values-rotated", _mixed(q, k, of_v, hidden)
+            yield (
+                "attention-values-rotated",
+                _mixed(rotated(q, layout, base), rotated(k, layout, base), of_v, hidden),
+            )
+
+
+def _of_masks() -> Iterator[tuple[str, np.ndarray]]:
+    """Yields mistakes in the causal mask, with their results."""
+    scores = Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K)
+    with np.errstate(all="ignore"):
+        strictly = _mixed(Q, KEYS, V, np.triu(np.ones((T, T), bool)))
+        yield "no-mask", _mixed(Q, KEYS, V)
+        yield "mask-transposed", _mixed(Q, KEYS, V, AHEAD.T)
+        yield "mask-transposed", _mixed(Q, KEYS, V, ~AHEAD)
+        yield "mask-one-ahead", _mixed(Q, KEYS, V, np.triu(np.ones((T, T), bool), 2))
+        yield "mask-after-softmax", np.where(AHEAD, 0, _softmax(scores)) @ V
+        yield "mask-of-self", strictly
+        yield "mask-of-self", np.nan_to_num(strictly)
+        yield "mask-of-self", np.where(np.isnan(strictly), V.mean(axis=1, keepdims=True), strictly)
+        first = _softmax(scores)[:, :1] @ V  # a number such as -1e9 in the whole row hides nothing from it
+        yield "mask-of-self", np.concatenate([first, strictly[:, 1:]], axis=1)
+        yield "mask-of-zeros", _softmax(np.where(AHEAD, 0, scores)) @ V
+        yield "softmax-axis", np.nan_to_num(_mixed(Q, KEYS, V, AHEAD, axis=-2))
+    yield from _values_rotated(Q, KEYS, V, AHEAD)
+
+
+# Designs that do more than the formula
+
+
+@dataclass(frozen=True)
+class Design:
+    """A right attention that has something inside. `plain` has each pair's weight where all queries are 0.
+
+    Attributes:
+        has: what it has inside, in words.
+        scores: queries and keys to scores.
+        plain: whether causal → (H, T, T).
+    """
+
+    has: tuple[str, ...]
+    scores: Scores
+    plain: dict[bool, np.ndarray]
+
+    def __call__(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
+        """Computes what this design should return."""
+        plain, scores = self.plain[causal], self.scores(q, k)
+        seen = np.where(plain > 0, scores, -np.inf)
+        rest = 1 - plain.sum(axis=-1, keepdims=True)  # what goes to a sink, whose score is 0
+        rest = np.where(rest > 1e-5, rest, 0)
+        largest_seen = seen.max(axis=-1, keepdims=True)
+        largest_seen = np.where(rest > 0, np.maximum(largest_seen, 0), largest_seen)
+        powers = plain * np.exp(seen - largest_seen)
+        sink = rest * np.exp(-np.maximum(largest_seen, 0))
+        return powers / (powers.sum(axis=-1, keepdims=True) + sink) @ v
+
+
+def _weights_of(own: Own, q: np.ndarray, k: np.ndarray, causal: bool) -> np.ndarray | None:
+    """Reads off the attention weights (H, T, T): with the unit vectors as values they come out themselves."""
+    found = _attend(own, q, k, UNITS, causal)
+    weights = found[..., :T]
+    sums = weights.sum(axis=-1)
+    right = (
+        np.isfinite(found).all()
+        and (weights > -1e-6).all()
+        and (sums < 1 + 1e-4).all()
+        and (sums > 1e-6).all()
+    )
+    if not right or np.abs(found[..., T:]).max(initial=0.0) > 1e-6:
+        return None
+    return np.maximum(weights, 0)
+
+
+def _maps() -> Iterator[tuple[tuple[str, ...], Scores, bool]]:
+    """Yields what may be inside, how scores come from queries and keys, and whether a factor is free."""
+
+    def sized(x: np.ndarray) -> np.ndarray:
+        return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-12)
+
+    def centred(x: np.ndarray) -> np.ndarray:
+        return sized(x - x.mean(axis=-1, keepdims=True))
+
+    rotations: list[tuple[tuple[str, ...], Callable]] = [((), lambda x: x)]
+    for layout in ("half", "neighbours"):
+        for base in BASES:
+            rotations.append((("rotation",), lambda x, layout=layout, base=base: rotated(x, layout, base)))
+    for has, turn in rotations:
+        yield has, lambda q, k, turn=turn: turn(q) @ turn(k).swapaxes(-1, -2) / np.sqrt(K), False
+        for norm in (sized, centred):
+            # Before or after the rotation, which changes no length
+            yield (
+                (*has, "norm"),
+                lambda q, k, turn=turn, norm=norm: (
+                    turn(norm(q)) @ turn(norm(k)).swapaxes(-1, -2) / np.sqrt(K)
+                ),
+                True,
+            )
+    for cap in CAPS:
+        yield (
+            ("softcap",),
+            lambda q, k, cap=cap: cap * np.tanh(q @ k.swapaxes(-1, -2) / np.sqrt(K) / cap),
+            False,
+        )
+
+
+def _rows_centred(x: np.ndarray, where: np.ndarray) -> np.ndarray:
+    count = np.maximum(where.sum(axis=-1, keepdims=True), 1)
+    return np.where(where, x - np.where(where, x, 0).sum(axis=-1, keepdims=True) / count, 0)
+
+
+def _design(own: Own) -> Design | None:
+    """Returns the design that explains the weights of this attention, or None."""
+    plain = {causal: _weights_of(own, 0 * Q, KEYS, causal) for causal in (False, True)}
+    weights = _weights_of(own, Q, KEYS, False)
+    if weights is None or any(one is None for one in plain.values()):
+        return None
+    bare, masked = plain[False], plain[True]
+    assert bare is not None
+    assert masked is not None
+    if (masked[:, AHEAD] > 1e-6).any() or (np.diagonal(masked, axis1=1, axis2=2) <= 0).any():
+        return None  # the mask is wrong: no design
+    if (bare[:, AHEAD] == 0).all():
+        return None  # it hides the future always
+    both = (bare > 0) & (weights > 0)
+    with np.errstate(all="ignore"):
+        measured = _rows_centred(np.log(weights) - np.log(bare), both)
+    has = []
+    if (bare.sum(axis=-1) < 1 - 1e-3).any():
+        has.append("sink")
+    if np.ptp(np.where(bare > 0, bare, np.nan)[..., -1, :][0]) > 1e-4 or (bare == 0).any():
+        has.append("bias")
+    exact = {True: masked, False: bare}
+    for inside, scores, free in _maps():
+        expected = _rows_centred(scores(Q, KEYS), both)
+        factor = 1.0
+        if free:
+            factor = float((measured * expected).sum() / (expected * expected).sum())
+        if factor <= 0 or np.abs(measured - factor * expected).max() > FIT * max(1.0, np.abs(measured).max()):
+            continue
+        if not inside and not has:
+            return None  # the plain formula
+        return Design(
+            (*has, *inside), lambda q, k, scores=scores, factor=factor: factor * scores(q, k), exact
+        )
+    return None
+
+
+def _unknown_inside(own: Own) -> list[str]:
+    """Returns what this attention seems to have inside, where its numbers cannot be known, such as trained gains."""
+    once, louder = (_weights_of(own, size * Q, KEYS, False) for size in (1.0, 3.0))
+    alike = _weights_of(own, *(np.repeat(x[:, :1], T, axis=1) for x in (Q, KEYS)), causal=False)
+    hidden = _weights_of(own, Q, KEYS, True)
+    if once is None or louder is None or alike is None or hidden is None or (hidden[:, AHEAD] > 1e-6).any():
+        return []
+    even, found = np.full(once.shape, 1 / T), []
+    if (once.sum(axis=-1) < 1 - 1e-3).any():
+        found.append("sink")
+    if close(once, louder, 1e-5) and not close(once, even):
+        found.append("norm")
+    if not close(alike / alike.sum(axis=-1, keepdims=True), even):
+        found.append("bias")
+    return found
+
+
+def _in_words(has: Sequence[str]) -> str:
+    return " and ".join(remark(one) for one in has)
+
+
+def _told_or_a_design(
+    own: Own,
+    arguments: tuple[np.ndarray, np.ndarray, np.ndarray, bool],
+    found: np.ndarray,
+    message: str,
+    candidates: Iterator[tuple[str, np.ndarray]],
+) -> None:
+    """Returns if a right design explains what was found.
+
+    Raises:
+        Told: a known mistake explains it.
+        LeaveOut: it has something inside that cannot be judged here.
+        Wrong: neither.
+    """
+    name_it(found, message, candidates)
+    if "design" not in own.found:
+        own.found["design"] = _design(own)
+    design = own.found["design"]
+    if design is not None and close(found, design(*arguments)):
+        return own.remark(remark("attention-design", what=_in_words(design.has)))
+    _another_scale(own, message)
+    inside = _unknown_inside(own)
+    if inside:
+        raise LeaveOut(
+            f"your `attention` seems to have {_in_words(inside)} inside, and this stage judges only "
+            "softmax(q kᵀ / √K) v. Leave `attention` out of the adapter: the stages block and model look at it."
+        )
+    raise Wrong(message)
+
+
+def _another_scale(own: Own, message: str) -> None:
+    """Raises `Told` if the scores are q kᵀ times a number that is not 1/√K."""
+    weights = _weights_of(own, Q, KEYS, False)
+    if weights is None or (weights <= 0).any():
+        return
+    measured = _rows_centred(np.log(weights), weights > 0)
+    expected = _rows_centred(Q @ KEYS.swapaxes(-1, -2), weights > 0)
+    factor = float((measured * expected).sum() / (expected * expected).sum())
+    if np.abs(measured - factor * expected).max() < FIT * np.abs(measured).max():
+        raise Told(
+            f"{message} Your scores are q kᵀ times {factor:.4g}; 1/√K is {1 / np.sqrt(K):.4g}.", "other-scale"
+        )
+
+
+@attention.check("a query of zeros gets the average of the values")
+def _(own: Own) -> None:
+    found = _attend(own, 0 * Q, KEYS, V, False)
+    want = np.broadcast_to(V.mean(axis=1, keepdims=True), V.shape)
+    if close(found, want):
+        return
+    message = f"with q = 0 all weights should be equal, so {largest(found, want, 'H T K')}"
+    candidates = [
+        ("no-softmax", 0 * V),
+        ("always-causal", _mixed(0 * Q, KEYS, V, AHEAD)),
+        ("softmax-axis", _mixed(0 * Q, KEYS, V, axis=-3)),
+        *_values_rotated(0 * Q, KEYS, V, None),
+    ]
+    _told_or_a_design(own, (0 * Q, KEYS, V, False), found, message, iter(candidates))
+
+
+@attention.check("the better a key matches the query, the more weight its value gets")
+def _(own: Own) -> None:
+    found, want = _attend(own, Q, KEYS, V, False), _mixed(Q, KEYS, V)
+    if not close(found, want):
+        message = f"by softmax(q kᵀ / √K) v, {largest(found, want, 'H T K')}"
+        widths = [own.width] if own.has("embed") else []
+        _told_or_a_design(own, (Q, KEYS, V, False), found, message, _of_scores(widths))
+
+
+@attention.check("under the causal mask, a position sees itself and the ones before it")
+def _(own: Own) -> None:
+    found, want = _attend(own, Q, KEYS, V, True), _mixed(Q, KEYS, V, AHEAD)
+    if not close(found, want):
+        message = f"with `causal`, {largest(found, want, 'H T K')}"
+        _told_or_a_design(own, (Q, KEYS, V, True), found, message, _of_masks())
+
+
+@attention.check("large scores do no harm")
+def _(own: Own) -> None:
+    found, want = _attend(own, 400 * Q, KEYS, V, True), _mixed(400 * Q, KEYS, V, AHEAD)
+    if not np.isfinite(found).all():
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
+        raise Told(
+            f"with scores in the thousands there is {found[at]} at [h={at[0]}, t={at[1]}, k={at[2]}].",
+            "softmax-overflow",
+        )
+    if not close(found, want):
+        message = f"with scores in the thousands, {largest(found, want, 'H T K')}"
+        _told_or_a_design(own, (400 * Q, KEYS, V, True), found, message, iter(()))
+
+
+your_own_code(attention, "attention", lambda own: own.call("attention", Q, KEYS, V, True))

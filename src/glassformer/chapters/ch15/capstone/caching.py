@@ -1,0 +1,176 @@
+"""The stage *cache*: one id at a time, with the keys and values of the past kept, wherever they are kept."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong, in_numpy, is_tensor
+
+from .adapter import Cache, Missing, Own, Told
+from .origin import your_own_code
+from .stage import Stage, close, largest, steady
+from .training import learn
+from .words import remark
+from .writing import PROMPT, prompt_of, written
+
+cache = Stage("cache")
+
+FAR = 1e-2  # by at least so much other weights must change the logits
+
+
+def _empty(own: Own) -> Cache:
+    """Returns a cache for a new text. It lives as long as the stage, for a design may know it by its identity."""
+    own.found.setdefault("caches", []).append(Cache())
+    return own.found["caches"][-1]
+
+
+def _step(own: Own, one: int, kept: Cache) -> np.ndarray:
+    found = own.array("step", int(one), kept, axes="V", what="`step`")
+    if found.shape != (own.vocab_size,):
+        raise Wrong(f"`step` should have shape (V,) = ({own.vocab_size},); yours has shape {found.shape}.")
+    return found
+
+
+@cache.check("one id goes in, and logits come out")
+def _(own: Own) -> None:
+    [first] = prompt_of(own, 1)
+    found, want = _step(own, first, _empty(own)), own.logits(np.array([first]))[0]
+    if not close(found, want):
+        raise Wrong(f"after the first id, according to `logits`, {largest(found, want, 'V')}")
+
+
+@cache.check("step by step it gives the same logits as all at once")
+def _(own: Own) -> None:
+    ids = prompt_of(own, 12, 21)
+    whole, kept = own.logits(ids), _empty(own)
+    alone = [own.logits(ids[t : t + 1])[0] for t in (0, 1)]
+    for t, one in enumerate(ids):
+        found = _step(own, one, kept)
+        if close(found, whole[t]):
+            continue
+        steady(own, ids[: t + 1])
+        message = f"after id {t}, according to `logits`, {largest(found, whole[t], 'V')}"
+        if t == 1 and close(found, alone[1]):
+            raise Told(message, "cache-forgets")
+        raise Told(
+            message, "cache-off-by-one" if t else "cache-shared"
+        )  # the check before has left something
+
+
+@cache.check("a new text does not see the one before")
+def _(own: Own) -> None:
+    texts = [prompt_of(own, 5, seed) for seed in (31, 32)]
+    for text in texts:
+        kept = _empty(own)
+        for t, one in enumerate(text):
+            if not close(_step(own, one, kept), own.logits(text[: t + 1])[-1]):
+                raise Told(f"after another text, id {t} of a new one.", "cache-shared")
+    if not _serves_two(own, texts):
+        own.remark(remark("cache-of-model"))
+
+
+def _serves_two(own: Own, texts: list[np.ndarray]) -> bool:
+    """Returns whether two texts can be continued in turn."""
+    kept = [_empty(own), _empty(own)]
+    try:
+        for t in range(5):
+            found = [_step(own, text[t], its) for text, its in zip(texts, kept, strict=True)]
+    except Wrong:
+        return False
+    return all(close(one, own.logits(text)[-1]) for text, one in zip(texts, found, strict=True))
+
+
+@cache.check("keys and values are reused")
+def _(own: Own) -> None:
+    """Changes the weights halfway. What was kept of the past does not notice; what is computed again does."""
+    ids, kept = prompt_of(own, 8, 41), _empty(own)
+    for one in ids[:6]:
+        _step(own, one, kept)
+    was = own.logits(ids[:7])[-1]
+    with _other_weights(own, ids) as changed:
+        if not changed or close(own.logits(ids[:7])[-1], was, FAR):
+            if not any(array.size for array in _fractions_in(dict(kept))):
+                own.remark(remark("cache-unseen"))
+            return
+        try:
+            found = _step(own, ids[6], kept)
+        except Wrong:
+            return  # it noticed that its weights had changed: so it had kept something
+        if close(found, own.logits(ids[:7])[-1]):
+            raise Told(
+                "six ids were read, then the weights changed, then a seventh was read.", "cache-of-ids"
+            )
+
+
+@contextlib.contextmanager
+def _other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
+    """Changes the reader's weights a little, and changes them back if `weights` shows them; or takes a few steps.
+
+    Yields False if there is no way to change them.
+    """
+    arrays = [_in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
+    arrays = [one for one in arrays if one is not None]
+    if arrays:
+        kept, rng = [one.copy() for one in arrays], np.random.default_rng(5)
+        for one in arrays:
+            one += (0.3 * one.std() + 0.02) * rng.normal(size=one.shape).astype(one.dtype)
+        try:
+            yield True
+        finally:
+            for one, was in zip(arrays, kept, strict=True):
+                one[...] = was
+        return
+    try:
+        for _ in range(10):
+            learn(own, np.stack([ids]))
+    except (Missing, NotAttempted, Wrong):
+        yield False
+        return
+    yield True
+
+
+def _in_place(weight: Any) -> np.ndarray | None:
+    """Returns a weight's own numbers as an array, or None if they cannot be changed from here."""
+    if is_tensor(weight):
+        weight = (
+            weight.detach().numpy() if weight.device.type == "cpu" and weight.dtype.itemsize >= 4 else None
+        )
+    if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f" or not weight.flags.writeable:
+        return None
+    return weight if np.isfinite(weight).all() else None  # a mask
+
+
+def _fractions_in(value: Any, deep: int = 6) -> Iterator[np.ndarray]:
+    """Yields all arrays of fractions that a cache holds, wherever they are."""
+    found = in_numpy(value) if not isinstance(value, list | tuple | dict) else value
+    if isinstance(found, np.ndarray):
+        if found.dtype.kind == "f":
+            yield found
+    elif deep and isinstance(found, dict | list | tuple | set):
+        for one in found.values() if isinstance(found, dict) else found:
+            yield from _fractions_in(one, deep - 1)
+    elif deep and hasattr(found, "__dict__"):
+        yield from _fractions_in(vars(found), deep - 1)
+
+
+@cache.check("with the cache it writes the same text")
+def _(own: Own) -> None:
+    if not own.has("generate", "generate_cached"):
+        return
+    prompt, n = prompt_of(own), min(9, own.context_length - PROMPT)
+    for temperature, seed in ((0, 0), (1.0, 5)):
+        plain = written(own, prompt, n, temperature, seed)
+        cached = written(own, prompt, n, temperature, seed, "generate_cached")
+        if plain != cached:
+            first = next(i for i in range(n) if plain[i] != cached[i])
+            message = (
+                f"at temperature {temperature} and seed {seed}, new id {first} is {plain[first]} without the cache "
+                f"and {cached[first]} with it."
+            )
+            raise Told(message, "cached-differs")
+
+
+your_own_code(cache, "step", lambda own: _step(own, 0, _empty(own)))

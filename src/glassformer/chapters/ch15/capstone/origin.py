@@ -1,0 +1,141 @@
+"""Whose code runs: the rule on what may be imported, checked while a piece runs.
+
+The rule itself is in ``capstone.toml``, under `rules`.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong
+
+from .adapter import LeaveOut, Missing, Own, Told
+from .stage import Stage
+from .words import remark
+
+_PACKAGE = Path(__file__).resolve().parents[3]
+# What a reader may use of the book's package: texts, descriptions of models, files; and a container for a cache.
+_FREE = {
+    "_checks", "atomic_files.py", "checkpoints.py", "config.py", "contents.py", "exercises", "lookups.py",
+    "parameters.py", "published.py", "rooms.py", "shapes.py", "text.py", "trace.py", "untrusted_files.py",
+    "__init__.py",
+}  # fmt: skip
+_CACHES = {("scratch", "cache.py"), ("nn", "cache.py")}
+_CAPSTONE = Path(__file__).resolve().parent
+_OTHERS = (
+    "transformers",
+    "x_transformers",
+    "xformers",
+    "flash_attn",
+    "keras",
+    "fairseq",
+    "litgpt",
+    "torchtune",
+)
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+_TOKENIZERS = "glassformer.text"
+
+
+def your_own_code(stage: Stage, piece: str, run: Callable[[Own], Any]) -> None:
+    """Adds the last check of a stage: while this piece runs, no part of a Transformer is somebody else's."""
+
+    @stage.check("it is your own code")
+    def _(own: Own) -> None:
+        told_if_borrowed(own, piece, run)
+
+
+def told_if_borrowed(own: Own, piece: str, run: Callable[[Own], Any]) -> None:
+    """Raises `Told` if a piece runs a part of a Transformer that is somebody else's."""
+    if not own.has(piece):
+        return
+    found = borrowed(lambda: run(own))
+    if _ATTENTION in found and piece != "attention" and _attends_itself(own):
+        found.remove(_ATTENTION)
+    if found:
+        listed = " and ".join(f"`{one}`" for one in found[:2])
+        raise Told(f"`{piece}` runs {listed}.", "borrowed")
+
+
+def _attends_itself(own: Own) -> bool:
+    """Returns whether the adapter has an attention of its own."""
+    from .attention import KEYS, Q, V
+
+    return own.has("attention") and not borrowed(lambda: own.call("attention", Q, KEYS, V, True))
+
+
+def remark_on_tokenizer(own: Own, text: str) -> None:
+    """Remarks on a tokenizer that is the book's."""
+    for piece, run in (
+        ("encode", lambda: own.call("encode", text)),
+        ("decode", lambda: own.decode(own.found["ids"])),
+    ):
+        if _TOKENIZERS in _run_under_watch(run):
+            return own.remark(remark("books-tokenizer", name=piece))
+    return None
+
+
+def borrowed(run: Callable[[], Any]) -> list[str]:
+    """Runs something and returns the names of the parts of a Transformer in it that are not the reader's."""
+    return [one for one in _run_under_watch(run) if one != _TOKENIZERS]
+
+
+def _run_under_watch(run: Callable[[], Any]) -> list[str]:
+    seen: dict[str, None] = {}
+
+    def watch(frame: Any, event: str, called: Any) -> None:
+        if event == "call":
+            name = _part(frame.f_code.co_filename, frame.f_code.co_name, frame)
+        elif event == "c_call" and getattr(called, "__name__", "") == "scaled_dot_product_attention":
+            name = _ATTENTION
+        else:
+            return
+        if name:
+            seen.setdefault(name)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        run()
+    except (Wrong, Missing, NotAttempted, LeaveOut):
+        pass  # the stage's other checks tell
+    finally:
+        sys.setprofile(before)
+    named = list(seen)
+    if named and named[0].startswith("torch.") and named[0] != _ATTENTION:
+        return named[
+            :1
+        ]  # torch's layers call each other: the outermost is the one that the reader wrote down
+    return named
+
+
+def _part(file: str, function: str, frame: Any) -> str:
+    """Returns the name of the part of a Transformer that this is, or nothing."""
+    if file.startswith(str(_PACKAGE)):
+        return _of_the_book(Path(file), function)
+    parts = file.replace("\\", "/").split("/")
+    if "site-packages" in parts:
+        top = parts[parts.index("site-packages") + 1]
+        if top in _OTHERS:
+            return top
+    if parts[-3:] == ["nn", "modules", "transformer.py"] and function == "forward":
+        return f"torch.nn.{type(frame.f_locals.get('self')).__name__}"
+    if function == "multi_head_attention_forward" and parts[-2:] == ["nn", "functional.py"]:
+        return "torch.nn.functional.multi_head_attention_forward"
+    if function == "flex_attention" and "torch" in parts:
+        return "torch.nn.attention.flex_attention"
+    if function == "forward" and type(frame.f_locals.get("self")).__name__ == "MultiheadAttention":
+        return "torch.nn.MultiheadAttention" if "torch" in parts else ""
+    return ""
+
+
+def _of_the_book(file: Path, function: str) -> str:
+    if _CAPSTONE in file.parents:
+        return ""
+    inside = file.relative_to(_PACKAGE).parts
+    if inside[0] == "text.py":
+        return _TOKENIZERS if function in ("encode", "decode") else ""
+    if inside[0] in _FREE or inside[:2] in _CACHES:
+        return ""
+    return "glassformer." + ".".join(inside).removesuffix(".py").removesuffix(".__init__")

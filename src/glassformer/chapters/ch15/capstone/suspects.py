@@ -1,0 +1,276 @@
+"""What a model returns if it was loaded with a single mistake, for comparison with what the reader's returned."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from glassformer import bugs, scratch
+from glassformer.config import ModelConfig
+from glassformer.scratch import positions
+
+Suspect = tuple[str, str, np.ndarray]  # the mistake, a detail to tell, the logits
+Change = Callable[[scratch.Transformer], Any]
+
+# Of the gallery: what changes the logits of a model that is loaded.
+GALLERY = (
+    "no-scale", "mask-one-ahead", "mask-transposed", "mask-after-softmax", "softmax-axis", "heads-not-swapped",
+    "positions-late", "rope-layout", "rope-on-values", "residual-dropped", "post-norm", "eps-outside",
+    "sigma-unbiased", "tied-reshaped",
+)  # fmt: skip
+EPSILONS = (
+    1e-6,
+    1e-8,
+    1e-12,
+    1e-7,
+    1e-9,
+    1e-4,
+    1e-3,
+    1e-2,
+    1e-1,
+    1.0,
+    2.220446049250313e-16,
+    1.1920929e-07,
+    1e-30,
+)
+BASES = (500_000.0, 1_000_000.0, 100_000.0, 1_000.0, 100.0, 1e7, 10.0)
+
+
+def suspects(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
+    """Yields what the book's own model returns with a single mistake in it, the likeliest mistakes first."""
+    yield from _of_settings(model, ids)
+    for name in GALLERY:
+        try:
+            with bugs.put_in(name, rooms=("scratch",)):
+                found = model(ids)
+        except Exception:
+            continue
+        yield name, "", found  # the mistake is out again: whoever asks may stop here
+    yield from _of_code(model, ids)
+    yield from _of_weights(model, ids)
+
+
+def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
+    """Yields mistakes that are another configuration's right way."""
+    c = model.config
+    K = c.d_head
+    changes: list[tuple[str, str, dict[str, Any]]] = [
+        ("other-eps", f"Your ε seems to be {eps:.3g}.", {"norm_eps": eps}) for eps in EPSILONS
+    ]
+    if c.positions == "rope":
+        changes += [
+            ("other-base", f"Your base seems to be {base:,.0f}.", {"rope_base": base}) for base in BASES
+        ]
+        changes.append(("no-rotation", "", {"positions": "none"}))
+    if c.positions == "learned":
+        changes.append(("positions-left-out", "", {"positions": "none"}))
+    if not np.isclose(c.attention_scale, 1 / np.sqrt(K)):
+        changes.append(("usual-scale", "", {"attention_scale": 1 / np.sqrt(K)}))
+    for scale, said in (
+        (1 / K, "1/K"), (1 / np.sqrt(c.d_model), "1/√D"), (np.sqrt(K), "√K"), (1 / np.sqrt(K), "1/√K"),
+        (1 / np.sqrt(K) ** 3, "1/√K³"), (1 / c.d_model, "1/D"),
+    ):  # fmt: skip
+        changes.append(("loaded-scale", f"Yours seems to be {said}.", {"attention_scale": scale}))
+    if c.feedforward == "gelu":
+        changes.append(("other-gelu", "", {"feedforward": "gelu_tanh"}))
+        changes.append(("other-activation", "Yours seems to be ReLU.", {"feedforward": "relu"}))
+    if c.feedforward == "swiglu":
+        changes.append(("other-activation", "Yours seems to be GELU.", {"feedforward": "geglu"}))
+        changes.append(
+            ("other-activation", "Yours seems to be GELU's approximation.", {"feedforward": "geglu_tanh"})
+        )
+    changes.append(("one-head", "", {"n_heads": 1, "n_kv_heads": 1, "qk_norm": False}))
+    if c.qk_norm:
+        changes.append(("no-qk-norm", "", {"qk_norm": False}))
+    if c.embedding_norm:
+        changes.append(("no-embedding-norm", "", {"embedding_norm": False}))
+    if c.head == "untied":
+        changes.append(("head-of-embedding", "", {"head": "tied"}))
+    if c.norm == "rmsnorm":
+        changes.append(("layernorm-for-rmsnorm", "", {"norm": "layernorm", "qk_norm": c.qk_norm}))
+    else:
+        changes.append(("rmsnorm-for-layernorm", "", {"norm": "rmsnorm"}))
+    for mistake, detail, change in changes:
+        try:
+            found = _with_weights(model.named_parameters(), c.replace(**change, dropout=0.0))(ids)
+        except Exception:
+            continue
+        yield mistake, detail, found
+
+
+def _of_code(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
+    """Yields mistakes that change what a right model does."""
+    own, c = model.named_parameters(), model.config
+    for mistake, detail, change in _changes(c):
+        other = _with_weights(own, c.replace(dropout=0.0))
+        try:
+            change(other)
+            yield mistake, detail, other(ids)
+        except Exception:
+            continue
+    if c.positions == "rope":
+        yield from _of_rotations(model, ids)
+
+
+def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
+    gated = c.feedforward == "swiglu"
+    if gated:
+        yield "gate-up", "", _exchanged
+        yield "other-activation", "Yours seems to be ReLU.", lambda model: _activation(model, _relu)
+        yield "other-activation", "Yours seems to be a sigmoid.", lambda model: _activation(model, _sigmoid)
+    else:
+        yield (
+            "other-activation",
+            "Yours seems to be SiLU.",
+            lambda model: _activation(model, lambda x: x * _sigmoid(x)),
+        )
+        yield "other-activation", "Yours seems to be a tanh.", lambda model: _activation(model, np.tanh)
+        yield "rmsnorm-for-layernorm", "Its bias is added.", _uncentred
+    yield "no-activation", "", lambda model: _activation(model, lambda x: x)
+    yield "no-last-norm", "", lambda model: setattr(_decoder(model), "norm", None)
+    yield "no-feedforward", "", _without_feedforward
+    yield "interleaved-heads", "", _interleaved
+    yield "unmasked", "", _unmasked
+    yield "one-block", "", _first_block
+    yield "block-repeated", "", lambda model: _repeated(model, 0)
+    yield "block-repeated", "", lambda model: _repeated(model, -1)
+
+
+def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
+    """Yields mistakes in the rotation of queries and keys."""
+    right, seen = positions.rotate, []
+
+    def backwards(x: Any, angles: Any, **more: Any) -> Any:
+        return right(x, -angles, **more)
+
+    def of_one(which: int) -> Callable:
+        def rotate(x: Any, angles: Any, **more: Any) -> Any:
+            seen.append(x)
+            return right(x, angles, **more) if len(seen) % 2 == which else x
+
+        return rotate
+
+    for mistake, detail, other in (
+        ("rotation-backwards", "", backwards),
+        ("rotation-of-one", "Yours seem to be the queries.", of_one(1)),
+        ("rotation-of-one", "Yours seem to be the keys.", of_one(0)),
+    ):
+        seen.clear()
+        positions.rotate = other
+        try:
+            found = model(ids)
+        finally:
+            positions.rotate = right
+        yield mistake, detail, found
+
+
+def _of_weights(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
+    """Yields mistakes that give a right model other weights."""
+    own, c = model.named_parameters(), model.config
+    for mistake, change in _other_weights(own):
+        other = _with_weights(own, c.replace(dropout=0.0))
+        for name, weight in other.named_parameters().items():
+            weight[...] = change(name, weight.copy())
+        yield mistake, "", other(ids)
+
+
+def _other_weights(
+    own: dict[str, np.ndarray],
+) -> Iterator[tuple[str, Callable[[str, np.ndarray], np.ndarray]]]:
+    for which in (("W_q", "W_k", "W_v", "W_o"), ("W_o",), ("W_q", "W_k", "W_v")):
+        ends = tuple(f"{one}.weight" for one in which)
+        yield (
+            "not-transposed",
+            lambda name, w, ends=ends: w.T if name.endswith(ends) and w.shape == w.T.shape else w,
+        )
+    yield (
+        "qk-exchanged",
+        lambda name, w: own[name.replace("W_q", "W_?").replace("W_k", "W_q").replace("W_?", "W_k")],
+    )
+    for part in ("W_down.bias", "feedforward", "norm", ""):
+        yield (
+            "bias-left-out",
+            lambda name, w, part=part: 0 * w if part in name and name.endswith("bias") else w,
+        )
+    yield "norm-gain", lambda name, w: np.ones_like(w) if "norm" in name and name.endswith("weight") else w
+
+
+# What is changed in a model
+
+
+def _decoder(model: scratch.Transformer) -> Any:
+    assert model.decoder is not None  # each kind here is a decoder
+    return model.decoder
+
+
+def _with_weights(own: dict[str, np.ndarray], config: ModelConfig) -> scratch.Transformer:
+    """Returns another configuration's model, with those of the weights that it has; biases that are new are 0."""
+    model = scratch.Transformer(config, generator=None, dtype=own["token_embedding.weight"].dtype)
+    for name, weight in model.named_parameters().items():
+        weight[...] = own[name] if name in own or not name.endswith("bias") else 0.0
+    return model
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def _activation(model: scratch.Transformer, function: Callable) -> None:
+    for block in _decoder(model).blocks:
+        block.feedforward.activate = function
+
+
+def _uncentred(model: scratch.Transformer) -> None:
+    """Lets each LayerNorm keep the mean, as RMSNorm does, with its gain and its bias."""
+
+    def forward(norm: Any) -> Callable:
+        return lambda x, saved=None: (
+            x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + norm.eps) * norm.weight + norm.bias
+        )
+
+    decoder = _decoder(model)
+    norms = [norm for block in decoder.blocks for norm in (block.norm_attention, block.norm_feedforward)]
+    for norm in [*norms, decoder.norm]:
+        norm.forward = forward(norm)
+
+
+def _without_feedforward(model: scratch.Transformer) -> None:
+    for name, weight in model.named_parameters().items():
+        if "feedforward.W_down" in name:
+            weight[...] = 0
+
+
+def _unmasked(model: scratch.Transformer) -> None:
+    for block in _decoder(model).blocks:
+        block.attention.causal = False
+
+
+def _first_block(model: scratch.Transformer) -> None:
+    del _decoder(model).blocks[1:]
+
+
+def _repeated(model: scratch.Transformer, which: int) -> None:
+    blocks = _decoder(model).blocks
+    blocks[:] = [blocks[which]] * len(blocks)
+
+
+def _exchanged(model: scratch.Transformer) -> None:
+    w = model.named_parameters()
+    for name in [name for name in w if "W_gate" in name]:
+        gate, up = w[name], w[name.replace("W_gate", "W_up")]
+        gate[...], up[...] = up.copy(), gate.copy()
+
+
+def _interleaved(model: scratch.Transformer) -> None:
+    """Gives head h the numbers h, h + H, h + 2H, …, and puts its own back there."""
+    c = model.config
+    order = np.arange(c.d_model).reshape(c.d_head, c.n_heads).T.ravel()
+    for name, weight in model.named_parameters().items():
+        if name.endswith(("W_q.weight", "W_k.weight", "W_v.weight")):
+            weight[...] = weight[:, order]
+        elif name.endswith("W_o.weight"):
+            weight[...] = weight[order]

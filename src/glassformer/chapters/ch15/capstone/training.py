@@ -1,0 +1,235 @@
+"""The stage *training*: a batch by heart, other lines of a text, and what goes wrong with single steps."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong, as_numbers
+from glassformer.text import corpus
+
+from .adapter import Missing, Own, Told
+from .learning import asked
+from .origin import your_own_code
+from .reading import ids_of
+from .stage import Stage, differs, steady
+from .watch import always_new, keeps_gradients, optimizers_watched, trained_tensors
+from .words import remark
+
+training = Stage("training")
+
+BY_HEART, FROM_TEXT = 400, 120  # steps
+FROZEN = 10  # steps after which each weight has moved
+WAKING = 6  # times five steps, at most
+EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
+
+
+def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
+    """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
+    text = corpus()[:60_000]
+    if own.has("encode"):
+        ids = ids_of(own, text)
+    else:
+        letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
+        ids = np.array([letters[one] for one in text])
+    starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
+    return ids[starts[..., None] + np.arange(T + 1)]
+
+
+def learn(own: Own, windows: np.ndarray) -> float:
+    """Takes a step on windows (texts, T + 1), or on the first of them if the adapter takes one text at a time."""
+    if not own.batched:
+        return own.number("learn", windows[0, :-1], windows[0, 1:])
+    own.batched = False  # the axis of texts is there already
+    try:
+        return own.number("learn", windows[:, :-1], windows[:, 1:])
+    finally:
+        own.batched = True
+
+
+def wake(own: Own, piece: str) -> None:
+    """Takes a few training steps if weights start at zero, because such a model shows nothing yet, right or wrong.
+
+    `piece` is what will be looked at, "block" or "logits".
+    """
+    for _ in range(WAKING):
+        try:
+            if not own.has("learn") or _listens(own, piece):
+                return
+            for windows in windows_of(own, 5, 12, 2):
+                learn(own, windows)
+        except (Wrong, Missing, NotAttempted):
+            return  # the checks tell
+
+
+def _listens(own: Own, piece: str) -> bool:
+    """Returns whether the first position makes a difference to the last."""
+    ids = asked(own)[0]
+    if piece == "logits":
+        other = ids.copy()
+        other[0] = (ids[0] + 1) % own.vocab_size
+        ends = [own.logits(one)[-1] for one in (ids, other)]
+    else:
+        x = np.random.default_rng(7).normal(size=(len(ids), own.width))
+        y = np.concatenate([-x[:1], x[1:]])
+        ends = [own.array("block", one, axes="T D")[-1] for one in (x, y)]
+    return bool(len(differs(ends[0][None], ends[1][None])))
+
+
+@training.check("a step returns its loss")
+def _(own: Own) -> None:
+    own.found["first weights"] = {name: np.array(as_array(w)) for name, w in _weights(own).items()}
+    found = learn(own, windows_of(own, 1, min(own.context_length, 16), 4)[0])
+    if not math.isfinite(found):
+        raise Wrong(f"the first loss is {found}.")
+    own.found["losses"] = [found]
+
+
+@training.check("each step follows the gradient of its own batch")
+def _(own: Own) -> None:
+    batches = windows_of(own, 4, min(own.context_length, 16), 4)
+    steps = []
+    for batch in batches[:3]:
+        with optimizers_watched() as seen:
+            own.found["losses"].append(learn(own, batch))
+        steps.append(seen)
+    tensors = trained_tensors(own, steps[-1])
+    kept = [keeps_gradients(tensors, lambda batch=batch: learn(own, batch)) for batch in batches[2:]]
+    if all(kept):
+        raise Told(
+            "when a step's gradient arrives, `.grad` still has that of the step before.", "gradients-kept"
+        )
+    if always_new(steps):
+        kind = type(steps[-1].optimizers[0]).__name__
+        raise Told(f"three steps were taken by three optimizers ({kind}).", "optimizer-anew")
+
+
+@training.check("it can learn a batch by heart")
+def _(own: Own) -> None:
+    [batch] = windows_of(own, 1, 16, 4)
+    before = own.found["first weights"]
+    losses = [learn(own, batch)]
+    goal, blind = 0.35 * losses[0], math.log(own.vocab_size)
+    while losses[-1] > goal and len(losses) < BY_HEART:
+        losses.append(learn(own, batch))
+        said = f"after {len(losses)} steps on one batch the loss is {losses[-1]:.4f}; it was {losses[0]:.4f}."
+        if not math.isfinite(losses[-1]) or (len(losses) == 12 and losses[-1] > 2 * losses[0] + 1):
+            raise Told(said, "uphill" if _climbs(losses) else "too-fast")
+        first, highest = own.found["losses"][0], max(own.found["losses"] + losses[:EARLY])
+        if len(losses) == EARLY and first < 1.5 * blind and highest > FAR * blind:
+            message = f"at first the loss was {first:.2f}; in the next steps it jumped to {highest:.2f}. "
+            rises = _climbs(own.found["losses"] + losses)
+            raise Told(
+                f"{message}A model that knows nothing has {blind:.2f}.", "uphill" if rises else "too-fast"
+            )
+        if len(losses) == 8 and max(losses) - min(losses) < 1e-6:
+            raise Told(said, "no-move")
+        if len(losses) == FROZEN:
+            _tie(own, before)
+            for name, was in before.items():
+                weight = _weights(own)[name]
+                if np.array_equal(was, np.array(as_array(weight))) and _matters(own, weight, batch):
+                    raise Told(f"after {len(losses)} steps `{name}` is exactly what it was.", "frozen")
+        if len(losses) == BY_HEART // 2 and min(losses) > 0.85 * losses[0]:
+            break
+    first, last = losses[0], float(np.min(losses[-20:]))
+    said = f"the loss on one batch went from {first:.3f} to {losses[-1]:.3f} in {len(losses)} steps."
+    if last > first + 0.3:
+        raise Told(said, "uphill" if _climbs(losses) else "too-fast")
+    if last > goal:
+        raise Told(said, "too-fast" if _jumps(losses) else "too-slow")
+    if own.has("loss"):
+        text = batch[0]
+        judged = own.number("loss", text[:-1], text[1:])
+        if judged > losses[-1] + 0.35 * first:
+            steady(own, text[:-1])
+            raise Told(f"{said} But `loss` on a text of that batch is {judged:.3f}.", "other-targets")
+    if own.has("logits"):
+        steady(own, batch[0][:-1])
+    own.found["jumps"] = _jumps(losses)
+
+
+def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
+    """Remarks on two tables that start equal and then differ: one was copied, where tying was meant."""
+    now, V = {name: np.array(as_array(w)) for name, w in _weights(own).items()}, own.vocab_size
+    tables = [name for name, one in before.items() if one.ndim == 2 and V in one.shape and np.ptp(one) > 0]
+    for i, one in enumerate(tables):
+        for other in tables[i + 1 :]:
+            for turned in (lambda x: x, np.transpose):
+                equal = [turned(of[other]).shape == of[one].shape and np.array_equal(of[one], turned(of[other]))
+                         for of in (before, now)]  # fmt: skip
+                if equal == [True, False]:
+                    own.remark(remark("tie-copied", one=one, other=other))
+
+
+def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
+    """Returns whether the loss depends on a weight that did not move. On a mask or the keys' bias it does not."""
+    array = weight if isinstance(weight, np.ndarray) else None
+    if array is None and hasattr(weight, "detach"):
+        array = weight.detach().cpu().numpy()  # on the CPU the same numbers, not a copy
+    if array is None or array.dtype.kind != "f" or not own.has("loss"):
+        return False
+    if (
+        array.ndim > 1
+        and len(set(np.unique(array).tolist()) & {0.0, 1.0, -np.inf}) == len(np.unique(array)) > 1
+    ):
+        return False  # a mask
+    kept, text = array.copy(), batch[0]
+    before = own.number("loss", text[:-1], text[1:])
+    rng = np.random.default_rng(0)
+    try:
+        array[...] = kept + rng.choice([-0.1, 0.1], size=kept.shape).astype(kept.dtype)
+        after = own.number("loss", text[:-1], text[1:])
+    finally:
+        array[...] = kept
+    return not math.isfinite(after) or abs(after - before) > 1e-4 * max(1.0, abs(before))
+
+
+def _climbs(losses: list[float]) -> bool:
+    """Returns whether the loss rises from the beginning and hardly ever falls."""
+    return bool((np.diff(losses[:8]) > 0).mean() > 0.8)
+
+
+def _jumps(losses: list[float]) -> bool:
+    """Returns whether the loss goes up and down often instead of steadily."""
+    steps = np.diff(losses[: BY_HEART // 2])
+    return bool((steps > 0).mean() > 0.2 and (steps < 0).mean() > 0.2)
+
+
+def _weights(own: Own) -> dict:
+    return own.arrays("weights") if own.has("weights") else {}
+
+
+def as_array(weight: object) -> np.ndarray:
+    """Returns a weight as an array."""
+    return as_numbers(weight, "a weight")
+
+
+@training.check("what it learns from a text holds for lines that it has not read")
+def _(own: Own) -> None:
+    if not own.has("loss"):
+        return
+    T = min(own.context_length, 32)
+    windows = windows_of(own, FROM_TEXT + 6, T, 4)
+    for batch in windows[:FROM_TEXT]:
+        now = learn(own, batch)
+        if not math.isfinite(now):
+            raise Told(f"the loss became {now} on the way through Shakespeare.", "too-fast")
+    found = float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[FROM_TEXT:]]))
+    blind = math.log(own.vocab_size)
+    if found > blind - 0.4:
+        mistake = "too-fast" if found > blind + 0.3 else "too-slow"
+        raise Told(
+            f"after {FROM_TEXT} steps on Shakespeare, other lines cost {found:.2f}; guessing blindly costs "
+            f"{blind:.2f}.",
+            mistake,
+        )
+    counts = np.bincount(windows[:FROM_TEXT].ravel(), minlength=own.vocab_size) + 1
+    counted = float(-np.log(counts / counts.sum())[windows[FROM_TEXT:, 0, 1:]].mean())
+    if found > counted - 0.05:
+        why = remark("frequencies-fast" if own.found["jumps"] else "frequencies-slow")
+        own.remark(remark("frequencies", steps=FROM_TEXT, found=found, counted=counted, why=why))
+
+
+your_own_code(training, "learn", lambda own: learn(own, windows_of(own, 1, 16, 4)[0]))

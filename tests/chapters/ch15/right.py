@@ -1,0 +1,269 @@
+"""Right designs of many kinds, each with the stages that it passes and what it is told."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from .designs import functions
+from .designs.parts import RIGHT, Allocated, Kept, Rms, design, mix, turned
+
+# What a design is tried on: the parts that it does its own way.
+WRITES, THINKS, LEARNS = ("generation", "cache"), ("block", "model", "loss"), ("training",)
+ALL = (*THINKS, *LEARNS, *WRITES)
+
+
+class Attends:
+    """Shows the attention of its model."""
+
+    def attention(self, q, k, v, causal):
+        return mix(q, k, v, self.choices, causal)
+
+
+class RotatesInside:
+    def attention(self, q, k, v, causal):
+        return mix(turned(q, 0, self.choices), turned(k, 0, self.choices), v, self.choices, causal)
+
+
+class NormsInside:
+    def attention(self, q, k, v, causal):
+        norm = Rms(q.shape[-1], 1e-6)
+        return mix(norm(q), norm(k), v, self.choices, causal)
+
+
+class TrainedNormInside:
+    """Its gains have been trained, so that nobody outside knows them."""
+
+    def attention(self, q, k, v, causal):
+        norm = Rms(q.shape[-1], 1e-6)
+        norm.weight.data = torch.linspace(0.5, 2.0, q.shape[-1])
+        return mix(norm(q), norm(k), v, self.choices, causal)
+
+
+class Alone(Attends):
+    """Takes one text, without an axis of texts."""
+
+    batched = False
+
+    def embed(self, ids):
+        return super().embed(ids[None])[0]
+
+    def block(self, x):
+        return super().block(x[None])[0]
+
+    def logits(self, ids):
+        return self.model(ids.reshape(1, -1))[0] if ids.ndim == 1 else self.model(ids)
+
+    def attention(self, q, k, v, causal):
+        return super().attention(q[None], k[None], v[None], causal)[0]
+
+    def generate(self, ids, n, temperature, seed):
+        generator, ids = torch.Generator().manual_seed(seed), ids.tolist()
+        for _ in range(n):
+            logits = self.logits(torch.tensor(ids[-self.context_length :]))[-1]
+            ids.append(self.pick(logits, temperature, generator))
+        return ids
+
+
+class InTuples:
+    def logits(self, ids):
+        return super().logits(ids), None
+
+    def loss(self, ids, targets):
+        logits, _ = self.logits(ids)
+        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+    def learn(self, ids, targets):
+        _, loss = self.loss(ids, targets)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return {"loss": loss.item()}
+
+    def generate(self, ids, n, temperature, seed):
+        generator, ids = torch.Generator().manual_seed(seed), ids.flatten().tolist()
+        for _ in range(n):
+            logits = self.logits(torch.tensor([ids[-self.context_length :]]))[0][0, -1]
+            ids.append(self.pick(logits, temperature, generator))
+        return ids
+
+
+class ClearsAfterwards:
+    """Sets gradients to zero after the step, in place, and adds those of each text."""
+
+    def learn(self, ids, targets):
+        losses = [self.loss(one[None], other[None]) for one, other in zip(ids, targets, strict=True)]
+        for loss in losses:
+            (loss / len(losses)).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        return sum(loss.item() for loss in losses) / len(losses)
+
+
+class ByHand:
+    """Its optimizer is SGD with momentum, written by hand; gradients come from `torch.autograd.grad`."""
+
+    def learn(self, ids, targets):
+        weights = list(self.model.parameters())
+        loss = self.loss(ids, targets)
+        found = torch.autograd.grad(loss, weights)
+        self.speed = getattr(self, "speed", [torch.zeros_like(one) for one in weights])
+        with torch.no_grad():
+            for weight, gradient, speed in zip(weights, found, self.speed, strict=True):
+                speed.mul_(0.9).add_(gradient)
+                weight.sub_(0.2 * speed)
+        return loss.item()
+
+
+class CacheOnTheModel:
+    """Holds the keys and values itself, and starts afresh when a new text begins."""
+
+    def pasts(self, cache):
+        if not cache:
+            self.held = [Kept() for _ in self.model.blocks]
+        cache["read"] = cache.get("read", 0) + 1
+        return self.held
+
+
+class CacheByIdentity:
+    """Knows the texts by the identity of their caches, in which it writes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        texts = {}
+
+        def pasts(cache):
+            return texts.setdefault(id(cache), [Kept() for _ in self.model.blocks])
+
+        self.pasts = pasts
+
+
+class CacheAllocated:
+    def pasts(self, cache):
+        return cache.setdefault("pasts", [Allocated() for _ in self.model.blocks])
+
+
+class CacheOfTheBook:
+    """Keeps keys and values in the book's container, of which it is free to make use."""
+
+    def pasts(self, cache):
+        from glassformer.nn.cache import KeyValueCache
+
+        class Held:
+            def __init__(self, c):
+                self.of = KeyValueCache(1, c.kv_heads, 64, c.width // c.heads)
+
+            length = property(lambda self: self.of.length)
+
+            def add(self, k, v):
+                return self.of.append(k, v)
+
+        return cache.setdefault("pasts", [Held(self.choices) for _ in self.model.blocks])
+
+
+class CacheWithoutWeights:
+    """Shows no weights, so the checker has to change them by training."""
+
+    weights = None
+
+
+class InLists(functions.Mine):
+    """Returns lists wherever it can."""
+
+    def logits(self, ids):
+        return super().logits(ids).tolist()
+
+    def loss(self, ids, targets):
+        log_p = np.log(functions.softmax(np.array(self.logits(ids))))
+        return [float(-log_p[np.arange(len(ids)), targets].mean())]
+
+    def generate(self, ids, n, temperature, seed):
+        rng, text = np.random.default_rng(seed), list(ids)
+        for _ in range(n):
+            logits = np.array(self.logits(np.array(text[-self.context_length :])))[-1]
+            text.append(self.pick(logits, temperature, rng))
+        return [int(one) for one in text]
+
+
+def numpy_attention(scores_of, hide=-np.inf):
+    """Makes an adapter with an attention in NumPy alone."""
+
+    def attention(self, q, k, v, causal):
+        scores = scores_of(q, k)
+        if causal:
+            scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, hide)
+        return functions.softmax(scores) @ v
+
+    return type("Mine", (), {"vocab_size": 65, "context_length": 32, "attention": attention})
+
+
+def capped(q, k):
+    return 20 * np.tanh(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) / 20)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True).clip(1e-12)
+
+
+def far_is_little(q, k):
+    """A bias by distance with slopes of its own, as T5 or KERPLE learn one."""
+    T = q.shape[-2]
+    distance = np.abs(np.arange(T)[:, None] - np.arange(T))
+    return q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) - np.linspace(0.1, 0.9, len(q))[
+        :, None, None
+    ] * np.log1p(distance)
+
+
+ROTATED = SimpleNamespace(**RIGHT | {"positions": "neighbours"})
+
+# name: (adapter, stages that are right, part of each remark)
+DESIGNS = {
+    "learned positions, tied": (design("A", Attends), ("attention", *ALL), ()),
+    "RoPE in halves, RMSNorm, SwiGLU, untied, GQA": (
+        design("B", Attends, positions="halves", norm="rms", gate=True, activation="silu", tied=False, kv_heads=2),
+        ("attention", *THINKS, "cache", "weights"), (),
+    ),
+    "RoPE in pairs of neighbours, one key head": (
+        design("C", CacheAllocated, positions="neighbours", kv_heads=1), (*THINKS, "cache"), (),
+    ),
+    "ALiBi, inside attention, too": (
+        design("D", Attends, positions="alibi"), ("attention", *THINKS, "cache"), ("a bias on the scores",),
+    ),
+    "sinusoids, post-norm, no last norm, dropout": (
+        design("E", positions="waves", place="post", last_norm=False, dropout=0.1), (*THINKS, *LEARNS, "cache"), (),
+    ),
+    "a parallel block with squared ReLU": (design("F", place="parallel", activation="square"), THINKS, ()),
+    "a window of six and a soft cap": (
+        design("G", window=6, cap=20.0, positions="halves"), (*THINKS, "cache"),
+        ("position 8 depends on nothing before position 3", "id 11 depends on nothing before id 1"),
+    ),
+    "QK-norm, −1e9 for a mask": (
+        design("H", NormsInside, qk_norm=True, hide=-1e9), ("attention", *THINKS, "cache"), ("a norm on queries",),
+    ),
+    "a sink": (design("I", Attends, sink=True), ("attention", *THINKS, "cache"), ("a sink", "rows are all equal")),
+    "RoPE inside attention": (
+        design("J", RotatesInside, positions="halves"), ("attention", "model"), ("rotary positions",),
+    ),
+    "without an axis of texts": (design("K", Alone), ("attention", *THINKS, *WRITES), ()),
+    "in tuples": (design("L", InTuples), ("model", "loss", "generation"), ()),
+    "gradients cleared afterwards": (design("M", ClearsAfterwards), LEARNS, ()),
+    "momentum by hand": (design("N", ByHand), LEARNS, ()),
+    "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
+    "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
+    "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
+    "a cache, but no weights": (design("R", CacheWithoutWeights), ("cache",), ()),
+    "a wide model, large first embeddings": (
+        design("S", width=72, std=0.3, tied=False, layers=1), ("block", "model"), (),
+    ),
+    "lists": (InLists, ("model", "loss", "generation"), ()),
+    "NumPy, a soft cap inside": (numpy_attention(capped), ("attention",), ("a soft cap",)),
+    "NumPy, unit vectors times ten": (
+        numpy_attention(lambda q, k: 10 * unit(q) @ unit(k).swapaxes(-1, -2)), ("attention",), ("a norm on queries",),
+    ),
+    "NumPy, a bias of its own, −1e9": (
+        numpy_attention(far_is_little, -1e9), ("attention",), ("a bias on the scores",),
+    ),
+}  # fmt: skip
+
+# Right, and not to be judged by the plain formula: the stage stays open, and is told to be left out.
+LEFT_OUT = {"trained gains inside": (design("T", TrainedNormInside, qk_norm=True), "a norm on queries")}

@@ -1,0 +1,339 @@
+"""Mistakes of many kinds in designs that are otherwise right: the stage that notices each, and how it is named."""
+
+import math
+
+import numpy as np
+import torch
+
+from glassformer import scratch
+from glassformer.config import ModelConfig
+from glassformer.text import CharTokenizer, corpus
+
+from .designs import functions
+from .designs.parts import Adapter, Kept, design, mix, turned
+from .right import Attends
+
+
+class OneOfTwoCleared:
+    """Has two optimizers, and clears the gradients of one."""
+
+    def __init__(self):
+        super().__init__()
+        tables = [p for name, p in self.model.named_parameters() if name.endswith("table.weight")]
+        others = [p for name, p in self.model.named_parameters() if not name.endswith("table.weight")]
+        self.optimizer = torch.optim.AdamW(others, lr=3e-3)
+        self.second = torch.optim.SGD(tables, lr=0.1)
+
+    def learn(self, ids, targets):
+        self.optimizer.zero_grad()
+        loss = self.loss(ids, targets)
+        loss.backward()
+        self.optimizer.step()
+        self.second.step()
+        return loss.item()
+
+
+class OptimizerEachStep:
+    def learn(self, ids, targets):
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
+        return super().learn(ids, targets)
+
+
+class TimeFirst:
+    """Returns (T, B, V)."""
+
+    def logits(self, ids):
+        return super().logits(ids).transpose(0, 1)
+
+
+class BatchForTime:
+    """Takes the axis of texts for that of time."""
+
+    def logits(self, ids):
+        return super().logits(ids.T).transpose(0, 1)
+
+
+class Transposed:
+    def logits(self, ids):
+        return super().logits(ids).mT
+
+
+class IdsOnTheModel:
+    """Computes the whole text again, whose ids it holds itself."""
+
+    def step(self, id, cache):
+        self.read = [*self.read, id] if cache else [id]
+        cache["read"] = torch.randn(3)  # numbers with fractions, which have nothing to do with it
+        return self.logits(torch.tensor([self.read]))[0, -1]
+
+
+class NeverAfresh:
+    """Holds keys and values itself, and never forgets a text."""
+
+    def pasts(self, cache):
+        self.held = getattr(self, "held", [Kept() for _ in self.model.blocks])
+        return self.held
+
+
+class Standing:
+    """Adds keys and values, but counts no position."""
+
+    class Uncounted(Kept):
+        length = property(lambda self: 0, lambda self, value: None)
+        __slots__ = ()
+
+    def pasts(self, cache):
+        return cache.setdefault("pasts", [Standing.Uncounted() for _ in self.model.blocks])
+
+
+class ValuesRotated:
+    def attention(self, q, k, v, causal):
+        q, k, v = (turned(x, 0, self.choices) for x in (q, k, v))
+        return mix(q, k, v, self.choices, causal)
+
+
+class AThirdOfTheScale:
+    def attention(self, q, k, v, causal):
+        return super().attention(q / 3, k, v, causal)
+
+
+class HeadsFirst:
+    def attention(self, q, k, v, causal):
+        return super().attention(q, k, v, causal).transpose(1, 2)
+
+
+class Borrows:
+    def attention(self, q, k, v, causal):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+class Encoder:
+    """Is torch's own encoder, with a causal mask."""
+
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(24, 2, 48, dropout=0.0, batch_first=True)
+        self.body = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+
+    def logits(self, ids):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.model.head(self.body(self.model.embed(ids), mask=mask, is_causal=True))
+
+
+class TorchsAttention:
+    """Has torch's MultiheadAttention in its block."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.MultiheadAttention(24, 4, batch_first=True)
+
+    def block(self, x):
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return x + self.inner(x, x, x, attn_mask=hidden, need_weights=False)[0]
+
+
+class Books:
+    """Is the book's model."""
+
+    tensors = batched = False
+
+    def __init__(self):
+        sizes = {"vocab_size": 65, "context_length": 32, "d_model": 24, "n_layers": 2, "n_heads": 2}
+        self.model = scratch.Transformer(ModelConfig(**sizes), generator=np.random.default_rng(0))
+
+    embed = None
+
+    def logits(self, ids):
+        return self.model(ids)
+
+
+class OtherCode:
+    """Loads weights into functions that it never trained."""
+
+    def load(self, weights, config):
+        if config["kind"] != "llama":
+            raise NotImplementedError
+        run = functions.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
+        return lambda ids: run(ids[0].numpy())
+
+
+class OwnGone(functions.Mine):
+    """Loads weights as it should, and exports its own with the wrong scale."""
+
+    def export(self):
+        config = {"kind": "llama", "vocab_size": 65, "context_length": 48, "d_model": 24, "n_layers": 2,
+                  "n_heads": 4, "d_ff": 40, "eps": 1e-5, "rope_base": 10000.0, "attention_scale": 0.3}  # fmt: skip
+        names = {"wq": "attention.W_q", "wk": "attention.W_k", "wv": "attention.W_v", "wo": "attention.W_o",
+                 "wg": "feedforward.W_gate", "wu": "feedforward.W_up", "wd": "feedforward.W_down",
+                 "g1": "norm_attention", "g2": "norm_feedforward"}  # fmt: skip
+        p = self.params
+        its = {f"decoder.blocks.{i}.{theirs}.weight": block[mine]
+               for i, block in enumerate(p["blocks"]) for mine, theirs in names.items()}  # fmt: skip
+        its |= {
+            "token_embedding.weight": p["wte"],
+            "decoder.norm.weight": p["gf"],
+            "unembedding.weight": p["head"],
+        }
+        return its, config
+
+
+class PilesUp(functions.Mine):
+    def gradients(self, ids, targets):
+        found = super().gradients(ids, targets)
+        self.sum = {name: g + getattr(self, "sum", {}).get(name, 0) for name, g in found.items()}
+        return self.sum
+
+
+class StillDropping:
+    """Writes and reads with dropout on."""
+
+    def logits(self, ids):
+        self.model.train()
+        return super().logits(ids)
+
+
+class LikeliestTen:
+    def pick(self, logits, temperature, generator):
+        return super().pick(
+            logits.masked_fill(logits < logits.topk(10).values[-1], -math.inf), temperature, generator
+        )
+
+
+class BlendsPositions(functions.Mine):
+    """Has a norm that runs along positions."""
+
+    def block(self, x):
+        y = (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-5)
+        return x + functions.block(y, self.params["blocks"][0], 2)
+
+
+class MaskTimes:
+    """Multiplies scores by the mask."""
+
+    def attention(self, q, k, v, causal):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if causal:
+            scores = scores * torch.ones(scores.shape[-2:]).tril()
+        return scores.softmax(-1) @ v
+
+
+class RisesForever:
+    """Trains until the loss is 0, which it never is."""
+
+    def learn(self, ids, targets):
+        while super().learn(ids, targets) > 0:
+            pass
+
+
+class OnlyCounts:
+    """Knows lines that it has read, and of others how frequent each id is."""
+
+    vocab_size, context_length = 65, 32
+
+    def __init__(self):
+        self.counts, self.read = np.ones(65), {}
+
+    def loss(self, ids, targets):
+        p = (self.counts / self.counts.sum())[targets]
+        times = [self.read.get((bytes(ids[: t + 1]), one), 0) for t, one in enumerate(targets.tolist())]
+        return -np.log(np.where(times, 1 - 0.5 ** np.array(times), p)).mean()
+
+    def learn(self, ids, targets):
+        loss = self.loss(ids, targets)
+        for t, one in enumerate(targets.tolist()):
+            self.counts[one] += 1
+            key = bytes(ids[: t + 1]), one
+            self.read[key] = self.read.get(key, 0) + 1
+        return loss
+
+
+def loading(kind, **choices):
+    return design("Mine", attributes={"loads": {kind: choices}}, positions="halves", norm="rms", gate=True,
+                  activation="silu", tied=False)  # fmt: skip
+
+
+def only(kind, base):
+    """An adapter whose `load` reads this kind alone."""
+
+    def load(self, weights, config):
+        if config["kind"] != kind:
+            raise NotImplementedError
+        return base.load(self, weights, config)
+
+    return type("Mine", (base,), {"load": load})
+
+
+def slip(kind, **choices):
+    return only(kind, loading(kind, **choices))
+
+
+# name: (adapter, stage, mistake)
+SLIPS = {
+    "zero_grad forgotten, Adam": (
+        design("A", attributes={"cleared": False, "clipped": False}), "training", "gradients-kept",
+    ),
+    "zero_grad forgotten, Adam, clipped": (design("B", attributes={"cleared": False}), "training", "gradients-kept"),
+    "one of two optimizers cleared": (design("C", OneOfTwoCleared), "training", "gradients-kept"),
+    "an optimizer for each step": (design("D", OptimizerEachStep), "training", "optimizer-anew"),
+    "a rate of 0.3": (design("E", attributes={"rate": 0.3}), "training", "too-fast"),
+    "a mask that hides itself, −∞": (design("F", diagonal=0), "model", "mask-of-self"),
+    "a mask that hides itself, −1e9": (design("G", diagonal=0, hide=-1e9, std=0.5), "block", "mask-of-self"),
+    "a mask that hides itself, in attention": (
+        design("H", Attends, diagonal=0, hide=-1e9), "attention", "mask-of-self",
+    ),
+    "(T, B, V)": (design("I", TimeFirst), "model", "axes-swapped"),
+    "texts for time": (design("J", BatchForTime), "model", "axes-swapped"),
+    "(V, T)": (design("K", Transposed), "model", "axes-swapped"),
+    "heads and positions exchanged": (design("L", HeadsFirst, Attends), "attention", "axes-swapped"),
+    "ids kept on the model": (design("M", IdsOnTheModel), "cache", "cache-of-ids"),
+    "never a new text": (design("N", NeverAfresh), "cache", "cache-shared"),
+    "positions that stand still": (design("O", Standing), "cache", "cache-off-by-one"),
+    "values rotated in attention": (
+        design("P", ValuesRotated, positions="halves"), "attention", "attention-values-rotated",
+    ),
+    "a third of the scale": (design("Q", AThirdOfTheScale, Attends), "attention", "other-scale"),
+    "a mask that multiplies": (design("R", MaskTimes), "attention", "mask-of-zeros"),
+    "PyTorch's attention": (design("S", Borrows), "attention", "borrowed"),
+    "PyTorch's encoder": (design("T", Encoder), "model", "borrowed"),
+    "PyTorch's MultiheadAttention": (design("U", TorchsAttention), "block", "borrowed"),
+    "the book's model": (type("V", (Books, Adapter), {}), "model", "borrowed"),
+    "loaded by other code": (design("W", OtherCode), "weights", "other-code"),
+    "its own weights differ": (OwnGone, "weights", "own-weights-differ"),
+    "gradients that pile up": (PilesUp, "loss", "gradients-pile-up"),
+    "dropout still on": (design("X", StillDropping, dropout=0.1, std=0.5), "model", "dropout-in-evaluation"),
+    "the likeliest ten": (design("Y", LikeliestTen), "generation", "cut-off"),
+    "a norm along positions": (BlendsPositions, "block", "leak-all"),
+    "load: ε": (slip("llama", eps=1e-6), "weights", "other-eps"),
+    "load: ε of GPT-2": (slip("gpt2", eps=1e-12), "weights", "other-eps"),
+    "load: base": (slip("llama", base=500000.0), "weights", "other-base"),
+    "load: GELU for SiLU": (slip("llama", activation="gelu"), "weights", "other-activation"),
+    "load: ReLU for GELU": (slip("gpt2", activation="relu"), "weights", "other-activation"),
+    "load: no activation": (slip("gpt2", activation="none"), "weights", "no-activation"),
+    "load: LayerNorm for RMSNorm": (slip("llama", norm="layer"), "weights", "layernorm-for-rmsnorm"),
+    "load: RMSNorm for LayerNorm": (slip("gpt2", norm="rms"), "weights", "rmsnorm-for-layernorm"),
+    "load: scale": (slip("llama", scale=24**-0.5), "weights", "loaded-scale"),
+    "load: rotated backwards": (slip("llama", sign=-1), "weights", "rotation-backwards"),
+    "load: only queries rotated": (slip("llama", rotate_keys=False), "weights", "rotation-of-one"),
+    "load: not rotated": (slip("llama", positions="none"), "weights", "no-rotation"),
+    "load: the table for a head": (slip("llama", head_of_table=True), "weights", "head-of-embedding"),
+    "load: no positions": (slip("gpt2", positions="none"), "weights", "positions-left-out"),
+    "load: one block": (slip("llama", layers=1), "weights", "one-block"),
+    "load: no network": (slip("gpt2", network=False), "weights", "no-feedforward"),
+}  # fmt: skip
+
+# name: (adapter, stage, part of the remark)
+REMARKED = {
+    "no feed-forward": (design("A", network=False), "block", "no feed-forward network"),
+    "a network without an activation": (design("B", activation="none"), "block", "no feed-forward network"),
+    "no last norm": (design("C", last_norm=False), "model", "no norm before the head"),
+    "a copied head": (design("D", tied=False, copied=True), "training", "one is a copy of the other"),
+    "values rotated in a block": (
+        design("E", positions="halves", rotate_values=True), "block", "rotated along with queries and keys",
+    ),
+    "frequencies and no more": (OnlyCounts, "training", "Is the rate too small?"),
+    "the book's tokenizer": (
+        type("G", (), {"vocab_size": 65, "context_length": 32, "encode": CharTokenizer.from_text(corpus()).encode,
+                       "decode": CharTokenizer.from_text(corpus()).decode}),
+        "tokenizer", "the book's tokenizer",
+    ),
+}  # fmt: skip

@@ -1,0 +1,99 @@
+"""Tests the checker with designs and mistakes of many kinds: no right design is accused, and mistakes are named."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.chapters.ch15.capstone import origin
+from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, judge
+from tests.exercises.test_numpy_alone import LIBRARIES
+
+from .designs.parts import Adapter, design
+from .right import DESIGNS, LEFT_OUT, Attends
+from .slips import REMARKED, SLIPS
+
+AMPLE = 580.0  # seconds; the machine that tests may be busy
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def on_one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_no_right_design_is_accused(name):
+    adapter, stages, remarks = DESIGNS[name]
+    found = {stage: judge(adapter, stage, AMPLE) for stage in stages}
+    assert {stage: one.message for stage, one in found.items() if one.status != RIGHT} == {}
+    told = [remark for one in found.values() for remark in one.remarks]
+    assert len(told) == len(remarks), told
+    assert [part for part in remarks if not any(part in one for one in told)] == []
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_cannot_be_judged_is_no_mistake(name):
+    adapter, inside = LEFT_OUT[name]
+    found = judge(adapter, "attention", AMPLE)
+    assert found.status == OPEN
+    assert inside in found.message
+    assert "Leave `attention` out of the adapter" in found.message
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_mistake_is_named(name):
+    adapter, stage, mistake = SLIPS[name]
+    found = judge(adapter, stage, AMPLE)
+    assert (found.status, found.mistake) == (WRONG, mistake), found.message
+
+
+@pytest.mark.parametrize("name", REMARKED)
+def test_what_may_be_meant_is_remarked_on(name):
+    adapter, stage, part = REMARKED[name]
+    found = judge(adapter, stage, AMPLE)
+    assert (found.status, found.message) == (RIGHT, "")
+    assert any(part in one for one in found.remarks), found.remarks
+
+
+def test_pytorchs_attention_may_run_a_model_that_has_an_attention_of_its_own():
+    class Fast:
+        def logits(self, ids):
+            q = self.model.embed(ids)[:, None]
+            torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
+            return super().logits(ids)
+
+    found = [judge(one, "model", AMPLE) for one in (design("A", Fast), design("B", Fast, Attends))]
+    assert [(one.status, one.mistake) for one in found] == [(WRONG, "borrowed"), (RIGHT, "")]
+
+
+def test_the_frames_of_the_checker_and_of_texts_are_nobodys_model():
+    run = Adapter().encode
+    assert origin.borrowed(lambda: run("A horse!")) == []
+
+
+def test_numpy_stages_need_numpy_and_the_standard_library_alone():
+    program = """
+import json, sys
+blocked = sys.argv[1:]
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in blocked:
+            raise ImportError(f"{name} is blocked", name=name)
+sys.meta_path.insert(0, Blocked())
+from glassformer.chapters.ch15.capstone.judge import STAGES, judge
+from tests.chapters.ch15.designs import functions
+names = [name for name in STAGES if name != "shipped"]  # the book's own model is in a file of safetensors
+print(json.dumps({name: judge(functions.Mine, name, 300.0).status for name in names}))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *LIBRARIES], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.stderr == ""
+    assert json.loads(ran.stdout.splitlines()[-1]) == dict.fromkeys(list(STAGES)[:-1], RIGHT)
