@@ -19,16 +19,17 @@ from glassformer.experiments.pitfalls import CANDIDATES, NOT_APPLICABLE, RIGHT, 
 
 HEADING = """# Pitfalls
 
-Mistakes that raise no error. Each is a change of a line or two to this book's code: `glassformer.bugs.put_in` makes it
-while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of them, and says
-what its ten tests ask.
+These mistakes raise no error. Each one changes a line or two of this book's code, and `glassformer.bugs.put_in` makes
+the change while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of them
+and explains the ten tests.
 
-*Loss* and *text* are what runs of a small model showed after {steps} steps, with seeds {seeds}, beside a right model
-of the same seed: a loss is *too good* when it is lower by more than 0.5 [nats](glossary.md#nat) and *worse* when it
-is higher by more than 0.1; a text is *bad* when it surprises a judge that counts characters by 0.7 nats a character
-more than the right model's text does. *As ever* is about these runs: another size or a longer training may show more.
-The *cheapest test* is the first of the ten that catches the mistake at every one of the seeds tried. A `gradient` is
-one that was written by hand: autograd's is that of whatever stands there, and then it takes `parity`.
+The columns *Loss* and *Text* show what happened when a small model was trained with the mistake for {steps} steps, with
+seeds {seeds}, compared with a right model of the same seed. A loss is *too good* if it is lower by more than 0.5
+[nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A text is *bad* if it
+surprises a judge that counts characters by 0.7 nats per character more than the right model's text does. These are
+results of these runs: a larger model or a longer training may show more. The *cheapest test* is the first of the ten
+that catches the mistake with every seed tried. `gradient` means a gradient that was written by hand. Autograd computes
+the gradient of whatever the code does, mistake included, so then it takes `parity`.
 """
 
 NONE = "none of the ten"
@@ -97,7 +98,7 @@ def _seen(name: str) -> tuple[str, str]:
     if name in NOT_APPLICABLE:
         return "–", "–"
     losses = {looks(*pair) for pair in _pairs(name)}
-    texts = {"bad" if writes_badly(*pair) else "as ever" for pair in _pairs(name)}
+    texts = {"bad" if writes_badly(*pair) else "normal" for pair in _pairs(name)}
     return " or ".join(sorted(losses)), " or ".join(sorted(texts))
 
 
