@@ -324,13 +324,17 @@ NOTES = [("attention", "a window"), ("feed-forward", "experts"), ("attention", "
 
 def test_notes_of_the_machine_are_numbered_at_their_parts_and_listed():
     document = BeautifulSoup(figures.machine_with_notes(NOTES, "A title").data, "html.parser")
-    at = {group.select_one(".name").text: group.select_one(".number").text for group in document.select("svg g")}
+    at = {
+        group.select_one(".name").text: group.select_one(".number").text for group in document.select("svg g")
+    }
     assert {name: signs for name, signs in at.items() if signs} == {"attention": "①③", "feed-forward": "②"}
     listed = [item.text for item in document.select("li")]
     assert listed == ["① attention: a window", "② feed-forward: experts", "③ attention: compressed"]
     assert all(item in document.svg["aria-label"] for item in listed)
     assert document.figcaption.text == "A title"
-    assert [link["href"] for link in document.select("a")] == [link["href"] for link in drawn("15").select("a")]
+    assert [link["href"] for link in document.select("a")] == [
+        link["href"] for link in drawn("15").select("a")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,21 @@ def test_the_right_code_reports_what_it_finds():
     assert (losses(RIGHT, "reported", EARLY[0]) == losses(RIGHT, "right", EARLY[0])).all()
 
 
+def test_at_first_the_mistake_looks_harmless():
+    assert losses(LATE, "reported", 50) == pytest.approx(losses(LATE, "right", 50), abs=0.025)
+    assert np.median(losses(LATE, "reported", 100)) == pytest.approx(
+        np.median(losses(RIGHT, "reported", 100)), abs=0.05
+    )
+
+
+def test_then_the_reported_loss_is_too_good_and_the_weights_are_bad():
+    assert losses(LATE, "reported", 250).max() < losses(RIGHT, "reported", 250).min() - 0.4
+    assert losses(LATE, "reported", 400).max() < 0.6
+    assert losses(LATE, "reported", AT[-1]).max() < 0.03
+    for step in AT[2:]:
+        assert losses(LATE, "right", step).min() > losses(RIGHT, "right", 250).max() + 0.2
+
+
 def test_an_unknown_mistake_is_refused():
     with pytest.raises(ValueError, match="bug='no-scale'"):
         measure("no-scale", 0)

@@ -39,9 +39,9 @@ def measure(
     """Trains a small GPT with AdamW, with or without the mistake, and looks at its weights several times on the way.
 
     The model is that of the experiment "pitfalls", but all its weights are drawn at random, and AdamW trains all of
-    them. The training is planned for so many `steps`, and ends after the last step in `at`. Returns the steps "at" which
-    the weights were looked at, and two validation losses for each, in nats: the one that the code "reported", and the
-    one that the "right" code finds for the same weights. `characters` shortens the text.
+    them. The training is planned for so many `steps`, and ends after the last step in `at`. Returns the steps "at"
+    which the weights were looked at, and two validation losses for each, in nats: the one that the code "reported",
+    and the one that the "right" code finds for the same weights. `characters` shortens the text.
 
     Derived in chapter 14.
 
@@ -53,7 +53,12 @@ def measure(
     task = NextToken(np.asarray(tokenizer.encode(corpus()[:characters])), LENGTH, BATCH_SIZE, seed)
     changes, _ = MODELS["rope"]
     config = ModelConfig(
-        vocab_size=tokenizer.vocab_size, context_length=LENGTH, d_model=D_MODEL, n_layers=2, n_heads=4, **changes
+        vocab_size=tokenizer.vocab_size,
+        context_length=LENGTH,
+        d_model=D_MODEL,
+        n_layers=2,
+        n_heads=4,
+        **changes,
     )
     training = TrainingConfig(
         steps=steps, batch_size=BATCH_SIZE, learning_rate=RATE, seed=seed, evaluate_every=0, device="cpu"

@@ -141,10 +141,7 @@ def _machine(now: Page, boxes: str, said: str) -> str:
             boxes,
         ]
     )
-    svg = (
-        f'<svg role="img" aria-label="{html.escape(said)}" viewBox="0 0 {WIDTH} {HEIGHT}">'
-        f"{drawing}</svg>"
-    )
+    svg = f'<svg role="img" aria-label="{html.escape(said)}" viewBox="0 0 {WIDTH} {HEIGHT}">{drawing}</svg>'
     links = "".join(_links(part) for part in PARTS if page(part.chapter).written)
     return f'<div class="gf-machine">{_STYLE}{svg}{links}</div>'
 

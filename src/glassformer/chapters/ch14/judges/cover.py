@@ -32,8 +32,12 @@ few.case(
     "the second test is chosen by what is left, not by everything it catches",
     _table("####..", "###.#.", "....##"), want=[0, 2], what="cover(####.. ###.#. ....##)",
 )  # fmt: skip
-few.case("of tests that catch equally many, the first", _table(".##", "##.", "#.#"), want=[0, 1], what="cover(.## ##. #.#)")
-few.case("mistakes that no test catches are ignored", _table("#...", ".#.."), want=[0, 1], what="cover(#... .#..)")
+few.case(
+    "of equally good tests, the first", _table(".##", "##.", "#.#"), want=[0, 1], what="cover(.## ##. #.#)"
+)
+few.case(
+    "mistakes that no test catches are ignored", _table("#...", ".#.."), want=[0, 1], what="cover(#... .#..)"
+)
 few.case("a table in which nothing is caught", _table("...", "..."), want=[], what="cover(... ...)")
 few.case("the greedy choice, even if it is not the smallest", _table(
     "####....", "#.#.#.#.", ".#.#.#.#", "....##..",

@@ -58,7 +58,7 @@ put_to_ward(start, {
     ],
     "padding does not count": [
         Bed("untrained, half of the targets are padding", _first(65, padding=True), True),
-        Bed("a model that knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
+        Bed("one that knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
         Bed("untrained, but confident of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
     ],
 })  # fmt: skip

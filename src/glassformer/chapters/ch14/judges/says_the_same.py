@@ -30,7 +30,7 @@ put_to_ward(again, {
         Bed("noise of size 0.2", (causal_model(noise=0.2), TEXT), False),
     ],
     "even if the noise is small": [
-        Bed("noise of size 0.001, which never changes the most likely character", (causal_model(noise=1e-3), TEXT), False),
+        Bed("noise of size 0.001, which changes no likeliest character", (causal_model(noise=1e-3), TEXT), False),
     ],
     "in any row": [
         Bed("noise only in row 0", (causal_model(noise=0.2, rows=[0]), TEXT), False),
