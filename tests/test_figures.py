@@ -319,6 +319,33 @@ def test_parts_of_the_machine_lead_to_chapters_that_are_written(monkeypatch):
     assert links[0]["href"] == "02-a-title.ipynb"
 
 
+NOTES = [("attention", "a window"), ("feed-forward", "experts"), ("attention", "compressed")]
+
+
+def test_notes_of_the_machine_are_numbered_at_their_parts_and_listed():
+    document = BeautifulSoup(figures.machine_with_notes(NOTES, "A title").data, "html.parser")
+    at = {
+        group.select_one(".name").text: group.select_one(".number").text for group in document.select("svg g")
+    }
+    assert {name: signs for name, signs in at.items() if signs} == {"attention": "①③", "feed-forward": "②"}
+    listed = [item.text for item in document.select("li")]
+    assert listed == ["① attention: a window", "② feed-forward: experts", "③ attention: compressed"]
+    assert all(item in document.svg["aria-label"] for item in listed)
+    assert document.figcaption.text == "A title"
+    assert [link["href"] for link in document.select("a")] == [
+        link["href"] for link in drawn("15").select("a")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("notes", "message"),
+    [([], "from 1 to 9"), ([NOTES[0]] * 10, "10 entries"), ([("router", "new")], "part='router'")],
+)
+def test_notes_that_the_machine_cannot_show_are_refused(notes, message):
+    with pytest.raises(ValueError, match=message):
+        figures.machine_with_notes(notes, "A title")
+
+
 def test_parts_of_the_machine_are_in_the_order_of_the_chapters_and_do_not_overlap():
     numbers = [part.chapter for part in PARTS]
     assert numbers == sorted(numbers)

@@ -19,17 +19,17 @@ from glassformer.experiments.pitfalls import CANDIDATES, NOT_APPLICABLE, RIGHT, 
 
 HEADING = """# Pitfalls
 
-These mistakes raise no error. Each changes a line or two of this book's code, and `glassformer.bugs.put_in` makes
-the change while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of
-them and explains its ten tests.
+These mistakes raise no error. Each one changes a line or two of this book's code, and `glassformer.bugs.put_in` makes
+the change while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almost-works.ipynb) diagnoses twelve of them
+and explains the ten tests.
 
-The columns *Loss* and *Text* show what a small model did after {steps} steps, with seeds {seeds}, compared with a
-right model of the same seed. A loss is *too good* if it is lower by more than 0.5 [nats](glossary.md#nat), and
-*worse* if it is higher by more than 0.1. A text is *bad* if a judge that counts characters finds it more surprising
-than the right model's text, by more than 0.7 nats a character. *As ever* means neither in these runs; a larger
-model or a longer training may show more. The *cheapest test* is the first of the ten tests that catches the mistake
-with every seed. The test `gradient` compares with a gradient written by hand for the right code. Autograd computes
-the gradient of the wrong code, and then only `parity` finds the mistake.
+The columns *Loss* and *Text* show what happened when a small model was trained with the mistake for {steps} steps, with
+seeds {seeds}, compared with a right model of the same seed. A loss is *too good* if it is lower by more than 0.5
+[nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A text is *bad* if it
+surprises a judge that counts characters by 0.7 nats per character more than the right model's text does. These are
+results of these runs: a larger model or a longer training may show more. The *cheapest test* is the first of the ten
+that catches the mistake with every seed tried. The test `gradient` compares with a gradient written by hand for the
+right code. Autograd computes the gradient of the wrong code, and then only `parity` finds the mistake.
 """
 
 NONE = "none of the ten"
@@ -98,7 +98,7 @@ def _seen(name: str) -> tuple[str, str]:
     if name in NOT_APPLICABLE:
         return "–", "–"
     losses = {looks(*pair) for pair in _pairs(name)}
-    texts = {"bad" if writes_badly(*pair) else "as ever" for pair in _pairs(name)}
+    texts = {"bad" if writes_badly(*pair) else "normal" for pair in _pairs(name)}
     return " or ".join(sorted(losses)), " or ".join(sorted(texts))
 
 

@@ -159,7 +159,7 @@ WRITES_BADLY = TOO_GOOD | WORSE | {"cache-off-by-one"}
 @pytest.mark.parametrize("bug", CANDIDATES)
 def test_what_training_looks_like_and_how_the_text_is(bug, seed):
     wrong, right = of(bug, seed)
-    assert looks(wrong, right) == ("too good" if bug in TOO_GOOD else "worse" if bug in WORSE else "as ever")
+    assert looks(wrong, right) == ("too good" if bug in TOO_GOOD else "worse" if bug in WORSE else "normal")
     assert writes_badly(wrong, right) == (bug in WRITES_BADLY)
 
 

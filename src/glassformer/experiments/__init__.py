@@ -36,6 +36,7 @@ NAMES = (
     "schedules",
     "recipes",
     "pitfalls",
+    "late_mask",
     "sampling",
     "clinic",
     "families",

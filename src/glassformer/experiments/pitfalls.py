@@ -128,13 +128,13 @@ def looks(found: Found, right: Found) -> str:
     """Classifies the reported validation loss of a run with the mistake, relative to the correct model of that seed.
 
     "too good" means a validation loss that is lower by more than a half, "worse" one that is higher by more
-    than a tenth: no two seeds of the correct model differ by as much. Otherwise it is "as ever", or "broken
+    than a tenth: no two seeds of the correct model differ by as much. Otherwise it is "normal", or "broken
     off" if the loss became NaN.
     """
     if found["reported"] is None:
         return "broken off"
     off = found["reported"] - right["reported"]
-    return "too good" if off < -0.5 else "worse" if off > 0.1 else "as ever"
+    return "too good" if off < -0.5 else "worse" if off > 0.1 else "normal"
 
 
 def writes_badly(found: Found, right: Found) -> bool:

@@ -2,7 +2,7 @@
 
 from glassformer.figures.attention_map import attention_map
 from glassformer.figures.loss_curve import LossCurve, smoothed
-from glassformer.figures.machine import machine_so_far
+from glassformer.figures.machine import machine_so_far, machine_with_notes
 from glassformer.figures.page import one_page
 from glassformer.figures.placements import placements
 from glassformer.figures.source import show_source
@@ -16,6 +16,7 @@ __all__ = [
     "attention_map",
     "figure",
     "machine_so_far",
+    "machine_with_notes",
     "one_page",
     "placements",
     "show_source",

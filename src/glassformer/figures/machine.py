@@ -1,10 +1,12 @@
-"""Draws the whole machine in miniature: the parts built so far are filled in, and every part links to its chapter."""
+"""Draws the whole machine in miniature, with the parts built so far, or with numbered notes; parts link to chapters."""
 
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from IPython.display import HTML
 
+from glassformer import _checks as checks
 from glassformer.contents import Page, page
 from glassformer.figures.style import framed, variable
 
@@ -62,6 +64,13 @@ _RETURNS = (
 )
 _PLUS = ((78, 188), (78, 268))
 _FRAME = (18, 112, 326, 206)  # of the block
+_SIGNS = "①②③④⑤⑥⑦⑧⑨"
+_LIST = "list-style: none; max-width: 30rem; margin: .5em auto 0; padding: 0"
+_PATH = (
+    "A text becomes tokens, tokens become vectors that know their positions, a stack of blocks changes these, "
+    "each with attention and a feed-forward network that read a norm of the stream and add to it, and a norm and "
+    "a head make of them what comes next; the loss and training change the machine, generating reads what it wrote."
+)
 
 
 def machine_so_far(number: str) -> HTML:
@@ -79,6 +88,44 @@ def machine_so_far(number: str) -> HTML:
     now = page(number)
     built = [part for part in PARTS if part.chapter <= now.number]
     title = f"Your machine so far: {len(built)} of {len(PARTS)} parts"
+    boxes = "".join(_boxes(part, part.chapter, _state(part.chapter, now)) for part in PARTS)
+    return HTML(framed(_machine(now, boxes, _in_words(now, built)), title))
+
+
+def machine_with_notes(notes: Sequence[tuple[str, str]], title: str) -> HTML:
+    """Draw the whole machine with numbered notes at some of its parts, and list the notes below the drawing.
+
+    The numbers take the place of the chapters' numbers. The parts still link to their chapters.
+
+    Args:
+        notes: for each note, the name of a part of `PARTS`, and a few words.
+        title: the caption of the figure.
+
+    Raises:
+        ValueError: there is no such part, there are no notes, or there are more than nine.
+    """
+    if not 1 <= len(notes) <= len(_SIGNS):
+        raise ValueError(f"notes has {len(notes)} entries: there must be from 1 to {len(_SIGNS)}")
+    for name, _ in notes:
+        checks.one_of("part", name, tuple(part.name for part in PARTS))
+    at: dict[str, str] = {}
+    for sign, (name, _) in zip(_SIGNS, notes, strict=False):
+        at[name] = at.get(name, "") + sign
+    boxes = "".join(
+        _boxes(part, f'<tspan style="font-size: 16px">{at[part.name]}</tspan>', "built new")
+        if part.name in at
+        else _boxes(part, "", "built")
+        for part in PARTS
+    )
+    listed = [f"{sign} {part}: {words}" for sign, (part, words) in zip(_SIGNS, notes, strict=False)]
+    said = f"The whole machine. {_PATH} Notes: {'; '.join(listed)}."
+    items = "".join(f"<li>{html.escape(one)}</li>" for one in listed)
+    drawing = _machine(page(PARTS[-1].chapter), boxes, said)
+    return HTML(framed(f'{drawing}<ul style="{_LIST}">{items}</ul>', title))
+
+
+def _machine(now: Page, boxes: str, said: str) -> str:
+    """Returns the drawing around the boxes as HTML, with `said` for readers who cannot see it."""
     drawing = "".join(
         [
             _frame(now),
@@ -91,29 +138,21 @@ def machine_so_far(number: str) -> HTML:
             *(f'<circle cx="{x}" cy="{y}" r="11" class="plus"/>' for x, y in _PLUS),
             *(f'<path d="M{x - 6} {y}h12M{x} {y - 6}v12" class="flow"/>' for x, y in _PLUS),
             '<text x="184" y="32" class="text">A horse! a horse!</text>',
-            *(_boxes(part, now) for part in PARTS),
+            boxes,
         ]
     )
-    svg = (
-        f'<svg role="img" aria-label="{html.escape(_in_words(now, built))}" viewBox="0 0 {WIDTH} {HEIGHT}">'
-        f"{drawing}</svg>"
-    )
+    svg = f'<svg role="img" aria-label="{html.escape(said)}" viewBox="0 0 {WIDTH} {HEIGHT}">{drawing}</svg>'
     links = "".join(_links(part) for part in PARTS if page(part.chapter).written)
-    return HTML(framed(f'<div class="gf-machine">{_STYLE}{svg}{links}</div>', title))
+    return f'<div class="gf-machine">{_STYLE}{svg}{links}</div>'
 
 
 def _in_words(now: Page, built: list[Part]) -> str:
     def listed(parts: list[Part]) -> str:
         return ", ".join(f"{part.name} (chapter {part.chapter})" for part in parts)
 
-    path = (
-        "A text becomes tokens, tokens become vectors that know their positions, a stack of blocks changes these, "
-        "each with attention and a feed-forward network that read a norm of the stream and add to it, and a norm and "
-        "a head make of them what comes next; the loss and training change the machine, generating reads what it wrote."
-    )
     left = [part for part in PARTS if part not in built]
     filled = f"Filled in by chapter {now.number}: {listed(built) or 'nothing yet'}."
-    return f"The whole machine. {path} {filled}" + (f" Still to come: {listed(left)}." if left else "")
+    return f"The whole machine. {_PATH} {filled}" + (f" Still to come: {listed(left)}." if left else "")
 
 
 def _line(points: tuple[tuple[int, int], ...], kind: str) -> str:
@@ -132,32 +171,29 @@ def _state(number: str, now: Page) -> str:
 def _frame(now: Page) -> str:
     [block] = [part for part in PARTS if part.name.startswith("block")]
     left, top, width, height = _FRAME
+    colour = f' style="--part: {variable(block.role)}"' if block.chapter <= now.number else ""
     return (
         f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="10" '
-        f'class="{_state(block.chapter, now)}"{_colour(block, now)}/>'
+        f'class="{_state(block.chapter, now)}"{colour}/>'
     )
 
 
-def _boxes(part: Part, now: Page) -> str:
-    state = _state(part.chapter, now)
+def _boxes(part: Part, number: str, state: str) -> str:
+    """Returns a part's boxes, each with its name on the left and a number on the right."""
     drawn = []
     for left, top, width, height in part.boxes:
         upright = height > width
         turn = " rotate(-90)" if upright else ""
         middle = f'transform="translate({left + width / 2} {top + height / 2}){turn}"'
         half = (height if upright else width) / 2
+        colour = f' style="--part: {variable(part.role)}"' if "built" in state else ""
         drawn.append(
             f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="{min(8, height // 2)}" '
-            f'class="box {state}"{_colour(part, now)}/>'
+            f'class="box {state}"{colour}/>'
             f'<g {middle} class="{state}"><text x="{9 - half}" y="5" class="name">{part.name}</text>'
-            f'<text x="{half - 8}" y="5" class="number">{part.chapter}</text></g>'
+            f'<text x="{half - 8}" y="5" class="number">{number}</text></g>'
         )
     return "".join(drawn)
-
-
-def _colour(part: Part, now: Page) -> str:
-    """Returns the colour of a part that is filled in; the others are drawn without one."""
-    return f' style="--part: {variable(part.role)}"' if part.chapter <= now.number else ""
 
 
 def _links(part: Part) -> str:

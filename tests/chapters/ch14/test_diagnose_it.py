@@ -245,7 +245,7 @@ def test_tests_cost_options_answer_and_the_review_says_it_all(mount, shoot):
     order(w, "map")
     order(w, "map")  # once is enough
     assert result(w, "future") == "✗ It fails."
-    assert "columns to 1.00. Nothing is on later characters." in result(w, "map")
+    assert "columns to 1.00. No weight is on later characters." in result(w, "map")
     assert w.root.locator(".gf-clinic-map").count() == 2
     assert "All tests so far cost 2." in w.says
 

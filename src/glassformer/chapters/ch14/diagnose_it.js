@@ -21,9 +21,9 @@ const both = (values, digits = 3) => values.map((x) => fixed(x, digits)).join(" 
 const fromTo = ([low, high]) => (low === high ? fixed(low, 2) : `${fixed(low, 2)} … ${fixed(high, 2)}`);
 
 function mapInWords({ sick, isRight: isSame }) {
-  if (isSame) return "It is the right code’s.";
-  const ahead = sick.ahead > 0 ? `${percent(sick.ahead)} of the weight is on later characters.` : "Nothing is on later characters.";
-  return `It is not the right code’s. Rows sum to ${fromTo(sick.rows)}, columns to ${fromTo(sick.columns)}. ${ahead}`;
+  if (isSame) return "It is the same as the right code’s.";
+  const ahead = sick.ahead > 0 ? `${percent(sick.ahead)} of the weight is on later characters.` : "No weight is on later characters.";
+  return `It differs from the right code’s. Rows sum to ${fromTo(sick.rows)}, columns to ${fromTo(sick.columns)}. ${ahead}`;
 }
 
 // A result in words, after its mark.
@@ -74,7 +74,7 @@ function charts({ sick, steps }, right, landmarks) {
     h(
       "div",
       { class: "gf-panel-cell" },
-      h("p", { class: "gf-panel-title" }, "Loss of the training, in nats a character"),
+      h("p", { class: "gf-panel-title" }, "Training loss, in nats per character"),
       plot(
         yAxis(BOX, { values: range(5), place: loss, lines: true, title: "loss (nats)" }),
         across(),
@@ -108,7 +108,7 @@ function mapOf({ text, weights }, title) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "The clinic: what is wrong with this model?",
-    hint: "Look at the curves and the text. Order tests, the cheap ones first: 1 is a few readings, 2 a gradient, 3 a training or somebody else’s code. Then choose what is wrong; you may choose again.",
+    hint: "Look at the curves and the text. Order tests, cheap ones first: a cost of 1 means a few forward passes, 2 a gradient, and 3 a training or someone else’s code. Then choose a diagnosis. You can choose again.",
   });
   view.drawing.setAttribute("role", "group");
   const patients = model.get("_patients");
@@ -152,7 +152,7 @@ function render({ model, el }) {
       "p",
       { class: "gf-legend" },
       h("span", { class: "gf-scale" }, sample("gf-clinic-line gf-clinic-sick"), "this patient"),
-      h("span", { class: "gf-scale" }, sample("gf-clinic-line"), "the right model"),
+      h("span", { class: "gf-scale" }, sample("gf-clinic-line"), "a healthy model"),
       h("span", {}, "two seeds of each"),
     );
   }
@@ -185,7 +185,7 @@ function render({ model, el }) {
   function nameOf(p) {
     const { bug, title, results } = patients[p];
     const names = failed(tests, results);
-    const by = names.length ? ["Tests that find it, the cheapest first: ", h("code", {}, names.join(", ")), "."] : "None of these tests finds it.";
+    const by = names.length ? ["Tests that find it, cheapest first: ", h("code", {}, names.join(", ")), "."] : "None of these tests finds it.";
     return [h("strong", {}, `${title}.`), " In the gallery of mistakes: ", h("code", {}, bug), ". ", by];
   }
 
@@ -195,8 +195,8 @@ function render({ model, el }) {
     const ordered = model.get("ordered")[p] ?? [];
     hold(history, [p], () => [h("strong", {}, `Patient ${p + 1}. `), patient.history]);
     hold(panels, [p], () => charts(patient, right, model.get("_landmarks")));
-    write(reported, `Validation loss as its own code reports it: ${both(patient.reported)}. The right model’s: ${both(right.reported)}.`);
-    hold(texts, [p], () => (patient.sample ? [paper("What it writes", patient.sample), paper("What the right model writes", right.sample)] : []));
+    write(reported, `Validation loss as its own code reports it: ${both(patient.reported)}. The healthy model’s: ${both(right.reported)}.`);
+    hold(texts, [p], () => (patient.sample ? [paper("What it writes", patient.sample), paper("What a healthy model writes", right.sample)] : []));
     hold(list, [p], () => listOf(p));
     for (const { test, order, result } of rows) {
       const isOrdered = ordered.includes(test.name);
@@ -217,7 +217,7 @@ function render({ model, el }) {
       return [
         mapOf(sick, "This code"),
         mapOf(right.map, "The right code"),
-        legend(cividis, "weight 0", 1, h("span", {}, `The book’s model over “${sick.text}”, block ${sick.block}, head ${sick.head}: down who asks, across who answers.`)),
+        legend(cividis, "weight 0", 1, h("span", {}, `The book’s model over “${sick.text}”, block ${sick.block}, head ${sick.head}: a row for each query, a column for each key.`)),
       ];
     });
     hold(asked, [p], () => {
@@ -236,7 +236,7 @@ function render({ model, el }) {
   const totalCost = () => model.get("ordered").reduce((sum, names) => sum + costOf(tests, names), 0);
   const reviewed = () => ({
     caption: "All patients",
-    headers: ["Patient", "What was wrong", "You", "Cost of your tests", "Found by"],
+    headers: ["Patient", "What was wrong", "Your diagnosis", "Cost of your tests", "Found by"],
     rows: () =>
       patients.map(({ title, results }, p) => [
         p + 1,
@@ -269,8 +269,8 @@ function render({ model, el }) {
     const { sick, reported: own } = patients[p];
     const last = sick.map(({ loss }) => loss.at(-1));
     const right = rightOf(p).curves.map(({ loss }) => loss.at(-1));
-    const ended = last.some((x) => x === null) ? "is no number" : `ends at ${both(last)}`;
-    return `Patient ${p + 1} of ${n}, ${statusOf(p)}: the loss ${ended}, the right model’s at ${both(right)}; reported validation ${both(own)}. ${total}`;
+    const ended = last.some((x) => x === null) ? "is not a number" : `ends at ${both(last)}`;
+    return `Patient ${p + 1} of ${n}, ${statusOf(p)}: the loss ${ended}, the healthy model’s at ${both(right)}; the reported validation loss is ${both(own)}. ${total}`;
   }
 
   function draw() {
@@ -284,7 +284,7 @@ function render({ model, el }) {
     if (p < n) drawPatient(p);
     else drawReview();
     view.says(sentence(p));
-    view.describe(() => (p < n ? `Loss and gradient of patient ${p + 1} beside the right model’s. ${sentence(p)}` : "Review of all patients"));
+    view.describe(() => (p < n ? `Loss and gradient of patient ${p + 1} and of a healthy model. ${sentence(p)}` : "Review of all patients"));
     view.tables(() => (p < n ? tablesOf(p) : [reviewed()]));
   }
 
@@ -294,8 +294,8 @@ function render({ model, el }) {
     const number = (x, digits) => (x === null ? "not a number" : fixed(x, digits));
     return [
       {
-        caption: "Loss and gradient: means and longest of so many steps, seeds 0 and 1",
-        headers: ["Up to step", "Loss", "Loss", "Right", "Right", "Gradient", "Gradient", "Right", "Right"],
+        caption: "Mean loss and longest gradient since the row above, seeds 0 and 1",
+        headers: ["Up to step", "Loss", "Loss", "Healthy", "Healthy", "Gradient", "Gradient", "Healthy", "Healthy"],
         rows: () =>
           sick[0].loss.map((_, i) => [
             Math.round(((i + 1) * steps) / sick[0].loss.length),

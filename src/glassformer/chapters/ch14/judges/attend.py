@@ -29,7 +29,7 @@ repair.case("one position sees itself", _zeros[:1] + 1, _zeros[:1] + 2, _v[:1], 
 _q = np.array([[1.0, 0, 0, 0], [2.0, 0, 0, 0]])
 _k = np.array([[0.0, 0, 0, 0], [math.log(3), 0, 0, 0]])
 repair.case(
-    "a score of 2 ln 3 in heads of 4 numbers makes a ratio of 1 to 3", _q, _k, _v[:2],
+    "with heads of 4 numbers, a score of 2 ln 3 gives a ratio of 1 to 3", _q, _k, _v[:2],
     want=np.array([[6, 0, 3, 1], [1.5, 4.5, 3, 1]]),
 )  # fmt: skip
 repair.case(
@@ -38,7 +38,7 @@ repair.case(
 )  # fmt: skip
 _three = np.array([[3.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
 repair.case(
-    "large scores overflow nothing, and the first row sees the first value", 1e3 * _three, 1e3 * _three, _v,
+    "large scores do not overflow, and the first row sees the first value", 1e3 * _three, 1e3 * _three, _v,
     want=np.array([[6.0, 0, 3, 1], [3, 3, 3, 1], [2, 2, 3, 2]]),
 )  # fmt: skip
 repair.also(

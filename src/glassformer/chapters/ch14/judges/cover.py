@@ -29,13 +29,17 @@ def _table(*rows: str) -> np.ndarray:
 
 few.case("one test catches all", _table("#..", "###", ".##"), want=[1], what="cover(#.. ### .##)")
 few.case(
-    "the second is chosen by what is left, not by all that it catches",
+    "the second test is chosen by what is left, not by everything it catches",
     _table("####..", "###.#.", "....##"), want=[0, 2], what="cover(####.. ###.#. ....##)",
 )  # fmt: skip
-few.case("of equal ones the first", _table(".##", "##.", "#.#"), want=[0, 1], what="cover(.## ##. #.#)")
-few.case("what no test catches is left out", _table("#...", ".#.."), want=[0, 1], what="cover(#... .#..)")
+few.case(
+    "of equally good tests, the first", _table(".##", "##.", "#.#"), want=[0, 1], what="cover(.## ##. #.#)"
+)
+few.case(
+    "mistakes that no test catches are ignored", _table("#...", ".#.."), want=[0, 1], what="cover(#... .#..)"
+)
 few.case("a table in which nothing is caught", _table("...", "..."), want=[], what="cover(... ...)")
-few.case("greedy is not always the fewest, and this asks for greedy", _table(
+few.case("the greedy choice, even if it is not the smallest", _table(
     "####....", "#.#.#.#.", ".#.#.#.#", "....##..",
 ), want=[0, 1, 2], what="cover(####.... #.#.#.#. .#.#.#.# ....##..)")  # fmt: skip
 

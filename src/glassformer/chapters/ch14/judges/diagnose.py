@@ -30,27 +30,27 @@ last = exercise("clinic.diagnose", diagnose)
 put_to_ward(last, {
     "nothing is wrong": [
         Bed("a right model", (causal_model(), TEXT), "fine"),
-        Bed("a right model, to which places matter little", (causal_model(places=0.01), TEXT), "fine"),
+        Bed("a right model for which positions matter little", (causal_model(places=0.01), TEXT), "fine"),
         Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), "fine"),
         Bed("a right model and a text that begins with twins", (causal_model(), TWINS), "fine"),
     ],
     "dropout in evaluation": [
         Bed("noise", (causal_model(noise=0.3), TEXT), "dropout"),
-        Bed("noise in row 0 alone", (causal_model(noise=0.3, rows=[0]), TEXT), "dropout"),
-        Bed("noise in the last row alone", (causal_model(noise=0.3, rows=[7]), TEXT), "dropout"),
+        Bed("noise only in row 0", (causal_model(noise=0.3, rows=[0]), TEXT), "dropout"),
+        Bed("noise only in the last row", (causal_model(noise=0.3, rows=[7]), TEXT), "dropout"),
     ],
     "a mask that sees ahead": [
         Bed("one ahead", (causal_model(ahead=1), TEXT), "future"),
         Bed("all ahead", (causal_model(ahead=50), TEXT), "future"),
         Bed("one ahead, a text that ends in 4", (causal_model(ahead=1), PALINDROME), "future"),
         Bed("one ahead, a text that ends in 0", (causal_model(ahead=1), IN_ORDER[::-1].copy()), "future"),
-        Bed("row 3 alone sees all", (causal_model(ahead=50, seers=[3]), TEXT), "future"),
-        Bed("row 6 alone sees the last", (causal_model(ahead=1, seers=[6]), TEXT), "future"),
+        Bed("only row 3 sees everything", (causal_model(ahead=50, seers=[3]), TEXT), "future"),
+        Bed("only row 6 sees the last character", (causal_model(ahead=1, seers=[6]), TEXT), "future"),
     ],
     "positions that were never used": [
         Bed("the past is a bag", (causal_model(places=0.0), TEXT), "order"),
         Bed(
-            "the past is a bag, and its own character does not count",
+            "the past is a bag, and the own character does not count",
             (causal_model(places=0.0, own=0.0), TEXT), "order",
         ),
     ],

@@ -34,21 +34,21 @@ def _off(by=None):
 _nan = _off()[0]
 _nan[2][1, 1] = np.nan
 put_to_ward(first, {
-    "the same, but for rounding": [Bed("rounding alone", _off(), -1)],
-    "one that is off, and what comes after": [
+    "the same except for rounding": [Bed("only rounding", _off(), -1)],
+    "a difference, and what follows from it": [
         Bed("arrays 2, 3 and 4 are off", _off({2: ((0, 0), 1.0), 3: ((1, 1), 5.0), 4: ((0, 1), 2.0)}), 2),
         Bed("all are off", _off({i: ((0, 1), 1.0) for i in range(5)}), 0),
     ],
-    "by less than 0, or by little": [
+    "negative or small differences": [
         Bed("array 1 is off by -0.5, array 3 by 0.5", _off({1: ((2, 3), -0.5), 3: ((0, 0), 0.5)}), 1),
         Bed("array 1 is off by 0.001 everywhere", _off({1: (..., 1e-3), 4: ((0, 0), 1.0)}), 1),
-        Bed("array 1 is off by 0.001 in one place of twelve", _off({1: ((2, 3), 1e-3), 4: ((0, 0), 1.0)}), 1),
-        Bed("array 1 is off by 0.0003 in one place of twelve", _off({1: ((2, 3), 3e-4), 4: ((0, 0), 1.0)}), 1),
+        Bed("array 1 is off by 0.001 in one of twelve numbers", _off({1: ((2, 3), 1e-3), 4: ((0, 0), 1.0)}), 1),
+        Bed("array 1 is off by 0.0003 in one of twelve numbers", _off({1: ((2, 3), 3e-4), 4: ((0, 0), 1.0)}), 1),
     ],
-    "large numbers, too": [
+    "large numbers": [
         Bed("100.001 and 100", ([np.array([100.001])], [np.array([100.0])]), 0),
     ],
-    "NaN is off": [Bed("array 2 holds a NaN", (_nan, _right), 2)],
+    "NaN counts as a difference": [Bed("array 2 has a NaN", (_nan, _right), 2)],
 })  # fmt: skip
 
 

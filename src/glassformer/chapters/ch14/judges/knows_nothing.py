@@ -43,23 +43,23 @@ put_to_ward(start, {
         Bed("65 characters, all logits 0", _first(65), True),
         Bed("8 characters, all logits 0", _first(8), True),
         Bed("2 characters, small random logits", _first(2, near=0.05), True),
-        Bed("all logits 3, which is as good as 0", _first(8, high=3.0), True),
+        Bed("all logits 3, which gives the same probabilities as 0", _first(8, high=3.0), True),
     ],
-    "one that knows the answers fails, and one that knows them a little": [
+    "a model that knows the answers fails, even if it knows them only a little": [
         Bed("each answer's logit is 4 higher", _first(65, lift=4.0), False),
         Bed("each answer's logit is 0.3 higher", _first(65, lift=0.3), False),
         Bed("each answer's logit is 2.524 higher", _first(65, lift=2.524), False),
         Bed("8 characters, each answer's logit is 3.611 higher", _first(8, lift=3.611), False),
     ],
-    "one that is sure and wrong fails, too": [
+    "a model that is confident and wrong fails, too": [
         Bed("another logit is 8 higher", _first(65, other=8.0), False),
         Bed("another logit is 3 higher", _first(65, other=3.0), False),
         Bed("8 characters, another logit is 2.572 higher", _first(8, other=2.572), False),
     ],
     "padding does not count": [
         Bed("untrained, half of the targets are padding", _first(65, padding=True), True),
-        Bed("knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
-        Bed("untrained, but sure of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
+        Bed("one that knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
+        Bed("untrained, but confident of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
     ],
 })  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Models written out by hand from a table and a mean: what each of them has is known."""
+"""Small models made by hand from a table and a mean, so that what each of them can see is known."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ def causal_model(
     rows: Sequence[int] | None = None,
     seers: Sequence[int] | None = None,
 ) -> Model:
-    """Logits of a causal model: its own character, the mean of those it sees, and where they stand.
+    """Makes a causal model whose logits depend on its own character and on the mean of those it sees, with positions.
 
-    `noise` lifts another character at every call, in these rows. `ahead` is how far the seers see, or all.
+    `noise` raises a different character at every call, in `rows`. `ahead` is how many positions the seers see ahead.
     """
     calls = itertools.count()
 

@@ -1,4 +1,4 @@
-"""Judges "Alone, and beside a longer one" (chapter 14): a test that padding does not change a text's logits.
+"""Judges "Alone, and next to a longer text" (chapter 14): a test that padding does not change a text's logits.
 
 Axis: T positions.
 """
@@ -47,22 +47,22 @@ def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, place
 _all = np.ones_like
 put_to_ward(padding, {
     "right models pass": [
-        Bed("a right encoder, and padding whose id is nowhere in the text", (_reads(), TEXT % 4, 4), True),
-        Bed("a right encoder, and padding whose id is in the text, too", (_reads(), TEXT, 4), True),
-        Bed("the same, and the text begins with it", (_reads(), TEXT, 0), True),
+        Bed("a right encoder, and padding with an id that is not in the text", (_reads(), TEXT % 4, 4), True),
+        Bed("a right encoder, and padding with an id that is also in the text", (_reads(), TEXT, 4), True),
+        Bed("the same, and the text begins with that id", (_reads(), TEXT, 0), True),
         Bed("a right encoder without positions", (_reads(places=0), TEXT, 4), True),
     ],
-    "one that sees padding fails": [
+    "a model that sees padding fails": [
         Bed("the mask was never passed on", (_reads(keys=_all), TEXT, 4), False),
         Bed("the mask was never passed on, and it matters little", (_reads(keys=_all, weight=0.01), TEXT, 4), False),
         Bed("the same, and it matters somewhat", (_reads(keys=_all, weight=0.3), TEXT, 4), False),
         Bed("rows 0 and 1 see padding, the others do not", (_reads(seers=(0, 1)), TEXT, 4), False),
-        Bed("padding is a vector of zeros, and takes its share", (_reads(keys=_all, blank=True), TEXT, 4), False),
+        Bed("padding is a vector of zeros, and still takes weight", (_reads(keys=_all, blank=True), TEXT, 4), False),
     ],
-    "and one whose mask hides queries, not keys": [
+    "and so does a model whose mask hides queries, not keys": [
         Bed("the mask hides queries", (_reads(keys=_all, queries=lambda mask: mask), TEXT, 4), False),
     ],
-    "causal models may forget the mask: padding after a text is the future": [
+    "a causal model needs no such mask: padding after a text is the future": [
         Bed("causal, the mask never passed on", (_reads(keys=_all, causal=True), TEXT, 4), True),
         Bed("causal, with a mask", (_reads(causal=True), TEXT, 4), True),
     ],

@@ -31,15 +31,15 @@ _axis = softmax(_hidden.T).T
 put_to_ward(maps, {
     "nothing is wrong": [
         Bed("rows that sum to 1, and no future", (_fine,), "fine"),
-        Bed("everybody looks at the first", (np.eye(4)[[0, 0, 0, 0]],), "fine"),
-        Bed("everybody looks at himself: columns sum to 1, too", (np.eye(4),), "fine"),
+        Bed("every position looks at the first one", (np.eye(4)[[0, 0, 0, 0]],), "fine"),
+        Bed("every position looks at itself: columns sum to 1, too", (np.eye(4),), "fine"),
     ],
     "the future is seen": [
         Bed("no mask at all", (softmax(_scores),), "future"),
         Bed("one ahead", (softmax(np.where(np.tri(5, k=1, dtype=bool), _scores, -np.inf)),), "future"),
         Bed("no mask, and all weights equal", (np.full((3, 3), 1 / 3),), "future"),
-        Bed("row 1 alone sees ahead", (np.array([[1, 0, 0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]),), "future"),
-        Bed("a thousandth of the future", (np.array([[0.999, 0.001], [0.5, 0.5]]),), "future"),
+        Bed("only row 1 sees ahead", (np.array([[1, 0, 0], [0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]),), "future"),
+        Bed("a thousandth of the weight on the future", (np.array([[0.999, 0.001], [0.5, 0.5]]),), "future"),
     ],
     "columns sum to 1, not rows": [
         Bed("softmax over the queries", (_axis,), "axis"),
@@ -47,8 +47,8 @@ put_to_ward(maps, {
     ],
     "rows sum to less than 1": [
         Bed("the mask came after the softmax", (_late,), "late"),
-        Bed("the same, with one row that lacks little", (np.array([[0.98, 0.0], [0.5, 0.5]]),), "late"),
-        Bed("row 1 alone lacks some", (np.array([[1, 0, 0], [0.2, 0.3, 0], [0.3, 0.3, 0.4]]),), "late"),
+        Bed("the same, with a row that lacks little", (np.array([[0.98, 0.0], [0.5, 0.5]]),), "late"),
+        Bed("only row 1 lacks some weight", (np.array([[1, 0, 0], [0.2, 0.3, 0], [0.3, 0.3, 0.4]]),), "late"),
     ],
 })  # fmt: skip
 

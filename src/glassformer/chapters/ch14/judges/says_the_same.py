@@ -22,19 +22,19 @@ again = exercise("clinic.says_the_same", says_the_same)
 put_to_ward(again, {
     "right models pass": [
         Bed("a right model", (causal_model(), TEXT), True),
-        Bed("one that knows no positions, which is another matter", (causal_model(places=0.0), TEXT), True),
-        Bed("one that sees ahead, which is another matter", (causal_model(ahead=1), TEXT), True),
+        Bed("a model without positions, which is a different mistake", (causal_model(places=0.0), TEXT), True),
+        Bed("a model that sees ahead, which is a different mistake", (causal_model(ahead=1), TEXT), True),
     ],
-    "dropout that is on fails": [
+    "a model with dropout on fails": [
         Bed("noise of size 50", (causal_model(noise=50.0), TEXT), False),
         Bed("noise of size 0.2", (causal_model(noise=0.2), TEXT), False),
     ],
-    "even where it is small": [
+    "even if the noise is small": [
         Bed("noise of size 0.001, which changes no likeliest character", (causal_model(noise=1e-3), TEXT), False),
     ],
-    "in whichever row": [
-        Bed("noise in row 0 alone", (causal_model(noise=0.2, rows=[0]), TEXT), False),
-        Bed("noise in the last row alone", (causal_model(noise=0.2, rows=[7]), TEXT), False),
+    "in any row": [
+        Bed("noise only in row 0", (causal_model(noise=0.2, rows=[0]), TEXT), False),
+        Bed("noise only in the last row", (causal_model(noise=0.2, rows=[7]), TEXT), False),
     ],
 })  # fmt: skip
 

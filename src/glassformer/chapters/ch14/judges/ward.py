@@ -1,4 +1,4 @@
-"""A ward of right and sick patients, which the judges of chapter 14 put to the learner's test."""
+"""Right and faulty patients on which the judges of chapter 14 try the learner's test."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ class Bed(NamedTuple):
 
 
 def put_to_ward(one: Exercise, beds: dict[str, list[Bed]]) -> None:
-    """A check for each part of the ward; what an answer says of all of it is how a mistake is recognised."""
+    """Adds a check for each part of the ward. A mistake is recognised by its answers on all parts."""
 
     def check(title: str) -> None:
         @one.check(title)
@@ -28,7 +28,7 @@ def put_to_ward(one: Exercise, beds: dict[str, list[Bed]]) -> None:
                 said = _verdict(learner, bed)
                 if said != bed.want:
                     raise Wrong(
-                        f"{bed.who}: yours should say {bed.want!r}; it says {checks.shown(repr(said))}.",
+                        f"{bed.who}: yours should say {bed.want!r}, but it says {checks.shown(repr(said))}.",
                         what=one.name,
                         got=" ".join(_said(learner, each) for part in beds.values() for each in part),
                     )
@@ -38,7 +38,7 @@ def put_to_ward(one: Exercise, beds: dict[str, list[Bed]]) -> None:
 
 
 def _said(learner: Callable[..., Any], bed: Bed) -> str:
-    """The same in a word: what goes wrong in another part of the ward is that part's."""
+    """Returns the verdict as a word, or "–" if the learner's test raises an error."""
     try:
         return str(_verdict(learner, bed))
     except Exception:
