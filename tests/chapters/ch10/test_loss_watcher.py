@@ -251,7 +251,10 @@ def test_a_finished_run_that_begins_at_its_first_step_gives_nothing_away(mount):
     assert [row[2] for row in w.tables()[0][1:]] == ["not yet"] * 3
     w.press("Step", "End")
     assert w.says.startswith(f"After {STEPS} steps, {STEPS * 512:,} characters read")
-    assert w.root.locator(".gf-loss-written .gf-panel-title").inner_text() == f"What it writes after {STEPS} steps"
+    assert (
+        w.root.locator(".gf-loss-written .gf-panel-title").inner_text()
+        == f"What it writes after {STEPS} steps"
+    )
     assert paper(w) == "after all of them"
     assert all("first below at step" in label for label in labels(w))
 

@@ -221,6 +221,7 @@ def _(*args: Any, **given: Any):
     with np.errstate(invalid="ignore", divide="ignore"):
         yield from _loop(counts=lambda step: step)(*args, **given)
 
+
 looped.mistake("decay everywhere", _loop(decays=lambda grad: 0.1))
 looped.mistake("no decay", _loop(decays=lambda grad: 0.0))
 looped.mistake("gradients pile up", _loop(piles=True))
