@@ -1,4 +1,4 @@
-"""Longer runs: what the rate's decay, the optimizer and clipping do in two thousand steps."""
+"""Longer runs: what the rate's decay, the optimizer, weight decay and clipping do in two thousand steps."""
 
 import math
 
@@ -15,6 +15,7 @@ from glassformer.train.schedule import rate_share
 
 D_MODEL, N_LAYERS, N_HEADS, LENGTH, BATCH_SIZE = 24, 1, 4, 16, 8
 STEPS = 2000
+SEEDS = (0, 1, 2)
 
 DECAYS = ("none", "linear", "cosine", "wsd")  # "wsd": constant, then down along a line
 LAST = 5  # "wsd" falls in the last fifth
@@ -27,12 +28,12 @@ CHANGES = {
     "as described": {},
     "constant, then down: WSD": {"decay": "wsd"},
     "the rate stays high": {"decay": "none"},
+    "no weight decay": {"weight_decay": 0.0},
     "no clipping": {"clip": 0.0},
     "momentum instead of AdamW": {"optimizer": "momentum", "peak": 0.1},
     "momentum, three times the peak": {"optimizer": "momentum", "peak": 0.3},
 }
 """What the runs change in `DESCRIBED`. Both peaks, 0.01 and 0.1, were the best of three in 100 steps (chapter 10)."""
-N_SEEDS = {"as described": 3, "constant, then down: WSD": 2, "the rate stays high": 3}  # the others have one
 
 # The schedule of nanoGPT's recipe, and one of the four changes that the ladder of `recipes` makes in it at once.
 OF_2019 = {"peak": 1e-3, "decay": "cosine", "final_share": 0.1, "warmup": 100, "beta_v": 0.99}
@@ -144,15 +145,11 @@ def validation_loss(model: scratch.Transformer, task: NextToken) -> float:
 
 EXPERIMENT = Experiment(
     name="longer",
-    question="In two thousand steps, what do the rate's decay, AdamW and clipping gain?",
+    question="In two thousand steps, what do the rate's decay, AdamW, weight decay and clipping gain?",
     measure=measure,
     runs=(
-        *(
-            DESCRIBED | changes | {"seed": seed}
-            for name, changes in CHANGES.items()
-            for seed in range(N_SEEDS.get(name, 1))
-        ),
-        *(schedule | {"seed": 0} for schedule in (OF_2019, RATE_ALONE)),
+        *(DESCRIBED | changes | {"seed": seed} for changes in CHANGES.values() for seed in SEEDS),
+        *(schedule | {"seed": seed} for schedule in (OF_2019, RATE_ALONE) for seed in SEEDS),
     ),
     short={"steps": 60, "characters": 60_000},
 )
