@@ -34,6 +34,7 @@ NAMES = (
     "worth",
     "tying",
     "schedules",
+    "longer",
     "recipes",
     "pitfalls",
     "late_mask",

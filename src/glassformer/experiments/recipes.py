@@ -14,7 +14,7 @@ from glassformer.train.recipe import Recipe
 
 LADDER: dict[str, tuple[str, ...]] = {
     "the recipe of 2019": (),
-    "a higher rate, down to 0": (
+    "a tuned schedule": (
         "training.learning_rate=3e-3",
         "training.decay=linear",
         "training.final_share=0.0",
@@ -38,13 +38,13 @@ LADDER: dict[str, tuple[str, ...]] = {
 }
 """The steps of the ladder, each with its changes to the step before. The last is the recipe "modern"."""
 
-FIRST, RATE, *_, LAST = LADDER
+FIRST, SCHEDULE, *_, LAST = LADDER
 
 FIRST_WEIGHTS: dict[str, tuple[str, ...]] = {
     "zeros": ("training.zero_init=true",),
     "1/√n": ("training.init=ours",),
 }
-"""The two changes of the step that follows `RATE`, each without the other."""
+"""The two changes of the step that follows `SCHEDULE`, each without the other."""
 
 PARTS = ("ladder", "first weights", "fewer characters", "the same time")
 STEPS = 2000
@@ -124,7 +124,7 @@ EXPERIMENT = Experiment(
         *({"part": "fewer characters", "steps": steps, "seed": seed} for steps in FEWER for seed in SEEDS),
         *({"part": "the same time", "seed": seed} for seed in SEEDS),
         *(
-            {"part": "first weights", "recipe": RATE, "changes": list(changes), "seed": seed}
+            {"part": "first weights", "recipe": SCHEDULE, "changes": list(changes), "seed": seed}
             for changes in FIRST_WEIGHTS.values()
             for seed in SEEDS
         ),

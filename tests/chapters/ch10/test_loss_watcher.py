@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from traitlets import TraitError
 from glassformer.chapters.ch10 import loss_watcher
 from glassformer.chapters.ch10.loss_watcher import LONGEST, PACES, SMOOTH, LossWatcher
 
+ROOT = Path(__file__).parents[3]
 LANDMARKS = {"bigram": 2.46, "ln V": math.log(65), "unigram": 3.31}
 STEPS = 300
 
@@ -160,7 +162,7 @@ STATE = {"step": 100, "loss": 3.0, "landmarks": LANDMARKS, "per_step": 0, "steps
              "knows only how often each character occurs."),
         ({"loss": 2.31, "per_step": 512, "steps": 300}, "After 100 steps, 51,200 characters read: loss 2.31, "
              "below the bigram’s 2.46: lower than for a model that knows only which character follows which. "
-             "199 steps to go."),
+             "200 steps to go."),
         ({"loss": 3.9, "newest": False, "steps": 300}, "After 100 steps: loss 3.90, below ln V = 4.17: lower "
              "than for a model that gives every character the same chance."),
         ({"loss": 4.1, "step": 1}, "After 1 step: loss 4.10, near ln V = 4.17: what it costs to give every "
@@ -170,6 +172,9 @@ STATE = {"step": 100, "loss": 3.0, "landmarks": LANDMARKS, "per_step": 0, "steps
         ({"loss": 4.6, "landmarks": {"yesterday": 2.0}}, "After 100 steps: loss 4.60, above the yesterday’s 2.00."),
         ({"loss": None}, "After 100 steps: the loss is not a number. Training has diverged."),
         ({"landmarks": {}}, "After 100 steps: loss 3.00."),
+        ({"step": 298, "steps": 300, "landmarks": {}}, "After 298 steps: loss 3.00. 2 steps to go."),
+        ({"step": 299, "steps": 300, "landmarks": {}}, "After 299 steps: loss 3.00."),
+        ({"step": 300, "steps": 300, "landmarks": {}}, "After 300 steps: loss 3.00."),
         ({"step": None, "steps": 300}, "No loss yet of 300 steps: the curve grows while the training runs."),
     ],
 )  # fmt: skip
@@ -208,9 +213,9 @@ def test_a_recorded_run_by_keyboard(mount, shoot):
     assert w.get("at") == len(points) - 2
     assert w.says.startswith(f"After {points[-2][0]} steps")
 
-    w.press("Mean over", "ArrowRight")
+    w.press("Average over", "ArrowRight")
     w.press("log", "Space")
-    w.press("Raw losses, too", "Space")
+    w.press("Raw losses as well", "Space")
     assert {name: w.saved()[name] for name in ("smooth", "axis", "raw")} == {
         "smooth": 20,
         "axis": "log",
@@ -225,6 +230,41 @@ def test_a_recorded_run_by_keyboard(mount, shoot):
     assert [name for name, *_ in marks[1:]] == ["ln V", "unigram", "bigram"]
     np.testing.assert_allclose([float(row[2]) for row in losses[1:]], line[:-1], atol=5.1e-5)
     assert "Loss by step, up to step" in w.label
+
+
+def labels(w):
+    return w.root.locator(".gf-loss-name").all_text_contents()
+
+
+def test_a_finished_run_that_begins_at_its_first_step_gives_nothing_away(mount):
+    """No landmark is said to be passed, and no later sample is written, until the reader gets there."""
+    run = a_run()
+    run.add(STEPS, 1.9)  # after the last step
+    run.say(STEPS, "after all of them")
+    run.finish()
+    run.at = 0
+    w = mount(run)
+    w.settle()
+    assert w.says.startswith("After 0 steps")
+    assert paper(w) == text(0)
+    assert labels(w) == ["ln V 4.17", "unigram 3.31", "bigram 2.46"]
+    assert [row[2] for row in w.tables()[0][1:]] == ["not yet"] * 3
+    w.press("Step", "End")
+    assert w.says.startswith(f"After {STEPS} steps, {STEPS * 512:,} characters read")
+    assert (
+        w.root.locator(".gf-loss-written .gf-panel-title").inner_text()
+        == f"What it writes after {STEPS} steps"
+    )
+    assert paper(w) == "after all of them"
+    assert all("first below at step" in label for label in labels(w))
+
+
+def test_the_chapters_own_run_is_stored_at_its_first_step_and_ends_after_the_last():
+    notebook = json.loads((ROOT / "notebooks" / "10-training.ipynb").read_text(encoding="utf-8"))
+    [views] = [kind["state"].values() for kind in notebook["metadata"]["widgets"].values()]
+    [run] = [view["state"] for view in views if "per_step" in view["state"]]
+    assert run["at"] == 0
+    assert run["points"][-1][0] == run["steps"] == run["samples"][-1][0]
 
 
 def test_the_curve_is_seen_as_far_as_the_reader_is(mount):
@@ -256,7 +296,7 @@ def test_it_grows_with_the_training(mount):
     w.set()
     line = smoothed(w.widget.points, 10)
     assert w.says.startswith(f"After 119 steps: loss {line[-1]:.2f}, below")
-    assert w.says.endswith("180 steps to go.")
+    assert w.says.endswith("181 steps to go.")
     assert paper(w) == "horse"
     w.press("Step", "Home")  # whoever looks back is left there
     assert w.saved()["at"] == 0
@@ -321,5 +361,5 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot):
 def test_every_pace_and_mean_can_be_chosen(mount):
     w = mount(LossWatcher())
     w.press("Plays in", "Home")
-    w.press("Mean over", "End")
+    w.press("Average over", "End")
     assert w.saved() == {"pace": PACES[0], "smooth": SMOOTH[-1]}

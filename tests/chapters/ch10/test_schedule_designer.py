@@ -97,17 +97,19 @@ def test_an_axis_ends_in_a_round_rate(call, peak, top):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"peak": 0.01, "decay": "linear"}, "Yours rises to 0.01 at step 30 and falls, in a line, to 0 at step 300. "
-         "Stored, the same: peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). "
-         "By the median, 1 of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, linear."),
-        ({"peak": 0.2, "warmup": 0, "decay": "none"}, "Yours begins at 0.2 and stays there. Stored, and near it: peak "
-         "0.1, no warm-up, linear. 2 of its 3 runs broke off, after 17 and 250 steps: the loss was not a number."),
-        ({"warmup": 0, "final_share": 0.5, "steps": 1000}, "Yours begins at 0.003 and falls, by half a cosine, to "
-         "0.0015 at step 1,000. Stored, and near it: peak 0.01, no warm-up, linear, in 300 steps. Its 3 runs end at a "
-         "validation loss of 2.50 (2.40 to 2.60). By the median, none of the other 3 choices ends lower."),
-        ({"warmup": 300}, "Yours still rises when it ends, at step 300. Stored, and near it: peak 0.01, warm-up 30, "
-         "linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). By the median, 1 of the other 3 choices "
-         "ends lower, the lowest at 2.50: peak 0.01, no warm-up, linear."),
+        ({"peak": 0.01, "decay": "linear"}, "Your rate rises to 0.01 at step 30 and falls along a line to 0 at step "
+         "300. It was measured: peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to "
+         "2.80). By the median, 1 of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, "
+         "linear."),
+        ({"peak": 0.2, "warmup": 0, "decay": "none"}, "Your rate starts at 0.2 and stays there. The nearest that was "
+         "measured: peak 0.1, no warm-up, linear. 2 of its 3 runs broke off, after 17 and 250 steps: the loss was not "
+         "a number."),
+        ({"warmup": 0, "final_share": 0.5, "steps": 1000}, "Your rate starts at 0.003 and falls along half a cosine to "
+         "0.0015 at step 1,000. The nearest that was measured: peak 0.01, no warm-up, linear, in 300 steps. Its 3 runs "
+         "end at a validation loss of 2.50 (2.40 to 2.60). By the median, none of the other 3 choices ends lower."),
+        ({"warmup": 300}, "Your rate is still rising when the run ends, at step 300. The nearest that was measured: "
+         "peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). By the median, 1 "
+         "of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, linear."),
     ],
 )  # fmt: skip
 def test_a_sentence_says_what_was_measured(call, changes, says):
@@ -156,7 +158,7 @@ def test_a_course_by_keyboard(mount, shoot):
     w.press("Peak", "ArrowRight")
     assert w.saved() == {"warmup": 40, "decay": "linear", "final_share": 0.05, "peak": 0.005}
     assert w.says.startswith(
-        "Yours rises to 0.005 at step 40 and falls, in a line, to 0.00025 at step 300. Stored, and near it:"
+        "Your rate rises to 0.005 at step 40 and falls along a line to 0.00025 at step 300. The nearest that was "
     )
     assert framed(w).startswith("peak 0.003, warm-up 30, linear")
     mine, all_ends = w.tables()
@@ -181,7 +183,7 @@ def test_a_course_by_keyboard(mount, shoot):
     spread = f"{statistics.median(losses):.2f} ({min(losses):.2f} to {max(losses):.2f})"
     assert framed(w) == f"peak 0.003, no warm-up, linear: {spread}"
     assert (
-        f"Stored, the same: peak 0.003, no warm-up, linear. Its 3 runs end at a validation loss of {spread}"
+        f"It was measured: peak 0.003, no warm-up, linear. Its 3 runs end at a validation loss of {spread}"
         in w.says
     )
     assert w.root.locator(".gf-loss-chosen").count() == 3

@@ -54,7 +54,8 @@ const stepsOf = (step) => (step === 1 ? "1 step" : `${grouped(step)} steps`);
 export function sentence({ step, loss, landmarks, per_step: perStep, steps, newest }) {
   if (step === null) return `No loss yet${steps ? ` of ${stepsOf(steps)}` : ""}: the curve grows while the training runs.`;
   const read = perStep && step ? `, ${grouped(step * perStep)} characters read` : "";
-  const going = newest && steps > step + 1 ? ` ${stepsOf(steps - step - 1)} to go.` : "";
+  // A loss after all steps but one may be the last: the loss of a step is that of the weights before it.
+  const going = newest && steps > step + 1 ? ` ${stepsOf(steps - step)} to go.` : "";
   const when = `After ${stepsOf(step)}${read}`;
   if (loss === null) return `${when}: the loss is not a number. Training has diverged.`;
   const marks = descending(landmarks);
@@ -154,7 +155,7 @@ function chart() {
       descending(landmarks).map(([name, value], i) => {
         const left = axis === "log" && value < values[0] - 0.5;
         return words(
-          `${name} ${fixed(value, 2)}${since[i] === null ? "" : ` · first below at ${grouped(since[i])}`}`,
+          `${name} ${fixed(value, 2)}${since[i] === null ? "" : ` · first below at step ${grouped(since[i])}`}`,
           left ? BOX.left + 6 : BOX.right - 6,
           place.y(value) + (left ? 14 : -5),
           left ? "start" : "end",
@@ -261,10 +262,10 @@ function render({ model, el }) {
   view.controls.classList.add("gf-loss-controls");
   view.controls.append(
     h("div", { class: "gf-loss-player" }, play, next, steps),
-    slider(model, "smooth", { label: "Mean over", values: SMOOTH, format: stepsOf }),
+    slider(model, "smooth", { label: "Average over", values: SMOOTH, format: stepsOf }),
     slider(model, "pace", { label: "Plays in", values: PACES, format: (seconds) => `${seconds} s` }),
     choice(model, "axis", { label: "Axis of steps", options: [["linear", "linear"], ["log", "log"]] }),
-    toggle(model, "raw", { label: "Raw losses, too" }),
+    toggle(model, "raw", { label: "Raw losses as well" }),
   );
 
   // --- the curve, and what is written
@@ -277,13 +278,13 @@ function render({ model, el }) {
     go(apart.indexOf(Math.min(...apart)));
   };
   for (const name of ["pointerdown", "pointermove"]) curve.element.addEventListener(name, point);
-  const caption = h("p", { class: "gf-panel-title" });
+  const [key, caption] = [1, 2].map(() => h("p", { class: "gf-panel-title" }));
   const paper = h("div", { class: "gf-paper gf-loss-paper", tabindex: 0, role: "region", "aria-label": "What the model writes" });
   view.drawing.append(
     h(
       "div",
       { class: "gf-loss-panels" },
-      h("div", {}, h("p", { class: "gf-panel-title" }, "Grey: the loss of each step. Line: its mean"), curve.element),
+      h("div", {}, key, curve.element),
       h("div", { class: "gf-loss-written" }, caption, paper),
     ),
   );
@@ -306,6 +307,8 @@ function render({ model, el }) {
     play.disabled = newest() < 1;
     next.disabled = newest() < 1 || state.samples.length === 0;
 
+    write(key, `Grey: the loss of each step. Line: the average over the last ${stepsOf(state.smooth)}`);
+
     const sample = step === null ? -1 : written(state.samples, step);
     const [when, text] = state.samples[sample] ?? [null, ""];
     write(caption, when === null ? "What it writes" : `What it writes after ${stepsOf(when)}`);
@@ -322,8 +325,8 @@ function render({ model, el }) {
         rows: () => marks.map(([name, value], j) => [name, fixed(value, 4), since[j] === null ? "not yet" : grouped(since[j])]),
       },
       {
-        caption: `The loss, and its mean over the last ${stepsOf(state.smooth)}`,
-        headers: ["Step", "Loss", "Mean"],
+        caption: `The loss, and its average over the last ${stepsOf(state.smooth)}`,
+        headers: ["Step", "Loss", "Average"],
         rows: () =>
           state.points.slice(0, i + 1).map(([each, mean], j) => [grouped(each), ...[mean, known.line[j]].map((x) => (x === null ? "not a number" : fixed(x, 4)))]),
       },

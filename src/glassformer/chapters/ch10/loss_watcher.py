@@ -41,9 +41,9 @@ class LossWatcher(View, module="loss_watcher"):
             it means to be below them.
         per_step: how many characters a step learns from; 0: not told.
         points, samples: what was added, as the page keeps it: [step, mean, lowest, highest] and [step, text].
-        at: the point that is shown; −1: the newest, whichever that is.
+        at: the point that is shown; −1: the newest, whichever that is. 0 begins a finished run at its first step.
         axis: "linear" or "log", of the steps.
-        smooth: over how many steps the line is a mean, always of what came before; one of SMOOTH.
+        smooth: over how many steps the line is an average, always of the last ones; one of SMOOTH.
         raw: whether the losses themselves are drawn as well.
         pace: in how many seconds the whole run plays, one of PACES.
 

@@ -56,10 +56,10 @@ const named = ({ peak, warmup, decay }) => `peak ${plain(peak)}, ${warming(warmu
 const spread = ({ median, low, high }) => `${fixed(median, 2)} (${fixed(low, 2)} to ${fixed(high, 2)})`;
 
 function course({ peak, warmup, decay, final_share: finalShare, steps }) {
-  if (warmup >= steps) return `Yours still rises when it ends, at step ${grouped(steps)}.`;
-  const rising = warmup ? `Yours rises to ${plain(peak)} at step ${grouped(warmup)}` : `Yours begins at ${plain(peak)}`;
+  if (warmup >= steps) return `Your rate is still rising when the run ends, at step ${grouped(steps)}.`;
+  const rising = warmup ? `Your rate rises to ${plain(peak)} at step ${grouped(warmup)}` : `Your rate starts at ${plain(peak)}`;
   if (decay === "none" || finalShare === 1) return `${rising} and stays there.`;
-  return `${rising} and falls, ${decay === "linear" ? "in a line" : "by half a cosine"}, to ${plain(peak * finalShare)} at step ${grouped(steps)}.`;
+  return `${rising} and falls along ${decay === "linear" ? "a line" : "half a cosine"} to ${plain(peak * finalShare)} at step ${grouped(steps)}.`;
 }
 
 // Compared with all other choices only once the table is open.
@@ -68,7 +68,7 @@ export function sentence(state, { choices, steps }) {
   const chosen = choices[index];
   const known = choices.map(ends);
   const own = known[index];
-  const stored = same ? `Stored, the same: ${named(chosen)}.` : `Stored, and near it: ${named(chosen)}${state.steps === steps ? "" : `, in ${grouped(steps)} steps`}.`;
+  const stored = same ? `It was measured: ${named(chosen)}.` : `The nearest that was measured: ${named(chosen)}${state.steps === steps ? "" : `, in ${grouped(steps)} steps`}.`;
   const count = chosen.runs.length;
   if (own === null) {
     const broken = chosen.runs.filter(({ end }) => end === null);
@@ -231,7 +231,7 @@ function render({ model, el }) {
     {
       class: "gf-courses",
       role: "group",
-      "aria-label": "All courses that were measured; arrow keys choose one",
+      "aria-label": "All schedules that were measured; the arrow keys choose one",
       style: `grid-template-columns: minmax(0, auto) repeat(${peaks.length}, minmax(0, 1fr))`,
     },
     h("span", { class: "gf-course-name" }, "peak"),
@@ -287,10 +287,10 @@ function render({ model, el }) {
     reveal.toggleAttribute("hidden", state.table);
     rateOf.show(state, { ...choices[index], steps, final_share: 0 });
     lossOf.show(index);
-    write(caption, `Stored: ${named(choices[index])}`);
+    write(caption, `Measured: ${named(choices[index])}`);
     cells.forEach((i, cell) => put(buttons[cell], { "aria-pressed": i === index, tabindex: i === index ? 0 : -1 }));
     view.says(sentence(state, data));
-    view.describe(() => `A learning rate by step, and the loss of ${seeds} stored runs ${same ? "with the same course" : "with a course near it"}. ${sentence(state, data)}`);
+    view.describe(() => `A learning rate by step, and the loss of ${seeds} stored runs ${same ? "with this schedule" : "with the nearest schedule"}. ${sentence(state, data)}`);
     view.tables(() => [
       {
         caption: "Your learning rate",

@@ -127,8 +127,10 @@ def _train_case(
         numbers = [w for one in seen for w in one.values() if w.dtype.kind == "f"]
         if not all(np.isfinite(x).all() for x in (losses, *numbers)):
             raise Wrong(
-                f"a loss or a weight is not a number ({said}): something was divided by 0. One way there: AdamW's "
-                "correction 1 − βᵗ is 0 for t = 0."
+                f"a loss or a weight is `nan` or infinite ({said}): something was divided by 0, or grew without "
+                "limit.",
+                what="whether all is finite",
+                got=[np.isfinite(losses).tolist().count(True)],
             )
         ways = [
             _trained_by_hand(n, size, n_layers, n_heads, peak, warmup, max_norm, exactly)
@@ -212,6 +214,14 @@ looped.mistake("not clipped", _loop(limit=lambda mean, max_norm: mean))
 looped.mistake("no memory", _loop(forget=True, counts=lambda step: 1))
 looped.mistake("no memory", _loop(forget=True))
 looped.mistake("count stands", _loop(counts=lambda step: 1))
+
+
+@looped.mistake("count from 0")
+def _(*args: Any, **given: Any):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        yield from _loop(counts=lambda step: step)(*args, **given)
+
+
 looped.mistake("decay everywhere", _loop(decays=lambda grad: 0.1))
 looped.mistake("no decay", _loop(decays=lambda grad: 0.0))
 looped.mistake("gradients pile up", _loop(piles=True))
