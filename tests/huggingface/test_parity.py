@@ -158,6 +158,34 @@ def test_gradients(tmp_path, case, room):
 
 
 @both_rooms
+@pytest.mark.parametrize("piece", [1, 4, 33], ids=["one by one", "in fours", "at once"])
+@torch.no_grad()
+def test_a_window_with_a_cache(tmp_path, room, piece):
+    """Longer than the window of 7, whole for them, and in pieces with a cache for us."""
+    case = "mistral-window"
+    theirs = make(case, attention="eager")
+    theirs.save_pretrained(tmp_path)
+    given = batch(case, False)
+    expected, _ = ask_theirs(case, theirs, given)
+    model = load(tmp_path, room=room)
+    ids = given["ids"] if room == "scratch" else torch.from_numpy(given["ids"])
+    cache = model.new_cache(*ids.shape)
+    pieces = [numpy(model(ids[:, t : t + piece], cache=cache)) for t in range(0, ids.shape[1], piece)]
+    difference = largest_difference(np.concatenate(pieces, axis=1), expected.numpy())
+    record(
+        f"{NAMES[case]}: logits with a cache",
+        TRANSFORMERS,
+        "float32",
+        room,
+        difference,
+        SINGLE,
+        section="Whole models",
+    )
+    model.decoder.sliding_window = None
+    assert largest_difference(numpy(model(ids)), expected.numpy()) > 0.1  # the window matters
+
+
+@both_rooms
 @every_case
 @torch.no_grad()
 def test_what_we_save_opens_in_transformers(tmp_path, case, room):
