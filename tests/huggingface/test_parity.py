@@ -108,7 +108,7 @@ def test_float64_against_what_casts_to_float32(tmp_path, case, room):
         ask_theirs(case, theirs, given),
         given,
         "float64",
-        THEIR_FLOAT32,
+        2 * THEIR_FLOAT32 if case == "llama-3.1" else THEIR_FLOAT32,  # its ramp is one more step in float32
         CASTS_LEFT_IN,
     )
 
