@@ -331,7 +331,7 @@ def test_what_follows_is_what_python_computes(call, name):
     )
     total = config.parameter_count().total
     assert numbers["Weights in bfloat16"] == call("counting", "inBytes", 2 * total)
-    assert numbers["Operations a token"] == call("counting", "much", 2 * total)
+    assert numbers["Operations for each token"] == call("counting", "much", 2 * total)
 
 
 def test_examples_are_the_published_models_and_such_as_are_refused():

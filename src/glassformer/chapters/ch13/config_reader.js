@@ -45,7 +45,7 @@ export function derived({ config: made, total: n, sizes }, known) {
     ["Width of a head K", `${grouped(H)} heads, ${grouped(H * K)} together`, grouped(K)],
     ["Query heads for each key/value head", `${grouped(H)} / ${grouped(G)}`, grouped(H / G)],
     ...KEPT.map(([kind, bytes]) => [`Weights in ${kind}`, `${bytes} · N bytes`, inBytes(bytes * n)]),
-    ["Operations a token", "about 2N", much(2 * n)],
+    ["Operations for each token", "about 2N", much(2 * n)],
   ];
   if (made.family === "decoder" && made.head !== "none") {
     const sum = `2 · ${[L, G, K, T].map(grouped).join(" · ")} · 2 bytes`;
