@@ -2,6 +2,7 @@
 
 import calendar
 import errno
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from glassformer.atomic_files import only_writer
 from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.dates import DatePair
+from glassformer.huggingface import config_to_hf
 from glassformer.published import PUBLISHED, published
 from glassformer.train.recipe import PAIRS, Recipe
 
@@ -51,12 +53,37 @@ def test_params_of_a_file(tmp_path):
     assert re.search(r"^total +2,240 ", output, re.M)
 
 
+def test_params_of_a_config_of_hugging_face(tmp_path):
+    """The file itself, or a folder that holds nothing else."""
+    config = published("llama-3.2-1b").config
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config_to_hf(config)), encoding="utf-8")
+    for given in (path, tmp_path):
+        output, status = run("params", given)
+        assert status == 0
+        assert re.search(r"^total +1,235,814,400 ", output, re.M)
+    path.write_text(json.dumps(config_to_hf(config) | {"head_dim": 63}), encoding="utf-8")
+    output, status = run("params", tmp_path)
+    assert (status, words(output)) == (
+        2,
+        f"Error: {path}: head_dim=63 is odd: sines and cosines come in pairs of dimensions",
+    )
+    path.write_text(json.dumps(config_to_hf(config) | {"model_type": "mamba"}), encoding="utf-8")
+    output, status = run("params", path)
+    assert status == 2
+    assert f"{path}: model_type='mamba' is not one of 'gpt2'" in words(output)
+    path.write_text("[1]", encoding="utf-8")
+    assert run("params", path)[1] == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["params", "gpt2x"], "is not a known model. Did you mean 'gpt2'?"),
         (["params", "gpt5"], "llama-2-70b"),
         (["params", "no.json"], "no.json is missing"),
+        (["params", "meta-llama/no"], "meta-llama/no is neither a folder nor a .json file here, nor a"),
+        (["params", "tests"], "config.json is missing"),
         (
             ["trace", "gpt2", "--length", "2000"],
             "--length 2000 must be at least 1 and at most context_length=1024",

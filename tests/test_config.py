@@ -122,6 +122,7 @@ def test_replace_holds_the_result_to_the_rules():
 
 WHOLE = ("vocab_size", "context_length", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff")
 POSITIVE = ("rope_base", "rope_interpolation", "norm_eps", "attention_scale", "embedding_scale", "head_scale")
+POSITIVE += ("rope_slow", "rope_fast", "rope_attention_factor")
 FLAGS = (
     "qk_norm",
     "feedforward_bias",
@@ -156,6 +157,36 @@ REFUSED = [
         ValueError,
         "positions='rotary' is not one of 'learned', 'none', 'sinusoidal', 'rope', 'alibi', 't5'",
     ),
+    (
+        {"rope_scaling": "ntk"},
+        ValueError,
+        "rope_scaling='ntk' is not one of 'linear', 'llama3', 'yarn'",
+    ),
+    ({"rope_original_context": 0}, ValueError, "rope_original_context=0 must be at least 1"),
+    *[
+        (
+            {"rope_scaling": scaling, "rope_slow": 5, "rope_fast": 5.0},
+            ValueError,
+            "rope_slow=5.0 must be below rope_fast=5.0: slow pairs are stretched, and fast ones are not",
+        )
+        for scaling in ("llama3", "yarn")
+    ],
+    (
+        {"rope_scaling": "yarn", "rope_base": 1.0},
+        ValueError,
+        'rope_base=1.0 must exceed 1 with rope_scaling="yarn": later pairs have to be slower',
+    ),
+    ({"sliding_window": 0}, ValueError, "sliding_window=0 must be at least 1"),
+    ({"sliding_window": 2.0}, TypeError, "sliding_window=2.0 must be a whole number"),
+    *[
+        (
+            {"sliding_window": 3, "family": family},
+            ValueError,
+            f"sliding_window=3 needs family=\"decoder\", not '{family}': "
+            "a window covers the positions just before a query",
+        )
+        for family in ("encoder", "encoder-decoder")
+    ],
     ({"rope_layout": "split"}, ValueError, "rope_layout='split' is not one of 'half', 'interleaved'"),
     (
         {"norm": "batchnorm"},
@@ -294,8 +325,13 @@ def configs(draw):
         d_head=d_head,
         d_ff=draw(st.sampled_from([None, 1, 7])),
         n_decoder_layers=draw(st.sampled_from([None, 1, 4])) if some["family"] == "encoder-decoder" else None,
-        rope_base=draw(positive),
+        rope_base=draw(st.floats(1.1, 1e6)),
         rope_interpolation=draw(positive),
+        rope_original_context=draw(st.none() | st.integers(1, 9)),
+        rope_slow=draw(st.floats(0.1, 3)),
+        rope_fast=draw(st.none() | st.floats(3.5, 40)),
+        rope_attention_factor=draw(st.none() | positive),
+        sliding_window=draw(st.none() | st.integers(1, 9)) if some["family"] == "decoder" else None,
         t5_n_buckets=draw(st.sampled_from([4, 8, 32])),
         t5_max_distance=draw(st.integers(17, 200)),
         norm_eps=draw(positive),
@@ -604,6 +640,15 @@ GRID = [
     {"positions": "none", "head": "none"},
     {"positions": "sinusoidal", "embedding_scale": 8**0.5},
     {"positions": "rope", "rope_base": 100.0, "rope_layout": "interleaved", "rope_interpolation": 2.0},
+    {"positions": "rope", "rope_scaling": "llama3", "rope_interpolation": 8.0, "rope_original_context": 3},
+    {
+        "positions": "rope",
+        "rope_scaling": "yarn",
+        "rope_interpolation": 4.0,
+        "rope_slow": 0.5,
+        "rope_fast": 9.0,
+    },
+    {"sliding_window": 3},
     {"positions": "alibi", "embedding_norm": True},
     {"positions": "t5", "attention_scale": 1.0, "head_scale": 8**-0.5},
     {"norm": "layernorm_sigma", "norm_eps": 1e-6, "norm_placement": "post", "feedforward": "relu"},

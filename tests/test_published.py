@@ -156,6 +156,8 @@ IN_TRANSFORMERS = {
     "llama-2-13b": llama,
     "llama-2-70b": llama,
     "llama-3-8b": llama,
+    "llama-3.2-1b": llama,
+    "mistral-7b-v0.1": mistral,
     "mistral-7b": mistral,
     "qwen2.5-0.5b": qwen2,
     "qwen2.5-7b": qwen2,
@@ -221,6 +223,8 @@ ROPE = {  # context_length, rope_base, norm_eps
     "llama-2-13b": (4096, 10_000.0, 1e-5),
     "llama-2-70b": (4096, 10_000.0, 1e-5),
     "llama-3-8b": (8192, 500_000.0, 1e-5),
+    "llama-3.2-1b": (131_072, 500_000.0, 1e-5),
+    "mistral-7b-v0.1": (32_768, 10_000.0, 1e-5),
     "mistral-7b": (32_768, 1_000_000.0, 1e-5),
     "qwen2.5-0.5b": (32_768, 1_000_000.0, 1e-6),
     "qwen2.5-7b": (131_072, 1_000_000.0, 1e-6),
@@ -235,7 +239,9 @@ ROPE = {  # context_length, rope_base, norm_eps
 def test_the_rotary_models_choices(name):
     c = PUBLISHED[name].config
     assert (c.context_length, c.rope_base, c.norm_eps) == ROPE[name]
-    assert (c.positions, c.rope_layout, c.rope_interpolation) == ("rope", "half", 1.0)
+    assert (c.positions, c.rope_layout) == ("rope", "half")
+    assert c.rope_interpolation == (32.0 if name == "llama-3.2-1b" else 1.0)
+    assert c.sliding_window == (4096 if name == "mistral-7b-v0.1" else None)
     assert (c.norm, c.norm_placement, c.feedforward) == ("rmsnorm", "pre", "swiglu")
 
 

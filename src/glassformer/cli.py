@@ -24,7 +24,7 @@ from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
-from glassformer.untrusted_files import BYTES, text_in
+from glassformer.untrusted_files import BYTES, json_object, text_in
 
 REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 """The errors that unusable input may raise. Any other error is a mistake in the program."""
@@ -129,7 +129,8 @@ RoomOption = Annotated[Room, typer.Option(help="NumPy (scratch) or PyTorch (nn).
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="The name of a published model, or a JSON file with a configuration."
+        metavar="MODEL",
+        help="The name of a published model, a JSON file with a configuration, or a folder with a config.json.",
     ),
 ]
 
@@ -537,9 +538,23 @@ def _ours(model: Any, tokenizer: Any) -> Opened:
 
 
 def _config(name: str) -> ModelConfig:
-    """Returns the configuration with that name or in that file."""
-    if name.endswith(".json"):
-        text = text_in(Path(name), BYTES["JSON"])
-        with _about(name):
-            return ModelConfig.from_json(text)
-    return published(name).config
+    """Returns the configuration with that name, in that file, or in the config.json of that folder.
+
+    A file is a `ModelConfig` or, if it states its `model_type`, a config.json of Hugging Face.
+    """
+    from glassformer.huggingface import config_from_hf
+    from glassformer.huggingface.files import CONFIG
+
+    path = Path(name)
+    if path.is_dir():
+        path = path / CONFIG
+    elif not name.endswith(".json"):
+        if "/" in name or os.sep in name:
+            raise FileNotFoundError(
+                f"{name} is neither a folder nor a .json file here, nor a published model"
+            )
+        return published(name).config
+    text = text_in(path, BYTES["JSON"])
+    with _about(path):
+        given = json_object(text, "the file")
+        return config_from_hf(given) if "model_type" in given else ModelConfig.from_json(text)

@@ -17,6 +17,7 @@ from glassformer.untrusted_files import json_object
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_LAYOUTS = ("half", "interleaved")
+ROPE_SCALINGS = ("linear", "llama3", "yarn")
 ROPE_BASE = 10_000.0  # also the base of the sinusoids
 NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
 NORM_PLACEMENTS = ("pre", "post")
@@ -29,6 +30,7 @@ CHOICES = {
     "family": FAMILIES,
     "positions": POSITIONS,
     "rope_layout": ROPE_LAYOUTS,
+    "rope_scaling": ROPE_SCALINGS,
     "norm": NORMS,
     "norm_placement": NORM_PLACEMENTS,
     "feedforward": FEEDFORWARDS,
@@ -82,7 +84,22 @@ class ModelConfig:
     positions: str = "learned"
     rope_base: float = ROPE_BASE
     rope_layout: str = "half"
-    rope_interpolation: float = 1.0  # divides the positions
+    rope_interpolation: float = (
+        1.0  # divides the positions, by rope_scaling those of all pairs or of the slow ones
+    )
+    rope_scaling: str = (
+        "linear"  # "linear": all pairs; "llama3" and "yarn": the slow ones, with a ramp to the fast
+    )
+    rope_original_context: Derived[int] = (
+        FROM_OTHERS  # length in training before stretching. None: context_length
+    )
+    rope_slow: float = 1.0  # rotations in the original context; pairs that make fewer are divided in full
+    rope_fast: Derived[float] = (
+        FROM_OTHERS  # pairs that make more are left alone. None: 4 for llama3, 32 for yarn
+    )
+    rope_attention_factor: Derived[float] = (
+        FROM_OTHERS  # on rotated queries and keys. None: 0.1·ln(by) + 1 for yarn
+    )
     t5_n_buckets: int = 32
     t5_max_distance: int = 128
 
@@ -94,6 +111,9 @@ class ModelConfig:
     # Attention
     attention_bias: str = "all"  # "all" also has a bias after W_o; "qkv" does not
     attention_scale: Derived[float] = FROM_OTHERS  # factor on q·k. None: 1/√d_head
+    sliding_window: int | None = (
+        None  # how many positions a query sees, itself included. None: its whole past
+    )
     qk_norm: bool = False  # an RMSNorm over each head's queries, and one over its keys
 
     # Feed-forward
@@ -123,6 +143,7 @@ class ModelConfig:
         self._check_and_derive_sizes()
         self._check_numbers()
         self._check_positions()
+        self._check_and_derive_scaling()
         self._check_what_families_have()
 
     # Checking
@@ -165,6 +186,7 @@ class ModelConfig:
             "norm_eps",
             "rope_base",
             "rope_interpolation",
+            "rope_slow",
         ):
             checks.positive(name, getattr(self, name))
             self._set(name, float(getattr(self, name)))
@@ -185,7 +207,27 @@ class ModelConfig:
             if self.family != "encoder":  # a decoder only looks back
                 checks.t5_buckets(False, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
 
+    def _check_and_derive_scaling(self) -> None:
+        """Follows the definitions of Llama 3.1 and of YaRN for what a configuration leaves open."""
+        is_yarn = self.rope_scaling == "yarn"
+        self._derive("rope_original_context", self.context_length)
+        self._whole("rope_original_context")
+        self._derive("rope_fast", 4.0 if self.rope_scaling == "llama3" else 32.0)
+        longer = max(self.rope_interpolation, 1.0) if is_yarn else 1.0
+        self._derive("rope_attention_factor", 0.1 * math.log(longer) + 1.0)
+        for name in ("rope_fast", "rope_attention_factor"):
+            checks.positive(name, getattr(self, name))
+            self._set(name, float(getattr(self, name)))
+        checks.rope_scaling(self.rope_scaling, self.rope_base, self.rope_slow, self.rope_fast, prefix="rope_")
+
     def _check_what_families_have(self) -> None:
+        if self.sliding_window is not None:
+            self._whole("sliding_window")
+            if self.family != "decoder":
+                raise ValueError(
+                    f'sliding_window={self.sliding_window} needs family="decoder", not {self.family!r}: '
+                    "a window covers the positions just before a query"
+                )
         if self.n_segments and self.family != "encoder":
             raise ValueError(
                 f'n_segments={self.n_segments} needs family="encoder", not {self.family!r}: '

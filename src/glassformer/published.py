@@ -205,11 +205,25 @@ PUBLISHED: dict[str, Published] = {
         "Grattafiori et al. 2024, The Llama 3 Herd of Models, table 3; " + HUB + "meta-llama/Meta-Llama-3-8B",
         8_030_261_248,
     ),
+    "llama-3.2-1b": Published(
+        _llama(128_256, 131_072, 2048, 16, 32, 8192, n_kv_heads=8, rope_base=500_000.0).replace(
+            rope_scaling="llama3", rope_interpolation=32.0, rope_original_context=8192, head="tied"
+        ),
+        "Meta 2024, Llama 3.2 model card; " + HUB + "meta-llama/Llama-3.2-1B",
+        1_235_814_400,
+        "Positions stretched from 8,192 to 131,072, as in Llama 3.1 and 3.3.",
+    ),
+    "mistral-7b-v0.1": Published(
+        _llama(32_000, 32_768, 4096, 32, 32, 14_336, n_kv_heads=8).replace(sliding_window=4096),
+        "Jiang et al. 2023, Mistral 7B, table 1; " + HUB + "mistralai/Mistral-7B-v0.1",
+        7_241_732_096,
+        "In each layer, a position sees itself and the 4,095 positions before it.",
+    ),
     "mistral-7b": Published(
         _llama(32_768, 32_768, 4096, 32, 32, 14_336, n_kv_heads=8, rope_base=1_000_000.0),
         "Jiang et al. 2023, Mistral 7B, table 1; " + HUB + "mistralai/Mistral-7B-v0.3",
         7_248_023_552,
-        "Version 0.3. It has no sliding window, which version 0.1 has, and a larger vocabulary.",
+        "Version 0.3. It has no sliding window, which version 0.1 has, a larger vocabulary and a larger base.",
     ),
     "qwen2.5-0.5b": Published(
         _llama(151_936, 32_768, 896, 24, 14, 4864, n_kv_heads=2, rope_base=1_000_000.0).replace(

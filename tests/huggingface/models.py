@@ -68,7 +68,57 @@ CASES = {
         | {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu"}
         | rope(500_000.0, rope_type="linear", factor=4.0),
     ),
-    "mistral": ("MistralForCausalLM", LLAMA | {"num_key_value_heads": 1, "head_dim": 8}),
+    # With these bases, one pair of dimensions is stretched, one is on the ramp, and one is left alone. The texts, of 33
+    # positions, are longer than the original contexts.
+    "llama-3.1": (
+        "LlamaForCausalLM",
+        LLAMA
+        | {"head_dim": 8}
+        | rope(
+            200.0,
+            rope_type="llama3",
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=24,
+        ),
+    ),
+    "llama-yarn": (
+        "LlamaForCausalLM",
+        LLAMA
+        | {"head_dim": 8}
+        | rope(
+            200.0,
+            rope_type="yarn",
+            factor=6.0,
+            beta_fast=3.0,
+            beta_slow=0.5,
+            original_max_position_embeddings=24,
+        ),
+    ),
+    "qwen3-yarn": (
+        "Qwen3ForCausalLM",
+        LLAMA
+        | {"head_dim": 8}
+        | rope(
+            200.0,
+            rope_type="yarn",
+            factor=4.0,
+            mscale=1.0,
+            mscale_all_dim=0.5,
+            original_max_position_embeddings=30,
+        ),
+    ),
+    "mistral": (
+        "MistralForCausalLM",
+        LLAMA | {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": None},
+    ),
+    "mistral-window": ("MistralForCausalLM", LLAMA | {"sliding_window": 7}),
+    # A LLaMA of transformers must be as wide as a multiple of its heads; a Mistral need not
+    "mistral-odd": (
+        "MistralForCausalLM",
+        LLAMA | {"hidden_size": 22, "head_dim": 8, "sliding_window": None},
+    ),
     "qwen2": ("Qwen2ForCausalLM", LLAMA | {"tie_word_embeddings": True} | rope(1_000_000.0)),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 8} | rope(1_000_000.0)),
     "qwen3-headless": ("Qwen3Model", LLAMA | {"head_dim": 8}),
@@ -85,7 +135,12 @@ NAMES = {
     "t5-v1.1": "T5 v1.1",
     "llama": "LLaMA, grouped queries",
     "llama-biased": "LLaMA, biases, tied, interpolated positions",
+    "llama-3.1": "Llama 3.1, stretched positions",
+    "llama-yarn": "LLaMA, YaRN",
+    "qwen3-yarn": "Qwen3, YaRN with two factors",
     "mistral": "Mistral, one key head",
+    "mistral-window": "Mistral, sliding window",
+    "mistral-odd": "Mistral, width not divisible by heads",
     "qwen2": "Qwen2",
     "qwen3": "Qwen3",
     "qwen3-headless": "Qwen3, no head",

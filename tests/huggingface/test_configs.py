@@ -76,6 +76,33 @@ LLAMA_2 = {
     "tie_word_embeddings": False,
     "vocab_size": 32000,
 }
+LLAMA_3_2 = LLAMA_2 | {
+    "head_dim": 64,
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "max_position_embeddings": 131072,
+    "num_hidden_layers": 16,
+    "num_key_value_heads": 8,
+    "rope_scaling": {
+        "factor": 32.0,
+        "high_freq_factor": 4.0,
+        "low_freq_factor": 1.0,
+        "original_max_position_embeddings": 8192,
+        "rope_type": "llama3",
+    },
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": True,
+    "vocab_size": 128256,
+}
+MISTRAL_V01 = LLAMA_2 | {
+    "architectures": ["MistralForCausalLM"],
+    "intermediate_size": 14336,
+    "max_position_embeddings": 32768,
+    "model_type": "mistral",
+    "num_key_value_heads": 8,
+    "rope_theta": 10000.0,
+    "sliding_window": 4096,
+}
 MISTRAL = LLAMA_2 | {
     "architectures": ["MistralForCausalLM"],
     "intermediate_size": 14336,
@@ -126,6 +153,22 @@ QWEN3 = {
 }
 
 
+RULES = (
+    {"factor": 8.0},
+    {"low_freq_factor": 2.0},
+    {"high_freq_factor": 8.0},
+    {"original_max_position_embeddings": 4096},
+)
+YARN = {"type": "yarn", "factor": 4.0}
+YARNS = (
+    {"beta_fast": 16},
+    {"beta_slow": 2},
+    {"original_max_position_embeddings": 1024},
+    {"attention_factor": 1.0},
+    {"mscale": 1.0, "mscale_all_dim": 0.8},
+)
+
+
 def short(value):
     """Returns a short name for a test, which a whole config.json would make long."""
     return value.get("architectures", [str(value)])[0] if isinstance(value, dict) else str(value)
@@ -139,6 +182,8 @@ def short(value):
         ("t5-small", T5),
         ("t5-v1.1-base", T5_V1_1),
         ("llama-2-7b", LLAMA_2),
+        ("llama-3.2-1b", LLAMA_3_2),
+        ("mistral-7b-v0.1", MISTRAL_V01),
         ("mistral-7b", MISTRAL),
         ("qwen2.5-0.5b", QWEN2),
         ("qwen3-0.6b", QWEN3),
@@ -167,16 +212,19 @@ def test_what_transformers_makes_of_ours(case):
     config = config_from_hf(theirs.to_dict() | {"architectures": [architecture]})
     ours = config_to_hf(config)
     assert config_from_hf(ours) == config
-    if case == "mistral":  # without a window it is a LLaMA, and saved as one
+    is_llama = case == "mistral"  # without a window it is a LLaMA, and saved as one
+    if is_llama:
         kind = transformers.LlamaConfig
     assert ours["model_type"] == kind.model_type
     again = kind(**ours)
     fields = set(theirs.to_dict()) & set(again.to_dict())
     fields -= {"architectures", "model_type", "pad_token_id", "n_inner", "_name_or_path"}
+    if case.endswith("yarn"):  # ours states the factor that theirs derives
+        fields -= {"rope_parameters"}
     assert len(fields) > 15
     for field in fields:
         assert getattr(again, field) == getattr(theirs, field), field
-    assert again.architectures == [architecture.replace("Mistral", "Llama")]
+    assert again.architectures == [architecture.replace("Mistral", "Llama") if is_llama else architecture]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +240,10 @@ def test_what_transformers_makes_of_ours(case):
         (T5, {"scale_decoder_outputs": False}),
         (LLAMA_2, {"attention_bias": True, "mlp_bias": True}),
         (LLAMA_2, {"rope_scaling": {"type": "linear", "factor": 2.0}}),
+        (LLAMA_2, {"rope_scaling": LLAMA_3_2["rope_scaling"]}),
+        *((LLAMA_3_2, {"rope_scaling": LLAMA_3_2["rope_scaling"] | more}) for more in RULES),
+        *((LLAMA_2, {"rope_scaling": YARN | more}) for more in ({}, *YARNS)),
+        (MISTRAL, {"sliding_window": 4096}),
         (LLAMA_2, {"hidden_act": "gelu_pytorch_tanh"}),
         (QWEN3, {"attention_bias": True}),
     ],
@@ -220,7 +272,22 @@ def test_settings_by_hand():
         == 8.0
     )
     assert config_from_hf(LLAMA_2).rope_base == 10_000.0
-    assert config_from_hf(MISTRAL | {"sliding_window": 32_768}) == config_from_hf(MISTRAL)
+    assert config_from_hf(MISTRAL | {"sliding_window": 4096}).sliding_window == 4096
+    # Also one as long as the context: beyond it, texts still run
+    assert config_from_hf(MISTRAL | {"sliding_window": 32_768}).sliding_window == 32_768
+    llama = config_from_hf(LLAMA_3_2)
+    assert (llama.rope_scaling, llama.rope_interpolation, llama.rope_original_context) == (
+        "llama3",
+        32.0,
+        8192,
+    )
+    assert (llama.rope_slow, llama.rope_fast, llama.rope_attention_factor) == (1.0, 4.0, 1.0)
+    yarn = config_from_hf(LLAMA_2 | {"rope_scaling": YARN})
+    assert (yarn.rope_scaling, yarn.rope_interpolation, yarn.rope_original_context) == ("yarn", 4.0, 4096)
+    assert (yarn.rope_slow, yarn.rope_fast) == (1.0, 32.0)
+    assert yarn.rope_attention_factor == pytest.approx(1.13862943611, rel=1e-11)  # 0.1 · ln 4 + 1
+    outside = {"rope_scaling": YARN, "original_max_position_embeddings": 512}
+    assert config_from_hf(LLAMA_2 | outside).rope_original_context == 512
     window = {"use_sliding_window": True, "sliding_window": 32_768}
     assert config_from_hf(QWEN2 | window) == config_from_hf(QWEN2)
     mlm, both = config_from_hf(BERT), config_from_hf(BERT | {"architectures": ["BertForPreTraining"]})
@@ -279,13 +346,38 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(given, theirs,
         (
             LLAMA_2,
             {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
-            "rope_parameters={'rope_type': 'llama3'",
+            "rope_parameters={'rope_type': 'llama3'.*: llama3 positions need a low_freq_factor, which is missing",
+        ),
+        *(
+            (
+                LLAMA_2,
+                {"rope_scaling": {"type": kind, "factor": 2.0}},
+                "known are default, linear, llama3, yarn",
+            )
+            for kind in ("longrope", "su", "proportional")
+        ),
+        (
+            LLAMA_2,
+            {"rope_scaling": YARN | {"beta_fast": 2, "beta_slow": 2}},
+            r"^beta_slow=2\.0 must be below beta_fast=2\.0",
+        ),
+        (
+            LLAMA_2,
+            {"rope_scaling": LLAMA_3_2["rope_scaling"] | {"low_freq_factor": 4.0, "high_freq_factor": 1.0}},
+            r"^low_freq_factor=4\.0 must be below high_freq_factor=1\.0",
+        ),
+        (LLAMA_2, {"rope_scaling": YARN | {"truncate": False}}, "the ramp begins and ends at a whole pair"),
+        (LLAMA_2, {"rope_scaling": YARN | {"factor": "4"}}, "^factor='4' must be a number"),
+        (
+            LLAMA_2,
+            {"rope_scaling": YARN | {"original_max_position_embeddings": 0}},
+            "^original_max_position_embeddings=0 must be at least 1",
         ),
         (LLAMA_2, {"rope_scaling": "linear"}, "rope_scaling='linear'"),
         (
             LLAMA_2,
             {"rope_scaling": {"type": "linear"}},
-            "rope_scaling={'type': 'linear'} .* factor, which is",
+            "rope_scaling={'type': 'linear'} .* need a factor, which is missing",
         ),
         (QWEN3, {"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}, "one object, for all layers"),
         (LLAMA_2, {"rope_theta": 10**400}, "rope_theta=10+ must be positive and finite"),
@@ -298,12 +390,12 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(given, theirs,
         (LLAMA_2, {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
         (LLAMA_2, {"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters="),
         (LLAMA_2, {"hidden_act": "relu"}, "hidden_act='relu'"),
+        (MISTRAL, {"sliding_window": 0}, "^sliding_window=0 must be at least 1"),
         (
-            MISTRAL,
-            {"sliding_window": 4096},
-            "sliding_window=4096 .* max_position_embeddings to 4096 instead of 32768",
+            QWEN2,
+            {"use_sliding_window": True, "sliding_window": 100},
+            "sliding_window=100 .* some layers only.* max_position_embeddings to 100 instead of 32768",
         ),
-        (QWEN2, {"use_sliding_window": True, "sliding_window": 100}, "sliding_window=100"),
         (
             LLAMA_2,
             {"num_key_value_heads": 5},
@@ -328,8 +420,7 @@ def test_architectures_that_are_no_list_of_names(names):
 def test_a_mistral_without_the_field_has_a_window():
     """If config.json does not mention it, the window is 4096."""
     silent = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
-    with pytest.raises(ValueError, match=r"sliding_window=None .* max_position_embeddings to 4096 "):
-        config_from_hf(silent)
+    assert config_from_hf(silent).sliding_window == transformers.MistralConfig().sliding_window == 4096
 
 
 SMALL = {"vocab_size": 10, "context_length": 8, "d_model": 8, "n_layers": 1, "n_heads": 2}
@@ -361,12 +452,31 @@ LLAMA_LIKE = {"positions": "rope", "norm": "rmsnorm", "attention_bias": "none", 
         (LLAMA_LIKE | {"rope_layout": "interleaved"}, "llama .* rope_layout='interleaved'"),
         (LLAMA_LIKE | {"attention_bias": "qkv", "qk_norm": True}, "qwen3 .* attention_bias='qkv'"),
         (LLAMA_LIKE | {"attention_scale": 1.0}, "attention_scale=1.0"),
+        (LLAMA_LIKE | {"rope_attention_factor": 1.5}, "llama .* rope_attention_factor=1.5"),
+        (
+            LLAMA_LIKE | {"rope_scaling": "llama3", "rope_attention_factor": 1.5},
+            "llama .* rope_attention_factor=1.5",
+        ),
+        (LLAMA_LIKE | {"qk_norm": True, "sliding_window": 3}, "qwen3 .* sliding_window=3"),
+        ({"sliding_window": 3}, "gpt2 .* sliding_window=3"),
+        (
+            LLAMA_LIKE | {"n_heads": 3, "d_head": 4, "attention_bias": "all"},
+            "mistral .* attention_bias='all'",
+        ),
     ],
     ids=short,
 )
 def test_what_no_family_has(changes, message):
     with pytest.raises(ValueError, match=message):
         config_to_hf(ModelConfig(**SMALL | changes))
+
+
+def test_settings_of_a_ramp_that_is_not_used_are_not_missed():
+    """A saved configuration states them all, whatever its context is later changed to."""
+    config = ModelConfig.from_json(ModelConfig(**SMALL | LLAMA_LIKE | {"feedforward_bias": False}).to_json())
+    longer = config.replace(context_length=16)
+    assert longer.rope_original_context == 8
+    assert config_to_hf(longer)["max_position_embeddings"] == 16
 
 
 def test_every_family_has_its_tables_and_its_reader():

@@ -17,7 +17,13 @@ from .models import NAMES, both_rooms, make
 
 # Larger than for the other comparisons, and no head tied, so that texts are no loops of one id
 T5_SIZES = {"relative": 4.0, "Attention.q.": 0.2, "Attention.o.": 1.0, "": 0.35}
-SIZES = {"gpt2-untied": {"bias": 0.05, "": 0.35}, "llama": {"": 0.35}, "t5": T5_SIZES, "t5-v1.1": T5_SIZES}
+SIZES = {
+    "gpt2-untied": {"bias": 0.05, "": 0.35},
+    "llama": {"": 0.35},
+    "mistral-window": {"": 0.35},
+    "t5": T5_SIZES,
+    "t5-v1.1": T5_SIZES,
+}
 SUMS_IN_FLOAT32 = f"{TRANSFORMERS} (GPT-2, LLaMA, T5; scores summed in float32)"
 LENGTHS = {"one": [7], "batch": [5, 1, 12, 9]}
 # Types are held in the other tests: checking them at each of a hundred steps takes longer than the steps.

@@ -29,7 +29,8 @@ FAMILIES = {
     "bert": BERT_LIKE | {"n_segments": 2, "head_transform": True, "head_bias": True},
     "t5": T5_LIKE,
     "llama": LLAMA_LIKE | {"feedforward_bias": False, "n_kv_heads": 1, "rope_interpolation": 2.0},
-    "mistral": LLAMA_LIKE | {"feedforward_bias": False},
+    "mistral": LLAMA_LIKE
+    | {"feedforward_bias": False, "sliding_window": 3, "rope_scaling": "yarn", "rope_interpolation": 2.0},
     "qwen2": LLAMA_LIKE | {"feedforward_bias": False, "attention_bias": "qkv"},
     "qwen3": LLAMA_LIKE | {"feedforward_bias": False, "qk_norm": True},
 }
@@ -59,11 +60,8 @@ def valid(tmp_path_factory):
         folder = tmp_path_factory.mktemp(family)
         save(model, folder)
         config = json.loads((folder / CONFIG).read_text())
-        more = {}
-        if family == "mistral":  # it is saved as a LLaMA
-            more = {"model_type": family, "architectures": ["MistralForCausalLM"], "sliding_window": None}
         files[family] = {
-            CONFIG: json.dumps(config | more | {"eos_token_id": 1}).encode(),
+            CONFIG: json.dumps(config | {"eos_token_id": 1}).encode(),
             GENERATION: json.dumps({"decoder_start_token_id": 0, "eos_token_id": [1, 2]}).encode(),
             WORDS: words.to_str().encode(),
             WEIGHTS: (folder / WEIGHTS).read_bytes(),

@@ -33,6 +33,9 @@ SUMS = {
     "scaled": GPT2.replace(
         positions="sinusoidal", embedding_scale=8**0.5, attention_scale=0.7, head="untied"
     ),
+    "a window, and positions stretched": MODERN.replace(
+        sliding_window=3, rope_scaling="yarn", rope_interpolation=4.0, rope_original_context=6
+    ),
     "one block": GPT2.replace(n_layers=1, positions="none", feedforward="geglu", head="untied"),
 }
 POST, BENT = GPT2.replace(norm_placement="post"), GPT2.replace(head_transform=True, head_bias=True)

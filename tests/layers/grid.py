@@ -16,6 +16,7 @@ SIZES = {"vocab_size": 11, "context_length": 12, "d_model": 8, "n_layers": 2, "n
 OPTIONS = CHOICES | {
     "heads": ("MHA", "GQA", "MQA", "wide"),  # see HEADS
     "feedforward_bias": (True, False),
+    "sliding_window": (None, 3),
     "qk_norm": (False, True),
     "embedding_norm": (False, True),
     "head_bias": (False, True),
@@ -36,7 +37,14 @@ SCALES = {
     "shrunk": {"embedding_scale": 0.5},
 }
 BUCKETS = {"t5_n_buckets": 8, "t5_max_distance": 9}  # so few that five positions reach the shared ones
-ROPE = {"rope_base": 50.0, "rope_interpolation": 1.5}  # so that every pair of dimensions turns visibly
+# So that every pair of dimensions rotates visibly, and one of them lies on the ramp of llama3 and one on that of yarn
+ROPE = {
+    "rope_base": 50.0,
+    "rope_interpolation": 1.5,
+    "rope_slow": 0.2,
+    "rope_fast": 2.5,
+    "rope_original_context": 9,
+}
 
 GPT2 = ModelConfig(**SIZES)
 SYSTEMS = {

@@ -227,6 +227,31 @@ CASES = {
         ValueError,
         "positions has shape (), but needs exactly one axis",
     ),
+    "stretch scaling": (
+        lambda r: r.layers.stretch(4, original_context=9, scaling="ntk"),
+        ValueError,
+        "scaling='ntk' is not one of 'linear', 'llama3', 'yarn'",
+    ),
+    "stretch context": (
+        lambda r: r.layers.stretch(4, original_context=0),
+        ValueError,
+        "original_context=0 must be at least 1",
+    ),
+    "stretch ramp": (
+        lambda r: r.layers.stretch(4, original_context=9, scaling="llama3", slow=4.0, fast=1.0),
+        ValueError,
+        "slow=4.0 must be below fast=1.0: slow pairs are stretched, and fast ones are not",
+    ),
+    "RotaryPositions base of yarn": (
+        lambda r: r.layers.RotaryPositions(4, base=1.0, scaling="yarn", original_context=9),
+        ValueError,
+        'base=1.0 must exceed 1 with scaling="yarn": later pairs have to be slower',
+    ),
+    "RotaryPositions attention factor": (
+        lambda r: r.layers.RotaryPositions(4, attention_factor=0.0),
+        ValueError,
+        "attention_factor=0.0 must be positive and finite",
+    ),
     "rotate layout": (
         lambda r: r.layers.rotate(ones(r, 2, 4), ones(r, 2, 2), layout="halves"),
         ValueError,
@@ -364,6 +389,16 @@ CASES = {
     ),
     "mask queries": (lambda r: r.layers.causal_mask(0), ValueError, "n_queries=0 must be at least 1"),
     "mask keys": (lambda r: r.layers.causal_mask(3, 2), ValueError, "n_keys=2 must be at least 3"),
+    "window": (
+        lambda r: r.layers.window_mask(3, window=0),
+        ValueError,
+        "window=0 must be at least 1",
+    ),
+    "window keys": (
+        lambda r: r.layers.window_mask(3, 2, window=1),
+        ValueError,
+        "n_keys=2 must be at least 3",
+    ),
     "no key": (
         lambda r: attend(r, k=(0, 4), v=(0, 4)),
         ValueError,

@@ -45,6 +45,17 @@ def test_causal_mask(room):
 
 
 @both_rooms
+def test_window_mask(room):
+    mask = room.layers.window_mask
+    np.testing.assert_array_equal(
+        room.numpy(mask(4, window=2)), [[1, 1, 1, 1], [1, 1, 1, 1], [0, 1, 1, 1], [0, 0, 1, 1]]
+    )
+    np.testing.assert_array_equal(room.numpy(mask(1, 4, window=3)), [[0, 1, 1, 1]])
+    np.testing.assert_array_equal(room.numpy(mask(2, 3, window=1)), [[0, 1, 1], [0, 0, 1]])
+    assert mask(1, window=1).dtype == room.dtype("bool")
+
+
+@both_rooms
 def test_attention(room):
     q = room.array([[2.0, 0.0, 0.0, 0.0]])  # √K = 2, so the scores are ln 3 and 0
     k = room.array([[LN3, 9.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0]])
@@ -126,6 +137,33 @@ def test_sinusoidal(room):
 def test_rotation_angles(room):
     angles = room.layers.rotation_angles(room.array([0, 6]), 4, base=100.0, interpolation=2.0)
     np.testing.assert_allclose(room.numpy(angles), [[0, 0], [3, 0.3]], **EXACT)
+
+
+@both_rooms
+def test_stretch(room):
+    """Base 16 and 8 dimensions: pairs at 1, 1/2, 1/4, 1/8. In 16π positions they make 8, 4, 2 and 1 rotations."""
+    stretch, L = room.layers.stretch, round(16 * math.pi * 1000)
+    settings = {"base": 16.0, "interpolation": 4.0, "original_context": L}
+    # 1,000 times as many positions make 1,000 times as many rotations
+    settings |= {"slow": 2000.0, "fast": 6000.0}
+    found = {
+        scaling: room.numpy(stretch(8, scaling=scaling, **settings))
+        for scaling in ("linear", "llama3", "yarn")
+    }
+    np.testing.assert_allclose(found["linear"], [0.25] * 4, **EXACT)
+    # 4,000 rotations are half-way between the two: (1 + 1/4) / 2
+    np.testing.assert_allclose(found["llama3"], [1, 0.625, 0.25, 0.25], rtol=0, atol=1e-5)
+    # Pair log2(8/6) = 0.4 makes 6,000 rotations, and pair 2 makes 2,000 (in a context that was rounded down, an earlier
+    # one): the ramp goes from pair 0 to pair 2
+    ramp = [1, 1 / 2, 0, 0]
+    np.testing.assert_allclose(found["yarn"], [kept + (1 - kept) / 4 for kept in ramp], **EXACT)
+
+
+@both_rooms
+def test_the_attention_factor_scales_queries_and_keys_so_scores_by_its_square(room):
+    x = room.array([[1.0, 2.0, 3.0, 4.0], [0.5, -1.0, 2.0, 0.0]])
+    plain, scaled = room.layers.RotaryPositions(4), room.layers.RotaryPositions(4, attention_factor=1.5)
+    np.testing.assert_allclose(room.numpy(scaled.rotate(x)), 1.5 * room.numpy(plain.rotate(x)), rtol=1e-15)
 
 
 @both_rooms

@@ -16,6 +16,8 @@ from transformers.models.roformer import modeling_roformer as roformer
 from transformers.models.t5.modeling_t5 import T5Attention
 from transformers.models.xlm.modeling_xlm import create_sinusoidal_embeddings
 
+from glassformer.huggingface import config_from_hf
+
 from .rooms import NN, SCRATCH, Layer, both_rooms
 
 DOUBLE, SINGLE, EXACT = 1e-13, 1e-6, 0
@@ -133,6 +135,53 @@ def test_half_layout_is_llama(room, K, base, interpolation):
     for x, turned in zip((q, k), expected, strict=True):
         ours = method.rotate(room.array(x))
         compare("rotary positions, half layout", of("LLaMA"), room, ours, turned, SINGLE)
+
+
+LLAMA_3_1 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+STRETCHED = {
+    "Llama 3.1": {"rope_type": "llama3", "factor": 8.0} | LLAMA_3_1,
+    "Llama 3.2": {"rope_type": "llama3", "factor": 32.0} | LLAMA_3_1,
+    "YaRN": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768},
+    "YaRN, its own ramp": {
+        "rope_type": "yarn",
+        "factor": 40.0,
+        "original_max_position_embeddings": 4096,
+        "beta_fast": 16,
+        "beta_slow": 2,
+        "attention_factor": 0.8,
+    },
+    "YaRN, a short context": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 3},
+}
+
+
+@both_rooms
+@pytest.mark.parametrize("K", [2, 6, 64, 128])
+@pytest.mark.parametrize("base", [10_000.0, 500_000.0, 1_000_000.0])
+@pytest.mark.parametrize("kind", STRETCHED)
+def test_stretched_positions_are_those_of_transformers(room, K, base, kind):
+    rope = STRETCHED[kind]
+    config = LlamaConfig(
+        hidden_size=3 * K,
+        num_attention_heads=3,
+        max_position_embeddings=131_072,
+        rope_parameters=rope | {"rope_theta": base},
+    )
+    theirs = llama.LlamaRotaryEmbedding(config)
+    ours = config_from_hf(config.to_dict()).replace(vocab_size=9, n_layers=1, d_ff=1)
+    model = room.layers.Transformer(ours, generator=None)
+    method = model.decoder.blocks[0].attention.position_encoding
+    slowed = room.layers.stretch(K, base=base, **method.stretching)
+    slowed = slowed * room.layers.frequencies(K, base=base)
+    compare(
+        "rotary positions, stretched: frequencies (relative)",
+        of(kind),
+        room,
+        slowed,
+        theirs.inv_freq,
+        SINGLE,
+        largest_relative_difference,
+    )
+    assert method.attention_factor == theirs.attention_scaling
 
 
 @both_rooms

@@ -96,9 +96,15 @@ ARGUMENTS = {
     "sinusoidal": (P, 4),
     "softmax": (X,),
     "split_heads": (X, 2),
+    "stretch": (4,),
     "t5_bucket": (P,),
+    "window_mask": (2, 3),
 }
-OPTIONS = {"t5_bucket": {"bidirectional": True}}
+OPTIONS = {
+    "t5_bucket": {"bidirectional": True},
+    "stretch": {"scaling": "yarn", "original_context": 9, "interpolation": 2.0},
+    "window_mask": {"window": 2},
+}
 IN_NUMPY_ALONE = {"clip_gradients": "it moves gradients, which test_torch_references compares"}
 
 

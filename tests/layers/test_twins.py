@@ -144,6 +144,9 @@ def test_same_tables(n):
     np.testing.assert_allclose(*both("sinusoidal", places, 34), **agree)
     np.testing.assert_allclose(*both("sinusoidal", places / 3, 2, base=2.5), **agree)
     np.testing.assert_allclose(*both("rotation_angles", places, 34, base=5e5, interpolation=8.0), **agree)
+    for scaling in ("linear", "llama3", "yarn"):
+        settings = {"scaling": scaling, "interpolation": 8.0, "original_context": 8 * n, "fast": 9.0}
+        np.testing.assert_allclose(*both("stretch", 34, base=5e5, **settings), **agree)
     np.testing.assert_array_equal(*both("relative_positions", places[:50], places))
     np.testing.assert_allclose(*both("alibi_slopes", n), **agree)
     for settings in ({"bidirectional": True}, {"bidirectional": False, "n_buckets": 7, "max_distance": 900}):

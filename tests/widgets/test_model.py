@@ -42,6 +42,8 @@ FREE = {
     "embedding_norm": False,
 }
 NO_PART = {"t5_n_buckets": 16, "t5_max_distance": 64, "dropout": 0.5}
+# How pairs are stretched, if they are: with a factor of 1 they are not
+NO_PART |= {"rope_scaling": "yarn", "rope_original_context": 16, "rope_slow": 2.0, "rope_fast": 9.0}
 OTHERS = {
     **{
         name: [value for value in CHOICES[name] if value != MUST_BE[name]]
@@ -50,6 +52,8 @@ OTHERS = {
     },
     **{name: [True] for name in ("feedforward_bias", "head_bias", "head_transform", "pooler")},
     "rope_interpolation": [4.0, 2.5],
+    "rope_attention_factor": [1.25],
+    "sliding_window": [3],
     "embedding_scale": [8, 11.313708498984761],
     "head_scale": [0.5],
     "n_segments": [2],

@@ -33,6 +33,20 @@ def t5_buckets(bidirectional: bool, n_buckets: Any, max_distance: Any, *, prefix
         )
 
 
+def rope_scaling(scaling: str, base: float, slow: float, fast: float, *, prefix: str = "") -> None:
+    """Checks that the ramp between stretched and untouched pairs runs from fewer rotations to more."""
+    if scaling == "linear":
+        return
+    if slow >= fast:
+        raise ValueError(
+            f"{prefix}slow={slow} must be below {prefix}fast={fast}: slow pairs are stretched, and fast ones are not"
+        )
+    if scaling == "yarn" and base <= 1:
+        raise ValueError(
+            f'{prefix}base={base} must exceed 1 with {prefix}scaling="yarn": later pairs have to be slower'
+        )
+
+
 def has_part(name: str, part: Any) -> None:
     """Checks that the model has that part."""
     if part is None:

@@ -1,12 +1,13 @@
 """Translates configurations field by field, from a config.json to a `ModelConfig` and back."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.config import ROPE_BASE, ModelConfig
+from glassformer.config import ROPE_BASE, Derived, ModelConfig
 from glassformer.huggingface.files import CONFIG, Weights
 from glassformer.huggingface.weights import check_sizes, has_own_head
 
@@ -133,7 +134,10 @@ LLAMA = Format(
     },
     always={"positions": "rope", "norm": "rmsnorm"},
     activation=("hidden_act", "silu", GATES),
-    said={"rope_base": "rope_theta", "rope_interpolation": "factor", "feedforward_bias": "mlp_bias"},
+    said={
+        "rope_base": "rope_theta",
+        "feedforward_bias": "mlp_bias",
+    },
 )
 FORMATS = {
     "gpt2": GPT2,
@@ -156,6 +160,27 @@ ARCHITECTURES = {
     },
 }
 WINDOW = 4096  # default for a Mistral; "sliding_window": null means none
+
+# How each kind of rotary positions names our fields, and its default for each
+SCALINGS: dict[str, dict[str, tuple[str, Any]]] = {
+    "default": {},
+    "linear": {"rope_interpolation": ("factor", NEEDED)},
+    "llama3": {
+        "rope_interpolation": ("factor", NEEDED),
+        "rope_slow": ("low_freq_factor", NEEDED),
+        "rope_fast": ("high_freq_factor", NEEDED),
+        "rope_original_context": ("original_max_position_embeddings", None),
+    },
+    "yarn": {
+        "rope_interpolation": ("factor", NEEDED),
+        "rope_slow": ("beta_slow", 1.0),
+        "rope_fast": ("beta_fast", 32.0),
+        "rope_original_context": ("original_max_position_embeddings", None),
+        "rope_attention_factor": ("attention_factor", None),
+    },
+}
+FLOATS = [f.name for f in fields(ModelConfig) if f.type in (float, Derived[float])]
+RAMP = {"rope_slow", "rope_fast", "rope_original_context"}
 
 
 def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
@@ -181,17 +206,19 @@ def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) 
     checks.one_of("model_type", kind, tuple(READERS))
     if given.get("quantization_config") is not None:
         raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")
+    settings: dict[str, Any] = {}
     try:
         settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
-        for f in fields(ModelConfig):
-            value = settings.get(f.name)
-            if f.type is float and type(value) is int and abs(value) < checks.LARGEST:
-                settings[f.name] = float(value)  # JSON may contain 10000 for 10000.0
+        for name in FLOATS:
+            value = settings.get(name)
+            if type(value) is int and abs(value) < checks.LARGEST:
+                settings[name] = float(value)  # JSON may contain 10000 for 10000.0
         config = ModelConfig(**settings)
         if isinstance(state, Weights):  # their shapes are known before any is read
             check_sizes(config, state.shapes)
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
-        raise ValueError(_in_their_words(str(error), FORMATS[kind])) from None
+        scaling = SCALINGS.get(settings.get("rope_scaling", "default"), {})
+        raise ValueError(_in_their_words(str(error), FORMATS[kind], scaling)) from None
     return config
 
 
@@ -218,21 +245,23 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
         case _:
             given = _to_llama(config) if config.positions == "rope" else _to_gpt2(config)
     # Translate back to see whether anything was lost. LLaMAs have no dropout, and a pooler shows in its
-    # weights.
+    # weights. Without a ramp between slow and fast pairs, its ends mean nothing.
     back = config_from_hf(given)
+    silent = {"dropout", "pooler"} | (RAMP if config.rope_scaling == "linear" else set())
     lost = [
         f"{f.name}={getattr(config, f.name)!r} (it has {getattr(back, f.name)!r})"
         for f in fields(ModelConfig)
-        if f.name not in ("dropout", "pooler") and getattr(back, f.name) != getattr(config, f.name)
+        if f.name not in silent and getattr(back, f.name) != getattr(config, f.name)
     ]
     if lost:
         raise ValueError(f"{given['model_type']} of transformers has no {', '.join(lost)}")
     return given
 
 
-def _in_their_words(message: str, form: Format) -> str:
+def _in_their_words(message: str, form: Format, scaling: Mapping[str, tuple[str, Any]]) -> str:
     """Replaces our field names in a message by the file's names for them."""
-    for ours, theirs in [*((ours, theirs) for ours, (theirs, _) in form.fields.items()), *form.said.items()]:
+    tables = (*form.fields.items(), *scaling.items())
+    for ours, theirs in [*((ours, theirs) for ours, (theirs, _) in tables), *form.said.items()]:
         message = re.sub(rf"\b{ours}=", f"{theirs}=", message)
     return message
 
@@ -360,12 +389,10 @@ def _to_t5(config: ModelConfig) -> dict[str, Any]:
 def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     """LLaMA, Mistral, Qwen2 and Qwen3: one layout with a few different choices."""
     kind = given["model_type"]
-    _check_window(given)
+    window = _window(given)
     all_biased = kind in ("llama", "qwen3") and _flag(given, "attention_bias", False)
-    base, interpolation = _rope(given)
-    return {
-        "rope_base": base,
-        "rope_interpolation": interpolation,
+    return _rope(given) | {
+        "sliding_window": window,
         "attention_bias": "all" if all_biased else "qkv" if kind == "qwen2" else "none",
         "qk_norm": kind == "qwen3",
         "feedforward_bias": kind == "llama" and _flag(given, "mlp_bias", False),
@@ -376,11 +403,18 @@ def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
 def _to_llama(config: ModelConfig) -> dict[str, Any]:
     if config.qk_norm:
         kind, name = "qwen3", "Qwen3"
+    elif config.attention_bias == "qkv":
+        kind, name = "qwen2", "Qwen2"
+    elif config.sliding_window is not None or config.d_model % config.n_heads:
+        kind, name = "mistral", "Mistral"  # transformers wants a LLaMA's width to be divisible by its heads
     else:
-        kind, name = ("qwen2", "Qwen2") if config.attention_bias == "qkv" else ("llama", "Llama")
-    rope = {"rope_type": "default", "rope_theta": config.rope_base}
-    if config.rope_interpolation != 1:
-        rope |= {"rope_type": "linear", "factor": config.rope_interpolation}
+        kind, name = "llama", "Llama"
+    scaling = config.rope_scaling
+    if scaling == "linear" and config.rope_interpolation == 1:
+        scaling = "default"
+    rope = {"rope_type": scaling, "rope_theta": config.rope_base}
+    rope |= {theirs: getattr(config, ours) for ours, (theirs, _) in SCALINGS[scaling].items()}
+    window = {"sliding_window": config.sliding_window} if kind == "mistral" else {}
     return {
         "architectures": [f"{name}Model" if config.head == "none" else f"{name}ForCausalLM"],
         "model_type": kind,
@@ -394,7 +428,7 @@ def _to_llama(config: ModelConfig) -> dict[str, Any]:
         "intermediate_size": config.d_ff,
         "rope_parameters": rope,
         "rope_theta": config.rope_base,  # where transformers 4 looks for both
-        "rope_scaling": None if config.rope_interpolation == 1 else rope,
+        "rope_scaling": None if scaling == "default" else rope,
         "rms_norm_eps": config.norm_eps,
         "attention_bias": config.attention_bias == "all",
         "mlp_bias": config.feedforward_bias,
@@ -402,7 +436,7 @@ def _to_llama(config: ModelConfig) -> dict[str, Any]:
         "tie_word_embeddings": config.head == "tied",
         "bos_token_id": None,
         "eos_token_id": None,
-    }
+    } | window
 
 
 READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
@@ -416,8 +450,8 @@ READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
 }
 
 
-def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
-    """Returns the base of the rotary positions and the factor that divides them."""
+def _rope(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the base of the rotary positions and how they are stretched."""
     # Since transformers 5, everything is in rope_parameters; before, rope_scaling had the settings that are
     # not standard. If a file has both, only the older one counts.
     where = "rope_scaling" if given.get("rope_scaling") else "rope_parameters"
@@ -425,35 +459,63 @@ def _rope(given: Mapping[str, Any]) -> tuple[float | int, float | int]:
     if not isinstance(rope, dict) or any(isinstance(entry, dict) for entry in rope.values()):
         raise _unsupported(given, where, "it must be one object, for all layers")
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind not in ("default", "linear"):
-        raise _unsupported(
-            given, where, "positions are used as they are (default) or divided by a factor (linear)"
-        )
-    if kind == "linear" and "factor" not in rope:
-        raise _unsupported(given, where, "linear positions are divided by a factor, which is missing")
+    if kind not in tuple(SCALINGS):
+        raise _unsupported(given, where, f"known are {', '.join(SCALINGS)}")
     for settings, name in ((rope, where), (given, "")):
         if settings.get("partial_rotary_factor", 1.0) != 1:
             raise _unsupported(given, name or "partial_rotary_factor", "every head is rotated as a whole")
-    base = rope.get("rope_theta", given.get("rope_theta", ROPE_BASE))
-    return base, rope["factor"] if kind == "linear" else 1.0
+    found = {"rope_base": rope.get("rope_theta", given.get("rope_theta", ROPE_BASE))}
+    if kind != "default":
+        found["rope_scaling"] = kind
+    for ours, (theirs, default) in SCALINGS[kind].items():
+        value = rope.get(theirs)
+        if value is None and default == NEEDED:
+            raise _unsupported(given, where, f"{kind} positions need a {theirs}, which is missing")
+        found[ours] = default if value is None else value
+    if "rope_original_context" in found and "original_max_position_embeddings" in given:
+        found["rope_original_context"] = given["original_max_position_embeddings"]  # as in transformers
+    if kind == "yarn":
+        if rope.get("truncate", True) is not True:
+            raise _unsupported(given, where, "the ramp begins and ends at a whole pair")
+        if found["rope_attention_factor"] is None:
+            found["rope_attention_factor"] = _attention_factor(rope)
+    return found
 
 
-def _check_window(given: Mapping[str, Any]) -> None:
-    """Checks that every position sees all earlier ones: no sliding window is shorter than the context."""
+def _attention_factor(rope: Mapping[str, Any]) -> float | None:
+    """Returns the factor that two other numbers give, as in DeepSeek's files; None: it is the usual one."""
+    above, below = rope.get("mscale"), rope.get("mscale_all_dim")
+    if not (above and below):
+        return None
+    for name, value in (("factor", rope["factor"]), ("mscale", above), ("mscale_all_dim", below)):
+        checks.not_negative(name, value)
+    longer = math.log(max(rope["factor"], 1))
+    return (0.1 * above * longer + 1.0) / (0.1 * below * longer + 1.0)
+
+
+def _window(given: Mapping[str, Any]) -> int | None:
+    """Returns how many positions a query of a Mistral sees, or None.
+
+    A Qwen uses its window only in some layers; it is refused unless the window covers the context.
+    """
     context_length = given["max_position_embeddings"]
     checks.whole("max_position_embeddings", context_length)
-    slides = given["model_type"] == "mistral" or _flag(given, "use_sliding_window", False)
+    is_mistral = given["model_type"] == "mistral"
+    slides = is_mistral or _flag(given, "use_sliding_window", False)
     window = given.get("sliding_window", WINDOW) if slides else None
     if window is None:
-        return
+        return None
     checks.whole("sliding_window", window)
+    if is_mistral:
+        return window
     if window < context_length:
         raise _unsupported(
             given,
             "sliding_window",
-            f"every position sees all positions before it. Setting max_position_embeddings to {window} instead of "
+            f"it would apply to some layers only. Setting max_position_embeddings to {window} instead of "
             f"{context_length} in {CONFIG} makes the model correct for texts up to that length",
         )
+    return None
 
 
 def _head(given: Mapping[str, Any], *, tied: bool) -> str:

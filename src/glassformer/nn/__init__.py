@@ -8,6 +8,7 @@ from glassformer.nn.attention import (
     scaled_dot_product_attention,
     softmax,
     split_heads,
+    window_mask,
 )
 from glassformer.nn.block import Block
 from glassformer.nn.cache import KeyValueCache, ModelCache
@@ -38,6 +39,7 @@ from glassformer.nn.positions import (
     rotate,
     rotation_angles,
     sinusoidal,
+    stretch,
     t5_bucket,
 )
 
@@ -80,5 +82,7 @@ __all__ = [
     "sinusoidal",
     "softmax",
     "split_heads",
+    "stretch",
     "t5_bucket",
+    "window_mask",
 ]

@@ -62,6 +62,31 @@ def causal_mask(n_queries: int, n_keys: int | None = None) -> Bool[Tensor, "T S"
     return torch.ones(size, dtype=torch.bool).tril(n_keys - n_queries)
 
 
+def window_mask(
+    n_queries: int, n_keys: int | None = None, *, window: int
+) -> Bool[Tensor, "T S"]:
+    """Returns True where a query may look if it sees `window` positions: its own and the window − 1 before it.
+
+    As in `causal_mask`, the queries are the last of the `n_keys` positions. This
+    mask hides only what is too long ago; the causal mask hides what follows.
+
+    Source: Jiang et al. 2023, "Mistral 7B", section 2; Beltagy et al. 2020,
+    "Longformer", section 3.1. Derived in chapter 13.
+
+    Raises:
+        ValueError: `n_queries` or `window` is below 1, or `n_keys` is below
+            `n_queries`.
+    """
+    n_keys = n_queries if n_keys is None else n_keys
+    checks.whole("n_queries", n_queries)
+    checks.whole("n_keys", n_keys, at_least=n_queries)
+    checks.whole("window", window)
+    size = n_queries, n_keys
+    return torch.ones(size, dtype=torch.bool).triu(
+        n_keys - n_queries - window + 1
+    )
+
+
 def scaled_dot_product_attention(
     q: Float[Tensor, "*B T K"],
     k: Float[Tensor, "*B S K"],

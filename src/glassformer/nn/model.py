@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.nn.attention import window_mask
 from glassformer.nn.block import Block, norm_of
 from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
@@ -41,6 +42,7 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.name = "decoder" if causal else "encoder"
+        self.sliding_window = config.sliding_window
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.positions = position_encoding_of(
             config, acting_on=("input", "scores"), causal=causal, **init_kwargs
@@ -70,7 +72,7 @@ class Stack(nn.Module):
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
         The masks (B, S) mark the real positions; the stack applies its causal
-        mask by itself.
+        mask and its sliding window by itself.
         """
         if position_ids is None:
             position_ids = torch.arange(x.shape[-2], device=x.device)
@@ -97,6 +99,9 @@ class Stack(nn.Module):
             )
 
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
+        mask = self._in_window(
+            mask, x.shape[-2], key_positions.shape[-1], x.device
+        )
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
@@ -114,6 +119,20 @@ class Stack(nn.Module):
             x = self.norm(x)
             see(normed=x)
         return x
+
+    def _in_window(
+        self,
+        mask: Bool[Tensor, "..."] | None,
+        n_queries: int,
+        n_keys: int,
+        device: torch.device,
+    ) -> Bool[Tensor, "..."] | None:
+        """Adds to a mask that a query does not see beyond the sliding window, if there is one."""
+        if self.sliding_window is None or n_keys <= self.sliding_window:
+            return mask
+        seen = window_mask(n_queries, n_keys, window=self.sliding_window)
+        seen = seen.to(device)
+        return seen if mask is None else mask & seen
 
 
 def _for_all_queries(

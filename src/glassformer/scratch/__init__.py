@@ -15,6 +15,7 @@ from glassformer.scratch.attention import (
     softmax,
     softmax_backward,
     split_heads,
+    window_mask,
 )
 from glassformer.scratch.block import Block
 from glassformer.scratch.cache import KeyValueCache, ModelCache
@@ -53,6 +54,7 @@ from glassformer.scratch.positions import (
     rotate,
     rotation_angles,
     sinusoidal,
+    stretch,
     t5_bucket,
 )
 
@@ -104,5 +106,7 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "split_heads",
+    "stretch",
     "t5_bucket",
+    "window_mask",
 ]

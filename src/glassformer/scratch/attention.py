@@ -87,6 +87,28 @@ def causal_mask(
     return np.tri(n_queries, n_keys, n_keys - n_queries, dtype=bool)
 
 
+def window_mask(
+    n_queries: int, n_keys: int | None = None, *, window: int
+) -> Bool[np.ndarray, "T S"]:
+    """Returns True where a query may look if it sees `window` positions: its own and the window − 1 before it.
+
+    As in `causal_mask`, the queries are the last of the `n_keys` positions. This
+    mask hides only what is too long ago; the causal mask hides what follows.
+
+    Source: Jiang et al. 2023, "Mistral 7B", section 2; Beltagy et al. 2020,
+    "Longformer", section 3.1. Derived in chapter 13.
+
+    Raises:
+        ValueError: `n_queries` or `window` is below 1, or `n_keys` is below
+            `n_queries`.
+    """
+    n_keys = n_queries if n_keys is None else n_keys
+    checks.whole("n_queries", n_queries)
+    checks.whole("n_keys", n_keys, at_least=n_queries)
+    checks.whole("window", window)
+    return ~np.tri(n_queries, n_keys, n_keys - n_queries - window, dtype=bool)
+
+
 def scaled_dot_product_attention(
     q: Float[np.ndarray, "*B T K"],
     k: Float[np.ndarray, "*B S K"],

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.scratch.attention import window_mask
 from glassformer.scratch.block import Block, norm_of
 from glassformer.scratch.cache import KeyValueCache, ModelCache
 from glassformer.scratch.dropout import Dropout
@@ -42,6 +43,7 @@ class Stack(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.name = "decoder" if causal else "encoder"
+        self.sliding_window = config.sliding_window
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.positions = position_encoding_of(
             config, acting_on=("input", "scores"), causal=causal, **init_kwargs
@@ -72,7 +74,7 @@ class Stack(Layer):
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
         The masks (B, S) mark the real positions; the stack applies its causal
-        mask by itself.
+        mask and its sliding window by itself.
         """
         if position_ids is None:
             position_ids = np.arange(x.shape[-2])
@@ -99,6 +101,7 @@ class Stack(Layer):
             )
 
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
+        mask = self._in_window(mask, x.shape[-2], key_positions.shape[-1])
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
@@ -117,6 +120,15 @@ class Stack(Layer):
             x = self.norm(x, saved)
             see(normed=x)
         return x
+
+    def _in_window(
+        self, mask: Bool[np.ndarray, "..."] | None, n_queries: int, n_keys: int
+    ) -> Bool[np.ndarray, "..."] | None:
+        """Adds to a mask that a query does not see beyond the sliding window, if there is one."""
+        if self.sliding_window is None or n_keys <= self.sliding_window:
+            return mask
+        seen = window_mask(n_queries, n_keys, window=self.sliding_window)
+        return seen if mask is None else mask & seen
 
     def backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved

@@ -44,7 +44,7 @@ def read_by_questions(config):
     return np.array([int(width), heads // answering, per_block * config["num_hidden_layers"]])
 
 
-@wrong("real.read_config", "Not every file has the field")
+@wrong("real.read_config", "You read a field that not every file has")
 def read_what_is_not_there(config):
     G = config["num_key_value_heads"]
     K = config["hidden_size"] // config["num_attention_heads"]
@@ -107,7 +107,7 @@ def rename_by_index(name):
     return rename_by_dots(name)
 
 
-@wrong("real.rename", "You have one table for both places")
+@wrong("real.rename", "You use one table for both places")
 def rename_as_the_page_does(name):
     table = {
         "wte": "token_embedding", "wpe": "decoder.positions", "ln_1": "norm_attention",
@@ -168,12 +168,12 @@ def _start(data):
     return 8 + int.from_bytes(data[:8], "little")
 
 
-@wrong("real.read_tensor", "You put the 16 bits too low")
+@wrong("real.read_tensor", "You put the 16 bits into the lower half")
 def read_without_a_shift(data, name):
     return _row(data, name, _start(data), lambda bits: bits.astype(np.uint32).view(np.float32))
 
 
-@wrong("real.read_tensor", "You put the 16 bits too low")
+@wrong("real.read_tensor", "You put the 16 bits into the lower half")
 def read_padded_behind(data, name):
     def behind(bits):
         return np.array([struct.unpack("<f", struct.pack("<H", one) + b"\0\0")[0] for one in bits.tolist()])
@@ -181,18 +181,18 @@ def read_padded_behind(data, name):
     return _row(data, name, _start(data), behind)
 
 
-@wrong("real.read_tensor", "look at them as one")
+@wrong("real.read_tensor", "You converted a whole number to float32")
 def read_and_convert(data, name):
     return _row(data, name, _start(data), lambda bits: (bits.astype(np.uint32) << 16).astype(np.float32))
 
 
-@wrong("real.read_tensor", "You left out the blanks at the header's end")
+@wrong("real.read_tensor", "You left out the spaces at the end of the header")
 def read_behind_the_stripped_header(data, name):
     header = data[8 : _start(data)].rstrip()
     return _row(data, name, 8 + len(header), lambda bits: (bits.astype(np.uint32) << 16).view(np.float32))
 
 
-@wrong("real.read_tensor", "`__metadata__` is no tensor")
+@wrong("real.read_tensor", "You treat `__metadata__` as a tensor")
 def read_all_of_them(data, name):
     (length,) = struct.unpack("<Q", data[:8])
     found = {}
@@ -202,7 +202,7 @@ def read_all_of_them(data, name):
     return found[name]
 
 
-@wrong("real.read_tensor", "it is little-endian, too")
+@wrong("real.read_tensor", "You read the eight bytes of the length in the wrong order")
 def read_the_length_as_big(data, name):
     (length,) = struct.unpack(">Q", data[:8])
     return json.loads(data[8 : 8 + length])[name]
@@ -299,17 +299,17 @@ def first_by_the_default(one, other, tolerance):
     return _first_by(lambda a, b, t: np.isclose(a, b, atol=t).all())(one, other, tolerance)
 
 
-@wrong("real.first_difference", "Your tolerance is a share of each number")
+@wrong("real.first_difference", "Your tolerance is relative to each number")
 def first_by_share(one, other, tolerance):
     return _first_by(lambda a, b, t: np.allclose(a, b, rtol=t, atol=0))(one, other, tolerance)
 
 
-@wrong("real.first_difference", "A NaN in both passes as equal")
+@wrong("real.first_difference", "A NaN in both arrays counts as equal for you")
 def first_with_equal_nan(one, other, tolerance):
     return _first_by(lambda a, b, t: np.allclose(a, b, 0, t, equal_nan=True))(one, other, tolerance)
 
 
-@wrong("real.first_difference", "You made numbers of NaN")
+@wrong("real.first_difference", "You replaced NaN by a number")
 def first_without_nan(one, other, tolerance):
     def close(a, b, t):
         return (abs(np.nan_to_num(a) - np.nan_to_num(b)) <= t).all()

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 from dataclasses import asdict
 
@@ -49,15 +50,68 @@ SPECIAL += ("attention_bias", "rope_scaling", "rope_parameters", "partial_rotary
 SPECIAL += ("scale_attn_weights", "add_cross_attention", "is_decoder", "scale_decoder_outputs")
 
 
+YARN = {"rope_type": "yarn", "factor": 4.5}
+YARNS = (
+    {},
+    {"factor": None},
+    {"factor": "x"},
+    {"factor": 0.5},
+    {"factor": -1},
+    {"attention_factor": 0.75},
+    {"attention_factor": 0},
+    {"attention_factor": "x"},
+    {"beta_fast": 16, "beta_slow": 2},
+    {"beta_fast": 2, "beta_slow": 2},
+    {"beta_fast": 1, "beta_slow": 2.5},
+    {"beta_slow": "x"},
+    {"beta_fast": None, "beta_slow": True},
+    {"original_max_position_embeddings": 1024},
+    {"original_max_position_embeddings": 0},
+    {"original_max_position_embeddings": "x"},
+    {"mscale": 1.0, "mscale_all_dim": 0.707},
+    {"mscale": 1, "mscale_all_dim": -1},
+    {"mscale": "x", "mscale_all_dim": 1},
+    {"mscale": 1, "mscale_all_dim": 1, "factor": "x"},
+    {"mscale": 2, "mscale_all_dim": 0},
+    {"mscale": 2},
+    {"truncate": True},
+    {"truncate": False},
+    {"truncate": None},
+    {"partial_rotary_factor": 0.5},
+)
+LLAMA_3 = {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}
+LLAMA_3 |= {"original_max_position_embeddings": 2048}
+LLAMAS_3 = (
+    {},
+    {"low_freq_factor": 4, "high_freq_factor": 1},
+    {"low_freq_factor": 2.5, "high_freq_factor": 2.5},
+    {"low_freq_factor": 0},
+    {"high_freq_factor": "x"},
+    {"original_max_position_embeddings": None},
+    {"attention_factor": 0.5},
+    {"mscale": 1.0, "mscale_all_dim": 0.707},
+    {"truncate": False},
+)
+
+
 def files():
     """Yields files in which each field is left out or has a wrong value, and files of other families."""
-    for name in ("gpt2", "bert-base", "t5-small", "llama-3-8b", "qwen2.5-0.5b", "qwen3-0.6b", "a window"):
+    for name in (
+        "gpt2",
+        "bert-base",
+        "t5-small",
+        "llama-3-8b",
+        "qwen2.5-0.5b",
+        "qwen3-0.6b",
+        "llama-3.2-1b",
+        "mistral-7b-v0.1",
+    ):
         base = EXAMPLES[name] if name in EXAMPLES else written(name)
         several = 2 if name in ("gpt2", "bert-base", "t5-small") else 1  # the others share one format
         for field in dict.fromkeys([*base, *SPECIAL]):
             yield from (base | {field: value} for value in itertools.islice(VALUES, several))
             yield {other: value for other, value in base.items() if other != field}
-    llama, t5, mistral = written("llama-2-7b"), written("t5-small"), EXAMPLES["a window"]
+    llama, t5, mistral = written("llama-2-7b"), written("t5-small"), EXAMPLES["mistral-7b-v0.1"]
     for kind in (
         "gpt_neox",
         "bloom",
@@ -73,6 +127,14 @@ def files():
     for changes in (
         {"rope_parameters": {"rope_type": "linear", "factor": 4, "rope_theta": 5e5}},
         {"rope_parameters": {"rope_type": "yarn", "factor": 4.5}},
+        *({"rope_parameters": YARN | more} for more in YARNS),
+        *({"rope_parameters": LLAMA_3 | more} for more in LLAMAS_3),
+        *({"rope_parameters": {n: v for n, v in LLAMA_3.items() if n != name}} for name in LLAMA_3),
+        {"rope_parameters": YARN, "original_max_position_embeddings": 16},
+        {"rope_parameters": YARN, "original_max_position_embeddings": None},
+        {"rope_parameters": YARN, "original_max_position_embeddings": 2.5},
+        {"rope_parameters": YARN, "rope_theta": 1.0},
+        {"rope_parameters": LLAMA_3, "rope_theta": 1.0},
         {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 2.0}},
         {"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.5}},
         {"rope_parameters": {"partial_rotary_factor": 0.5}},
@@ -95,8 +157,10 @@ def files():
         {"num_decoder_layers": 3},
     ):
         yield t5 | changes
-    for window in (32_768, 40_000):
+    for window in (1, 32_768, 40_000):
         yield mistral | {"sliding_window": window}
+        yield written("qwen2.5-7b") | {"use_sliding_window": True, "sliding_window": window}
+        yield written("qwen2.5-7b") | {"use_sliding_window": False, "sliding_window": window}
     yield written("bert-base") | {"architectures": ["BertForPreTraining"], "hidden_act": "relu"}
 
 
@@ -108,6 +172,8 @@ def test_a_file_is_read_and_refused_as_python_reads_and_refuses_it(call):
     for given, was, now in zip(cases, expected, read, strict=True):
         for each in (was, now):  # 1/√K where none is given: no count depends on it
             each.get("config", {}).pop("attention_scale", None)
+        factors = [each.get("config", {}).pop("rope_attention_factor", 0.0) for each in (was, now)]
+        assert math.isclose(*factors, rel_tol=1e-15), given  # their logarithms may differ in the last digit
         assert now == was, given
 
 
@@ -189,7 +255,8 @@ FOREIGN = written("llama-3-8b") | {"model_type": "something"}
         ({"sliding_window": 4096}, ["sliding_window"]),
         ({"sliding_window": 4096, "use_sliding_window": False}, ["model_type"]),
         ({"sliding_window": 8192}, ["model_type"]),
-        ({"rope_scaling": {"type": "yarn"}, "rope_parameters": None}, ["rope_scaling"]),
+        ({"rope_scaling": {"type": "longrope"}, "rope_parameters": None}, ["rope_scaling"]),
+        ({"rope_scaling": {"type": "yarn"}, "rope_parameters": None}, ["model_type"]),
         ({"num_experts": 128}, ["num_experts"]),
         ({"num_local_experts": 1}, ["model_type"]),
         ({"kv_lora_rank": 512, "n_routed_experts": 256}, ["n_routed_experts", "kv_lora_rank"]),
@@ -205,11 +272,41 @@ def test_what_our_code_lacks_is_named(call, changes, fields):
     (found,) = read(call, text)
     assert [each["field"] for each in found["lacks"]] == fields
     said = {s["field"]: s["says"] for s in found["sentences"]}
-    assert said["num_attention_heads"] == "In every block 32 heads ask, each with queries of its own."
+    assert said["num_attention_heads"] == "Each block has 32 query heads."
     # What experts and latent vectors change is not said as if they were not there.
     assert ("intermediate_size" in said) == all("expert" not in field for field in changes)
     shared = "32 query heads share 8 key/value heads: four to one (GQA)."
     assert said.get("num_key_value_heads") == (None if "kv_lora_rank" in changes else shared)
+
+
+def test_stretching_and_a_window_are_explained(call):
+    texts = [json.dumps(written(name)) for name in ("llama-3.2-1b", "mistral-7b-v0.1")]
+    yarn = written("qwen3-8b")["rope_parameters"] | {"rope_type": "yarn", "factor": 4.0}
+    texts.append(
+        json.dumps(
+            written("qwen3-8b")
+            | {"rope_scaling": yarn | {"original_max_position_embeddings": 32_768}, "rope_parameters": None}
+        )
+    )
+    llama, mistral, qwen = (
+        {s["field"] + s["chapter"]: s["says"] for s in found["sentences"]}
+        for found in read(call, *texts, formulas=of_family("decoder"))
+    )
+    assert llama["rope_scaling04"] == (
+        "Llama 3.1’s rule stretches a context of 8,192 positions. Pairs that make less than 1 rotation in it become 32 "
+        "times as slow, pairs that make more than 4 stay as they are, and those in between are blended."
+    )
+    assert mistral["sliding_window13"] == (
+        "In each layer, a position sees itself and the 4,095 before it: a sliding window."
+    )
+    assert qwen["rope_scaling04"].startswith("YaRN stretches a context of 32,768 positions. Pairs")
+    assert qwen["rope_scaling13"].startswith("Rotated queries and keys are multiplied by 1.139, ")
+    assert not any("rope_scaling" in field or "window" in field for field in read_fields(call, "llama-3-8b"))
+
+
+def read_fields(call, name):
+    (found,) = read(call, json.dumps(written(name)), formulas=of_family("decoder"))
+    return [s["field"] for s in found["sentences"]]
 
 
 def test_what_is_read_past_is_not_kept_silent(call):
@@ -234,7 +331,7 @@ def test_what_follows_is_what_python_computes(call, name):
     )
     total = config.parameter_count().total
     assert numbers["Weights in bfloat16"] == call("counting", "inBytes", 2 * total)
-    assert numbers["Operations a token"] == call("counting", "much", 2 * total)
+    assert numbers["Operations for each token"] == call("counting", "much", 2 * total)
 
 
 def test_examples_are_the_published_models_and_such_as_are_refused():
@@ -297,12 +394,15 @@ def test_read_by_keyboard(mount, shoot):
     assert verdict(w) == "Our code refuses it. n_layer is missing."
     w.root.get_by_role("button", name="eight experts").press("Enter")
     assert w.says == "Our code refuses it. It lacks a mixture of experts (MoE)."
-    assert "our code lacks a mixture of experts (MoE): 8 feed-forward networks a block" in w.root.inner_text()
+    assert (
+        "our code lacks a mixture of experts (MoE): 8 feed-forward networks in each block"
+        in w.root.inner_text()
+    )
 
     field = w.control("config.json")
     field.fill(json.dumps(written("gpt2") | {"n_head": 16}))
     assert verdict(w) == "It runs as it is."
-    assert sentences(w)["n_head"] == ("16", "In every block 16 heads ask, each with queries of its own.")
+    assert sentences(w)["n_head"] == ("16", "Each block has 16 query heads.")
     field.press("End")
     field.press("Backspace")
     w.settle()
@@ -314,7 +414,7 @@ def test_read_by_keyboard(mount, shoot):
     assert len(w.saved()["text"]) < LONGEST
     w.set(text=json.dumps(written("bert-base")))
     assert verdict(w) == "It runs as it is."
-    assert sentences(w)["model_type"][1] == "Every norm stands after the sum with what came in (post-norm)."
+    assert sentences(w)["model_type"][1] == "Each norm comes after the residual sum (post-norm)."
 
 
 def test_accessible_and_never_wider_than_the_page(mount, shoot):
@@ -323,7 +423,7 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot):
     assert w.overflow() == 0
     assert w.axe_violations() == []
     shoot("configreader-360")
-    w.set(text=json.dumps(EXAMPLES["stretched positions"]))
+    w.set(text=json.dumps(EXAMPLES["dynamic stretching"]))
     assert w.overflow() == 0
     shoot("configreader-refused-360")
 

@@ -153,7 +153,7 @@ def test_shares_by_keyboard(mount, shoot):
     assert w.saved()["model"] == "smollm2-135m"
     w.page.keyboard.press("Home")
     assert w.saved()["model"] == "teaching-512"
-    w.control("Beside it").select_option("teaching-736")
+    w.control("Compare with").select_option("teaching-736")
     assert rows(w) == right("teaching-512", "teaching-736")
     w.press("year", "Space")
     years = [year(name) or 0 for name in names(w)]
@@ -165,7 +165,7 @@ def test_shares_by_keyboard(mount, shoot):
     assert shares == sorted(shares)
     assert w.root.locator(".gf-one-model[tabindex='0']").count() == 1  # the chosen one is not among them
     w.control("Model").select_option("t5-base")
-    w.control("Beside it").select_option("0")
+    w.control("Compare with").select_option("0")
     assert w.saved()["other"] == NONE
     assert rows(w) == {part: [count] for part, (count,) in right("t5-base").items()}
     w.root.locator(".gf-part-row.gf-here").focus()
@@ -179,21 +179,21 @@ def test_shares_by_keyboard(mount, shoot):
 def test_sizes_by_keyboard(mount, shoot):
     w = mount(ParameterBars(other=NONE))
     w.press("sizes", "Space")
-    assert w.control("What fills the frame").get_attribute("aria-valuetext") == "gpt2-xl, 1.56 billion"
+    assert w.control("Model that fills the frame").get_attribute("aria-valuetext") == "gpt2-xl, 1.56 billion"
     frame, box = (w.root.locator(s).bounding_box() for s in (".gf-areas", ".gf-box.gf-here"))
     ratio = box["width"] * box["height"] / (frame["width"] * frame["height"])
     assert ratio == pytest.approx(COUNTS["gpt2"].total / COUNTS["gpt2-xl"].total, rel=0.02)
     shown = w.root.locator(".gf-box:not([hidden])").count()
     assert shown == sum(count.total <= COUNTS["gpt2-xl"].total for count in COUNTS.values())
     shoot("sizes-areas-900")
-    w.press("What fills the frame", "End")
+    w.press("Model that fills the frame", "End")
     assert w.saved()["scale"] == "gpt3"
     assert w.says.endswith("of a pixel high: 237 million of it would fill the frame.")
     assert w.root.locator(".gf-dot").inner_text() == "gpt2, teaching-736"
     assert "Areas true to scale, gpt3 filling the frame." in w.label
-    w.press("What fills the frame", "ArrowLeft")
+    w.press("Model that fills the frame", "ArrowLeft")
     assert w.saved()["scale"] == "llama-2-70b"
-    w.press("What fills the frame", "Home")
+    w.press("Model that fills the frame", "Home")
     assert w.says.startswith("gpt2 is 243,047 times the frame.")
     w.set(scale="teaching-736")
     assert w.root.locator(".gf-box:not([hidden])").count() == 2

@@ -45,7 +45,7 @@ export function derived({ config: made, total: n, sizes }, known) {
     ["Width of a head K", `${grouped(H)} heads, ${grouped(H * K)} together`, grouped(K)],
     ["Query heads for each key/value head", `${grouped(H)} / ${grouped(G)}`, grouped(H / G)],
     ...KEPT.map(([kind, bytes]) => [`Weights in ${kind}`, `${bytes} · N bytes`, inBytes(bytes * n)]),
-    ["Operations a token", "about 2N", much(2 * n)],
+    ["Operations for each token", "about 2N", much(2 * n)],
   ];
   if (made.family === "decoder" && made.head !== "none") {
     const sum = `2 · ${[L, G, K, T].map(grouped).join(" · ")} · 2 bytes`;
@@ -58,14 +58,14 @@ export function derived({ config: made, total: n, sizes }, known) {
 
 // What is missing, in a few words: those before the explanation.
 const needed = (lacks) =>
-  lacks.length ? `It lacks ${lacks.map(({ lacks: what }) => what.split(/[:,]/)[0]).join("; ")}.` : "Put that right above, and it is read again.";
+  lacks.length ? `It lacks ${lacks.map(({ lacks: what }) => what.split(/[:,]/)[0]).join("; ")}.` : "Correct it above, and the page reads it again.";
 
 const TITLES = { unread: "It cannot be read.", refused: "Our code refuses it.", runs: "It runs as it is." };
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "A config.json, read aloud",
-    hint: "Paste the config.json of any model, change a number, or take an example. It is read here, in your page: nothing is sent anywhere.",
+    title: "A config.json in plain sentences",
+    hint: "Paste the config.json of any model, change a number, or choose an example. Your page reads it by itself and sends nothing anywhere.",
   });
   const [tables, formulas, letters] = ["_tables", "_formulas", "_letters"].map((name) => model.get(name));
   let draft = model.get("text");
@@ -148,7 +148,7 @@ function render({ model, el }) {
     put(answer, { class: `gf-verdict gf-${kind}` });
     put(field, { "aria-invalid": kind === "unread" });
     write(verdict, TITLES[kind]);
-    const past = lacks.length ? "But it reads past what is listed here: compare logits before you trust it." : "";
+    const past = lacks.length ? "But it ignores the fields listed here, so compare logits before you trust it." : "";
     write(reason, kind === "runs" ? past : found.verdict);
     hold(needs, ["lacks", kind, JSON.stringify(lacks)], () => lacks.map(({ field: name, lacks: what }) => h("li", {}, h("code", {}, name), kind === "runs" ? `: it has ${what}.` : `: our code lacks ${what}.`)));
     needs.hidden = lacks.length === 0;
@@ -162,7 +162,7 @@ function render({ model, el }) {
       kind === "unread"
         ? []
         : [
-            { caption: "What the fields say", headers: ["Field", "In the file", "What it means", "Chapter"], rows: () => lines.map((line) => [line.field, line.value, line.says, line.chapter]) },
+            { caption: "What the fields mean", headers: ["Field", "In the file", "What it means", "Chapter"], rows: () => lines.map((line) => [line.field, line.value, line.says, line.chapter]) },
             ...(kind === "runs"
               ? [
                   {

@@ -8,14 +8,14 @@ from traitlets import Dict, List, TraitError, Unicode, default, validate
 
 from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf
-from glassformer.huggingface.configs import ARCHITECTURES, FORMATS, NEEDED, WINDOW
+from glassformer.huggingface.configs import ARCHITECTURES, FLOATS, FORMATS, NEEDED, SCALINGS, WINDOW
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
 from glassformer.widgets.kit.view import View
 
 LONGEST = 20_000  # characters; the longest known file has a tenth of this
-RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "mistral-7b", "qwen3-0.6b")
+RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "llama-3.2-1b", "mistral-7b-v0.1", "qwen3-0.6b")
 """The published models that serve as examples."""
 
 
@@ -26,13 +26,12 @@ def written(name: str) -> dict[str, Any]:
 
 def examples() -> list[tuple[str, str, str]]:
     """Returns (kind, name, text) for each example: configurations that run, and some that our code refuses."""
-    mistral, llama, gpt2 = written("mistral-7b"), written("llama-3-8b"), written("gpt2")
-    window = {"model_type": "mistral", "architectures": ["MistralForCausalLM"], "sliding_window": 4096}
+    mistral, llama, gpt2, qwen = map(written, ("mistral-7b", "llama-3-8b", "gpt2", "qwen2.5-7b"))
     experts = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 8}
-    stretched = llama["rope_parameters"] | {"rope_type": "llama3", "factor": 8.0}
+    dynamic = llama["rope_parameters"] | {"rope_type": "dynamic", "factor": 2.0}
     refused = {
-        "a window": mistral | window,
-        "stretched positions": llama | {"rope_parameters": stretched, "rope_scaling": stretched},
+        "windows in some layers": qwen | {"use_sliding_window": True, "sliding_window": 32_768},
+        "dynamic stretching": llama | {"rope_parameters": dynamic, "rope_scaling": dynamic},
         "eight experts": mistral | experts | {"num_experts_per_tok": 2},
         "11 heads": gpt2 | {"n_head": 11},
         "a field less": {name: value for name, value in gpt2.items() if name != "n_layer"},
@@ -60,7 +59,8 @@ def tables() -> dict[str, Any]:
         "window": WINDOW,
         "ropeBase": ROPE_BASE,
         # A number that is a float in Python is also written as one in JavaScript: 0.0
-        "floats": [f.name for f in fields(ModelConfig) if f.type is float],
+        "floats": FLOATS,
+        "scalings": SCALINGS,
         "defaults": {f.name: None if f.default is MISSING else f.default for f in fields(ModelConfig)},
         "limits": LIMITS,
         "known": {one.n_parameters: name for name, one in PUBLISHED.items()},

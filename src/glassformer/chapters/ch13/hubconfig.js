@@ -52,6 +52,8 @@ function number(name, value, holds, rule, asFloat) {
   if (!holds(value)) refuse(`${name}=${written} must be ${rule}`);
 }
 
+const positive = (name, value, asFloat) => number(name, value, (x) => Number.isFinite(x) && x > 0, "positive and finite", asFloat);
+
 // A field that is true or false.
 function flag(given, field, fallback) {
   const value = get(given, field, fallback);
@@ -88,34 +90,60 @@ function head(given, tables, tied) {
   return flag(given, "tie_word_embeddings", tied) ? "tied" : "untied";
 }
 
-function checkWindow(given, { window: usual }) {
+// How many positions a query of a Mistral sees, or null.
+function windowOf(given, { window: usual }) {
   const length = given.max_position_embeddings;
   whole("max_position_embeddings", length);
-  const slides = given.model_type === "mistral" || flag(given, "use_sliding_window", false);
+  const isMistral = given.model_type === "mistral";
+  const slides = isMistral || flag(given, "use_sliding_window", false);
   const window = slides ? get(given, "sliding_window", usual) : null;
-  if (window === null) return;
+  if (window === null) return null;
   whole("sliding_window", window);
-  if (window >= length) return;
-  unsupported(
+  if (isMistral) return window;
+  if (window >= length) return null;
+  return unsupported(
     given,
     "sliding_window",
-    `every position sees all positions before it. Setting max_position_embeddings to ${window} instead of ${length} in config.json ` +
+    `it would apply to some layers only. Setting max_position_embeddings to ${window} instead of ${length} in config.json ` +
       "makes the model correct for texts up to that length",
   );
 }
 
-function rope(given, { ropeBase }) {
+// The factor that two other numbers give, as in DeepSeek's files; null: it is the usual one.
+function attentionFactor(settings) {
+  const [above, below] = [get(settings, "mscale"), get(settings, "mscale_all_dim")];
+  if (!truthy(above) || !truthy(below)) return null;
+  for (const [name, value] of [["factor", settings.factor], ["mscale", above], ["mscale_all_dim", below]]) {
+    number(name, value, (x) => Number.isFinite(x) && x >= 0, "zero or more, and finite", false);
+  }
+  const longer = Math.log(Math.max(settings.factor, 1));
+  return (0.1 * above * longer + 1) / (0.1 * below * longer + 1);
+}
+
+function rope(given, { ropeBase, scalings, needed }) {
   const field = truthy(get(given, "rope_scaling")) ? "rope_scaling" : "rope_parameters";
   const settings = truthy(get(given, field)) ? given[field] : {};
   if (!isObject(settings) || Object.values(settings).some(isObject)) unsupported(given, field, "it must be one object, for all layers");
   const kind = get(settings, "rope_type", get(settings, "type", "default"));
-  if (kind !== "default" && kind !== "linear") unsupported(given, field, "positions are used as they are (default) or divided by a factor (linear)");
-  if (kind === "linear" && !Object.hasOwn(settings, "factor")) unsupported(given, field, "linear positions are divided by a factor, which is missing");
+  if (!Object.keys(scalings).includes(kind)) unsupported(given, field, `known are ${Object.keys(scalings).join(", ")}`);
   for (const [where, name] of [[settings, field], [given, "partial_rotary_factor"]]) {
     if (!same(get(where, "partial_rotary_factor", 1), 1)) unsupported(given, name, "every head is rotated as a whole");
   }
-  const base = get(settings, "rope_theta", get(given, "rope_theta", ropeBase));
-  return { rope_base: base, rope_interpolation: kind === "linear" ? settings.factor : 1 };
+  const found = { rope_base: get(settings, "rope_theta", get(given, "rope_theta", ropeBase)) };
+  if (kind !== "default") found.rope_scaling = kind;
+  for (const [ours, [theirs, fallback]] of Object.entries(scalings[kind])) {
+    const value = get(settings, theirs);
+    if (value === null && fallback === needed) unsupported(given, field, `${kind} positions need a ${theirs}, which is missing`);
+    found[ours] = value ?? fallback;
+  }
+  if (Object.hasOwn(found, "rope_original_context") && Object.hasOwn(given, "original_max_position_embeddings")) {
+    found.rope_original_context = given.original_max_position_embeddings;
+  }
+  if (kind === "yarn") {
+    if (get(settings, "truncate", true) !== true) unsupported(given, field, "the ramp begins and ends at a whole pair");
+    found.rope_attention_factor ??= attentionFactor(settings);
+  }
+  return found;
 }
 
 const decoderOnly = (given, tables) => ({
@@ -125,10 +153,11 @@ const decoderOnly = (given, tables) => ({
 
 function llama(given, tables) {
   const kind = given.model_type;
-  checkWindow(given, tables);
+  const window = windowOf(given, tables);
   const all = ["llama", "qwen3"].includes(kind) && flag(given, "attention_bias", false);
   return {
     ...rope(given, tables),
+    sliding_window: window,
     attention_bias: all ? "all" : kind === "qwen2" ? "qkv" : "none",
     qk_norm: kind === "qwen3",
     feedforward_bias: kind === "llama" && flag(given, "mlp_bias", false),
@@ -172,6 +201,27 @@ function buckets(bidirectional, n, most) {
   );
 }
 
+// What a configuration of rotary positions leaves open, as Llama 3.1 and YaRN define it.
+function stretched(config) {
+  config.rope_original_context ??= config.context_length;
+  config.rope_fast ??= config.rope_scaling === "llama3" ? 4 : 32;
+  config.rope_attention_factor ??= 0.1 * Math.log(config.rope_scaling === "yarn" ? Math.max(config.rope_interpolation, 1) : 1) + 1;
+}
+
+function checkStretching(config, { floats }) {
+  const { rope_scaling: scaling, rope_base: base, rope_slow: slow, rope_fast: fast } = config;
+  whole("rope_original_context", config.rope_original_context);
+  for (const name of ["rope_fast", "rope_attention_factor"]) positive(name, config[name], floats.includes(name));
+  if (scaling === "linear") return;
+  const asFloat = (x) => (Number.isInteger(x) ? x.toFixed(1) : repr(x));
+  if (slow >= fast) {
+    refuse(`rope_slow=${asFloat(slow)} must be below rope_fast=${asFloat(fast)}: slow pairs are stretched, and fast ones are not`);
+  }
+  if (scaling === "yarn" && base <= 1) {
+    refuse(`rope_base=${asFloat(base)} must exceed 1 with rope_scaling="yarn": later pairs have to be slower`);
+  }
+}
+
 function check(config, { limits, floats }) {
   if (typeof config.feedforward_bias !== "boolean") refuse(`feedforward_bias=${repr(config.feedforward_bias)} must be True or False`);
   for (const name of SIZES) {
@@ -180,12 +230,15 @@ function check(config, { limits, floats }) {
   const words = problem(config, limits);
   if (words) refuse(words);
   whole("n_segments", config.n_segments, 0);
-  for (const name of ["attention_scale", "embedding_scale", "head_scale", "norm_eps", "rope_base", "rope_interpolation"]) {
+  for (const name of ["attention_scale", "embedding_scale", "head_scale", "norm_eps", "rope_base", "rope_interpolation", "rope_slow"]) {
     if (name === "attention_scale" && config[name] === null) continue;
-    number(name, config[name], (x) => Number.isFinite(x) && x > 0, "positive and finite", floats.includes(name));
+    positive(name, config[name], floats.includes(name));
   }
   number("dropout", config.dropout, (x) => x >= 0 && x < 1, "at least 0 and below 1", true);
   for (const name of ["t5_n_buckets", "t5_max_distance"]) whole(name, config[name]);
+  stretched(config);
+  checkStretching(config, { floats });
+  if (config.sliding_window !== null) whole("sliding_window", config.sliding_window);
   if (config.positions !== "t5") return;
   buckets(true, config.t5_n_buckets, config.t5_max_distance);
   buckets(false, config.t5_n_buckets, config.t5_max_distance);
@@ -219,22 +272,23 @@ export function parsed(text) {
 // The model that it describes, { config }; or our code's error in the words of Python, { refused }; or a size that is larger
 // than the view counts, { large }, which Python would accept.
 export function model(given, tables) {
+  let settings = {};
   try {
     among("model_type", get(given, "model_type"), Object.keys(tables.formats));
     if (get(given, "quantization_config") !== null) unsupported(given, "quantization_config", "the weights must be floating-point numbers");
-    const settings = { ...tables.defaults, ...byTables(given, tables), ...READERS[given.model_type](given, tables) };
+    settings = { ...tables.defaults, ...byTables(given, tables), ...READERS[given.model_type](given, tables) };
     check(settings, tables);
     return { config: resolved(settings) };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    const words = inTheirWords(error.message, given, tables);
+    const words = inTheirWords(error.message, given, tables, settings.rope_scaling);
     return { [/ must be at most \d+$/.test(words) ? "large" : "refused"]: words };
   }
 }
 
 // An error that uses the file's names for our fields.
-function inTheirWords(words, given, { formats }) {
+function inTheirWords(words, given, { formats, scalings }, scaling = "default") {
   const { fields = {}, said = {} } = formats[get(given, "model_type")] ?? {};
-  const names = [...Object.entries(fields).map(([ours, [theirs]]) => [ours, theirs]), ...Object.entries(said)];
+  const names = [...Object.entries({ ...fields, ...scalings[scaling] }).map(([ours, [theirs]]) => [ours, theirs]), ...Object.entries(said)];
   return names.reduce((text, [ours, theirs]) => text.replace(new RegExp(`\\b${ours}=`, "g"), `${theirs}=`), words);
 }

@@ -51,7 +51,7 @@ export function onScale(model, scale) {
 // The memory of the weights, and their cost: each is used in one multiplication and one addition per token.
 const COSTS = [
   ...KEPT.map(([kind, bytes]) => [`All weights in ${kind}`, ({ total: n }) => inBytes(n * bytes)]),
-  ["Operations a token, about 2N", ({ total: n }) => much(2 * n)],
+  ["Operations for each token, about 2N", ({ total: n }) => much(2 * n)],
 ];
 
 const costsOf = (models) => [
@@ -66,8 +66,8 @@ const TRAITS = ["view", "family", "sort", "model", "other", "scale", "part"];
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "Where do the parameters of all models live?",
-    hint: "Every model is a bar of 100 %, or an area true to scale. Choose one: click, or go through the bars with ↑ and ↓. Its parts are counted below; point at one.",
+    title: "Where the parameters of every model are",
+    hint: "Each model is a bar of 100 %, or an area true to scale. Choose one with a click or with ↑ and ↓, and its parts are counted below. Point at a part to read about it.",
   });
   const letters = model.get("_letters");
   const models = model.get("_models").map(counted);
@@ -80,11 +80,11 @@ function render({ model, el }) {
 
   const everyone = models.map(({ name }) => [name, name]);
   const scale = slider(model, "scale", {
-    label: "What fills the frame",
+    label: "Model that fills the frame",
     values: models.map(({ name }) => name),
     format: (name) => `${name}, ${roughly(named(name).total)}`,
   });
-  const sort = choice(model, "sort", { label: "In order of", options: [["size", "size"], ["year", "year"], ["feed-forward", "feed-forward"]] });
+  const sort = choice(model, "sort", { label: "Sort by", options: [["size", "size"], ["year", "year"], ["feed-forward", "feed-forward"]] });
   const family = choice(model, "family", {
     label: "Family",
     options: [["all", "all"], ["decoder", "decoders"], ["encoder", "encoders"], ["encoder-decoder", "encoder–decoders"]],
@@ -95,7 +95,7 @@ function render({ model, el }) {
     family,
     sort,
     choice(model, "model", { label: "Model", options: everyone }),
-    choice(model, "other", { label: "Beside it", options: [["none", "none"], ...everyone] }),
+    choice(model, "other", { label: "Compare with", options: [["none", "none"], ...everyone] }),
     scale,
   );
   scale.classList.add("gf-filling");

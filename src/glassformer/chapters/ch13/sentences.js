@@ -13,46 +13,46 @@ const times = (a, b) => grouped(Number((a / b).toPrecision(3)));
 export const slowest = (base, width) => 2 * Math.PI * base ** ((width - 2) / width);
 
 const FAMILIES = {
-  decoder: "A decoder: every position sees itself and what comes before, and predicts the next token.",
-  encoder: "An encoder: every position sees all others, before and behind it.",
-  "encoder-decoder": "An encoder reads one text, a decoder writes another and looks across at it.",
+  decoder: "A decoder: each position sees itself and what comes before it, and predicts the next token.",
+  encoder: "An encoder: each position sees the whole text, in both directions.",
+  "encoder-decoder": "An encoder reads one text; a decoder writes another and attends to the first.",
 };
 const FEEDFORWARD = {
-  relu: "ReLU: what is below zero becomes zero",
-  gelu: "GELU, a soft ReLU",
-  gelu_tanh: "GELU, a soft ReLU, computed by way of tanh",
-  swiglu: "SwiGLU: a gate, bent by SiLU, times a second branch, so there are three matrices",
-  geglu: "GEGLU: a gate, bent by GELU, times a second branch, so there are three matrices",
-  geglu_tanh: "GEGLU: a gate, bent by GELU by way of tanh, times a second branch, so there are three matrices",
+  relu: "ReLU: negative numbers become zero",
+  gelu: "GELU, a smooth ReLU",
+  gelu_tanh: "GELU, a smooth ReLU, computed with tanh",
+  swiglu: "SwiGLU: a gate that passes through SiLU, times a second branch, so there are three matrices",
+  geglu: "GEGLU: a gate that passes through GELU, times a second branch, so there are three matrices",
+  geglu_tanh: "GEGLU: a gate that passes through GELU (computed with tanh), times a second branch, so there are three matrices",
 };
-const BIASES = { all: "Queries, keys, values and the output projection have biases.", qkv: "Queries, keys and values have biases, the output projection has none.", none: "No projection of attention has a bias." };
+const BIASES = { all: "Queries, keys, values and the output projection have biases.", qkv: "Queries, keys and values have biases; the output projection has none.", none: "No matrix of attention has a bias." };
 
 // The meaning of a field of ModelConfig: the chapter that derives it, and a sentence with the sizes that are known.
 export const MEANINGS = {
   family: ["12", (c) => FAMILIES[c.family]],
-  vocab_size: ["02", (c) => `A token is one of ${grouped(c.vocab_size)}: the embedding has a row for each.`],
+  vocab_size: ["02", (c) => `There are ${grouped(c.vocab_size)} tokens, and the embedding has a row for each.`],
   context_length: [
     "04",
     (c) => {
       const longest = plural(c.context_length, "token");
-      if (c.positions === "learned") return `At most ${longest}: there is a learned vector for each position, and none beyond.`;
-      const beyond = c.positions === "t5" ? "bias grows no further beyond its last bucket" : "positions are computed, so longer texts run, but it has not learned them";
-      return `It was made for ${longest}; its ${beyond}.`;
+      if (c.positions === "learned") return `It reads at most ${longest}: each position has a learned vector, and there are no more.`;
+      const beyond = c.positions === "t5" ? "All larger distances share its last bucket" : "Positions are computed, so longer texts run, but it was not trained on them";
+      return `It is made for ${longest}. ${beyond}.`;
     },
   ],
-  d_model: ["05", (c) => `The stream is ${grouped(c.d_model)} numbers wide at every position, from the embedding to the head.`],
+  d_model: ["05", (c) => `The residual stream has ${grouped(c.d_model)} numbers at each position, from the embedding to the head.`],
   n_layers: [
     "07",
-    (c) => `${plural(c.n_layers, "block")}${c.family === "encoder-decoder" ? " read" : ""}, one after the other: 0 to ${grouped(c.n_layers - 1)}.`,
+    (c) => `${c.family === "encoder-decoder" ? "The encoder" : "The model"} has ${plural(c.n_layers, "block")} in a row.`,
   ],
-  n_decoder_layers: ["12", (c) => c.n_decoder_layers && `${plural(c.n_decoder_layers, "block")} write, each with cross-attention to what was read.`],
-  n_heads: ["03", (c) => `In every block ${plural(c.n_heads, "head")} ask, each with queries of its own.`],
+  n_decoder_layers: ["12", (c) => c.n_decoder_layers && `The decoder has ${plural(c.n_decoder_layers, "block")}, each with cross-attention to the encoder’s output.`],
+  n_heads: ["03", (c) => `Each block has ${plural(c.n_heads, "query head")}.`],
   n_kv_heads: [
     "11",
     ({ n_heads, n_kv_heads: n }) => {
-      if (!n || !n_heads) return n && `${plural(n, "key/value head")} answer.`;
+      if (!n || !n_heads) return n && `Each block has ${plural(n, "key/value head")}.`;
       const kind = kindOf(n, n_heads);
-      if (kind === "MHA") return `Each of the ${plural(n_heads, "query head")} has keys and values of its own (MHA).`;
+      if (kind === "MHA") return `Each of the ${plural(n_heads, "query head")} has its own keys and values (MHA).`;
       if (kind === "MQA") return `All ${grouped(n_heads)} query heads share one key/value head (MQA).`;
       return `${grouped(n_heads)} query heads share ${plural(n, "key/value head")}: ${counted(n_heads / n)} to one (GQA).`;
     },
@@ -62,40 +62,52 @@ export const MEANINGS = {
     ({ n_heads: n, d_head: k, d_model: d }) => {
       if (!n || !k || !d) return null;
       const together = n * k === d ? "as wide as the stream" : `${times(n * k, d)} times the stream`;
-      return `A head’s queries, keys and values have ${plural(k, "number")}; ${grouped(n)} × ${grouped(k)} = ${grouped(n * k)}, ${together}.`;
+      return `A query, key or value of one head has ${plural(k, "number")}. ${grouped(n)} × ${grouped(k)} = ${grouped(n * k)}, ${together}.`;
     },
   ],
-  qk_norm: ["10", (c) => c.qk_norm && "An RMSNorm over each head’s queries, and one over its keys, hold the scores small."],
+  qk_norm: ["10", (c) => c.qk_norm && "One RMSNorm brings each head’s queries to a standard size, and another its keys, so scores stay small."],
   attention_bias: ["03", (c) => BIASES[c.attention_bias]],
   attention_scale: ["03", (c) => c.attention_scale === 1 && "Scores are not divided by √K."],
-  d_ff: ["06", (c) => `Every position goes through ${grouped(c.d_ff)} neurons in each block${c.d_model ? `, ${times(c.d_ff, c.d_model)} for each number of the stream` : ""}.`],
+  d_ff: ["06", (c) => `The feed-forward network of each block has ${grouped(c.d_ff)} neurons${c.d_model ? `, ${times(c.d_ff, c.d_model)} for each number of the stream` : ""}.`],
   feedforward: ["06", (c) => c.feedforward && `${FEEDFORWARD[c.feedforward]}.`],
   feedforward_bias: ["06", (c) => (c.feedforward_bias ? "The feed-forward matrices have biases." : "The feed-forward matrices have no biases.")],
-  norm_placement: ["05", (c) => c.norm_placement === "post" && "Every norm stands after the sum with what came in (post-norm)."],
+  norm_placement: ["05", (c) => c.norm_placement === "post" && "Each norm comes after the residual sum (post-norm)."],
   norm_eps: [
     "05",
-    (c) => `ε keeps ${c.norm === "rmsnorm" ? "RMSNorm" : "LayerNorm"} from dividing by zero. With another one than it learned with, every number is a little off.`,
+    (c) => `ε keeps ${c.norm === "rmsnorm" ? "RMSNorm" : "LayerNorm"} from dividing by zero. With any other value than in training, every number is slightly off.`,
   ],
   rope_base: [
     "04",
-    (c) => `RoPE turns queries and keys by their position. With this base the slowest pair of numbers takes ${grouped(Math.round(slowest(c.rope_base, c.d_head) * c.rope_interpolation))} positions for one turn.`,
+    (c) => `RoPE rotates queries and keys by their position. With this base, one rotation of the slowest pair takes ${grouped(Math.round(slowest(c.rope_base, c.d_head)))} positions${c.rope_interpolation === 1 ? "" : ", before it is stretched"}.`,
   ],
-  rope_interpolation: ["04", (c) => c.rope_interpolation !== 1 && `Positions are divided by ${grouped(c.rope_interpolation)} before anything turns.`],
-  t5_n_buckets: ["04", (c) => `A bias is learned for each of ${grouped(c.t5_n_buckets)} ranges of distance and each head; all blocks of a stack share them.`],
-  t5_max_distance: ["04", (c) => `All that is ${plural(c.t5_max_distance, "position")} away or farther shares one bucket.`],
-  n_segments: ["12", (c) => c.n_segments > 0 && `${plural(c.n_segments, "segment")}: a learned vector says to which of the texts a token belongs.`],
+  rope_interpolation: [
+    "04",
+    (c) => {
+      const factor = grouped(c.rope_interpolation);
+      if (c.rope_scaling !== "linear") {
+        const name = c.rope_scaling === "yarn" ? "YaRN" : "Llama 3.1’s rule";
+        return `${name} stretches a context of ${grouped(c.rope_original_context)} positions. Pairs that make less than ${plural(c.rope_slow, "rotation")} in it become ${factor} times as slow, pairs that make more than ${grouped(c.rope_fast)} stay as they are, and those in between are blended.`;
+      }
+      return c.rope_interpolation !== 1 && `Positions are divided by ${factor}, so every pair is ${factor} times as slow.`;
+    },
+  ],
+  rope_attention_factor: ["13", (c) => c.rope_attention_factor !== 1 && `Rotated queries and keys are multiplied by ${c.rope_attention_factor.toFixed(3)}, and so the scores by its square: YaRN’s temperature.`],
+  sliding_window: ["13", (c) => c.sliding_window && `In each layer, a position sees itself and the ${grouped(c.sliding_window - 1)} before it: a sliding window.`],
+  t5_n_buckets: ["04", (c) => `The model learns a bias for each of ${grouped(c.t5_n_buckets)} ranges of distance and each head; all blocks of a stack share them.`],
+  t5_max_distance: ["04", (c) => `All distances of ${plural(c.t5_max_distance, "position")} and more share one bucket.`],
+  n_segments: ["12", (c) => c.n_segments > 0 && `There are ${plural(c.n_segments, "segment")}: a learned vector marks the text to which a token belongs.`],
   head: [
     "08",
     (c) => {
       const saved = grouped(c.vocab_size * c.d_model);
-      if (c.head === "none") return "No head: what comes out is the stream after the last block.";
-      return c.head === "tied" ? `The head reuses the token embedding, which saves ${saved} parameters.` : `The head is a matrix of its own, of ${saved} parameters.`;
+      if (c.head === "none") return "The model has no head: its output is the final states.";
+      return c.head === "tied" ? `The head reuses the token embedding, which saves ${saved} parameters.` : `The head has its own matrix, with ${saved} parameters.`;
     },
   ],
-  head_scale: ["08", (c) => c.head_scale !== 1 && "What enters the head is divided by √D."],
+  head_scale: ["08", (c) => c.head_scale !== 1 && "The input of the head is divided by √D."],
   head_transform: ["12", (c) => c.head_transform && "Before the head come a linear layer, the activation and a norm."],
-  pooler: ["12", (c) => c.pooler && "A pooler: a linear layer and tanh on the first position."],
-  dropout: ["07", (c) => (c.dropout ? `In training ${times(100 * c.dropout, 1)} % of the numbers are set to zero; afterwards none.` : "No dropout, in training either.")],
+  pooler: ["12", (c) => c.pooler && "A pooler applies a linear layer and tanh to the first position."],
+  dropout: ["07", (c) => (c.dropout ? `In training, dropout sets ${times(100 * c.dropout, 1)} % of the numbers to zero.` : "The model was trained without dropout.")],
 };
 
 // Where the file has our field, if the tables do not say so.
@@ -107,12 +119,14 @@ const ELSEWHERE = {
   attention_scale: ["scale_attn_weights", "model_type"],
   norm_placement: ["model_type"],
   rope_base: ["rope_theta", "rope_parameters"],
-  rope_interpolation: ["rope_parameters", "rope_scaling"],
+  rope_interpolation: ["rope_scaling", "rope_parameters"],
+  rope_attention_factor: ["rope_scaling", "rope_parameters"],
+  sliding_window: ["sliding_window", "model_type"],
   head_scale: ["scale_decoder_outputs", "tie_word_embeddings"],
   head_transform: ["architectures"],
   pooler: ["architectures"],
 };
-const WHERE = { rope: ["rope_base", "rope_interpolation"], t5: ["t5_n_buckets", "t5_max_distance"] };
+const WHERE = { rope: ["rope_base", "rope_interpolation", "rope_attention_factor"], t5: ["t5_n_buckets", "t5_max_distance"] };
 
 const shown = (value) => {
   const text = JSON.stringify(value);
@@ -167,33 +181,33 @@ const kinds = (value) => Array.isArray(value) && new Set(value).size > 1;
 const EXPERTS = ["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"];
 const LATENT = ["kv_lora_rank"];
 const LACKS = [
-  [EXPERTS, above(1), (n) => `a mixture of experts (MoE): ${grouped(n)} feed-forward networks a block, of which a few run for each token`],
-  [LATENT, above(0), () => "latent attention (MLA): keys and values that are made from a narrower vector"],
-  [["quantization_config"], there, () => "weights kept in fewer bits"],
+  [EXPERTS, above(1), (n) => `a mixture of experts (MoE): ${grouped(n)} feed-forward networks in each block, of which a few run for each token`],
+  [LATENT, above(0), () => "latent attention (MLA): keys and values that are computed from a narrower vector"],
+  [["quantization_config"], there, () => "weights stored in fewer bits"],
   [["attn_logit_softcapping"], there, () => "a soft cap on scores"],
   [["final_logit_softcapping"], there, () => "a soft cap on logits"],
-  [["parallel_attn", "use_parallel_residual"], there, () => "attention and feed-forward side by side, not one after the other"],
+  [["parallel_attn", "use_parallel_residual"], there, () => "attention and feed-forward in parallel, not one after the other"],
   [["rotary_pct", "partial_rotary_factor"], (value) => typeof value === "number" && value !== 1, () => "RoPE on a part of each head"],
-  [["alibi"], there, () => "a table of names for the weights of this family; ALiBi itself our layers have"],
-  [["multi_query"], there, () => "a table of names for the weights of this family; multi-query attention itself our layers have"],
+  [["alibi"], there, () => "a table of names for the weights of this family (our layers do have ALiBi)"],
+  [["multi_query"], there, () => "a table of names for the weights of this family (our layers do have multi-query attention)"],
   [["layer_types", "layers_block_type"], kinds, () => "blocks of several kinds in one model"],
   [["embedding_multiplier", "residual_multiplier", "logits_scaling"], (value) => typeof value === "number" && value !== 1, () => "factors on the embeddings, the stream or the logits"],
-  [["state_size", "ssm_cfg", "mamba_d_state"], there, () => "state-space layers, which are no attention"],
-  [["vision_config", "audio_config"], there, () => "what sees pictures or hears beside the text"],
+  [["state_size", "ssm_cfg", "mamba_d_state"], there, () => "state-space layers, which replace attention"],
+  [["vision_config", "audio_config"], there, () => "the parts that read images or sound"],
 ];
 
 // What a model needs and our code lacks, by the fields that show it: [{ field, lacks }].
-export function lacking(given, { formats }) {
+export function lacking(given, { formats, scalings }) {
   const found = LACKS.flatMap(([fields, holds, words]) =>
     fields.filter((field) => Object.hasOwn(given, field) && holds(given[field])).map((field) => ({ field, lacks: words(given[field]) })),
   );
-  const slides = typeof given.sliding_window === "number" && given.use_sliding_window !== false;
+  const slides = typeof given.sliding_window === "number" && given.use_sliding_window !== false && given.model_type !== "mistral";
   if (slides && !(given.sliding_window >= given.max_position_embeddings)) {
-    found.push({ field: "sliding_window", lacks: `a sliding window: where it applies, a position sees the last ${grouped(given.sliding_window)} and none before` });
+    found.push({ field: "sliding_window", lacks: "a sliding window in some layers: our models have one in all layers or in none" });
   }
-  if (!["default", "linear"].includes(ropeKind(given))) {
+  if (!Object.hasOwn(scalings, ropeKind(given))) {
     const field = given.rope_parameters ? "rope_parameters" : "rope_scaling";
-    found.push({ field, lacks: `RoPE scaling of the kind ${JSON.stringify(ropeKind(given))}: positions stretched in another way than by one factor` });
+    found.push({ field, lacks: `RoPE scaling of the kind ${JSON.stringify(ropeKind(given))}: our models know ${Object.keys(scalings).join(", ")}` });
   }
   const foreign = typeof given.model_type === "string" && !Object.hasOwn(formats, given.model_type);
   if (foreign && found.length === 0) found.push({ field: "model_type", lacks: "a table of how this family names its fields and weights" });

@@ -25,6 +25,8 @@ MUST_BE = {
     "positions": "rope",
     "rope_layout": "half",
     "rope_interpolation": 1,
+    "rope_attention_factor": 1,
+    "sliding_window": None,
     "norm": "rmsnorm",
     "norm_placement": "pre",
     "attention_bias": "none",

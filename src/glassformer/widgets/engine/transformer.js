@@ -12,6 +12,8 @@ const MUST_BE = {
   positions: "rope",
   rope_layout: "half",
   rope_interpolation: 1,
+  rope_attention_factor: 1,
+  sliding_window: null,
   norm: "rmsnorm",
   norm_placement: "pre",
   attention_bias: "none",
