@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass
 from html import unescape
 from itertools import groupby
 from pathlib import Path
+from typing import cast
 
 import nbformat
 from nbformat import NotebookNode
@@ -98,11 +99,10 @@ def claims(file: Path) -> list[Claim]:
 
 def authors(work: Entry) -> str:
     """Returns the authors and year of a work as a text cites it: "Press and Wolf 2017"."""
-    names = [" ".join([*person.prelast_names, *person.last_names]) for person in work.persons["author"]]
-    several = len(names) > 2 or "others" in names
-    return f"{f'{names[0]} et al.' if several else ' and '.join(names)} {work.fields['year']}".replace(
-        "{", ""
-    ).replace("}", "")
+    persons, fields = cast("dict", work.persons), cast("dict", work.fields)
+    names = [" ".join([*person.prelast_names, *person.last_names]) for person in persons["author"]]
+    cited = f"{names[0]} et al." if len(names) > 2 or "others" in names else " and ".join(names)
+    return f"{cited} {fields['year']}".replace("{", "").replace("}", "")
 
 
 def says(claim: Claim, works: BibliographyData) -> str:

@@ -269,7 +269,10 @@ def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
         (NUMBER | {"answer": 1.5}, "answer=1.5 must be a number from 0 to 1"),
         (NUMBER | {"answer": float("nan")}, "answer=nan must be a number"),
         (NUMBER | {"axis": ""}, "axis='' must be a text"),
-        (NUMBER | {"axis": "rise (nats)", "unit": "nats"}, "axis='rise (nats)' must not name the unit 'nats'"),
+        (
+            NUMBER | {"axis": "rise (nats)", "unit": "nats"},
+            "axis='rise (nats)' must not name the unit 'nats'",
+        ),
         (POINT | {"marks": [{"at": 2000, "label": "far"}]}, "must be a list of { at = a number on the axis"),
         (POINT | {"marks": [{"at": 2, "label": "x" * 33}]}, "label = up to 32 characters }"),
         (CHOICE | {"options": ["one"]}, "must have from 2 to 7 options"),

@@ -119,10 +119,8 @@ def _(own: Own) -> None:
         first, highest = own.found["losses"][0], max(own.found["losses"] + losses[:EARLY])
         if len(losses) == EARLY and first < 1.5 * blind and highest > FAR * blind:
             message = f"at first the loss was {first:.2f}; in the next steps it jumped to {highest:.2f}. "
-            rises = _climbs(own.found["losses"] + losses)
-            raise Told(
-                f"{message}A model that knows nothing has {blind:.2f}.", "uphill" if rises else "too-fast"
-            )
+            message += f"A model that knows nothing has {blind:.2f}."
+            raise Told(message, "uphill" if _climbs(losses) else "too-fast")
         if len(losses) == 8 and max(losses) - min(losses) < 1e-6:
             raise Told(said, "no-move")
         if len(losses) == FROZEN:
