@@ -363,7 +363,7 @@ def test_linear_positions_without_a_factor(tmp_path, put):
     with pytest.raises(KeyError, match="factor"):
         LlamaForCausalLM.from_pretrained(tmp_path)
     with pytest.raises(
-        ValueError, match=r"config\.json: rope_scaling=.* divided by a factor, which is missing"
+        ValueError, match=r"config\.json: rope_scaling=.* linear positions need a factor, which is missing"
     ):
         load(tmp_path)
 
