@@ -121,7 +121,7 @@ def stretch(
     authors' code. `"linear"` divides every pair. The result is float64.
 
     Source: Peng et al. 2024, "YaRN: Efficient Context Window Extension of Large
-    Language Models", section 3.2, definition 2, which is `"llama3"` with slow
+    Language Models", section 3.2, "NTK-by-parts", which is `"llama3"` with slow
     = α and fast = β; the index for `"yarn"`: the authors' code. Derived in chapter
     13.
 
@@ -413,7 +413,7 @@ class RotaryPositions(NoPositions):
     the rotated queries and keys, and so its square the scores.
 
     Source: Su et al. 2021, "RoFormer", section 3.2; the factor: Peng et al. 2024,
-    "YaRN", equation 21, where it is √(1/t). Derived in chapter 04.
+    "YaRN", the scaling of attention, where it is √(1/t). Derived in chapter 04.
 
     Raises:
         ValueError: `d_head` is odd or below 2, a number is not positive and
