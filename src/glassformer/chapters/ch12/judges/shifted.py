@@ -32,7 +32,7 @@ forcing.case(
     want=([[8, 4, 7, 5]], [[4, 7, 5, 9]]),
 )  # fmt: skip
 forcing.case(
-    "the shorter of two answers is filled up, and the padding has no target",
+    "the shorter of two answers is padded, and the padding has no target",
     [np.array([4, 7, 5]), np.array([6])], 8, 9, 0,
     want=([[8, 4, 7, 5], [8, 6, 0, 0]], [[4, 7, 5, 9], [6, 9, -100, -100]]),
 )  # fmt: skip

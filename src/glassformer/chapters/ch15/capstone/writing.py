@@ -153,7 +153,7 @@ def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
     if V >= 20 and worst < 0.95 * V - 1:
         message = (
             message
-            or f"at a temperature that makes all {V} ids equally likely, none of the least likely {V - 1 - worst} came."
+            or f"at a temperature that makes all {V} ids equally likely, none of the {V - 1 - worst} that your model finds least likely came."
         )
         raise Told(message, "cut-off")
     if V > 100:
