@@ -37,7 +37,7 @@ forcing.case(
     want=([[8, 4, 7, 5], [8, 6, 0, 0]], [[4, 7, 5, 9], [6, 9, -100, -100]]),
 )  # fmt: skip
 forcing.case(
-    "three answers, one of them empty, and other ids for start and stop",
+    "three answers, one of them empty, and different ids for start and stop",
     [np.array([1, 2]), np.array([], int), np.array([3, 1, 1, 2, 2])], 5, 6, 7,
     want=(
         [[5, 1, 2, 7, 7, 7], [5, 7, 7, 7, 7, 7], [5, 3, 1, 1, 2, 2]],

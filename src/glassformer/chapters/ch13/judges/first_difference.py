@@ -82,7 +82,8 @@ first.also(
     want="scores", what="where the other has no −∞",
 )  # fmt: skip
 first.case(
-    "other shapes are a difference", _run(q=np.ones((2, 3)), k=np.ones(3)), _run(q=np.ones((1, 3)), k=np.ones(3)), 1e-6,
+    "different shapes are a difference",
+    _run(q=np.ones((2, 3)), k=np.ones(3)), _run(q=np.ones((1, 3)), k=np.ones(3)), 1e-6,
     want="q", what="where q has the shapes (2, 3) and (1, 3)",
 )  # fmt: skip
 
