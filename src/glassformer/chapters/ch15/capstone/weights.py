@@ -206,7 +206,9 @@ def _(own: Own) -> None:
         if second is not None and not close(second(ids), changed):
             raise Wrong("a second model, with different weights, gives the logits of the first.")
         if not close(run(ids), made(kind)(ids)):
-            raise Wrong("a model gives different logits after a second one has been loaded: do they share something?")
+            raise Wrong(
+                "a model gives different logits after a second one has been loaded: do they share something?"
+            )
 
 
 @weights.check("your own trained model runs through `load`, too")
