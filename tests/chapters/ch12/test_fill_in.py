@@ -218,7 +218,10 @@ def test_on_a_phone_all_covered_and_without_a_model(mount, shoot):
         ({"covered": [1.5]}, "covered has 1.5"),
         ({"covered": [3, 2]}, r"covered=\[3, 2\] must be in order, each position once"),
         ({"covered": [2, 2]}, "each position once"),
-        ({"text": "a" * 65}, "text has 65 characters, but must have 1 to 64: the model reads it at once"),
+        (
+            {"text": "a" * 65},
+            "text has 65 characters, but must have 1 to 64: the model reads it all in one go",
+        ),
         ({"text": "é"}, "é"),
         ({"model": "shakespeare"}, "to the family decoder; it must be encoder"),
         ({"steps": -1}, "steps"),

@@ -124,7 +124,7 @@ class FillIn(ModelView, module="fill_in"):
         text = super()._validate_text(proposal)
         if len(text) > (context := self._source.config.context_length):
             raise TraitError(
-                f"text has {len(text)} characters, but must have 1 to {context}: the model reads it at once"
+                f"text has {len(text)} characters, but must have 1 to {context}: the model reads it all in one go"
             )
         return text
 

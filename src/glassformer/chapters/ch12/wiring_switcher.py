@@ -54,7 +54,7 @@ class WiringSwitcher(View, module="wiring_switcher"):
         text: what an encoder or a decoder reads, and what an encoder–decoder is to write; 1 to 12 characters.
         source: what the encoder of an encoder–decoder reads; 1 to 12 characters.
         prefix: so many characters of a decoder's text are seen by all positions (a prefix-LM); 0 is causal.
-        padding: so many positions are filled up, 0 to 3, as beside longer texts in a batch.
+        padding: so many positions are padded, 0 to 3, as beside longer texts in a batch.
         mask: where a cell is chosen: "encoder", "decoder" (self-attention) or "cross". One that the family
             lacks gives way to one that it has.
         query, key: the row and the column of that cell; beyond the mask, the last.

@@ -57,7 +57,7 @@ for _title, _shape, _axes in (
 
 
 soft_back.case(
-    "a masked pair and a sure row: exactly 0", np.array([[7.0, -2.0], [1.0, 5.0]]),
+    "a masked pair and a row that is certain: exactly 0", np.array([[7.0, -2.0], [1.0, 5.0]]),
     np.array([[1.0, 0.0], [0.5, 0.5]]), want=[[0.0, 0.0], [-1.0, 1.0]],
 )  # fmt: skip
 soft_back.mistake("diagonal", lambda g, w: g * w * (1 - w))

@@ -98,7 +98,7 @@ def _adamw_case(title: str, n: int, *, betas=(0.9, 0.95), eps=1e-8, decay=0.1, r
 
 
 _adamw_case("as PyTorch's, at the seventh step", 7)
-_adamw_case("with other numbers for everything", 4, betas=(0.8, 0.99), eps=0.1, decay=0.5, rate=0.2)
+_adamw_case("with different numbers for everything", 4, betas=(0.8, 0.99), eps=0.1, decay=0.5, rate=0.2)
 
 
 def _adam(

@@ -30,7 +30,7 @@ def _clip_case(title: str, gradients: Weights, max_norm: float, want: dict[str, 
         found = clip(gradients, max_norm)
         if not isinstance(found, tuple | list) or len(found) != 2:
             raise Wrong(
-                f"{call} should be a pair: the dictionary of clipped gradients, and the length they had."
+                f"{call} should be a pair: the dictionary of clipped gradients, and their length before clipping."
             )
         named = expect_names(found[0], gradients, f"the first part of {call}")
         for name, right in want.items():

@@ -68,7 +68,7 @@ _patient(
 _patient(
     "targets not shifted: it predicts the id that it is reading", _reads(says=0), _reads(says=0), "targets"
 )
-_patient("a cache: writing gives other logits than reading", _reads(), _reads(place=1), "cache")
+_patient("a cache: writing gives different logits from reading", _reads(), _reads(place=1), "cache")
 _patient(
     "a cache that changes no argmax", _reads(), lambda ids: _reads()(ids) + 0.01 * np.eye(_V)[0], "cache", also=True
 )  # fmt: skip

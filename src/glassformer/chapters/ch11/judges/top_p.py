@@ -14,7 +14,7 @@ from .strategies import FIVE, NO, left_case, logits_of
 
 
 def top_p(logits: Float[np.ndarray, "*B V"], p: float | int) -> Float[np.ndarray, "*B V"]:
-    """Keeps the fewest of the likeliest ids that have the probability p together; returns −inf for all others."""
+    """Keeps the fewest of the likeliest ids that together reach the probability p; returns −inf for all others."""
     order = np.argsort(-logits, axis=-1, kind="stable")
     shares = np.take_along_axis(softmax(logits), order, axis=-1)
     before = np.cumsum(shares, axis=-1) - shares  # what those likelier than it have together

@@ -46,7 +46,7 @@ covering.case(
     want=([12, 7, 8, 12, 12], _ids),
 )  # fmt: skip
 covering.case(
-    "a fate of exactly 0.8 means another id, and of exactly 0.9 unchanged",
+    "a fate of exactly 0.8 means another id, and exactly 0.9 means unchanged",
     _ids, _all, np.array([0.8, 0.9, 0.1, 0.9, 0.8]), _other, 10,
     want=([2, 3, 10, 1, 0], _ids),
 )  # fmt: skip

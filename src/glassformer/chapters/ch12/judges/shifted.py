@@ -32,12 +32,12 @@ forcing.case(
     want=([[8, 4, 7, 5]], [[4, 7, 5, 9]]),
 )  # fmt: skip
 forcing.case(
-    "the shorter of two answers is filled up, and the padding has no target",
+    "the shorter of two answers is padded, and the padding has no target",
     [np.array([4, 7, 5]), np.array([6])], 8, 9, 0,
     want=([[8, 4, 7, 5], [8, 6, 0, 0]], [[4, 7, 5, 9], [6, 9, -100, -100]]),
 )  # fmt: skip
 forcing.case(
-    "three answers, one of them empty, and other ids for start and stop",
+    "three answers, one of them empty, and different ids for start and stop",
     [np.array([1, 2]), np.array([], int), np.array([3, 1, 1, 2, 2])], 5, 6, 7,
     want=(
         [[5, 1, 2, 7, 7, 7], [5, 7, 7, 7, 7, 7], [5, 3, 1, 1, 2, 2]],

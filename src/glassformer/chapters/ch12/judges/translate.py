@@ -69,7 +69,7 @@ writing.case(
     what="translate to [5, 10, 6] with start 10",
 )  # fmt: skip
 writing.case(
-    "start and stop have other ids", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
+    "start and stop have different ids", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
     want=[3, 1], what="translate to [3, 1] with start 6, stop 0",
 )  # fmt: skip
 

@@ -29,7 +29,7 @@ _RIGHT = _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.0, 4.0]], stream=[[7.0
 first.case(
     "the first, not the largest", _RIGHT,
     _run(q=[[1.0, 2.0]], k=[[0.5, 3.01]], scores=[[-1.0, 8.5]], stream=[[9.0, 8.0]]), 1e-6,
-    want="k", what="where k is off by 0.01 and all after it by more",
+    want="k", what="where k is off by 0.01 and everything after it by more",
 )  # fmt: skip
 first.case("two that are the same: an empty text", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
 first.case(
@@ -73,7 +73,7 @@ first.also(
 )
 _MASKED = _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.0])
 first.case(
-    "−∞ under the mask of both is none", _MASKED,
+    "−∞ under the mask in both runs is no difference", _MASKED,
     _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.1]), 1e-6,
     want="stream", what="where both have a score of −∞",
 )  # fmt: skip
@@ -82,7 +82,8 @@ first.also(
     want="scores", what="where the other has no −∞",
 )  # fmt: skip
 first.case(
-    "other shapes are a difference", _run(q=np.ones((2, 3)), k=np.ones(3)), _run(q=np.ones((1, 3)), k=np.ones(3)), 1e-6,
+    "different shapes are a difference",
+    _run(q=np.ones((2, 3)), k=np.ones(3)), _run(q=np.ones((1, 3)), k=np.ones(3)), 1e-6,
     want="q", what="where q has the shapes (2, 3) and (1, 3)",
 )  # fmt: skip
 

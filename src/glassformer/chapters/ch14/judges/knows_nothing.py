@@ -57,8 +57,8 @@ put_to_ward(start, {
         Bed("8 characters, another logit is 2.572 higher", _first(8, other=2.572), False),
     ],
     "padding does not count": [
-        Bed("untrained, half of the targets are padding", _first(65, padding=True), True),
-        Bed("one that knows the answers, half of the targets are padding", _first(65, lift=4.0, padding=True), False),
+        Bed("untrained; half the targets are padding", _first(65, padding=True), True),
+        Bed("one that knows the answers; half the targets are padding", _first(65, lift=4.0, padding=True), False),
         Bed("untrained, but confident of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
     ],
 })  # fmt: skip

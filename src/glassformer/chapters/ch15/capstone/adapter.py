@@ -322,7 +322,7 @@ def _dressed(value: Any, tensors: bool, batched: bool) -> Any:
 
 
 def _in_words(tensors: bool, batched: bool) -> str:
-    return f"{'torch tensors' if tensors else 'NumPy arrays'}{' with an axis of texts in front' * batched}"
+    return f"{'torch tensors' if tensors else 'NumPy arrays'}{' with a leading axis for the texts' * batched}"
 
 
 def _first(value: Any, what: str) -> Any:

@@ -105,7 +105,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
 
 
 def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """Computes what guessing from counts of the text read costs on the text kept aside, in nats a character.
+    """Computes what guessing from counts of the text read costs on the text set aside, in nats a character.
 
     One is added to each count, so that nothing is impossible, as in chapter 09.
     """

@@ -59,7 +59,7 @@ def differs(got: np.ndarray, want: np.ndarray) -> np.ndarray:
 
 
 def steady(own: Own, ids: np.ndarray) -> None:
-    """Raises `Told` if the same ids have other logits the second time."""
+    """Raises `Told` if the same ids have different logits the second time."""
     if not close(own.logits(ids), own.logits(ids)):
         raise Told("the same ids gave two different results.", "dropout-in-evaluation")
 

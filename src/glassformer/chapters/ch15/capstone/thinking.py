@@ -299,7 +299,7 @@ def _(own: Own) -> None:
     both = _together(own, np.stack([one, other]))
     for i, ids in enumerate((one, other)):
         if not close(both[i], own.logits(ids)):
-            raise Told(f"text {i} of two has other logits than it has alone.", "across-texts")
+            raise Told(f"text {i} of two has different logits from those it has alone.", "across-texts")
 
 
 def _together(own: Own, ids: np.ndarray) -> np.ndarray:

@@ -188,7 +188,7 @@ def _readable(own: Own, kind: str) -> Callable | None:
 
 @weights.check("two models can be loaded at once")
 def _(own: Own) -> None:
-    """A second one with other numbers must not change the first."""
+    """A second one with different numbers must not change the first."""
     ids = np.array([3, 17, 0, 22])
     for kind in KINDS:
         if (run := _readable(own, kind)) is None:
@@ -204,9 +204,11 @@ def _(own: Own) -> None:
             for name, weight in other.items():
                 weight[...] = kept[name]
         if second is not None and not close(second(ids), changed):
-            raise Wrong("a second model, with other weights, gives the logits of the first.")
+            raise Wrong("a second model, with different weights, gives the logits of the first.")
         if not close(run(ids), made(kind)(ids)):
-            raise Wrong("a model gives other logits after a second one was loaded: do they share something?")
+            raise Wrong(
+                "a model gives different logits after a second one has been loaded: do they share something?"
+            )
 
 
 @weights.check("your own trained model runs through `load`, too")

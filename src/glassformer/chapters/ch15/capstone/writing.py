@@ -84,7 +84,7 @@ def _(own: Own) -> None:
         text.append(one)
 
 
-@generation.check("the same seed writes the same text, and other seeds write others")
+@generation.check("the same seed writes the same text, and different seeds write different texts")
 def _(own: Own) -> None:
     prompt = prompt_of(own)
     # A model may be so sure at temperature 1 that every seed writes the same text, so a higher one is used.
@@ -153,7 +153,8 @@ def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
     if V >= 20 and worst < 0.95 * V - 1:
         message = (
             message
-            or f"at a temperature that makes all {V} ids equally likely, none of the least likely {V - 1 - worst} came."
+            or f"at a temperature that makes all {V} ids equally likely, none of the {V - 1 - worst} that your model "
+            "finds least likely came."
         )
         raise Told(message, "cut-off")
     if V > 100:
