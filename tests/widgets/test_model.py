@@ -263,7 +263,7 @@ def test_the_characters_of_a_model(linked):
     assert found[2:] == [["␣", "⏎", "a"], ["a space", "a line break", "“a”"]]
 
 
-# A reading of a model that keeps a diary: what it reads and after how many, each in four of the clock's milliseconds.
+# A reading of a model that keeps a diary: what it reads and after how many, each in three of the clock's milliseconds.
 READING = """() => {
   const diary = [];
   let now = 0;
@@ -271,7 +271,7 @@ READING = """() => {
   const transformer = {
     newCache: () => ({ length: 0 }),
     forward([id], { cache, see }) {
-      now += 4;
+      now += 3;
       if (id === 13) throw new Error("unlucky");
       diary.push(`${id} after ${cache.length}`);
       cache.length++;

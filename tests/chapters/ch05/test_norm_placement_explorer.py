@@ -103,7 +103,7 @@ def test_the_curves_are_those_of_the_runs(mount):
             8,
             1e-3,
             True,
-            r"In all 3 runs, post-norm is stuck at 3\.35: it has learned hardly more .* each character occurs\.$",
+            r"In all 3 runs, post-norm is stuck at 3\.35: it has learned little more than .* each character occurs\.$",
         ),
         (24, 1e-3, False, r"\. In all 3 runs, post-norm is stuck at 3\.35: .* occurs\.$"),
         (4, 1e-3, True, r"The results of the two overlap\.$|Every run of .*\.$"),

@@ -32,7 +32,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is wrong and how it causes what was seen, the chapter that has the idea, and what to write instead."""
+    """Says what is wrong and how it causes what was seen, which chapter has the idea, and what to write instead."""
 
     says: str
     chapter: str
