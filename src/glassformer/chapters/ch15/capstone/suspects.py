@@ -1,4 +1,4 @@
-"""Computes what a model returns if it was loaded with a single mistake, to compare it with what the reader's returned."""
+"""Computes what a model returns if it was loaded with one mistake, to compare it with what the reader's returned."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
