@@ -494,6 +494,17 @@ def test_attention_and_the_blocks_have_the_readers_own_sizes(design, attention, 
     assert sizes[stages()["block"].title] == block
 
 
+def test_what_was_built_is_seen_beside_a_library_among_the_local_variables(shown):
+    class Mine(functions.Mine):
+        def logits(self, ids):
+            import numpy  # its `shape` is a function
+
+            return numpy.asarray(super().logits(ids))
+
+    capstone.built(Mine)
+    assert {row[0]: row[4] for row in shown[-1].rows}[stages()["attention"].title] == "2 heads of 12"
+
+
 def test_what_was_built_of_something_that_breaks(shown):
     class Mine(Tokens):
         def __init__(self):

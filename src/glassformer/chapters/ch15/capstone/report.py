@@ -225,8 +225,8 @@ def _inside(own: Own) -> dict[str, str]:
 
     def look(frame: Any) -> None:
         for value in list(frame.f_locals.values()):
-            shape = tuple(getattr(value, "shape", ()))
-            if len(shape) < 3 or id(value) in scores:
+            shape = getattr(value, "shape", None)  # of a module such as NumPy, it is a function
+            if not isinstance(shape, tuple) or len(shape) < 3 or id(value) in scores:
                 continue
             if shape[-2:] == (T, T):
                 scores[id(value)] = shape
