@@ -213,7 +213,9 @@ OF_CONFIG = {
     ],
     "norm": lambda c: {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}[c.norm],
     "attention": lambda c: f"√{c.d_head}",
-    "heads": lambda c: f"{c.n_heads}, {'each' if c.n_heads == c.n_kv_heads else 'four for each key–value head'}",
+    "heads": lambda c: (
+        f"{c.n_heads}, {'each' if c.n_heads == c.n_kv_heads else 'four for each key–value head'}"
+    ),
     "feed-forward network": lambda c: f"{c.d_ff:,}",
     "block": lambda c: f"{c.n_layers}",
     "biases": lambda c: "everywhere" if c.feedforward_bias and c.attention_bias == "all" else "nowhere",
