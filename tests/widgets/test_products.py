@@ -52,7 +52,7 @@ def run(page, name, numbers, given, *, plain):
 class Product:
     """Three matrices in a memory, with gaps between their rows, and what the product must leave there."""
 
-    def __init__(self, rows, inner, columns, *, adds=False, transposed=False, in_strips=True, value=None):
+    def __init__(self, rows, inner, columns, *, adds=False, in_strips=True, value=None):
         random = np.random.default_rng([rows, inner, columns])
         strips = -(-columns // 16)
         self.A = random.normal(size=(rows, inner)).astype(np.float32)
@@ -61,10 +61,8 @@ class Product:
         if value is not None:
             self.A[-1, 0] = value
         self.before = random.normal(size=(rows, 16 * strips)).astype(np.float32)
-        a_shape = (inner, rows + 3) if transposed else (rows, inner + 3)
-        a = random.normal(size=a_shape).astype(np.float32)
-        (a.T if transposed else a)[:rows, :inner] = self.A
-        a_row, a_step = (1, rows + 3) if transposed else (inner + 3, 1)
+        a = random.normal(size=(rows, inner + 3)).astype(np.float32)
+        a[:, :inner] = self.A
         if in_strips:
             b = np.concatenate([self.B[:, i : i + 16].ravel() for i in range(0, 16 * strips, 16)] or [[]])
             b_row, b_strip = 16, 16 * inner
@@ -76,7 +74,7 @@ class Product:
         c[:, : 16 * strips] = self.before
         self.numbers = np.concatenate([a.ravel(), b, c.ravel()])
         self.c_at, self.c_shape = a.size + len(b), c.shape
-        places = [self.c_at, c_row, 0, a_row, a_step, a.size, b_row, b_strip]
+        places = [self.c_at, c_row, 0, inner + 3, a.size, b_row, b_strip]
         self.given = [*(4 * place for place in places), rows, inner, strips, -1 if adds else 0]
         with np.errstate(invalid="ignore"):
             product = self.A.astype(float) @ self.B.astype(float)
@@ -117,12 +115,9 @@ def test_a_product_is_numpys(page, shape, adds, plain):
 
 
 @PLAIN
-@pytest.mark.parametrize(
-    "laid", [{"transposed": True}, {"in_strips": False}], ids=["A transposed", "B in rows"]
-)
 @pytest.mark.parametrize("shape", [(5, 7, 33), (8, 18, 16)], ids=str)
-def test_matrices_may_lie_otherwise(page, shape, laid, plain):
-    product = Product(*shape, adds=True, **laid)
+def test_the_rows_of_b_may_be_far_apart(page, shape, plain):
+    product = Product(*shape, adds=True, in_strips=False)
     product.check(run(page, "multiply", product.numbers, product.given, plain=plain))
 
 
@@ -162,6 +157,57 @@ def test_the_gate_passes_on_what_is_no_number(page, plain):
     numbers = np.array([1, np.nan, np.inf, 1, np.nan, 1, 1, np.inf])
     found = run(page, "gate", numbers, [0, 16, 4], plain=plain)[:4]
     np.testing.assert_array_equal(found, [np.nan, np.nan, np.inf, np.inf])
+
+
+@PLAIN
+@pytest.mark.parametrize("n", [1, 3, 4, 7, 64, 127])
+def test_softmax_is_numpys(page, n, plain):
+    scores = np.random.default_rng(n).normal(scale=2, size=n).astype(np.float32)
+    padded = np.concatenate([scores, np.full(-n % 4, -np.inf, np.float32)])
+    around = np.full(4, 5, np.float32)
+    found = run(
+        page, "soften", np.concatenate([around, padded, around]), [16, 16 + 4 * len(padded)], plain=plain
+    )
+    exponentials = np.exp(scores.astype(float) - scores.max())
+    np.testing.assert_allclose(found[4 : 4 + n], exponentials / exponentials.sum(), rtol=2e-6)
+    assert np.all(found[4 + n : 4 + len(padded)] < 1e-37)
+    np.testing.assert_array_equal(found[[0, 1, 2, 3, -4, -3, -2, -1]], 5)  # nothing beside it
+
+
+@PLAIN
+def test_the_size_of_the_scores_does_not_matter(page, plain):
+    scores = np.array([1e30, 1e30, -1e30, 0], np.float32)
+    np.testing.assert_allclose(
+        run(page, "soften", scores, [0, 16], plain=plain), [0.5, 0.5, 0, 0], rtol=1e-6, atol=1e-37
+    )
+
+
+@PLAIN
+def test_one_score_that_is_no_number_spoils_the_whole_softmax(page, plain):
+    found = run(page, "soften", np.array([1, 2, 3, 4, 5, np.nan, 7, 8]), [0, 32], plain=plain)
+    assert np.isnan(found).all()
+
+
+@PLAIN
+def test_of_no_numbers_there_is_no_softmax(page, plain):
+    numbers = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(run(page, "soften", numbers, [16, 16], plain=plain), numbers)
+
+
+@PLAIN
+@pytest.mark.parametrize(("runs", "n"), [(1, 128), (3, 32), (2, 18), (4, 5), (2, 3), (0, 8)])
+def test_the_norm_is_numpys(page, runs, n, plain):
+    random = np.random.default_rng([runs, n])
+    step, eps = n + 3, 0.01
+    x = random.normal(scale=0.1, size=(runs, step)).astype(np.float32)
+    gain = random.normal(size=n).astype(np.float32)
+    given = [0, 4 * step, runs, n, 4 * x.size, eps]
+    found = run(page, "norm", np.concatenate([x.ravel(), gain]), given, plain=plain)
+    mean_square = np.mean(x[:, :n].astype(float) ** 2, axis=1, keepdims=True)
+    normed = found[: x.size].reshape(x.shape)
+    np.testing.assert_allclose(normed[:, :n], x[:, :n] / np.sqrt(mean_square + eps) * gain, rtol=2e-6)
+    np.testing.assert_array_equal(normed[:, n:], x[:, n:])  # nothing between the runs
+    np.testing.assert_array_equal(found[x.size : x.size + n], gain)
 
 
 # --- which of the two ---

@@ -1,24 +1,24 @@
 ;; What takes a model's time, in 32-bit floats, for products.js. "multiply" is a product of matrices: C = A·B, or C += A·B.
-;; "gate" is what SwiGLU does with two of them.
+;; "gate" is what SwiGLU does with two of them, "soften" is softmax, and "norm" is RMSNorm.
 ;;
 ;; The columns of B and C are divided into strips of 16 (four vectors of four numbers each). Two rows of A meet one strip at a
 ;; time, so that eight sums stay in registers while `inner` rows of B pass by; a last single row has four sums. A strip is short
 ;; enough to stay in the fastest cache while all rows of A meet it.
 ;;
-;; Every address and every step from one number, row or strip to the next is in bytes. So A may be a transposed matrix, and B's
-;; rows may be far apart. What lies behind the last column of B, up to a whole strip, must be numbers (zeros) as well.
+;; Every address and every step from one row or strip to the next is in bytes, so rows may be far apart. What lies behind the last column of B, up to a whole strip, must be numbers (zeros) as well.
 ;;
 ;; `make kernel` assembles this text and writes kernel.js. A test compares them.
 (module
   (import "page" "memory" (memory 0))
   (func (export "multiply")
     (param $c i32) (param $cRow i32)
-    (param $a i32) (param $aRow i32) (param $aStep i32)
+    (param $a i32) (param $aRow i32)
     (param $b i32) (param $bRow i32) (param $bStrip i32)
     (param $rows i32) (param $inner i32) (param $strips i32)
     (param $keep i32) ;; −1 to add to what is in C (all bits of it count), 0 to overwrite it (none does)
     (local $mask v128)
-    (local $left i32) (local $i i32) ;; rows of A and of B that are still to come
+    (local $left i32) ;; rows of A that are still to come
+    (local $end i32) ;; where the rows of B end in a strip
     (local $from i32) (local $to i32) ;; the first of the two rows of A and C
     (local $p i32) (local $q i32) (local $r i32) ;; where we are in both rows of A and in B
     (local $x v128) (local $y v128)
@@ -30,6 +30,7 @@
     (block $done (loop $strip
       (br_if $done (i32.eqz (local.get $strips)))
       (local.set $left (local.get $rows))
+      (local.set $end (i32.add (local.get $b) (i32.mul (local.get $inner) (local.get $bRow))))
       (local.set $from (local.get $a))
       (local.set $to (local.get $c))
 
@@ -47,9 +48,7 @@
         (local.set $p (local.get $from))
         (local.set $q (i32.add (local.get $from) (local.get $aRow)))
         (local.set $r (local.get $b))
-        (local.set $i (local.get $inner))
-        (block $summed (loop $next
-          (br_if $summed (i32.eqz (local.get $i)))
+        (if (local.get $inner) (then (loop $next
           (local.set $x (v128.load32_splat (local.get $p)))
           (local.set $y (v128.load32_splat (local.get $q)))
           (local.set $b0 (v128.load (local.get $r)))
@@ -64,11 +63,9 @@
           (local.set $t1 (f32x4.add (local.get $t1) (f32x4.mul (local.get $y) (local.get $b1))))
           (local.set $t2 (f32x4.add (local.get $t2) (f32x4.mul (local.get $y) (local.get $b2))))
           (local.set $t3 (f32x4.add (local.get $t3) (f32x4.mul (local.get $y) (local.get $b3))))
-          (local.set $p (i32.add (local.get $p) (local.get $aStep)))
-          (local.set $q (i32.add (local.get $q) (local.get $aStep)))
-          (local.set $r (i32.add (local.get $r) (local.get $bRow)))
-          (local.set $i (i32.sub (local.get $i) (i32.const 1)))
-          (br $next)))
+          (local.set $p (i32.add (local.get $p) (i32.const 4)))
+          (local.set $q (i32.add (local.get $q) (i32.const 4)))
+          (br_if $next (i32.ne (local.tee $r (i32.add (local.get $r) (local.get $bRow))) (local.get $end))))))
         (local.set $q (i32.add (local.get $to) (local.get $cRow)))
         (v128.store (local.get $to) (local.get $s0))
         (v128.store offset=16 (local.get $to) (local.get $s1))
@@ -89,18 +86,14 @@
         (local.set $s2 (v128.and (local.get $mask) (v128.load offset=32 (local.get $to))))
         (local.set $s3 (v128.and (local.get $mask) (v128.load offset=48 (local.get $to))))
         (local.set $r (local.get $b))
-        (local.set $i (local.get $inner))
-        (block $summed (loop $next
-          (br_if $summed (i32.eqz (local.get $i)))
+        (if (local.get $inner) (then (loop $next
           (local.set $x (v128.load32_splat (local.get $from)))
           (local.set $s0 (f32x4.add (local.get $s0) (f32x4.mul (local.get $x) (v128.load (local.get $r)))))
           (local.set $s1 (f32x4.add (local.get $s1) (f32x4.mul (local.get $x) (v128.load offset=16 (local.get $r)))))
           (local.set $s2 (f32x4.add (local.get $s2) (f32x4.mul (local.get $x) (v128.load offset=32 (local.get $r)))))
           (local.set $s3 (f32x4.add (local.get $s3) (f32x4.mul (local.get $x) (v128.load offset=48 (local.get $r)))))
-          (local.set $from (i32.add (local.get $from) (local.get $aStep)))
-          (local.set $r (i32.add (local.get $r) (local.get $bRow)))
-          (local.set $i (i32.sub (local.get $i) (i32.const 1)))
-          (br $next)))
+          (local.set $from (i32.add (local.get $from) (i32.const 4)))
+          (br_if $next (i32.ne (local.tee $r (i32.add (local.get $r) (local.get $bRow))) (local.get $end))))))
         (v128.store (local.get $to) (local.get $s0))
         (v128.store offset=16 (local.get $to) (local.get $s1))
         (v128.store offset=32 (local.get $to) (local.get $s2))
@@ -110,34 +103,120 @@
       (local.set $b (i32.add (local.get $b) (local.get $bStrip)))
       (local.set $strips (i32.sub (local.get $strips) (i32.const 1)))
       (br $strip))))
-  ;; up = up · gate · σ(gate), for `count` numbers, four at a time. With n the whole number next to −gate / log 2, e^−gate is 2^n
-  ;; times a Taylor polynomial. Beyond ±87, where n would not fit a float's exponent, the last value stands for all others.
+
+  ;; e^x of four numbers. With n the whole number next to x / log 2, it is 2^n times a Taylor polynomial. Beyond ±87, where n
+  ;; would not fit a float's exponent, the last value stands for all others.
+  (func $exp (param $x v128) (result v128)
+    (local $n v128)
+    (local.set $x
+      (f32x4.max (v128.const f32x4 -87 -87 -87 -87) (f32x4.min (v128.const f32x4 87 87 87 87) (local.get $x))))
+    (local.set $n
+      (f32x4.nearest (f32x4.mul (local.get $x) (v128.const f32x4 1.44269504 1.44269504 1.44269504 1.44269504))))
+    ;; log 2 in two parts, of which the first has few digits, so that its product with n is exact
+    (local.set $x (f32x4.sub (local.get $x)
+      (f32x4.mul (local.get $n) (v128.const f32x4 0.693359375 0.693359375 0.693359375 0.693359375))))
+    (local.set $x (f32x4.add (local.get $x)
+      (f32x4.mul (local.get $n) (v128.const f32x4 2.12194440e-4 2.12194440e-4 2.12194440e-4 2.12194440e-4))))
+    (f32x4.mul
+      (i32x4.shl (i32x4.add (i32x4.trunc_sat_f32x4_s (local.get $n)) (v128.const i32x4 127 127 127 127)) (i32.const 23))
+      (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul (local.get $x)
+      (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul (local.get $x)
+      (f32x4.add (v128.const f32x4 0.5 0.5 0.5 0.5) (f32x4.mul (local.get $x)
+      (f32x4.add (v128.const f32x4 1.66666667e-1 1.66666667e-1 1.66666667e-1 1.66666667e-1) (f32x4.mul (local.get $x)
+      (f32x4.add (v128.const f32x4 4.16666667e-2 4.16666667e-2 4.16666667e-2 4.16666667e-2) (f32x4.mul (local.get $x)
+      (f32x4.add (v128.const f32x4 8.33333333e-3 8.33333333e-3 8.33333333e-3 8.33333333e-3) (f32x4.mul (local.get $x)
+        (v128.const f32x4 1.38888889e-3 1.38888889e-3 1.38888889e-3 1.38888889e-3)))))))))))))))
+
+  ;; up = up · gate · σ(gate), for `count` numbers, four at a time.
   (func (export "gate") (param $up i32) (param $gate i32) (param $count i32)
-    (local $x v128) (local $r v128) (local $n v128)
+    (local $x v128)
     (block $done (loop $next
       (br_if $done (i32.le_s (local.get $count) (i32.const 0)))
       (local.set $x (v128.load (local.get $gate)))
-      (local.set $r
-        (f32x4.max (v128.const f32x4 -87 -87 -87 -87) (f32x4.min (v128.const f32x4 87 87 87 87) (f32x4.neg (local.get $x)))))
-      (local.set $n
-        (f32x4.nearest (f32x4.mul (local.get $r) (v128.const f32x4 1.44269504 1.44269504 1.44269504 1.44269504))))
-      ;; log 2 in two parts, of which the first has few digits, so that its product with n is exact
-      (local.set $r (f32x4.sub (local.get $r)
-        (f32x4.mul (local.get $n) (v128.const f32x4 0.693359375 0.693359375 0.693359375 0.693359375))))
-      (local.set $r (f32x4.add (local.get $r)
-        (f32x4.mul (local.get $n) (v128.const f32x4 2.12194440e-4 2.12194440e-4 2.12194440e-4 2.12194440e-4))))
       (v128.store (local.get $up) (f32x4.div
         (f32x4.mul (v128.load (local.get $up)) (local.get $x))
-        (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul
-          (i32x4.shl (i32x4.add (i32x4.trunc_sat_f32x4_s (local.get $n)) (v128.const i32x4 127 127 127 127)) (i32.const 23))
-          (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul (local.get $r)
-          (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul (local.get $r)
-          (f32x4.add (v128.const f32x4 0.5 0.5 0.5 0.5) (f32x4.mul (local.get $r)
-          (f32x4.add (v128.const f32x4 1.66666667e-1 1.66666667e-1 1.66666667e-1 1.66666667e-1) (f32x4.mul (local.get $r)
-          (f32x4.add (v128.const f32x4 4.16666667e-2 4.16666667e-2 4.16666667e-2 4.16666667e-2) (f32x4.mul (local.get $r)
-          (f32x4.add (v128.const f32x4 8.33333333e-3 8.33333333e-3 8.33333333e-3 8.33333333e-3) (f32x4.mul (local.get $r)
-            (v128.const f32x4 1.38888889e-3 1.38888889e-3 1.38888889e-3 1.38888889e-3)))))))))))))))))
+        (f32x4.add (v128.const f32x4 1 1 1 1) (call $exp (f32x4.neg (local.get $x))))))
       (local.set $up (i32.add (local.get $up) (i32.const 16)))
       (local.set $gate (i32.add (local.get $gate) (i32.const 16)))
       (local.set $count (i32.sub (local.get $count) (i32.const 4)))
-      (br $next)))))
+      (br $next))))
+
+  ;; Softmax of all numbers from `at` to `end`, in their place, four at a time. First, all lanes of `max` become the largest
+  ;; number; then the exponentials are stored, and all lanes of `sum` become their sum; then they are divided by it.
+  (func (export "soften") (param $at i32) (param $end i32)
+    (local $x v128) (local $max v128) (local $sum v128) (local $i i32)
+    (if (i32.ge_u (local.get $at) (local.get $end)) (then (return)))
+    (local.set $max (v128.load (local.get $at)))
+    (local.set $i (local.get $at))
+    (loop $next
+      (local.set $max (f32x4.max (local.get $max) (v128.load (local.get $i))))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 16))) (local.get $end))))
+    (local.set $max (f32x4.max (local.get $max)
+      (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $max) (local.get $max))))
+    (local.set $max (f32x4.max (local.get $max)
+      (i8x16.shuffle 4 5 6 7 0 1 2 3 12 13 14 15 8 9 10 11 (local.get $max) (local.get $max))))
+    (local.set $i (local.get $at))
+    (loop $next
+      (local.set $x (call $exp (f32x4.sub (v128.load (local.get $i)) (local.get $max))))
+      (v128.store (local.get $i) (local.get $x))
+      (local.set $sum (f32x4.add (local.get $sum) (local.get $x)))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 16))) (local.get $end))))
+    (local.set $sum (f32x4.add (local.get $sum)
+      (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $sum) (local.get $sum))))
+    (local.set $sum (f32x4.add (local.get $sum)
+      (i8x16.shuffle 4 5 6 7 0 1 2 3 12 13 14 15 8 9 10 11 (local.get $sum) (local.get $sum))))
+    (local.set $i (local.get $at))
+    (loop $next
+      (v128.store (local.get $i) (f32x4.div (v128.load (local.get $i)) (local.get $sum)))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 16))) (local.get $end)))))
+
+  ;; RMSNorm of `runs` times n numbers, whose beginnings are `step` bytes apart, in their place: each run is divided by the root
+  ;; of its mean square plus ε and multiplied by the gain. Four numbers at a time up to `whole`, then one by one.
+  (func (export "norm") (param $at i32) (param $step i32) (param $runs i32) (param $n i32) (param $gain i32) (param $eps f32)
+    (local $i i32) (local $g i32) (local $whole i32) (local $end i32)
+    (local $x v128) (local $squares v128) (local $y f32) (local $sum f32)
+    (block $done (loop $run
+      (br_if $done (i32.eqz (local.get $runs)))
+      (local.set $whole (i32.add (local.get $at) (i32.shl (i32.and (local.get $n) (i32.const -4)) (i32.const 2))))
+      (local.set $end (i32.add (local.get $at) (i32.shl (local.get $n) (i32.const 2))))
+
+      (local.set $squares (v128.const f32x4 0 0 0 0))
+      (local.set $i (local.get $at))
+      (block $summed (loop $next
+        (br_if $summed (i32.eq (local.get $i) (local.get $whole)))
+        (local.set $x (v128.load (local.get $i)))
+        (local.set $squares (f32x4.add (local.get $squares) (f32x4.mul (local.get $x) (local.get $x))))
+        (local.set $i (i32.add (local.get $i) (i32.const 16)))
+        (br $next)))
+      (local.set $sum (f32.add
+        (f32.add (f32x4.extract_lane 0 (local.get $squares)) (f32x4.extract_lane 1 (local.get $squares)))
+        (f32.add (f32x4.extract_lane 2 (local.get $squares)) (f32x4.extract_lane 3 (local.get $squares)))))
+      (block $summed (loop $next
+        (br_if $summed (i32.eq (local.get $i) (local.get $end)))
+        (local.set $y (f32.load (local.get $i)))
+        (local.set $sum (f32.add (local.get $sum) (f32.mul (local.get $y) (local.get $y))))
+        (local.set $i (i32.add (local.get $i) (i32.const 4)))
+        (br $next)))
+
+      (local.set $y (f32.div (f32.const 1)
+        (f32.sqrt (f32.add (f32.div (local.get $sum) (f32.convert_i32_s (local.get $n))) (local.get $eps)))))
+      (local.set $x (f32x4.splat (local.get $y)))
+      (local.set $i (local.get $at))
+      (local.set $g (local.get $gain))
+      (block $scaled (loop $next
+        (br_if $scaled (i32.eq (local.get $i) (local.get $whole)))
+        (v128.store (local.get $i)
+          (f32x4.mul (f32x4.mul (v128.load (local.get $i)) (local.get $x)) (v128.load (local.get $g))))
+        (local.set $i (i32.add (local.get $i) (i32.const 16)))
+        (local.set $g (i32.add (local.get $g) (i32.const 16)))
+        (br $next)))
+      (block $scaled (loop $next
+        (br_if $scaled (i32.eq (local.get $i) (local.get $end)))
+        (f32.store (local.get $i) (f32.mul (f32.mul (f32.load (local.get $i)) (local.get $y)) (f32.load (local.get $g))))
+        (local.set $i (i32.add (local.get $i) (i32.const 4)))
+        (local.set $g (i32.add (local.get $g) (i32.const 4)))
+        (br $next)))
+
+      (local.set $at (i32.add (local.get $at) (local.get $step)))
+      (local.set $runs (i32.sub (local.get $runs) (i32.const 1)))
+      (br $run)))))

@@ -8,13 +8,18 @@ export const strips = (columns) => Math.ceil(columns / STRIP);
 const PAGE = 65536; // bytes
 let kernel = null; // the module once it is compiled; false if that failed, because another attempt would fail, too
 
-// `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, isFast }.
-//   multiply(c, cRow, a, aRow, aStep, b, bRow, bStrip, rows, inner, strips, keep)
-// computes C = A·B for `keep` = 0 and C += A·B for `keep` = -1. All places (c, a, b) and steps (from row to row, from number to
-// number in a row of A, from strip to strip of B) are in bytes. `rows` are those of A and C, `inner` those of B, and `strips`
+// `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, soften, norm, isFast }.
+//   multiply(c, cRow, a, aRow, b, bRow, bStrip, rows, inner, strips, keep)
+// computes C = A·B for `keep` = 0 and C += A·B for `keep` = -1. All places (c, a, b) and steps (from row to row, and from strip
+// to strip of B) are in bytes. `rows` are those of A and C, `inner` those of B, and `strips`
 // are how often there are 16 columns of B and C.
 //   gate(up, gate, count)
 // multiplies `count` numbers at `up`, a multiple of four, by the SiLU of those at `gate`.
+//   soften(at, end)
+// replaces the numbers between two places, a multiple of four, by their softmax. An entry of -Infinity becomes less than 1e-37.
+//   norm(at, step, runs, n, gain, eps)
+// divides each of `runs` times n numbers, whose beginnings are `step` bytes apart, by the root of (their mean square + eps), and
+// multiplies them by the n numbers at `gain`.
 export function memoryOf(size, { plain = false } = {}) {
   const fast = plain ? null : inKernel(size);
   if (fast) return fast;
@@ -23,6 +28,8 @@ export function memoryOf(size, { plain = false } = {}) {
     numbers,
     multiply: (...all) => multiplied(numbers, ...all),
     gate: (...all) => gated(numbers, ...all),
+    soften: (...all) => softened(numbers, ...all),
+    norm: (...all) => normed(numbers, ...all),
     isFast: false,
   };
 }
@@ -37,8 +44,8 @@ function inKernel(size) {
   }
   try {
     const memory = new WebAssembly.Memory({ initial: Math.ceil((4 * size) / PAGE) });
-    const { multiply, gate } = new WebAssembly.Instance(kernel, { page: { memory } }).exports;
-    return { numbers: new Float32Array(memory.buffer), multiply, gate, isFast: true };
+    const { exports } = new WebAssembly.Instance(kernel, { page: { memory } });
+    return { numbers: new Float32Array(memory.buffer), ...exports, isFast: true };
   } catch {
     return null; // a browser reserves much address space for each memory, and may have none left
   }
@@ -46,8 +53,8 @@ function inKernel(size) {
 
 // The same in JavaScript: two rows of A and four columns of B at a time, whose eight sums are local variables.
 function multiplied(numbers, ...bytes) {
-  const [c, cRow, a, aRow, aStep, b, bRow, bStrip] = bytes.slice(0, 8).map((place) => place >> 2);
-  const [rows, inner, count, keep] = bytes.slice(8);
+  const [c, cRow, a, aRow, b, bRow, bStrip] = bytes.slice(0, 7).map((place) => place >> 2);
+  const [rows, inner, count, keep] = bytes.slice(7);
   for (let column = 0; column < count * STRIP; column += 4) {
     const first = b + (column >> 4) * bStrip + (column & 15);
     for (let row = 0; row < rows; row += 2) {
@@ -72,8 +79,8 @@ function multiplied(numbers, ...bytes) {
         x += two * e;
         y += two * f;
         z += two * g;
-        p += aStep;
-        q += aStep;
+        p++;
+        q++;
         r += bRow;
       }
       store(numbers, to, keep, s, t, u, v);
@@ -92,5 +99,23 @@ function store(numbers, at, keep, s, t, u, v) {
 function gated(numbers, up, gate, count) {
   for (let i = up / 4, j = gate / 4; i < up / 4 + count; i++, j++) {
     numbers[i] = (numbers[i] * numbers[j]) / (1 + Math.exp(-numbers[j]));
+  }
+}
+
+function softened(numbers, at, end) {
+  const row = numbers.subarray(at / 4, end / 4);
+  let max = -Infinity;
+  for (const x of row) if (!(x <= max)) max = x;
+  let sum = 0;
+  for (let i = 0; i < row.length; i++) sum += row[i] = Math.exp(row[i] - max);
+  for (let i = 0; i < row.length; i++) row[i] /= sum;
+}
+
+function normed(numbers, at, step, runs, n, gain, eps) {
+  for (let run = 0, first = at / 4; run < runs; run++, first += step / 4) {
+    let squares = 0;
+    for (let i = first; i < first + n; i++) squares += numbers[i] * numbers[i];
+    const inverse = 1 / Math.sqrt(squares / n + eps);
+    for (let i = first, g = gain / 4; i < first + n; i++, g++) numbers[i] *= inverse * numbers[g];
   }
 }

@@ -87,17 +87,6 @@ export const readTensors = (file) => drained(tensorSteps(file));
 
 // --- layers, row by row ------------------------------------------------------------------------------------------------
 
-// Scales every run of n numbers to a mean square of 1, then multiplies by the learned gain: `count` runs of `from`, `step`
-// apart, to where they are in `to`.
-function rmsNorm(from, at, step, to, toAt, toStep, count, { shape: [n], data: gain }, eps) {
-  for (let run = 0; run < count; run++, at += step, toAt += toStep) {
-    let squares = 0;
-    for (let i = 0; i < n; i++) squares += from[at + i] * from[at + i];
-    const inverse = 1 / Math.sqrt(squares / n + eps);
-    for (let i = 0; i < n; i++) to[toAt + i] = from[at + i] * inverse * gain[i];
-  }
-}
-
 // The cosine and the sine, one after the other, of the angle by which RoPE turns pair i at each position: base^(−2i/K) per
 // position.
 function anglesOf(positions, { K, base }) {
@@ -127,19 +116,6 @@ function turn(x, at, { H, K }, angles, position) {
   }
 }
 
-// Softmax of n numbers, in their place.
-function soften(x, at, n) {
-  let max = -Infinity;
-  for (let i = at; i < at + n; i++) if (!(x[i] <= max)) max = x[i];
-  let sum = 0;
-  for (let i = at; i < at + n; i++) {
-    const e = Math.exp(x[i] - max);
-    x[i] = e;
-    sum += e;
-  }
-  for (let i = at; i < at + n; i++) x[i] /= sum;
-}
-
 // (T, H·K) -> (H, T, K), as in a trace.
 function headsFirst(x, { H, K }) {
   const T = x.length / (H * K);
@@ -155,6 +131,8 @@ const wide = (columns) => strips(columns) * STRIP; // whole strips
 // The same for the rows of a weight matrix, an odd number of them: if rows were a power of two apart, the rows of a strip would
 // drive each other out of the processor's cache.
 const apart = (columns) => (strips(columns) | 1) * STRIP;
+
+const asMatrix = (shape) => (shape.length === 2 ? shape : [1, shape[0]]); // a norm's gain is a single row
 
 // --- the model --------------------------------------------------------------------------------------------------------
 
@@ -263,7 +241,10 @@ export class Transformer {
       length: 0, // how many positions of these
     }));
     this.#free = size;
-    for (const { shape } of Object.values(this.tensors)) if (shape.length === 2) take(shape[0] * apart(shape[1]));
+    for (const { shape } of Object.values(this.tensors)) {
+      const [n, m] = asMatrix(shape);
+      take(n * apart(m));
+    }
     this.#memory = memoryOf(size, { plain });
   }
 
@@ -272,11 +253,12 @@ export class Transformer {
     return this.tensors[name];
   }
 
-  // Where a weight matrix (n, m) is in the memory, and how long its rows are there.
+  // Where a weight matrix (n, m) or a norm's gain (m) is in the memory, and how long its rows are there.
   #weight(name) {
     let found = this.#placed.get(name);
     if (!found) {
-      const { shape: [n, m], data } = this.#tensor(name);
+      const { shape, data } = this.#tensor(name);
+      const [n, m] = asMatrix(shape);
       found = { at: this.#free, row: apart(m), n, m };
       for (let i = 0; i < n; i++) this.#memory.numbers.set(data.subarray(i * m, (i + 1) * m), found.at + i * found.row);
       this.#placed.set(name, found);
@@ -298,7 +280,7 @@ export class Transformer {
 
   // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`; its rows and its strips are so far apart.
   #multiply(C, A, b, bRow, bStrip, rows, inner, columns, keep) {
-    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * bRow, 4 * bStrip, rows, inner, strips(columns), keep);
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4 * b, 4 * bRow, 4 * bStrip, rows, inner, strips(columns), keep);
   }
 
   // `count` rows times a weight matrix.
@@ -309,13 +291,13 @@ export class Transformer {
 
   // Rows of the stream (T, D), normed if there is a norm of that name, into the memory.
   #enter(place, x, first, count, norm = null) {
-    const { d_model: D, norm_eps } = this.config;
+    const { d_model: D } = this.config;
     const { numbers } = this.#memory;
     const { at, row } = this.#places[place];
-    if (norm) return rmsNorm(x, first * D, D, numbers, at, row, count, this.#tensor(`${norm}.weight`), norm_eps);
     for (let t = 0, i = first * D; t < count; t++) {
       for (let to = at + t * row, end = to + D; to < end; to++, i++) numbers[to] = x[i];
     }
+    if (norm) this.#norm(norm, at, row, count, D);
   }
 
   // Rows from the memory into an array with so many columns.
@@ -329,11 +311,19 @@ export class Transformer {
 
   // --- parts
 
+  // RMSNorm of `runs` times n numbers, `step` apart, in their place in the memory.
+  #norm(name, at, step, runs, n) {
+    this.#memory.norm(4 * at, 4 * step, runs, n, 4 * this.#weight(`${name}.weight`).at, this.config.norm_eps);
+  }
+
   #normed(x, name) {
-    const gain = this.#tensor(`${name}.weight`);
-    const D = gain.data.length;
-    const y = new Float32Array(x.length);
-    rmsNorm(x, 0, D, y, 0, D, x.length / D, gain, this.config.norm_eps);
+    const D = this.config.d_model;
+    const [T, y] = [x.length / D, new Float32Array(x.length)];
+    for (let first = 0; first < T; first += PIECE) {
+      const count = Math.min(PIECE, T - first);
+      this.#enter("input", x, first, count, name);
+      this.#leave("input", y, first, count, D);
+    }
     return y;
   }
 
@@ -469,9 +459,8 @@ export class Transformer {
     if (which === "v") return;
     const { H, K } = this.heads;
     const { numbers } = this.#memory;
-    const gain = this.config.qk_norm ? this.#tensor(`${name}.norm_${which}.weight`) : null;
     for (let t = 0, { at, row } = this.#places.heads; t < count; t++, at += row) {
-      if (gain) rmsNorm(numbers, at, K, numbers, at, K, H, gain, this.config.norm_eps);
+      if (this.config.qk_norm) this.#norm(`${name}.norm_${which}`, at, K, H, K);
       if (from !== null) turn(numbers, at, this.heads, this.#angles, from + first + t);
     }
   }
@@ -514,7 +503,9 @@ export class Transformer {
         const [n, place] = [sees(t), (h * T + first + t) * S];
         for (let s = at; s < at + n; s++) numbers[s] *= scale;
         seen?.scores.set(numbers.subarray(at, at + n), place);
-        soften(numbers, at, n);
+        const end = at + 4 * Math.ceil(n / 4);
+        numbers.fill(-Infinity, at + n, end);
+        this.#memory.soften(4 * at, 4 * end);
         seen?.weights.set(numbers.subarray(at, at + n), place);
         numbers.fill(0, at + n, at + inner);
       }
