@@ -70,18 +70,6 @@
     goal.scrollIntoView();
   }
 
-  /** What a reader has been shown after a prediction is open again, before the page is drawn. Its view stores this
-   * (widgets/predict.js); a browser may forbid it. */
-  function openShown() {
-    each("details.fold[data-predict]", (fold) => {
-      try {
-        fold.open ||= JSON.parse(localStorage.getItem(`glassformer.predict: ${fold.dataset.predict}`))?.shown ?? false;
-      } catch {
-        // then it stays folded until the reader opens it
-      }
-    });
-  }
-
   /** Paper is light, and nothing on it can be opened: so it is now, and after printing all is as it was. */
   function toPaper() {
     const root = document.documentElement;
@@ -102,7 +90,6 @@
   };
   const ready = () => {
     repair();
-    openShown();
     fit();
     follow();
     addEventListener("resize", fit);

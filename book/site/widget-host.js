@@ -18,7 +18,7 @@
  * near, because most readers who see one use it; not for readers who save data.
  *
  * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
- * It runs while the page is read, because a place must be kept before the page is first seen.
+ * It runs while the page is read, because a place must be kept, and an answered prediction opened, before the page is first seen.
  */
 (() => {
   "use strict";
@@ -146,7 +146,7 @@
         file[begins + 2 * i] = first[i];
         file[begins + 2 * i + 1] = second[i];
       }
-      await new Promise((resume) => setTimeout(resume)); // the page gets a turn
+      await turn();
     }
     return new DataView(file.buffer);
   }
@@ -167,6 +167,7 @@
   }
 
   const whenIdle = window.requestIdleCallback ?? setTimeout;
+  const turn = () => new Promise((resume) => setTimeout(resume)); // of the page: what follows is a task of its own
   const isLoaded = new Promise((resolve) => {
     if (document.readyState === "complete") resolve();
     else addEventListener("load", resolve);
@@ -284,7 +285,21 @@
     return heights[next - 1] + part * (heights[next] - heights[next - 1]);
   }
 
-  let column = 0; // how wide the last view was; what is folded away has no width of its own
+  // What heights.js calls a view, by its class: "ClockHands", "Quiz 04", "Predict 00 hotter".
+  const nameOf = (model) =>
+    [model.get("_anywidget_id")?.split(".").at(-1), model.get("chapter"), model.get("name")].filter(Boolean).join(" ");
+
+  // What this browser keeps, which a reader may forbid.
+  const shelf = (name) => `glassformer.height: ${name}`;
+  function recalled(key) {
+    try {
+      return JSON.parse(localStorage.getItem(key));
+    } catch {
+      return null;
+    }
+  }
+
+  let column = 0; // how wide the last view was: what is folded away has no width of its own, and to ask for one takes a layout
 
   /** A place on the page where a widget was displayed. */
   class Place {
@@ -301,15 +316,29 @@
       this.reserve();
     }
 
-    /** Reserve the height that the view will have. */
+    /** Reserve the height that the view will have. While the page is still read, all columns count as equally wide. */
     reserve() {
-      column = this.el.clientWidth || column;
+      if (!column || document.readyState !== "loading") column = this.el.clientWidth || column;
       const model = stored().get(this.#id)?.model;
       if (!model || this.el.dataset.state !== "waiting") return;
-      // heights.js calls a view by its class: "ClockHands", "Quiz 04", "Predict 00 hotter".
-      const kind = model.get("_anywidget_id")?.split(".").at(-1);
-      const name = [kind, model.get("chapter"), model.get("name")].filter(Boolean).join(" ");
-      this.el.style.minHeight = `${heightOf(name, column)}px`;
+      const name = nameOf(model);
+      const left = recalled(shelf(name));
+      this.el.style.minHeight = `${left?.column === column ? left.height : heightOf(name, column)}px`;
+    }
+
+    /** Keep the height of a view whose answers are kept, for when its reader comes back. */
+    #keepHeight(model) {
+      const { el } = this;
+      const keep = () => {
+        try {
+          localStorage.setItem(shelf(nameOf(model)), JSON.stringify({ column: el.clientWidth, height: el.clientHeight }));
+        } catch {
+          // then the height of an unanswered question is reserved
+        }
+      };
+      const later = () => requestAnimationFrame(keep);
+      model.on("change", later);
+      later();
     }
 
     /** Have the view's code ready, so that drawing it has nothing to wait for. */
@@ -325,8 +354,10 @@
       const { el } = this;
       try {
         const { model, widget } = await this.prepare();
+        await turn();
         await widget.render?.({ model, el, host });
         el.dataset.state = "mounted";
+        if (model.get("chapter")) this.#keepHeight(model); // predictions and quizzes belong to one
         fetchAhead(model);
       } catch (error) {
         console.error(error);
@@ -343,19 +374,22 @@
 
   const AFTERWARDS = 300; // milliseconds
   const places = new Map(); // script -> Place
+  let seen = Promise.resolve(); // once all that can be seen so far is drawn
   const near =
     "IntersectionObserver" in window &&
     new IntersectionObserver(
       (entries) => {
+        const soon = [];
         for (const { isIntersecting, boundingClientRect, target } of entries) {
           if (!isIntersecting) continue;
           near.unobserve(target);
           const place = [...places.values()].find(({ el }) => el === target);
-          // What can be seen already goes before what may soon be seen.
           const { top, bottom } = boundingClientRect;
-          if (bottom > 0 && top < innerHeight) place.mount();
-          else setTimeout(place.mount, AFTERWARDS);
+          if (bottom > 0 && top < innerHeight) seen = Promise.all([seen, place.mount()]);
+          else soon.push(place);
         }
+        // What can be seen already goes before what may soon be seen, and gets a moment of its own to begin.
+        seen.then(() => soon.forEach(({ mount }) => setTimeout(mount, AFTERWARDS)));
       },
       { rootMargin: "100% 0px" },
     );
@@ -369,21 +403,38 @@
       places.set(script, place);
       if (near) near.observe(place.el);
       else place.mount();
+      if (places.size === 1) place.prepare().catch(() => {}); // many pages open with a view
     }
   }
 
-  const reading = new MutationObserver(keepPlaces);
+  const opened = new Set();
+
+  /** Open again what a reader has been shown after a prediction. Its view stores this (widgets/predict.js). */
+  function openShown() {
+    for (const fold of document.querySelectorAll("details.fold[data-predict]")) {
+      if (opened.has(fold)) continue;
+      opened.add(fold);
+      fold.open ||= recalled(`glassformer.predict: ${fold.dataset.predict}`)?.shown ?? false;
+    }
+  }
+
+  const read = () => {
+    openShown(); // first: what is folded away has no width
+    keepPlaces();
+  };
+  const reading = new MutationObserver(read);
   reading.observe(document, { childList: true, subtree: true });
 
   function start() {
     reading.disconnect();
-    keepPlaces();
+    read();
     const all = [...places.values()];
     const reserveAll = () => all.forEach((place) => place.reserve());
     reserveAll(); // what was read after a view, such as the side bar, may have made its column narrower
     addEventListener("resize", reserveAll);
     addEventListener("beforeprint", () => all.forEach((place) => place.mount()));
-    for (const place of all) whenIdle(() => place.prepare().catch(() => {})); // who mounts it hears of it
+    const prepareAll = () => all.forEach((place) => whenIdle(() => place.prepare().catch(() => {}))); // who mounts it hears of it
+    isLoaded.then(() => seen).then(prepareAll);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

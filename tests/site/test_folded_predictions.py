@@ -4,6 +4,7 @@ import ipywidgets
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from mounting import settle
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import expect
 from small_site import build
@@ -119,15 +120,41 @@ def test_just_show_me_needs_no_answer(page):
     expect(jar(page)).to_contain_text("It came out as 40.")
 
 
+NEVER_NEAR = "window.IntersectionObserver = class { observe() {} }"  # so that no view is drawn
+
+
+def test_coming_back_finds_the_answered_question_as_high_as_it_was_left(page, small, window):
+    height = "() => document.querySelectorAll('.widget-host')[0].clientHeight"
+    page.set_viewport_size({"width": 390, "height": 844})
+    settle(page)
+    asked = page.evaluate(height)
+    jar(page).get_by_label("Your number").fill("60")
+    jar(page).get_by_label("Your number").press("Enter")
+    expect(jar(page)).to_contain_text("it came out as 40")
+    settle(page)
+    left = page.evaluate(height)
+    assert left > asked + 20
+    early = window.new_page()
+    early.set_viewport_size({"width": 390, "height": 844})
+    early.add_init_script(NEVER_NEAR)
+    early.goto(small.as_uri())
+    expect(early.locator(".widget-host[data-state=waiting]")).to_have_count(2)
+    assert early.evaluate(height) == left
+
+
 def test_coming_back_finds_the_answer_and_the_open_fold_before_the_view_is_drawn(page, small, window):
     jar(page).get_by_label("Your number").fill("60")
     jar(page).get_by_label("Your number").press("Enter")
+    early = window.new_page()
+    early.add_init_script(NEVER_NEAR)
+    early.route(
+        "**/page.js*", lambda route: route.abort()
+    )  # runs when the page may have been painted already
+    early.goto(small.as_uri())
+    expect(fold(early)).to_have_attribute("open", "")
+    expect(early.locator(".widget-host[data-state=waiting]")).to_have_count(2)
     again = window.new_page()
-    again.route("**/widget-host.js*", lambda route: route.abort())
     again.goto(small.as_uri())
-    expect(fold(again)).to_have_attribute("open", "")
-    again.unroute_all()
-    again.reload()
     expect(jar(again)).to_contain_text("You said 60; it came out as 40.")
     expect(fold(again)).to_have_attribute("open", "")
     expect(fold(again, "colour")).not_to_have_attribute("open", "")

@@ -59,7 +59,7 @@ export function outcome({ kind, options, digits, unit, answer, committed }) {
 
 // --- what the browser remembers --------------------------------------------------------------------------------------
 
-// A browser may forbid storing, as some do for pages opened from disk; then nothing is remembered. page.js reads the same
+// A browser may forbid storing, as some do for pages opened from disk; then nothing is remembered. widget-host.js reads the same
 // entries, to open folds before anything is drawn.
 const nameOf = (model) => `${model.get("chapter")}/${model.get("name")}`;
 const shelf = (model) => `glassformer.predict: ${nameOf(model)}`;
