@@ -10,7 +10,7 @@ import { Writer, unpackedLogits } from "./engine/writer.js";
 
 const [FEWEST, MOST, LONGEST] = [80, 100, 800]; // characters, as in live_writer.py
 const SHOWN = 8; // characters that have a bar of their own
-const SLOWLY = [1, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]; // times the pace: the first characters can be followed one by one
+const SLOWLY = [0, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]; // times the pace: the first character comes at once, and the next ones can be followed one by one
 const LISTENS = 900; // milliseconds after the last key at which the model takes up the reader’s text
 const RESUMES = 800; // milliseconds after the last change of the temperature at which a finished text goes on
 const IN_VIEW = 0.4; // of the view, when it starts by itself
