@@ -583,7 +583,7 @@ def _shuffled_once(same, moved):
 
 
 for _says, _test in {
-    "It moves its outputs with the words": _shuffled_once(np.allclose, moved=False),
+    "When the rows of x are shuffled, its outputs move with them": _shuffled_once(np.allclose, moved=False),
     "compare with np.allclose": _shuffled_once(np.array_equal, moved=True),
     "compare them row by row, in": _shuffled_once(lambda a, b: np.allclose(a[-1], b[-1]), moved=True),
     "the mask contains the order": lambda attention, x: False,

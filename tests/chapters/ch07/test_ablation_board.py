@@ -124,7 +124,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        ({"off": ["block 4: head 0"]}, "off has 'block 4: head 0', which must be"),
+        ({"off": ["block 4: head 0"]}, "off contains 'block 4: head 0'; each entry must be"),
         ({"off": ["head 0"]}, "of 4 blocks with 4 heads"),
         ({"temperature": 2}, "temperature"),
         ({"seed": -1}, "seed"),

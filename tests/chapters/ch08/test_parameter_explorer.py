@@ -280,7 +280,7 @@ def test_parts_are_walked_through_with_the_keys_and_pointed_at(mount):
     ("traits", "message"),
     [
         ({"preset": "gpt5"}, "preset='gpt5' is not one of gpt2"),
-        ({"fields": {"width": 3}}, "fields has 'width', but must be among vocab_size"),
+        ({"fields": {"width": 3}}, "fields contains 'width', but only these are allowed: vocab_size"),
         ({"fields": {"norm": "batchnorm"}}, "norm='batchnorm' is not one of"),
         ({"fields": {"pooler": 1}}, "pooler=1 must be True or False"),
         ({"fields": {"n_segments": 2}}, 'n_segments=2 needs family="encoder"'),

@@ -106,8 +106,8 @@ class AblationBoard(ModelView, module="ablation_board"):
         wholes = {whole for _, whole in parts}
         if strange := sorted(given - {part for part, _ in parts} - wholes):
             raise TraitError(
-                f"off has {strange[0]!r}, which must be 'block …: attention', 'block …: head …' or "
-                f"'block …: feed-forward', of {config.n_layers} blocks with {config.n_heads} heads"
+                f"off contains {strange[0]!r}; each entry must be 'block …: attention', 'block …: head …' or "
+                f"'block …: feed-forward', and the model has {config.n_layers} blocks with {config.n_heads} heads"
             )
         return [part for part, whole in parts if part in given or (whole in given and "head" in part)]
 

@@ -52,7 +52,7 @@ loss.case(
 )  # fmt: skip
 loss.also(
     np.array([[1000.0, 0.0]]), np.array([1]), want=1000.0,
-    what="the surprise of logits 1000 and 0, target 1,",
+    what="the surprise for the logits 1000 and 0 and the target 1,",
 )  # fmt: skip
 loss.case(
     "each row on its own, however far apart the rows are", np.array([[1000.0, 999.0], [0.0, 0.0]]),

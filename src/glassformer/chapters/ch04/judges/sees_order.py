@@ -54,15 +54,15 @@ def _judge(sees_order, attention, want, what, advice):
 @detector.check("a function that treats each row on its own does not see order")
 def _(sees_order):
     advice = (
-        "It moves its outputs with the words: shuffle the rows of x, and expect the outputs shuffled in the "
-        "same way, attention(x)[order]."
+        "When the rows of x are shuffled, its outputs move with them: if order does not matter, "
+        "attention(x[order]) equals attention(x)[order]."
     )
     _judge(sees_order, lambda x: np.maximum(x, 0), False, "np.maximum(x, 0)", advice)
 
 
 @detector.check("unmasked attention without positions does not see it, nor does a mean")
 def _(sees_order):
-    advice = "Sums taken in another order differ in the last digits: compare with np.allclose."
+    advice = "Sums taken in a different order differ in the last digits, so compare with np.allclose."
     _judge(sees_order, lambda x: one_head(x)[0], False, "unmasked attention without positions", advice)
     _judge(sees_order, lambda x: x + x.mean(axis=0), False, "adding the mean of all rows to each", advice)
 
@@ -72,7 +72,7 @@ def _(sees_order):
     def causal(x):
         return one_head(x, mask=causal_mask(len(x)))[0]
 
-    advice = "The first row may look at only one key, and the last row at all of them: the mask contains the order."
+    advice = "The first row may look at only one key, and the last row at all of them: the mask itself depends on the order."
     _judge(sees_order, causal, True, "attention with a causal mask", advice)
 
 
@@ -89,15 +89,18 @@ def _(sees_order):
         apart = np.abs(np.arange(len(x)) - np.arange(len(x))[:, None])
         return one_head(x, score_bias=-0.5 * apart)[0]
 
-    advice = "Its outputs for shuffled rows are not its outputs shuffled."
+    advice = "When its input rows are shuffled, its output rows do not just change places: their numbers change."
     _judge(sees_order, sinusoids, True, "attention over x plus sinusoids", advice)
     _judge(sees_order, rope, True, "attention with RoPE", advice)
     _judge(sees_order, alibi, True, "attention with ALiBi, in both directions,", advice)
 
 
-@detector.check("order that a careless shuffle misses is noticed as well")
+@detector.check("a dependence on order that a careless shuffle misses is noticed as well")
 def _(sees_order):
-    advice = "Its outputs for shuffled rows are not its outputs shuffled: compare them row by row, in several orders."
+    advice = (
+        "Only some shuffles change the numbers in its output, and only in some rows: "
+        "try several orders, and compare attention(x[order]) with attention(x)[order] row by row."
+    )
     around = "adding the previous row to each row, cyclically,"
     _judge(sees_order, lambda x: x + np.roll(x, 1, axis=0), True, around, advice)
     _judge(sees_order, _two_exchanged, True, "exchanging rows 8 and 9", advice)
@@ -105,12 +108,12 @@ def _(sees_order):
     _judge(sees_order, lambda x: np.concatenate([x[:-1], x[-2:][:1]]), True, end, advice)
 
 
-@detector.check("a little order is enough: in a single column, or with a tiny effect")
+@detector.check("a little order is enough, even in a single column or with a tiny effect")
 def _(sees_order):
     def one_column(x):
         return np.concatenate([x[:, :5], np.roll(x[:, 5:6], 1, axis=0), x[:, 6:]], axis=1)
 
-    advice = "Its outputs for shuffled rows are not its outputs shuffled: compare all of their columns."
+    advice = "Its output depends on the order in one column only: compare all columns."
     _judge(sees_order, one_column, True, "moving one column down by a row, cyclically,", advice)
     faint = "adding a thousandth of the previous row to each row, cyclically,"
     advice = (

@@ -40,7 +40,7 @@ sinusoids.case(
     np.arange(4), 2, want=[[math.sin(p), math.cos(p)] for p in range(4)],
 )  # fmt: skip
 sinusoids.case(
-    "the frequencies fall from 1 by the same factor, pair after pair",
+    "starting at 1, the frequencies fall by the same factor from pair to pair",
     np.arange(2), 8, row=1, want=_waves([1], [1, 0.1, 0.01, 0.001])[0],
     being="the sines and cosines of 1, 0.1, 0.01 and 0.001",
 )  # fmt: skip

@@ -89,7 +89,7 @@ whole.case("other sizes, three heads", _x, _w, 3, want=pre_norm_by_hand(_x, _w, 
 whole.also(_x[:1], _w, 1, want=pre_norm_by_hand(_x[:1], _w, 1))
 _x = 40 * numbers(4, 6, seed=3) + 5
 whole.case(
-    "a large stream, which each sublayer reads at a standard size",
+    "a large stream, which each sublayer rescales to a standard size before it reads it",
     _x,
     _w,
     2,

@@ -16,7 +16,7 @@ def interaction(whole: float, alone: Sequence[float], together: float) -> float:
 both = exercise("block.interaction", interaction)
 
 both.case(
-    "each part costs 0.25 alone and both cost 1.0: half a nat more than the sum",
+    "each part alone costs 0.25 and the two together 1.0, which is half a nat more than the sum",
     1.5, [1.75, 1.75], 2.5, want=0.5,
 )  # fmt: skip
 both.case("0.5 and 0.25 alone, 0.75 together: an interaction of zero", 2.0, [2.5, 2.25], 2.75, want=0.0)
