@@ -18,7 +18,9 @@ rated = exercise("training.rate_at", rate_at)
 rated.case("the first step has a rate above 0", 0, 0.01, 4, 100, want=0.002)
 rated.also(3, 0.01, 4, 100, want=0.008)
 rated.case("the peak follows the warm-up", 4, 0.01, 4, 100, want=0.01)
-rated.case("halfway through the decay: halfway between the peak and the final rate", 52, 0.01, 4, 100, want=0.0055)
+rated.case(
+    "halfway through the decay: halfway between the peak and the final rate", 52, 0.01, 4, 100, want=0.0055
+)
 rated.also(28, 0.01, 4, 100, want=0.01 * (0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2))
 rated.case("at the end, a tenth is left", 100, 0.01, 4, 100, want=0.001)
 rated.case("or a different fraction", 60, 0.3, 20, 100, final_share=0.5, want=0.225)
