@@ -54,7 +54,7 @@ slopes_case(
 )  # fmt: skip
 slopes_case(
     head_back,
-    "T, S and K alike",
+    "T, S and K equal",
     complex_attention,
     *_of_head(T=4, S=4, K=4, seed=6),
     grad=drawn(4, 4, seed=33),

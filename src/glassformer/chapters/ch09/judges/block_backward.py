@@ -85,7 +85,7 @@ for _title, _sizes in {
         expect_gradients(got[1], own, "gradients of block_backward(…)")
 
 
-@block_back.check("sublayers that write nothing: the gradient arrives as it was")
+@block_back.check("sublayers whose output is 0: the gradient arrives unchanged")
 def _(learner):
     grad, x, weights, *_ = _of_block(3, 4, 8, 4, 50)
     silent = {

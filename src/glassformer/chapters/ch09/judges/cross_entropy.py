@@ -33,10 +33,14 @@ def _surprise(logits: Any, targets: Any) -> float:
 
 
 surprise.case(
-    "two alike: the logarithm of 2", np.array([[0.0, 0.0]]), np.array([1]), want=math.log(2), being="ln 2"
+    "two equal logits: the logarithm of 2",
+    np.array([[0.0, 0.0]]),
+    np.array([1]),
+    want=math.log(2),
+    being="ln 2",
 )
 surprise.case(
-    "a probability of 3/4 that comes true", np.array([[math.log(3), 0.0]]), np.array([0]),
+    "a target with a probability of 3/4", np.array([[math.log(3), 0.0]]), np.array([0]),
     want=math.log(4 / 3), being="−ln ¾",
 )  # fmt: skip
 _z, _t = drawn(4, 7), np.array([6, 0, 3, 3])

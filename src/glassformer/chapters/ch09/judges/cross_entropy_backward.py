@@ -37,14 +37,17 @@ def loss_of(targets):
 
 
 surprise_back.case(
-    "one position, two alike: half a step each", np.array([[0.0, 0.0]]), np.array([1]), want=[[0.5, -0.5]]
+    "one position, two equal logits: a slope of ½ each",
+    np.array([[0.0, 0.0]]),
+    np.array([1]),
+    want=[[0.5, -0.5]],
 )
 surprise_back.case(
-    "a mean of two positions: half of each", np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([1, 0]),
+    "two positions: half of each slope", np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([1, 0]),
     want=[[0.25, -0.25], [-0.125, 0.125]],
 )  # fmt: skip
 for _title, _shape, _t in (
-    ("five positions, as PyTorch has it", (5, 7), [6, 0, 3, 3, 0]),
+    ("five positions, compared with PyTorch", (5, 7), [6, 0, 3, 3, 0]),
     ("as many positions as entries", (4, 4), [2, 2, 0, 1]),
 ):
 

@@ -66,7 +66,7 @@ slopes_case(
     grad=drawn(5, 4, seed=22),
 )
 slopes_case(
-    feed_back, "T, D and F alike", complex_feed_forward, *_of_feed(4, 4, 4, seed=5), grad=drawn(4, 4, seed=23)
+    feed_back, "T, D and F equal", complex_feed_forward, *_of_feed(4, 4, 4, seed=5), grad=drawn(4, 4, seed=23)
 )
 
 

@@ -29,7 +29,7 @@ def _gated(x, W):
 
 
 gate_back.case(
-    "a gate that is half open: by hand", np.array([[8.0]]), np.array([[3.0]]), np.array([[0.0]]),
+    "a half-open gate, worked by hand", np.array([[8.0]]), np.array([[3.0]]), np.array([[0.0]]),
     want=([[4.0]], [[18.0]]),
 )  # fmt: skip
 slopes_case(gate_back, "one position", _gated, drawn(1, 3, seed=220), drawn(3, 3, seed=221),

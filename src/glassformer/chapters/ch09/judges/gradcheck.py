@@ -54,35 +54,35 @@ def _square_of_sum(x):
 
 _x = drawn(2, 3, seed=3)
 _right = _curve_slope(_x)
-gradient_check.case("a gradient that is right", _curve, _x, _right, want=True)
+gradient_check.case("a right gradient", _curve, _x, _right, want=True)
 _other = _right.copy()
 _other[1, 2] += 0.01
-gradient_check.case("wrong in the last number, by a little", _curve, _x, _other, want=False)
-gradient_check.case("all of it twice as long", _curve, _x, 2 * _right, want=False)
-gradient_check.case("uphill for downhill", _curve, _x, -_right, want=False)
+gradient_check.case("slightly wrong in the last number", _curve, _x, _other, want=False)
+gradient_check.case("twice as long", _curve, _x, 2 * _right, want=False)
+gradient_check.case("the opposite sign", _curve, _x, -_right, want=False)
 _other = _right.copy()
 _other[0, 0] += 0.02
 _other[0, 1] -= 0.02
 gradient_check.case("two mistakes that cancel in the sum", _curve, _x, _other, want=False)
-gradient_check.case("slopes that are small: wrong by half", _faint, _x, 0.5e-5 * _right, want=False)
+gradient_check.case("small slopes, wrong by half", _faint, _x, 0.5e-5 * _right, want=False)
 gradient_check.also(_faint, _x, 1e-5 * _right, want=True)
 gradient_check.case(
-    "one row instead of two: it would broadcast", _curve, np.tile(_x[:1], (2, 1)), _right[0], want=False
+    "one row instead of two, which would broadcast", _curve, np.tile(_x[:1], (2, 1)), _right[0], want=False
 )
 gradient_check.case(
     "x in single precision: nudge a copy in float64", _curve, _x.astype(np.float32),
     _curve_slope(_x.astype(np.float32).astype(np.float64)), want=True,
 )  # fmt: skip
 gradient_check.case(
-    "slopes smaller still: wrong by half", lambda x: 1e-10 * _curve(x), _x, 0.5e-10 * _right, want=False,
+    "even smaller slopes, wrong by half", lambda x: 1e-10 * _curve(x), _x, 0.5e-10 * _right, want=False,
     what="gradcheck(f, x, grad)",
 )  # fmt: skip
 gradient_check.case(
-    "slopes that are large: right", lambda x: 1e5 * _curve(x), _x, 1e5 * _right, want=True,
+    "large slopes, right", lambda x: 1e5 * _curve(x), _x, 1e5 * _right, want=True,
     what="gradcheck(f, x, grad)",
 )  # fmt: skip
 gradient_check.case(
-    "one slope is nearly 0 beside the others: right",
+    "one slope is nearly 0 and the others are not: right",
     _lopsided,
     _x,
     np.where(_first, _right, 1e-10),
@@ -90,7 +90,7 @@ gradient_check.case(
 )
 _other = _right.copy()
 _other[0, 1] += 5e-5 * abs(_right).max()
-gradient_check.case("wrong in the fifth digit of the longest slope", _curve, _x, _other, want=False)
+gradient_check.case("wrong in the fifth digit of the largest slope", _curve, _x, _other, want=False)
 _other = _right.copy()
 _other[1, 0] = np.nan
 gradient_check.case("a slope that is not a number", _curve, _x, _other, want=False)

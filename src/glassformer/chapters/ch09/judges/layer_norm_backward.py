@@ -62,7 +62,7 @@ slopes_case(
 )
 
 
-@norm_back.check("more of all features alike changes nothing: the slopes of a position sum to 0")
+@norm_back.check("a constant added to all features changes nothing, so the slopes sum to 0")
 def _(learner):
     x, weight, bias = _of_norm(3, 7, seed=11)
     got = expect_parts(learner(drawn(3, 7, seed=8), x, weight, bias), norm_back.parts)[0]

@@ -20,7 +20,7 @@ def linear_backward(
 
 linear = exercise("back.linear_backward", linear_backward, parts=("grad_x", "grad_W"), axes=("T D", "D F"))
 linear.case(
-    "one position: by hand",
+    "one position, worked by hand",
     np.array([[1.0, 10.0]]), np.array([[2.0, 3.0]]), np.array([[1.0, 0.0], [2.0, 1.0]]),
     want=([[1.0, 12.0]], [[2.0, 20.0], [3.0, 30.0]]),
 )  # fmt: skip
@@ -40,7 +40,7 @@ slopes_case(
     grad=drawn(5, 3, seed=2),
 )  # fmt: skip
 slopes_case(
-    linear, "all of a size, where a wrong turn has the right shape", _product, drawn(4, 4),
+    linear, "T, D and F equal, where a missing transpose has the right shape", _product, drawn(4, 4),
     drawn(4, 4, seed=1), grad=drawn(4, 4, seed=2),
 )  # fmt: skip
 linear.mistake("pair", lambda g, x, W: linear_backward(g, x, W)[::-1])

@@ -30,7 +30,7 @@ def _pooled(x, w):
 
 
 pool_back.case(
-    "two positions with equal weights: by hand",
+    "two positions with equal weights, worked by hand",
     np.array([4.0, 0.0]), np.array([[1.0, 2.0], [-1.0, 2.0]]), np.array([0.0, 1.0]),
     want=[[2.0, 2.0], [2.0, -2.0]], part="grad_x",
 )  # fmt: skip

@@ -40,7 +40,7 @@ def _of_norm(T: int, D: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 rms_back.case(
-    "two numbers by hand: size 5", np.array([[10.0, 0.0]]), np.array([[1.0, 7.0]]), np.ones(2), eps=0.0,
+    "two numbers of size 5, worked by hand", np.array([[10.0, 0.0]]), np.array([[1.0, 7.0]]), np.ones(2), eps=0.0,
     want=([[1.96, -0.28]], [2.0, 0.0]),
 )  # fmt: skip
 slopes_case(

@@ -23,15 +23,15 @@ def softmax_backward(
 
 soft_back = exercise("back.softmax_backward", softmax_backward, axes="T S")
 soft_back.case(
-    "two alike: what one gains the other loses", np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]),
+    "two equal weights: what one gains, the other loses", np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]),
     want=[[0.25, -0.25]],
 )  # fmt: skip
 soft_back.case(
-    "three shares, by hand", np.array([[4.0, 0.0, 8.0]]), np.array([[0.5, 0.25, 0.25]]),
+    "three weights, worked by hand", np.array([[4.0, 0.0, 8.0]]), np.array([[0.5, 0.25, 0.25]]),
     want=[[0.0, -1.0, 1.0]],
 )  # fmt: skip
 soft_back.case(
-    "all want the same: nothing moves", np.array([[3.0, 3.0, 3.0]]), np.array([[0.2, 0.3, 0.5]]),
+    "equal slopes: nothing moves", np.array([[3.0, 3.0, 3.0]]), np.array([[0.2, 0.3, 0.5]]),
     want=[[0.0, 0.0, 0.0]],
 )  # fmt: skip
 
@@ -44,8 +44,8 @@ def _of_scores(shape, seed):
 
 
 for _title, _shape, _axes in (
-    ("each row by itself", (4, 4), "T S"),
-    ("rows of another length", (3, 6), "T S"),
+    ("each row separately", (4, 4), "T S"),
+    ("rows of a different length", (3, 6), "T S"),
     ("heads in front", (2, 3, 4), "H T S"),
     ("one row alone", (5,), "S"),
 ):

@@ -22,14 +22,14 @@ def stream_gradient(
 
 flow = exercise("back.stream_gradient", stream_gradient, axes="D")
 flow.case(
-    "one sublayer, with the way around", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]),
+    "one sublayer, with the residual path", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]),
     want=[3.0, 2.0],
 )  # fmt: skip
 flow.case(
     "and without", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]), residual=False, want=[2.0, 0.0]
 )
 flow.case(
-    "sublayers that do nothing, with the way around: all of it arrives", np.array([1.0, -1.0, 2.0]),
+    "sublayers whose output is 0, with residual paths: the whole gradient arrives", np.array([1.0, -1.0, 2.0]),
     np.zeros((5, 3, 3)), want=[1.0, -1.0, 2.0],
 )  # fmt: skip
 _A, _g = drawn(3, 4, 4, seed=70) / 2, drawn(4, seed=71)
@@ -37,11 +37,11 @@ _I = np.eye(4)
 flow.case(
     "three sublayers, in the right order", _g, _A, want=(_I + _A[0]) @ ((_I + _A[1]) @ ((_I + _A[2]) @ _g))
 )
-flow.case("and without the way around", _g, _A, residual=False, want=_A[0] @ (_A[1] @ (_A[2] @ _g)))
+flow.case("and without residual paths", _g, _A, residual=False, want=_A[0] @ (_A[1] @ (_A[2] @ _g)))
 flow.case("no sublayers", _g, np.zeros((0, 4, 4)), want=_g)
 _small = np.full((40, 1, 1), 0.1)
 flow.case(
-    "forty sublayers of 0.1: forty times 1.1",
+    "forty sublayers of 0.1: each multiplies by 1.1",
     np.array([1.0]),
     _small,
     want=[1.1**40],

@@ -23,14 +23,14 @@ added.case(
     what="accumulated of two pieces of 5 targets,",
 )
 added.case(
-    "a piece with three times as many targets counts three times",
+    "a piece with three times as many targets has three times the weight",
     [(_two[0], 3), (_two[1], 1)],
     want=[1.5, 0.0],
     what="accumulated of pieces with 3 targets and 1,",
 )
 added.case("one piece is the batch", [(_two[1], 7)], want=[3.0, 6.0], what="accumulated of one piece,")
 added.case(
-    "a matrix, and three pieces of which one is padding alone",
+    "a matrix, and three pieces, one of which is only padding",
     [(np.full((2, 3), 4.0), 6), (np.zeros((2, 3)), 0), (np.full((2, 3), -2.0), 2)],
     want=np.full((2, 3), 2.5), what="accumulated of pieces with 6, 0 and 2 targets,",
 )  # fmt: skip

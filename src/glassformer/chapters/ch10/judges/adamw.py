@@ -33,7 +33,7 @@ def adamw(
 stepped = exercise("training.adamw", adamw, parts=("weight", "m", "v"))
 
 stepped.case(
-    "the means move a tenth and a twentieth of the way",
+    "the averages move a tenth and a twentieth of the way",
     np.array([1.0, 1.0]), np.array([2.0, -4.0]), np.array([1.0, 0.0]), np.array([1.0, 8.0]), 1, 0.5,
     part="m", want=[1.1, -0.4],
 )  # fmt: skip
@@ -51,7 +51,7 @@ stepped.case(
     np.array([1.0, 2.0]), np.zeros(2), np.zeros(2), np.zeros(2), 1, 0.25, decay=0.0, part="weight", want=[1.0, 2.0],
 )  # fmt: skip
 stepped.case(
-    "decay: a share of the weight, times the rate",
+    "decay: a fraction of the weight, times the rate",
     np.array([10.0, -2.0]), np.zeros(2), np.zeros(2), np.zeros(2), 1, 0.5, decay=0.2, part="weight", want=[9.0, -1.8],
 )  # fmt: skip
 
@@ -97,8 +97,8 @@ def _adamw_case(title: str, n: int, *, betas=(0.9, 0.95), eps=1e-8, decay=0.1, r
             expect(value, right, f"{name} at step {n}, where PyTorch's AdamW has made the steps before,")
 
 
-_adamw_case("as PyTorch's, at the seventh step", 7)
-_adamw_case("with different numbers for everything", 4, betas=(0.8, 0.99), eps=0.1, decay=0.5, rate=0.2)
+_adamw_case("the same as PyTorch's at the seventh step", 7)
+_adamw_case("different values for every setting", 4, betas=(0.8, 0.99), eps=0.1, decay=0.5, rate=0.2)
 
 
 def _adam(

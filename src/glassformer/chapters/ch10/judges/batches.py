@@ -65,21 +65,21 @@ def _(batches):
         expect_shape(one, (3, 5), f"the {name} of a batch of 3 windows of 5", axes="B T")
 
 
-@batched.check("a window is a piece of the text as it stands")
+@batched.check("a window is a piece of the text with its ids in order")
 def _(batches):
     inputs, _ = _drawn(batches, 1, _COUNTED, 4, 6)[0]
     expect(
-        np.diff(inputs, axis=1), np.ones((4, 5), int), "by how many places neighbours in a window are apart"
+        np.diff(inputs, axis=1), np.ones((4, 5), int), "how many positions apart neighbours in a window are"
     )
 
 
 @batched.check("the target is the next id")
 def _(batches):
     inputs, targets = _drawn(batches, 1, _COUNTED, 4, 6)[0]
-    expect(targets - inputs, np.ones((4, 6), int), "by how many places the targets are after the inputs")
+    expect(targets - inputs, np.ones((4, 6), int), "how many positions after the inputs the targets are")
 
 
-@batched.check("it goes on")
+@batched.check("the generator never ends")
 def _(batches):
     _drawn(batches, 12, _COUNTED, 2, 3)
 
@@ -89,27 +89,27 @@ def _starts(batches: Callable) -> list[int]:
     return [int(start) for inputs, _ in _drawn(batches, 150, np.arange(9), 4, 6) for start in inputs[:, 0]]
 
 
-@batched.check("every place can be a start, the first and the last, too")
+@batched.check("a window can begin at every position, including the first and the last")
 def _(batches):
     starts = _starts(batches)
     expect(sorted(set(starts)), [0, 1, 2], "where windows of 6 begin in a text of 9 ids, in 150 batches,")
 
 
-@batched.check("and all places equally often")
+@batched.check("and at all positions equally often")
 def _(batches):
     counts = np.bincount(_starts(batches), minlength=3)
-    what = "whether 600 windows of 6 in a text of 9 ids begin about 200 times at each of its three places"
+    what = "whether 600 windows of 6 in a text of 9 ids begin about 200 times at each of its three positions"
     expect(bool((abs(counts - 200) < 60).all()), True, what)  # five standard deviations
 
 
-@batched.check("the windows of a batch begin at places of their own")
+@batched.check("the windows of a batch begin at different positions")
 def _(batches):
     inputs, _ = _drawn(batches, 1, np.arange(5000), 32, 4)[0]
     few = len(set(inputs[:, 0].tolist())) <= 16
-    expect(few, False, "whether many of 32 windows begin at the same place")
+    expect(few, False, "whether many of 32 windows begin at the same position")
 
 
-@batched.check("the generator decides: the same seed gives the same batches, another one others")
+@batched.check("the generator decides: the same seed gives the same batches, another seed others")
 def _(batches):
     text = np.arange(5000)
     one, again, other = (_drawn(batches, 2, text, 4, 3, seed=seed)[1][0][:, 0] for seed in (5, 5, 6))

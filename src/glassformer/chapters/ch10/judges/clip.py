@@ -44,7 +44,7 @@ _clip_case("a short gradient stays as it is", _SHORT, 1.0, _SHORT, 0.5)
 _clip_case("a long one becomes half as long", _LONG, 1.5e4, {"a": [5e3, 1e4], "b": [[0.0, -1e4]]}, 3e4)
 _clip_case("or a quarter", _LONG, 7.5e3, {"a": [2.5e3, 5e3], "b": [[0.0, -5e3]]}, 3e4)
 _clip_case(
-    "each is short, together they are long: it is the whole that counts",
+    "each array is short, but together they are too long",
     {name: np.array([8e4, -8e4, 8e4, 8e4]) for name in "abcd"}, 1.6e5,
     {name: [4e4, -4e4, 4e4, 4e4] for name in "abcd"}, 3.2e5,
 )  # fmt: skip

@@ -67,13 +67,13 @@ def _in_torch_case(title: str, T: int, n_layers: int, n_heads: int) -> None:
         expect(found, gpt_by_hand(ids, start_weights(n_layers), n_heads), what, axes="T V")
 
 
-_in_torch_case("no block: look up, norm, head", 3, 0, 2)
+_in_torch_case("no block: lookup, norm, head", 3, 0, 2)
 _in_torch_case("one token and one block", 1, 1, 2)
 _in_torch_case("one block, two heads", 5, 1, 2)
 _in_torch_case("two blocks, four heads", 6, 2, 4)
 
 
-@in_torch.check("a tensor that knows where it comes from: every weight gets the gradient of chapter 09")
+@in_torch.check("a tensor with its history: every weight gets the gradient of chapter 09")
 def _(gpt_torch):
     import torch
     from torch.nn import functional
@@ -89,8 +89,8 @@ def _(gpt_torch):
         )
     if not logits.requires_grad:
         raise Wrong(
-            "gpt_torch(…) does not know where it comes from: without .detach(), .numpy(), .item() or no_grad.",
-            what="where it comes from", got=0,
+            "gpt_torch(…) has lost its history: use no .detach(), .numpy(), .item() or no_grad.",
+            what="whether the tensor has its history", got=0,
         )  # fmt: skip
     functional.cross_entropy(logits, torch.tensor(ids[1:])).backward()
     for name in sorted(want):

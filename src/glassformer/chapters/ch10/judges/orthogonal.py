@@ -51,7 +51,7 @@ for _title, _shape, _rounds, _seed in (  # where float32 loses less than the sev
     _G = numbers(*_shape, seed=_seed)
     squared.case(_title, _G, _rounds, want=_by_singular_values(_G, _rounds))
 _G = numbers(4, 6, seed=9) * 1e3
-squared.case("how long the gradient is makes no difference", _G, want=_by_singular_values(_G, 4))
+squared.case("the length of the gradient makes no difference", _G, want=_by_singular_values(_G, 4))
 
 
 def _rounds_of(

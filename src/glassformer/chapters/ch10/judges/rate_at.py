@@ -17,13 +17,15 @@ rated = exercise("training.rate_at", rate_at)
 
 rated.case("the first step has a rate above 0", 0, 0.01, 4, 100, want=0.002)
 rated.also(3, 0.01, 4, 100, want=0.008)
-rated.case("after the warm-up comes the peak", 4, 0.01, 4, 100, want=0.01)
-rated.case("half-way down: half-way between the peak and what is left", 52, 0.01, 4, 100, want=0.0055)
+rated.case("the peak follows the warm-up", 4, 0.01, 4, 100, want=0.01)
+rated.case(
+    "halfway through the decay: halfway between the peak and the final rate", 52, 0.01, 4, 100, want=0.0055
+)
 rated.also(28, 0.01, 4, 100, want=0.01 * (0.1 + 0.9 * (1 + math.sqrt(0.5)) / 2))
-rated.case("at the end a tenth is left", 100, 0.01, 4, 100, want=0.001)
-rated.case("or another share", 60, 0.3, 20, 100, final_share=0.5, want=0.225)
+rated.case("at the end, a tenth is left", 100, 0.01, 4, 100, want=0.001)
+rated.case("or a different fraction", 60, 0.3, 20, 100, final_share=0.5, want=0.225)
 rated.also(60, 0.3, 20, 100, final_share=0.0, want=0.15)
-rated.case("without a warm-up it begins at the peak", 0, 0.02, 0, 10, want=0.02)
+rated.case("without a warm-up, the rate starts at the peak", 0, 0.02, 0, 10, want=0.02)
 rated.also(5, 0.02, 0, 10, want=0.011)
 
 

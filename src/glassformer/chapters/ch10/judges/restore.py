@@ -58,7 +58,7 @@ _restore_case("names with dots and slashes of their own", ("decoder.norm.weight"
 _restore_case("before the first step", ("W", "weights/W"), 0)
 
 
-@restored.check("what is restored is no window into the file's arrays")
+@restored.check("the restored arrays are copies of the file's arrays")
 def _(restore):
     arrays = _kept(("W",), 3)
     given = GivenWeights(arrays)
@@ -67,7 +67,7 @@ def _(restore):
         with suppress(TypeError):  # a list has no numbers that others look at
             part["W"][...] = 99.0
     changed = any(bool((arrays[f"{part}/W"] == 99.0).any()) for part in ("weights", "m", "v"))
-    expect(changed, False, "whether training on changes the arrays of the file")
+    expect(changed, False, "whether further training changes the file's arrays")
 
 
 def _restoring(

@@ -143,10 +143,12 @@ def _train_case(
             expect(seen[0][name], after[0][name], f"{name} after the first step of train ({said})")
 
 
-_train_case("one step: the mean loss of the batch, and the weights are in the dictionary", 1, 2, 1, warmup=0)
-_train_case("four steps: rate, clipping and memory", 4, 2, 1)
-_train_case("four steps whose mean gradients are short enough", 4, 2, 1, max_norm=4.5)
-_train_case("two blocks, and gradients that are clipped hard", 3, 2, 2, max_norm=0.05, warmup=0)
+_train_case(
+    "one step: the average loss of the batch, and the new weights in the dictionary", 1, 2, 1, warmup=0
+)
+_train_case("four steps: rate, clipping, m and v", 4, 2, 1)
+_train_case("four steps whose average gradients are short enough", 4, 2, 1, max_norm=4.5)
+_train_case("two blocks, and gradients that are much too long", 3, 2, 2, max_norm=0.05, warmup=0)
 
 
 def _loop(
