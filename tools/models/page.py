@@ -131,8 +131,8 @@ def shown_pairs(card: dict[str, Any]) -> str:
         for name, part in accuracy.items()
     ]
     parts = [
-        f"Of {asked:,} days that it has never seen, it writes **{asked - wrong:,}** correctly to the last digit if it "
-        f"always takes the likeliest character. That is {percent(1 - wrong / asked, 2)}.\n",
+        f"Of {asked:,} days that it has never seen, it writes **{asked - wrong:,}**, or "
+        f"{percent(1 - wrong / asked, 2)}, correctly to the last digit if it always takes the likeliest character.\n",
         table(["part", "days", "right", "nats a character"], rows),
     ]
     if card["mistakes"]:
