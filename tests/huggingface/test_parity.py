@@ -35,6 +35,10 @@ from .models import (
 
 SINGLE, DOUBLE, GRADIENTS = 1e-5, 1e-13, 1e-13
 THEIR_FLOAT32 = 5e-6
+# The fastest pair of "llama-3.1" lies on its ramp: it turns by 0.947 radians a position, while those of all other cases
+# turn by 1 or 1/4. So its angles are rounded in float32, by up to 2.6e-6 at position 32, and the difference grows with
+# the text: over eight texts, its median is 1.4e-6 for 9 positions, 6e-6 for these 33, and 2.8e-5 for 129.
+THEIR_ROUNDED_ANGLES = 4e-6
 CASTS_UNDONE = f"{TRANSFORMERS} (its casts to float32 undone)"
 CASTS_LEFT_IN = f"{TRANSFORMERS} (its casts to float32 left in)"
 IN_FLOAT64_ALREADY = ("gpt2", "bert")
@@ -108,7 +112,7 @@ def test_float64_against_what_casts_to_float32(tmp_path, case, room):
         ask_theirs(case, theirs, given),
         given,
         "float64",
-        2 * THEIR_FLOAT32 if case == "llama-3.1" else THEIR_FLOAT32,  # its ramp is one more step in float32
+        THEIR_FLOAT32 + (THEIR_ROUNDED_ANGLES if case == "llama-3.1" else 0),
         CASTS_LEFT_IN,
     )
 

@@ -46,7 +46,7 @@ def test_every_mistake_has_a_row_and_an_entry(row):
 
 def test_rows_by_hand(row):
     assert row["The targets were not shifted"][:3] == ["too good", "bad", "`shapes`"]
-    assert row["With a cache, a new token was put where the last one stood"][:3] == [
+    assert row["With a cache, each new token got the position of the one before it"][:3] == [
         "normal",
         "bad",
         "`cache`",

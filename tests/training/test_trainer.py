@@ -89,7 +89,7 @@ def test_the_same_seed_gives_the_same_run_and_leaves_the_world_alone():
 
 
 def test_a_mistake_in_the_loss_is_one_in_training_and_validation():
-    """Averaged over padding too, the loss is too low by the share of padding among the targets."""
+    """Averaged over padding as well, the loss is too low by the share of padding among the targets."""
     right = trainer("encoder-decoder", steps=2)
     with put_in("loss-over-padding"):
         wrong = trainer("encoder-decoder", steps=2)

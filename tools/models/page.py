@@ -111,7 +111,7 @@ def shown_encoder(card: dict[str, Any]) -> str:
             "As in training, the model has to predict 15 % of the characters. Of these, 80 % are covered, 10 % are "
             "replaced by another character, and 10 % stay as they are, so the loss is not only about covered "
             "characters. "
-            "Four passages with holes (/ is the end of a line):\n",
+            "Here are four passages with gaps (/ is the end of a line):\n",
             fenced("\n".join(lines)),
         ]
     )
@@ -132,7 +132,7 @@ def shown_pairs(card: dict[str, Any]) -> str:
     ]
     parts = [
         f"Of {asked:,} days that it has never seen, it writes **{asked - wrong:,}**, or "
-        f"{percent(1 - wrong / asked, 2)}, right to the last digit, if it always takes the likeliest character.\n",
+        f"{percent(1 - wrong / asked, 2)}, correctly to the last digit if it always takes the likeliest character.\n",
         table(["part", "days", "right", "nats a character"], rows),
     ]
     if card["mistakes"]:
@@ -141,18 +141,18 @@ def shown_pairs(card: dict[str, Any]) -> str:
             table(["it read", "it wrote", "right"], card["mistakes"]),
         ]
     parts += [
-        "What it makes of what it was never taught to read:\n",
+        "What it makes of texts that it was never trained to read:\n",
         table(["it reads", "it writes", "right"], card["sample"]),
-        "Where its decoder looks: how often, while the year is being written, the largest weight of "
-        "[cross-attention](glossary.md#cross-attention) is on a character of the year; and month and day alike. "
-        "Of the heads of a layer, the best for that part.\n",
+        "Where its decoder looks: while it writes the year, how often is the largest weight of "
+        "[cross-attention](glossary.md#cross-attention) on a character of the year? And the same for month and day. "
+        "Each number is that of the layer's best head for this part.\n",
     ]
     rows = []
     for part, found in card["alignment"].items():
         best = [f"{percent(max(heads))} (head {heads.index(max(heads))})" for heads in found["heads"]]
         rows.append([part, *best, percent(found["anywhere"])])
     layers = [f"layer {i}" for i in range(len(rows[0]) - 2)]
-    parts.append(table(["while it writes the", *layers, "looking anywhere"], rows))
+    parts.append(table(["while it writes the", *layers, "at random"], rows))
     return "\n".join(parts)
 
 

@@ -183,7 +183,7 @@ def read_map_by_row_0(weights):
     return "future" if np.triu(weights, 1).any() else "fine"
 
 
-@wrong("clinic.read_map", "yours should say 'fine'")
+@wrong("clinic.read_map", "your function should return 'fine'")
 def read_map_of_another_word(weights):
     return "ok"
 
@@ -341,6 +341,6 @@ def diagnose_by_two_rows(model, ids):
     return "fine" if np.abs(logits[-1] - model(moved)[-1]).max() > 1e-4 else "order"
 
 
-@wrong("clinic.diagnose", "yours should say")
+@wrong("clinic.diagnose", "your function should return")
 def diagnose_in_other_words(model, ids):
     return "Dropout"

@@ -1,4 +1,4 @@
-"""Judges "The first that differs" (chapter 13): the first of two sets of arrays' names under which they differ."""
+"""Judges "The first array that differs" (chapter 13): the name of the first array in which two lists differ."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from glassformer.exercises.catalogue import exercise
 def first_difference(
     one: Sequence[tuple[str, np.ndarray]], other: Sequence[tuple[str, np.ndarray]], tolerance: float
 ) -> str:
-    """The name of the first array that is not the same in both, or "" where all are."""
+    """Returns the name of the first array that is not the same in both, or "" if all are."""
     for (name, a), (_, b) in zip(one, other, strict=False):
         if a.shape != b.shape or not np.allclose(a, b, rtol=0, atol=tolerance):
             return name
@@ -31,14 +31,14 @@ first.case(
     _run(q=[[1.0, 2.0]], k=[[0.5, 3.01]], scores=[[-1.0, 8.5]], stream=[[9.0, 8.0]]), 1e-6,
     want="k", what="where k is off by 0.01 and everything after it by more",
 )  # fmt: skip
-first.case("two that are the same: an empty text", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
+first.case("two equal lists: an empty string", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
 first.case(
-    "also where it is too small", _RIGHT,
+    "a number that is too small differs as well", _RIGHT,
     _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.2, 4.0]], stream=[[0.0, 8.0]]), 1e-6,
     want="scores", what="where a score is too small",
 )  # fmt: skip
 first.case(
-    "rounding is no difference", _RIGHT,
+    "rounding does not count as a difference", _RIGHT,
     _run(q=[[1.0, 2.0 + 1e-9]], k=[[0.5, 3.0]], scores=[[-1.0, 4.0]], stream=[[7.0, 8.2]]), 1e-6,
     want="stream", what="where q is off by 1e-9",
 )  # fmt: skip
@@ -51,7 +51,7 @@ first.also(
     want="scores", what="where q is off by the tolerance, 0.5, and not more",
 )  # fmt: skip
 first.case(
-    "the difference itself, however large the numbers",
+    "an absolute difference, however large the numbers are",
     _run(q=[1000.0, 1.0], k=[2.0]), _run(q=[1000.005, 1.0], k=[2.5]), 1e-3,
     want="q", what="where 1000 is off by 0.005, with a tolerance of 0.001",
 )  # fmt: skip
@@ -60,7 +60,7 @@ first.case(
     1e-3, want="q", what="where one of 2,000 numbers is off by 0.01",
 )  # fmt: skip
 first.case(
-    "NaN is a difference", _RIGHT,
+    "NaN counts as a difference", _RIGHT,
     _run(q=[[1.0, 2.0]], k=[[0.5, np.nan]], scores=[[np.nan, np.nan]], stream=[[np.nan, np.nan]]), 1e-6,
     want="k", what="where k has a NaN",
 )  # fmt: skip
@@ -73,7 +73,7 @@ first.also(
 )
 _MASKED = _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.0])
 first.case(
-    "−∞ under the mask in both runs is no difference", _MASKED,
+    "−∞ under the mask in both runs is not a difference", _MASKED,
     _run(q=[1.0, 2.0], scores=[[0.5, -np.inf], [1.0, 2.0]], stream=[3.0, 4.1]), 1e-6,
     want="stream", what="where both have a score of −∞",
 )  # fmt: skip
@@ -82,7 +82,7 @@ first.also(
     want="scores", what="where the other has no −∞",
 )  # fmt: skip
 first.case(
-    "different shapes are a difference",
+    "different shapes count as a difference",
     _run(q=np.ones((2, 3)), k=np.ones(3)), _run(q=np.ones((1, 3)), k=np.ones(3)), 1e-6,
     want="q", what="where q has the shapes (2, 3) and (1, 3)",
 )  # fmt: skip

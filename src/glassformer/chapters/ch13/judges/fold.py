@@ -21,7 +21,7 @@ def fold(
     scale: float,
     eps: float,
 ) -> tuple[Float[np.ndarray, "V D"], Float[np.ndarray, " K"]]:
-    """A table that needs no norm behind it, and a gain of the queries that needs no factor on the scores."""
+    """Returns a table that needs no norm after it, and a gain of the queries that needs no factor on the scores."""
     size = np.sqrt((table**2).mean(axis=-1, keepdims=True) + eps)
     return table / size * gain, gain_q * scale * math.sqrt(len(gain_q))
 
@@ -37,7 +37,7 @@ folded.case(
     0.5, 0.0, want=([[10.0, -3], [10, 3]], [1.0, 2, 3, 4]), what="a table with gains 10 and 3",
 )  # fmt: skip
 folded.case(
-    "the scores' own factor: the program divides by √K", np.eye(2), np.ones(2), np.array([2.0, 1, 1, 1, 1, 1, 1, 1, 5]),
+    "a factor on the scores: the program divides by √K", np.eye(2), np.ones(2), np.array([2.0, 1, 1, 1, 1, 1, 1, 1, 5]),
     1.0, 0.0, want=np.array([6.0, 3, 3, 3, 3, 3, 3, 3, 15]), part="gain_q", what="K = 9, and a factor of 1",
 )  # fmt: skip
 folded.also(
@@ -45,7 +45,7 @@ folded.also(
     what="K = 4, and a factor of 1/4",
 )  # fmt: skip
 folded.case(
-    "ε below the root", np.array([[0.6, 0.8], [0.0, 0.0]]), np.ones(2), np.ones(2), 1.0, 0.5,
+    "ε inside the square root", np.array([[0.6, 0.8], [0.0, 0.0]]), np.ones(2), np.ones(2), 1.0, 0.5,
     want=[[0.6, 0.8], [0.0, 0.0]], part="table", what="ε = 0.5",
 )  # fmt: skip
 _table = numbers(5, 6)

@@ -19,7 +19,7 @@ from glassformer.shapes import Float, Integer
 
 
 def gpt2(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T V"]:
-    """Logits of a GPT-2 whose weights have the names of its files."""
+    """Returns the logits of a GPT-2 whose weights have the names of its files."""
 
     def linear(x, name):
         return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]

@@ -30,10 +30,13 @@ _QWEN3 = {
 }  # fmt: skip
 
 fields.case(
-    "LLaMA-3 8B: four heads share one's keys", _LLAMA_3_8B, want=(128, 4, 131_072), what="LLaMA-3 8B's file"
+    "LLaMA-3 8B: four query heads share one key/value head",
+    _LLAMA_3_8B,
+    want=(128, 4, 131_072),
+    what="LLaMA-3 8B's file",
 )
 fields.case(
-    "no num_key_value_heads: each head has its own",
+    "no num_key_value_heads: each query head has its own keys and values",
     _LLAMA_2_7B,
     want=(128, 1, 524_288),
     what="LLaMA-2 7B's file",
@@ -42,7 +45,7 @@ fields.case(
     "a head_dim that is not hidden_size / heads", _QWEN3, want=(128, 2, 114_688), what="Qwen3 0.6B's file"
 )
 fields.case(
-    "null is as if it were not there", _LLAMA_2_7B | {"num_key_value_heads": None, "head_dim": None},
+    "null means the same as a missing field", _LLAMA_2_7B | {"num_key_value_heads": None, "head_dim": None},
     want=(128, 1, 524_288), what="a file with null in it",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from glassformer.shapes import Float
 
 
 def read_tensor(data: bytes, name: str) -> Float[np.ndarray, "..."]:
-    """One tensor of a safetensors file."""
+    """Returns one tensor of a safetensors file."""
     start = 8 + int.from_bytes(data[:8], "little")
     entry = json.loads(data[8:start])[name]
     begin, end = (start + offset for offset in entry["data_offsets"])
@@ -28,7 +28,7 @@ tensor = exercise("real.read_tensor", read_tensor)
 
 
 def _bits(values: Sequence[float], dtype: str) -> bytes:
-    """Numbers as a file has them: little-endian; of a bfloat16, the upper two of a float32's four bytes."""
+    """Returns numbers as in a file: little-endian; a bfloat16 is the upper two of a float32's four bytes."""
     if dtype == "BF16":
         return b"".join(struct.pack("<f", value)[2:] for value in values)
     return struct.pack(f"<{len(values)}{'f' if dtype == 'F32' else 'e'}", *values)
@@ -67,7 +67,7 @@ tensor.case(
 )  # fmt: skip
 tensor.also(_TWO, "first", want=[[0.5, 1], [-1.5, 2]], what="read_tensor(file, 'first')")
 tensor.case(
-    "F16: two bytes a number",
+    "F16: two bytes per number",
     _HALF,
     "b",
     want=[[0.5, -3.0], [1024.0, 0.125]],

@@ -1,4 +1,4 @@
-"""Judges "Their names, ours" (chapter 13): a name in GPT-2's files becomes the name in this book."""
+"""Judges "From their names to ours" (chapter 13): a name in GPT-2's files becomes the name in this book."""
 
 import re
 
@@ -15,14 +15,14 @@ IN_A_BLOCK = {
 
 
 def rename(name: str) -> str:
-    """A name in GPT-2's files as this book has it."""
+    """Returns this book's name for a name in GPT-2's files."""
     found = re.fullmatch(r"(?:transformer\.)?(?:h\.(\d+)\.)?(.+)\.(weight|bias)", name)
     if found:
         number, part, end = found.groups()
         table, at = (IN_A_BLOCK, f"decoder.blocks.{number}.") if number else (OUTSIDE, "")
         if part in table:
             return f"{at}{table[part]}.{end}"
-    raise ValueError(f"{name!r} is none of these")
+    raise ValueError(f"{name!r} is not one of these names")
 
 
 names = exercise("real.rename", rename)
@@ -35,7 +35,7 @@ names.also("h.3.ln_2.bias", want="decoder.blocks.3.norm_feedforward.bias")
 names.case("attention's last matrix", "h.2.attn.c_proj.weight", want="decoder.blocks.2.attention.W_o.weight")
 names.case("the feed-forward's first", "h.1.mlp.c_fc.bias", want="decoder.blocks.1.feedforward.W_up.bias")
 names.case(
-    "its second, which is called as attention's last", "h.1.mlp.c_proj.weight",
+    "its second, which has the same name as attention's last", "h.1.mlp.c_proj.weight",
     want="decoder.blocks.1.feedforward.W_down.weight",
 )  # fmt: skip
 names.case("block 11", "h.11.mlp.c_fc.weight", want="decoder.blocks.11.feedforward.W_up.weight")
@@ -45,9 +45,11 @@ names.case(
 )  # fmt: skip
 names.also("transformer.wte.weight", want="token_embedding.weight")
 names.refuses(
-    "a mask, which old files hold, is no weight: ValueError", "h.0.attn.bias", what="rename('h.0.attn.bias')"
+    "a mask, which old files contain, is not a weight: ValueError",
+    "h.0.attn.bias",
+    what="rename('h.0.attn.bias')",
 )
-names.refuses("other names that are none of these", "lm_head.weight")
+names.refuses("other unknown names", "lm_head.weight")
 names.also_refuses("h.0.attn.c_attn.weight")
 names.refuses("a table in a block, a block's norm outside", "h.3.wte.weight")
 names.also_refuses("ln_1.weight")

@@ -14,7 +14,7 @@ from glassformer.shapes import Float
 def split_conv1d(
     weight: Float[np.ndarray, "D 3D"], bias: Float[np.ndarray, " 3D"]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """GPT-2's c_attn as W_q, W_k, W_v and their biases."""
+    """Returns W_q, W_k, W_v and their biases from GPT-2's c_attn."""
     W_q, W_k, W_v = np.split(weight, 3, axis=1)
     b_q, b_k, b_v = np.split(bias, 3)
     return W_q, W_k, W_v, b_q, b_k, b_v
@@ -24,7 +24,7 @@ _SIX = ("W_q", "W_k", "W_v", "b_q", "b_k", "b_v")
 thirds = exercise("real.split_conv1d", split_conv1d, parts=_SIX, axes=("D D", "D D", "D D", "D", "D", "D"))
 
 thirds.case(
-    "a row of c_attn has a row of each",
+    "each row of c_attn contains a row of each matrix",
     np.array([[0.0, 1, 10, 11, 20, 21], [2, 3, 12, 13, 22, 23]]), np.array([5.0, 6, 15, 16, 25, 26]),
     want=(
         [[0.0, 1], [2, 3]], [[10.0, 11], [12, 13]], [[20.0, 21], [22, 23]], [5.0, 6], [15.0, 16], [25.0, 26],
@@ -33,7 +33,7 @@ thirds.case(
 )  # fmt: skip
 
 
-@thirds.check("x @ W + b is the third that it was of c_attn")
+@thirds.check("x @ W + b is the right third of what c_attn gives")
 def _(learner):
     weight, bias, x = numbers(6, 18), numbers(18, seed=1), numbers(4, 6, seed=2)
     found = expect_parts(learner(weight, bias), _SIX)

@@ -20,7 +20,7 @@ def to_half(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The four matrices of an attention whose rotary pairs were neighbours, for one whose pairs are halves."""
+    """Converts the matrices of an attention that rotates neighbouring dimensions for one that rotates two halves."""
 
     def turned(W, heads):
         return W.reshape(len(W), heads, -1, 2).swapaxes(-1, -2).reshape(W.shape)
@@ -34,7 +34,7 @@ halves = exercise(
 
 
 def _seats(heads: int, K: int) -> list[int]:
-    """Returns which old column goes where: in every head first the even ones, then the odd."""
+    """Returns the order of the old columns: in every head, first the even ones, then the odd ones."""
     return [head * K + i for head in range(heads) for i in (*range(0, K, 2), *range(1, K, 2))]
 
 
@@ -58,10 +58,22 @@ _four = _attention(10, 4, 4, 6, 0)
 halves.case("more rows", *_four, 4, 4, want=_moved(_four, 4, 4, 6), what="four heads of 6")
 _four = _attention(12, 4, 2, 6, 10)
 halves.case(
-    "two heads answer four", *_four, 4, 2, want=_moved(_four, 4, 2, 6), what="four heads that share two"
+    "two key/value heads for four query heads",
+    *_four,
+    4,
+    2,
+    want=_moved(_four, 4, 2, 6),
+    what="four heads that share two",
 )
 _four = _attention(8, 3, 1, 10, 20)
-halves.case("one answers all", *_four, 3, 1, want=_moved(_four, 3, 1, 10), what="three heads that share one")
+halves.case(
+    "one key/value head for all",
+    *_four,
+    3,
+    1,
+    want=_moved(_four, 3, 1, 10),
+    what="three heads that share one",
+)
 
 
 def _other(q=_seats, k=_seats, v=None, o=None, k_heads=lambda H, G: G, rows=False):

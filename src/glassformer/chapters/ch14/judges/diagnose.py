@@ -32,7 +32,7 @@ put_to_ward(last, {
         Bed("a right model", (causal_model(), TEXT), "fine"),
         Bed("a right model for which positions matter little", (causal_model(places=0.01), TEXT), "fine"),
         Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), "fine"),
-        Bed("a right model and a text that begins with twins", (causal_model(), TWINS), "fine"),
+        Bed("a right model and a text that begins with two equal characters", (causal_model(), TWINS), "fine"),
     ],
     "dropout in evaluation": [
         Bed("noise", (causal_model(noise=0.3), TEXT), "dropout"),
@@ -50,7 +50,7 @@ put_to_ward(last, {
     "positions that were never used": [
         Bed("the past is a bag", (causal_model(places=0.0), TEXT), "order"),
         Bed(
-            "the past is a bag, and the own character does not count",
+            "a model to which the past is a bag, and which ignores the last character",
             (causal_model(places=0.0, own=0.0), TEXT), "order",
         ),
     ],

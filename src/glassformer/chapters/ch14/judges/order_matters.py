@@ -40,7 +40,7 @@ put_to_ward(order, {
     ],
     "for every text": [
         Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), True),
-        Bed("a right model and a text that begins with twins", (causal_model(), TWINS), True),
+        Bed("a right model and a text that begins with two equal characters", (causal_model(), TWINS), True),
         Bed("a right model and a past that is in order: 0 1 2 3", (causal_model(), IN_ORDER), True),
         Bed("a right model and a past that repeats after two: 1 2 1 2", (causal_model(), _PAIRS), True),
         Bed("a right model whose most likely character changes", (causal_model(places=9.0, own=0.0), PALINDROME), True),
@@ -50,11 +50,11 @@ put_to_ward(order, {
     "a decoder for which the past is a bag fails": [
         Bed("the past is a bag", (causal_model(places=0.0), TEXT), False),
         Bed(
-            "the past is a bag, and the own character does not count",
+            "a model to which the past is a bag, and which ignores the last character",
             (causal_model(places=0.0, own=0.0), TEXT), False,
         ),
     ],
-    "so does an encoder": [
+    "and so does an encoder": [
         Bed("the whole text is a bag", (_mean_alone, TEXT), False),
         Bed("an encoder: the own character and a bag", (causal_model(places=0.0, ahead=50), TEXT), False),
     ],

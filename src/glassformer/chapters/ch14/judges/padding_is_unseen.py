@@ -54,7 +54,7 @@ put_to_ward(padding, {
     ],
     "a model that sees padding fails": [
         Bed("the mask was never passed on", (_reads(keys=_all), TEXT, 4), False),
-        Bed("the mask was never passed on, and it matters little", (_reads(keys=_all, weight=0.01), TEXT, 4), False),
+        Bed("the mask was never passed on, but it matters little", (_reads(keys=_all, weight=0.01), TEXT, 4), False),
         Bed("the same, and it matters somewhat", (_reads(keys=_all, weight=0.3), TEXT, 4), False),
         Bed("rows 0 and 1 see padding, the others do not", (_reads(seers=(0, 1)), TEXT, 4), False),
         Bed("padding is a vector of zeros, and still takes weight", (_reads(keys=_all, blank=True), TEXT, 4), False),

@@ -32,7 +32,7 @@ put_to_ward(maps, {
     "nothing is wrong": [
         Bed("rows that sum to 1, and no future", (_fine,), "fine"),
         Bed("every position looks at the first one", (np.eye(4)[[0, 0, 0, 0]],), "fine"),
-        Bed("every position looks at itself: columns sum to 1, too", (np.eye(4),), "fine"),
+        Bed("every position looks at itself: columns sum to 1 as well", (np.eye(4),), "fine"),
     ],
     "the future is seen": [
         Bed("no mask at all", (softmax(_scores),), "future"),
@@ -47,7 +47,7 @@ put_to_ward(maps, {
     ],
     "rows sum to less than 1": [
         Bed("the mask came after the softmax", (_late,), "late"),
-        Bed("the same, with a row that lacks little", (np.array([[0.98, 0.0], [0.5, 0.5]]),), "late"),
+        Bed("the same, with a row that lacks only a little weight", (np.array([[0.98, 0.0], [0.5, 0.5]]),), "late"),
         Bed("only row 1 lacks some weight", (np.array([[1, 0, 0], [0.2, 0.3, 0], [0.3, 0.3, 0.4]]),), "late"),
     ],
 })  # fmt: skip

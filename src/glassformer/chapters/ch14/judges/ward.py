@@ -27,8 +27,9 @@ def put_to_ward(one: Exercise, beds: dict[str, list[Bed]]) -> None:
             for bed in beds[title]:
                 said = _verdict(learner, bed)
                 if said != bed.want:
+                    shown = checks.shown(repr(said))
                     raise Wrong(
-                        f"{bed.who}: yours should say {bed.want!r}, but it says {checks.shown(repr(said))}.",
+                        f"{bed.who}: your function should return {bed.want!r}, but it returns {shown}.",
                         what=one.name,
                         got=" ".join(_said(learner, each) for part in beds.values() for each in part),
                     )
@@ -48,7 +49,7 @@ def _said(learner: Callable[..., Any], bed: Bed) -> str:
 def _verdict(learner: Callable[..., Any], bed: Bed) -> Any:
     """Returns the learner's verdict as a Python value: True or False, a whole number, or a word."""
     got = learner(*bed.args)
-    what = f"{bed.who}: what yours says"
+    what = f"{bed.who}: your result"
     if isinstance(bed.want, str):
         if isinstance(got, np.ndarray) and got.dtype.kind == "U" and got.ndim == 0:
             got = got.item()
