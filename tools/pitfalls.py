@@ -24,12 +24,12 @@ the change while a `with` block runs. [Chapter 14](../notebooks/14-when-it-almos
 and explains the ten tests.
 
 The columns *Loss* and *Text* show what happened when a small model was trained with the mistake for {steps} steps, with
-seeds {seeds}, compared with a right model of the same seed. A loss is *too good* if it is lower by more than 0.5
+seeds {seeds}, compared with a correct model of the same seed. A loss is *too good* if it is lower by more than 0.5
 [nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A text is *bad* if it
-surprises a judge that counts characters by 0.7 nats per character more than the right model's text does. These are
+surprises a judge that counts characters by 0.7 nats per character more than the correct model's text does. These are
 results of these runs: a larger model or a longer training may show more. The *cheapest test* is the first of the ten
 that catches the mistake with every seed tried. The test `gradient` compares with a gradient written by hand for the
-right code. Autograd computes the gradient of the wrong code, and then only `parity` finds the mistake.
+correct code. Autograd computes the gradient of the wrong code, and then only `parity` finds the mistake.
 """
 
 NONE = "none of the ten"
@@ -82,7 +82,7 @@ def _seeds(model: str) -> list[int]:
 
 
 def _pairs(name: str) -> list[tuple[dict, dict]]:
-    """Returns the results of runs with the mistake, each with that of the right model for the same seed."""
+    """Returns the results of runs with the mistake, each with that of the correct model for the same seed."""
     model = CANDIDATES[name]
     return [
         (
@@ -115,9 +115,9 @@ def _measured(name: str) -> str:
 
     deep = _deep() if name == "post-norm" else ""
     return (
-        f"{deep}training reports a loss of {both(sick, 'reported')} nats (the right model: {both(right, 'reported')});"
-        f" the same weights in the right code have {both(sick, 'validation')}; of the words written,"
-        f" {words(sick)} exist (the right model: {words(right)})"
+        f"{deep}training reports a loss of {both(sick, 'reported')} nats (the correct model: {both(right, 'reported')});"
+        f" the same weights in the correct code have {both(sick, 'validation')}; of the words written,"
+        f" {words(sick)} exist (the correct model: {words(right)})"
     )
 
 
@@ -134,6 +134,6 @@ def _deep() -> str:
         for placement in ("post", "pre")
     )  # fmt: skip
     return (
-        f"with eight blocks and no warm-up, the loss is {post:.2f} nats (the right model: {pre:.2f}); with two"
+        f"with eight blocks and no warm-up, the loss is {post:.2f} nats (the correct model: {pre:.2f}); with two"
         " blocks, a warm-up and sublayers that add nothing at first, "
     )

@@ -21,7 +21,7 @@ LATE = "mask-after-softmax"
 RATE = 1e-3
 STEPS = 1500
 AT = (50, 100, 250, 400, 700, 1000, 1500)  # the steps at which the weights are looked at
-EARLY = (100, 250)  # the steps of interest of the right model
+EARLY = (100, 250)  # the steps of interest of the correct model
 SEEDS = (0, 1, 2)
 
 

@@ -46,7 +46,16 @@ FIRST_WEIGHTS: dict[str, tuple[str, ...]] = {
 }
 """The two changes of the step that follows `SCHEDULE`, each without the other."""
 
-PARTS = ("ladder", "first weights", "fewer characters", "the same time")
+SCHEDULE_CHANGES: dict[str, tuple[str, ...]] = {
+    "a rate three times as high": ("training.learning_rate=3e-3",),
+    "a linear decay to 0": ("training.decay=linear", "training.final_share=0.0"),
+    "a warm-up of 50 steps": ("training.warmup=50",),
+    "β₂ = 0.95": ("training.betas=[0.9, 0.95]",),
+}
+"""The four changes of the step `SCHEDULE`, each without the others."""
+
+
+PARTS = ("ladder", "schedule", "first weights", "fewer characters", "the same time")
 STEPS = 2000
 SEEDS = (0, 1, 2)
 FEWER = (200, 300, 400, 500)  # steps in which the modern recipe may reach the old one's result after STEPS
@@ -73,7 +82,7 @@ def measure(
 ) -> Found:
     """Performs one training run on Shakespeare; its loss is over the whole validation part in windows of its length.
 
-    The parts: "ladder", a step of the ladder; "first weights", a step with further changes; "fewer
+    The parts: "ladder", a step of the ladder; "schedule" and "first weights", a step with further changes; "fewer
     characters", the last step of the ladder with fewer training steps; "the same time", the last step of the
     ladder, trained for as long as the first takes for `steps`, with both timed in this process.
 
@@ -132,6 +141,11 @@ EXPERIMENT = Experiment(
             {"part": "ladder", "recipe": recipe, "seed": seed}
             for seed in SEEDS
             for recipe in reversed(LADDER)
+        ),
+        *(
+            {"part": "schedule", "recipe": FIRST, "changes": list(changes), "seed": seed}
+            for changes in SCHEDULE_CHANGES.values()
+            for seed in SEEDS
         ),
     ),
     short={"steps": 120, "changes": [*TINY, "data.validation=0.005"]},

@@ -174,7 +174,7 @@ def test_what_the_reasons_claim_of_results_is_so(all_patients):
         min(results["tied-reshaped"]["right"]["found"]) > ln_v > max(results["rope-layout"]["right"]["found"])
     )
     by_name = {patient["bug"]: patient for patient in all_patients._patients}
-    for name in ("cache-off-by-one", "dropout-in-evaluation"):  # the right model's own curve
+    for name in ("cache-off-by-one", "dropout-in-evaluation"):  # the correct model's own curve
         assert by_name[name]["sick"] == all_patients._right[by_name[name]["right"]]["curves"]
     assert results["dropout-in-evaluation"]["right"]["found"] == all_patients._right["dropout"]["reported"]
 
@@ -265,7 +265,7 @@ def test_tests_cost_options_answer_and_the_review_says_it_all(mount, shoot):
     assert TESTS["map"]["text"] not in w.root.inner_text()
     order(w, "right")
     found = " and ".join(f"{x:.3f}" for x in second["results"]["right"]["found"])
-    assert result(w, "right").endswith(f"the right code finds {found}.")
+    assert result(w, "right").endswith(f"the correct code finds {found}.")
     choose(w, right_one(three[1]))
     w.root.get_by_role("button", name="Next patient").press("Enter")
     w.settle()

@@ -20,7 +20,7 @@ LARGEST = 3.0  # that a number may be
 RAISED = ("all", *(f"{t} {i}" for t in range(T) for i in range(K)))
 VALUES = {"q": K, "k": K, "v": K, "scores": T, "weights": T, "outputs": K}
 KINDS = VALUES | {f"grad_{kind}": size for kind, size in VALUES.items()}
-"""What is on view, and how many columns it has."""
+"""What is displayed, and how many columns it has."""
 
 QUERIES = [[1.0, 0.2, -0.4], [-0.5, 1.2, 0.3], [0.4, -0.8, 1.0], [1.6, -0.6, 0.8]]
 KEYS = [[1.4, -0.2, 0.6], [-0.6, 1.0, 0.2], [-0.2, 0.8, -1.0], [0.8, 0.4, 1.0]]

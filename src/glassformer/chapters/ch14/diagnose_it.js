@@ -21,15 +21,15 @@ const both = (values, digits = 3) => values.map((x) => fixed(x, digits)).join(" 
 const fromTo = ([low, high]) => (low === high ? fixed(low, 2) : `${fixed(low, 2)} … ${fixed(high, 2)}`);
 
 function mapInWords({ sick, isRight: isSame }) {
-  if (isSame) return "It is the same as the right code’s.";
+  if (isSame) return "It is the same as the correct code’s.";
   const ahead = sick.ahead > 0 ? `${percent(sick.ahead)} of the weight is on later characters.` : "No weight is on later characters.";
-  return `It differs from the right code’s. Rows sum to ${fromTo(sick.rows)}, columns to ${fromTo(sick.columns)}. ${ahead}`;
+  return `It differs from the correct code’s. Rows sum to ${fromTo(sick.rows)}, columns to ${fromTo(sick.columns)}. ${ahead}`;
 }
 
 // A result in words, after its mark.
 function found(name, result) {
   if (name === "map") return ["", mapInWords(result)];
-  if (name === "right") return ["", `Its own code reports ${both(result.reported)}; the right code finds ${both(result.found)}.`];
+  if (name === "right") return ["", `Its own code reports ${both(result.reported)}; the correct code finds ${both(result.found)}.`];
   const loss = result.loss === undefined ? "" : `: the loss ends at ${fixed(result.loss, 3)}`;
   return result.passed ? ["✓", `It passes${loss}.`] : ["✗", `It fails${loss}.`];
 }
@@ -216,7 +216,7 @@ function render({ model, el }) {
       const { sick } = patient.results.map;
       return [
         mapOf(sick, "This code"),
-        mapOf(right.map, "The right code"),
+        mapOf(right.map, "The correct code"),
         legend(cividis, "weight 0", 1, h("span", {}, `The book’s model over “${sick.text}”, block ${sick.block}, head ${sick.head}: a row for each query, a column for each key.`)),
       ];
     });

@@ -160,12 +160,12 @@ def _patient(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _right_name(entry: dict[str, Any]) -> str:
-    """Returns the name of the right model that a patient is compared with; several patients share one."""
+    """Returns the name of the correct model that a patient is compared with; several patients share one."""
     return entry.get("model", "deep")
 
 
 def _right(entry: dict[str, Any]) -> dict[str, Any]:
-    """Returns what the view shows of the right model."""
+    """Returns what the view shows of the correct model."""
     runs = _runs(entry, RIGHT)
     return {
         "curves": [_curves(run) for run in runs],

@@ -40,7 +40,7 @@ slopes_case(
     grad=drawn(5, 3, seed=2),
 )  # fmt: skip
 slopes_case(
-    linear, "T, D and F equal, where a missing transpose has the right shape", _product, drawn(4, 4),
+    linear, "T, D and F equal, so that a missing transpose still gives the right shape", _product, drawn(4, 4),
     drawn(4, 4, seed=1), grad=drawn(4, 4, seed=2),
 )  # fmt: skip
 linear.mistake("pair", lambda g, x, W: linear_backward(g, x, W)[::-1])

@@ -26,7 +26,7 @@ added.case(
     "a piece with three times as many targets has three times the weight",
     [(_two[0], 3), (_two[1], 1)],
     want=[1.5, 0.0],
-    what="accumulated of pieces with 3 targets and 1,",
+    what="accumulated from two pieces, with 3 targets and 1 target,",
 )
 added.case("one piece is the batch", [(_two[1], 7)], want=[3.0, 6.0], what="accumulated of one piece,")
 added.case(

@@ -94,7 +94,7 @@ def _adamw_case(title: str, n: int, *, betas=(0.9, 0.95), eps=1e-8, decay=0.1, r
         given = {"betas": betas, "eps": eps, "decay": decay}
         found = expect_parts(adamw(weight, grad, m, v, n, rate, **given), ("weight", "m", "v"))
         for name, value, right in zip(("weight", "m", "v"), found, want, strict=True):
-            expect(value, right, f"{name} at step {n}, where PyTorch's AdamW has made the steps before,")
+            expect(value, right, f"{name} at step {n}, after earlier steps taken by PyTorch's AdamW,")
 
 
 _adamw_case("the same as PyTorch's at the seventh step", 7)

@@ -34,7 +34,7 @@ def _drawn(learner: Callable, n: int, *args: Any, seed: int = 0) -> list[tuple[n
     found = learner(*args, np.random.default_rng(seed))
     if not isinstance(found, Iterable) or isinstance(found, tuple | np.ndarray):
         raise Wrong(
-            "batches(…) should be a generator: `yield` the pair of inputs and targets, again and again."
+            "batches(…) should be a generator that keeps yielding pairs of inputs and targets."
         )
     drawn = []
     try:
@@ -69,14 +69,14 @@ def _(batches):
 def _(batches):
     inputs, _ = _drawn(batches, 1, _COUNTED, 4, 6)[0]
     expect(
-        np.diff(inputs, axis=1), np.ones((4, 5), int), "how many positions apart neighbours in a window are"
+        np.diff(inputs, axis=1), np.ones((4, 5), int), "how far apart, in positions, neighbours in a window are"
     )
 
 
 @batched.check("the target is the next id")
 def _(batches):
     inputs, targets = _drawn(batches, 1, _COUNTED, 4, 6)[0]
-    expect(targets - inputs, np.ones((4, 6), int), "how many positions after the inputs the targets are")
+    expect(targets - inputs, np.ones((4, 6), int), "how far ahead of the inputs, in positions, the targets are")
 
 
 @batched.check("the generator never ends")
@@ -109,7 +109,7 @@ def _(batches):
     expect(few, False, "whether many of 32 windows begin at the same position")
 
 
-@batched.check("the generator decides: the same seed gives the same batches, another seed others")
+@batched.check("the generator decides: the same seed gives the same batches, a different seed different ones")
 def _(batches):
     text = np.arange(5000)
     one, again, other = (_drawn(batches, 2, text, 4, 3, seed=seed)[1][0][:, 0] for seed in (5, 5, 6))

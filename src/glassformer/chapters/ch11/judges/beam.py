@@ -66,7 +66,7 @@ def _(learner):
     got = learner(_after(_TREE), 2, 1)
     if isinstance(got, list | tuple) and len(got) == 1:
         raise Wrong(
-            "you returned all of the texts. The best one alone is asked for: its ids and its log-probability."
+            "you returned all of the texts. Return only the best one: its ids and its log-probability."
         )
     if [np.ndim(one) for one in expect_parts(got, tree.parts)] == [0, 1]:
         raise Wrong("your pair is in the wrong order: the ids come first.")

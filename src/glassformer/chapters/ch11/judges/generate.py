@@ -94,7 +94,7 @@ def _text_case(one: Exercise, title: str, T: int, n_new: int, also: bool = False
 def text_cases(one: Exercise) -> None:
     """Adds the checks that hold with a cache and without."""
     _text_case(one, "greedy: the prompt, then the likeliest ids", 3, 4, temperature=0)
-    _text_case(one, "drawn: one number of the generator for each new id", 4, 6, seed=0)
+    _text_case(one, "drawn: one number from the generator for each new id", 4, 6, seed=0)
     _text_case(one, "temperature 2", 2, 6, seed=3, temperature=2.0)
     _text_case(one, "the three likeliest, at temperature 3", 3, 8, seed=2, temperature=3.0, k=3)
     _text_case(one, "temperature comes before the nucleus", 2, 9, seed=4, temperature=2.5, p=0.6)

@@ -39,7 +39,7 @@ left_case(
     want=[[1 / 17, 16 / 17], [0.5, 0.5]], said="temper of two rows at 0.5",
 )  # fmt: skip
 left_case(
-    warm, "at 0, the likeliest id has everything, and of two equal ones the first", np.array([1.0, 3.0, 3.0]), 0,
+    warm, "at 0, the likeliest id gets all the probability; in a tie, the first one does", np.array([1.0, 3.0, 3.0]), 0,
     want=[0.0, 1.0, 0.0], said="temper([1, 3, 3], 0)",
 )  # fmt: skip
 left_case(

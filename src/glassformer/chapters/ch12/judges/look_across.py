@@ -57,7 +57,7 @@ def _across_by_hand(x, memory, W_q, W_k, W_v, W_o, n_heads, real) -> np.ndarray:
 across.shape("one row for each query", *_two(2, 5, 6, 3), want=(2, 6))
 _given = _two(3, 1, 4, 2)
 across.case(
-    "a source of one position gives every query the same", *_given,
+    "a source of one position gives every query the same result", *_given,
     want=np.repeat(_given[1] @ _given[4] @ _given[5], 3, axis=0),
 )  # fmt: skip
 for _title, _given in (

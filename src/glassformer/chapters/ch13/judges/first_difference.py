@@ -33,7 +33,7 @@ first.case(
 )  # fmt: skip
 first.case("two equal lists: an empty string", _RIGHT, _RIGHT, 1e-6, want="", what="of two equal runs")
 first.case(
-    "a number that is too small differs as well", _RIGHT,
+    "a number that is too small also counts as a difference", _RIGHT,
     _run(q=[[1.0, 2.0]], k=[[0.5, 3.0]], scores=[[-1.2, 4.0]], stream=[[0.0, 8.0]]), 1e-6,
     want="scores", what="where a score is too small",
 )  # fmt: skip
@@ -48,7 +48,7 @@ first.also(
 )  # fmt: skip
 first.also(
     _RIGHT, _run(q=[[1.0, 2.5]], k=[[0.5, 3.0]], scores=[[-1.0, 4.9]], stream=[[7.0, 8.0]]), 0.5,
-    want="scores", what="where q is off by the tolerance, 0.5, and not more",
+    want="scores", what="where q is off by exactly the tolerance, 0.5",
 )  # fmt: skip
 first.case(
     "an absolute difference, however large the numbers are",

@@ -29,7 +29,7 @@ def fold(
 folded = exercise("real.fold", fold, parts=("table", "gain_q"), axes=("V D", "K"))
 
 folded.case(
-    "a row of 3, 4 has the mean square 12.5", np.array([[3.0, 4.0], [0.0, 2.0]]), np.ones(2), np.ones(4), 0.5, 0.0,
+    "a row of 3, 4 has a mean square of 12.5", np.array([[3.0, 4.0], [0.0, 2.0]]), np.ones(2), np.ones(4), 0.5, 0.0,
     want=([[3 / 12.5**0.5, 4 / 12.5**0.5], [0.0, 2**0.5]], [1.0] * 4), what="a table of two rows, ε = 0",
 )  # fmt: skip
 folded.case(

@@ -35,7 +35,7 @@ names.also("h.3.ln_2.bias", want="decoder.blocks.3.norm_feedforward.bias")
 names.case("attention's last matrix", "h.2.attn.c_proj.weight", want="decoder.blocks.2.attention.W_o.weight")
 names.case("the feed-forward's first", "h.1.mlp.c_fc.bias", want="decoder.blocks.1.feedforward.W_up.bias")
 names.case(
-    "its second, which has the same name as attention's last", "h.1.mlp.c_proj.weight",
+    "its second matrix, which has the same name as attention's last one", "h.1.mlp.c_proj.weight",
     want="decoder.blocks.1.feedforward.W_down.weight",
 )  # fmt: skip
 names.case("block 11", "h.11.mlp.c_fc.weight", want="decoder.blocks.11.feedforward.W_up.weight")

@@ -29,10 +29,10 @@ last = exercise("clinic.diagnose", diagnose)
 
 put_to_ward(last, {
     "nothing is wrong": [
-        Bed("a right model", (causal_model(), TEXT), "fine"),
-        Bed("a right model for which positions matter little", (causal_model(places=0.01), TEXT), "fine"),
-        Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), "fine"),
-        Bed("a right model and a text that begins with two equal characters", (causal_model(), TWINS), "fine"),
+        Bed("a correct model", (causal_model(), TEXT), "fine"),
+        Bed("a correct model for which positions matter little", (causal_model(places=0.01), TEXT), "fine"),
+        Bed("a correct model and a past that reads the same backwards", (causal_model(), PALINDROME), "fine"),
+        Bed("a correct model and a text that begins with two equal characters", (causal_model(), TWINS), "fine"),
     ],
     "dropout in evaluation": [
         Bed("noise", (causal_model(noise=0.3), TEXT), "dropout"),

@@ -34,18 +34,18 @@ def _mean_alone(ids):
 
 put_to_ward(order, {
     "models that use the order pass": [
-        Bed("a right model", (causal_model(), TEXT), True),
-        Bed("a right model for which positions matter little", (causal_model(places=0.01), TEXT), True),
-        Bed("a right model for which positions matter most", (causal_model(places=9.0, own=0.0), TEXT), True),
+        Bed("a correct model", (causal_model(), TEXT), True),
+        Bed("a correct model for which positions matter little", (causal_model(places=0.01), TEXT), True),
+        Bed("a correct model for which positions matter most", (causal_model(places=9.0, own=0.0), TEXT), True),
     ],
     "for every text": [
-        Bed("a right model and a past that reads the same backwards", (causal_model(), PALINDROME), True),
-        Bed("a right model and a text that begins with two equal characters", (causal_model(), TWINS), True),
-        Bed("a right model and a past that is in order: 0 1 2 3", (causal_model(), IN_ORDER), True),
-        Bed("a right model and a past that repeats after two: 1 2 1 2", (causal_model(), _PAIRS), True),
-        Bed("a right model whose most likely character changes", (causal_model(places=9.0, own=0.0), PALINDROME), True),
+        Bed("a correct model and a past that reads the same backwards", (causal_model(), PALINDROME), True),
+        Bed("a correct model and a text that begins with two equal characters", (causal_model(), TWINS), True),
+        Bed("a correct model and a past that is in order: 0 1 2 3", (causal_model(), IN_ORDER), True),
+        Bed("a correct model and a past that repeats after two: 1 2 1 2", (causal_model(), _PAIRS), True),
+        Bed("a correct model whose most likely character changes", (causal_model(places=9.0, own=0.0), PALINDROME), True),
         # Asked so often, a shuffle by chance leaves the two as they are once
-        *[Bed("a right model and a text of three characters", (causal_model(), np.array([1, 2, 4])), True)] * 8,
+        *[Bed("a correct model and a text of three characters", (causal_model(), np.array([1, 2, 4])), True)] * 8,
     ],
     "a decoder for which the past is a bag fails": [
         Bed("the past is a bag", (causal_model(places=0.0), TEXT), False),

@@ -31,7 +31,7 @@ def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, place
     def model(ids, mask):
         ids, mask = np.asarray(ids), np.asarray(mask)
         if mask.dtype != bool or mask.shape != ids.shape:
-            raise ValueError(f"mask should be (T,) = {ids.shape} of True and False, True at real positions")
+            raise ValueError(f"mask should be (T,) = {ids.shape} Boolean, True at real positions")
         T = len(ids)
         may = np.broadcast_to(keys(mask), (T, T)) & (np.tri(T, dtype=bool) if causal else True)
         if queries is not None:
@@ -46,7 +46,7 @@ def _reads(keys=lambda mask: mask, queries=None, causal=False, weight=1.0, place
 
 _all = np.ones_like
 put_to_ward(padding, {
-    "right models pass": [
+    "correct models pass": [
         Bed("a right encoder, and padding with an id that is not in the text", (_reads(), TEXT % 4, 4), True),
         Bed("a right encoder, and padding with an id that is also in the text", (_reads(), TEXT, 4), True),
         Bed("the same, and the text begins with that id", (_reads(), TEXT, 0), True),

@@ -20,8 +20,8 @@ def says_the_same(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
 again = exercise("clinic.says_the_same", says_the_same)
 
 put_to_ward(again, {
-    "right models pass": [
-        Bed("a right model", (causal_model(), TEXT), True),
+    "correct models pass": [
+        Bed("a correct model", (causal_model(), TEXT), True),
         Bed("a model without positions, which is a different mistake", (causal_model(places=0.0), TEXT), True),
         Bed("a model that sees ahead, which is a different mistake", (causal_model(ahead=1), TEXT), True),
     ],
