@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from glassformer.experiments import experiment, recipes, spread, stored
-from glassformer.experiments.recipes import FEWER, FIRST, FIRST_WEIGHTS, LADDER, LAST, SCHEDULE, STEPS, rung
+from glassformer.experiments.recipes import FEWER, FIRST, FIRST_WEIGHTS, LADDER, LAST, SCHEDULE, SCHEDULE_CHANGES, STEPS, rung
 from glassformer.train.recipe import Recipe
 
 CHARACTERS = 12 * 64 * STEPS
@@ -92,10 +92,23 @@ def test_zeros_and_larger_first_weights_gain_together_and_neither_alone():
     assert median(larger) > median(before) - 0.01
 
 
-def test_the_parts_of_that_step_make_the_step():
+def test_the_parts_of_these_steps_make_the_steps():
     names = list(LADDER)
     assert names[1] == SCHEDULE
+    assert sorted(sum(SCHEDULE_CHANGES.values(), ())) == sorted(LADDER[SCHEDULE])
     assert sorted(sum(FIRST_WEIGHTS.values(), ())) == sorted(LADDER[names[2]])
+
+
+def test_the_rate_alone_gains_as_much_as_the_whole_schedule_and_the_other_changes_next_to_nothing():
+    before, together = (losses(part="ladder", recipe=name) for name in (FIRST, SCHEDULE))
+    rate, *others = (
+        [start - loss for start, loss in zip(before, losses(part="schedule", changes=list(changes)), strict=True)]
+        for changes in SCHEDULE_CHANGES.values()
+    )
+    whole = [start - loss for start, loss in zip(before, together, strict=True)]
+    assert all(0.125 < gain < 0.14 for gain in rate)
+    assert abs(median(rate) - median(whole)) < 0.01
+    assert all(abs(gain) < 0.02 for gains in others for gain in gains)
 
 
 def test_in_the_same_time_it_is_still_far_better():
