@@ -569,7 +569,7 @@ for _says, _differ in {
         not np.allclose(np.sort(a, axis=0), np.sort(b, axis=0))
     ),
     "A weak effect is still an effect": lambda a, b: np.abs(a - b).max() > 0.1,
-    "compare all of their columns": lambda a, b: not np.allclose(a[:, 0], b[:, 0]),
+    "compare all columns": lambda a, b: not np.allclose(a[:, 0], b[:, 0]),
 }.items():
     wrong("positions.sees_order", _says)(_by_shuffles(_differ))
 
@@ -585,10 +585,10 @@ def _shuffled_once(same, moved):
 for _says, _test in {
     "When the rows of x are shuffled, its outputs move with them": _shuffled_once(np.allclose, moved=False),
     "compare with np.allclose": _shuffled_once(np.array_equal, moved=True),
-    "compare them row by row, in": _shuffled_once(lambda a, b: np.allclose(a[-1], b[-1]), moved=True),
-    "the mask contains the order": lambda attention, x: False,
+    "try several orders, and compare": _shuffled_once(lambda a, b: np.allclose(a[-1], b[-1]), moved=True),
+    "the mask itself depends on the order": lambda attention, x: False,
     "True or False": lambda attention, x: "yes",
-    "compare them row by row": lambda attention, x: order_by_many_shuffles(
+    "only in some rows: try several orders": lambda attention, x: order_by_many_shuffles(
         lambda x: 0 * x + attention(x).sum(axis=0), x
     ),
 }.items():

@@ -349,7 +349,7 @@ def attention_back_turned(grad, q, k, v, *, mask=None):
     return tuple(one.mT for one in attention_by_autograd(grad, q, k, v, mask=mask))
 
 
-@wrong("back.attention_backward", "In your grad_k the scores' gradient is not transposed")
+@wrong("back.attention_backward", "In your grad_k, the scores' gradient is not transposed")
 def attention_back_with_keys_not_turned(grad, q, k, v, *, mask=None):
     scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
     w = torch.softmax(torch.tensor(scores if mask is None else np.where(mask, scores, -np.inf)), -1).numpy()
