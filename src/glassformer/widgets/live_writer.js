@@ -10,7 +10,7 @@ import { Writer, unpackedLogits } from "./engine/writer.js";
 
 const [FEWEST, MOST, LONGEST] = [80, 100, 800]; // characters, as in live_writer.py
 const SHOWN = 8; // characters that have a bar of their own
-const SLOWLY = [0, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]; // times the pace: the first character comes at once, and the next ones can be followed one by one
+const SLOWLY = [0.2, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2]; // times the pace: the first character comes almost at once, and the next ones can be followed one by one
 const LISTENS = 900; // milliseconds after the last key at which the model takes up the reader’s text
 const RESUMES = 800; // milliseconds after the last change of the temperature at which a finished text goes on
 const IN_VIEW = 0.4; // of the view, when it starts by itself
@@ -137,6 +137,7 @@ function render({ model, el }) {
   let plays = 0;
   let timer = null;
   let isPlaying = false;
+  let since = 0; // the text's length when it began to write, or when the temperature was last moved: it writes enough after both
   let hasBegun = length() > 0;
   let isTouched = hasBegun; // whether the reader has paused it or typed: from then on, only a typed text is taken up by itself
   let listening = null;
@@ -159,11 +160,11 @@ function render({ model, el }) {
   async function play() {
     halt();
     const mine = plays;
-    const from = length();
+    const from = (since = length());
     [isPlaying, hasBegun] = [true, true];
     if (!transformer) load();
     sync();
-    while (length() < LONGEST && !isEnough(written().slice(from))) {
+    while (length() < LONGEST && !isEnough(written().slice(since))) {
       if (!(await predicted())) break;
       if (mine !== plays) return;
       const pace = model.get("pace") * (SLOWLY[length() - from] ?? 1);
@@ -205,6 +206,7 @@ function render({ model, el }) {
 
   let resuming = null;
   function resume() {
+    since = length();
     clearTimeout(resuming);
     if (isPlaying || isTouched || !hasBegun || calm || length() >= LONGEST) return;
     resuming = setTimeout(() => !isPlaying && !isTouched && play(), RESUMES);
@@ -290,7 +292,10 @@ function render({ model, el }) {
     if (trouble || (waiting && !transformer)) return loads;
     if (waiting || isPlaying) return temperatureInWords(T);
     if (length() >= LONGEST) return `The model has written ${LONGEST} characters, and this view keeps no more. Start over to see another text.`;
-    if (rests === latest) return "The model pauses here. Write makes it go on, and Start over gives another text. Try temperatures 0 and 2.";
+    if (rests === latest) {
+      const again = T === 0 ? "and Start over gives the same text, because nothing is left to chance" : "and Start over gives another text";
+      return `The model pauses here. Write makes it go on, ${again}. ${T === 0 ? "Try 2." : T === 2 ? "Try 0." : "Try temperatures 0 and 2."}`;
+    }
     const step = writer.steps[length()];
     const [best] = step ? largest(step.logits, 1) : [];
     const next = step ? `The likeliest next character is ${named(known[best])} (${percent(step.after[best])}). ` : "";

@@ -99,16 +99,16 @@ def test_an_axis_ends_in_a_round_rate(call, peak, top):
     [
         ({"peak": 0.01, "decay": "linear"}, "Your rate rises to 0.01 at step 30 and falls along a line to 0 at step "
          "300. It was measured: peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to "
-         "2.80). By the median, 1 of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, "
+         "2.80). Judged by the median, 1 of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, "
          "linear."),
         ({"peak": 0.2, "warmup": 0, "decay": "none"}, "Your rate starts at 0.2 and stays there. The nearest that was "
          "measured: peak 0.1, no warm-up, linear. 2 of its 3 runs broke off, after 17 and 250 steps: the loss was not "
          "a number."),
         ({"warmup": 0, "final_share": 0.5, "steps": 1000}, "Your rate starts at 0.003 and falls along half a cosine to "
          "0.0015 at step 1,000. The nearest that was measured: peak 0.01, no warm-up, linear, in 300 steps. Its 3 runs "
-         "end at a validation loss of 2.50 (2.40 to 2.60). By the median, none of the other 3 choices ends lower."),
+         "end at a validation loss of 2.50 (2.40 to 2.60). Judged by the median, none of the other 3 choices ends lower."),
         ({"warmup": 300}, "Your rate is still rising when the run ends, at step 300. The nearest that was measured: "
-         "peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). By the median, 1 "
+         "peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). Judged by the median, 1 "
          "of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, linear."),
     ],
 )  # fmt: skip
@@ -137,7 +137,7 @@ def framed(w):
 def test_the_table_waits_until_the_reader_opens_it(call, mount):
     said = call("schedule_designer", "sentence", STATE | {"table": False}, MADE_UP)
     assert "Its 3 runs end at" in said
-    assert "By the median" not in said
+    assert "Judged by the median" not in said
     w = mount(ScheduleDesigner())
     assert not w.root.locator(".gf-course").first.is_visible()
     assert len(w.tables()) == 1
@@ -145,7 +145,7 @@ def test_the_table_waits_until_the_reader_opens_it(call, mount):
     w.settle()
     assert w.saved() == {"table": True}
     assert w.root.locator(".gf-course").first.is_visible()
-    assert "By the median" in w.says
+    assert "Judged by the median" in w.says
 
 
 def test_a_course_by_keyboard(mount, shoot):

@@ -83,13 +83,13 @@ const agreed = (count) => (count === 0 ? "No digit agrees." : count === 1 ? "One
 export function sentence(state, { loss: begun, slope, moved, measured, promised, dropped }) {
   const { by, h: step, rate } = state;
   const said = [];
-  if (slope === 0) said.push("The slope is exactly 0: wherever this weight goes, the loss does not feel it.");
+  if (slope === 0) said.push("The slope is exactly 0: changing this weight a little does not change the loss.");
   else said.push(`By the backward pass, one unit up would ${slope < 0 ? "lower" : "raise"} the loss by ${fixed(Math.abs(slope), 3)}, if the slope stayed.`);
   if (by) said.push(`Moved by ${signed(by, 2)}, the loss is ${fixed(moved, 3)}; the tangent says ${fixed(begun + slope * by, 3)}.`);
   const digit = digits(slope, measured);
   said.push(`A finite difference with h = ${power(step)} gives ${fixed(measured, 5)}. ${slope === 0 && measured === 0 ? "It agrees." : agreed(digit)}`);
   const fall = dropped < 0 ? `it rises by ${significant(-dropped)}` : `it falls by ${significant(dropped)}`;
-  said.push(`One step of all weights with η = ${rate} promises a loss lower by ${significant(promised)}; ${fall}.`);
+  said.push(`One step of all weights with η = ${rate} should lower the loss by ${significant(promised)}, judging by the slopes; ${fall}.`);
   return said.join(" ");
 }
 

@@ -82,8 +82,8 @@ export function sentence(state, { choices, steps }) {
   const lowest = Math.min(...finished.map(({ median }) => median));
   const best = choices[known.findIndex((each) => each?.median === lowest)];
   const rank = lower
-    ? `By the median, ${lower} of the other ${choices.length - 1} choices end${lower === 1 ? "s" : ""} lower, the lowest at ${fixed(lowest, 2)}: ${named(best)}.`
-    : `By the median, none of the other ${choices.length - 1} choices ends lower.`;
+    ? `Judged by the median, ${lower} of the other ${choices.length - 1} choices end${lower === 1 ? "s" : ""} lower, the lowest at ${fixed(lowest, 2)}: ${named(best)}.`
+    : `Judged by the median, none of the other ${choices.length - 1} choices ends lower.`;
   return `${found} ${rank}`;
 }
 
