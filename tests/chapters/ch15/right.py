@@ -161,6 +161,30 @@ class CacheOfTheBook:
         return cache.setdefault("pasts", [Held(self.choices) for _ in self.model.blocks])
 
 
+class PositionsFromZero:
+    """Its table of positions starts at zero, as minGPT's does."""
+
+    def __init__(self):
+        super().__init__()
+        torch.nn.init.zeros_(self.model.places.weight)
+
+
+class Undisclosed:
+    """Shows no weights and does not learn, so the checker cannot change it."""
+
+    weights = learn = None
+
+
+class LoadsByOtherCode:
+    """Its own design is one that `load` cannot read, so `load` has code of its own."""
+
+    def load(self, weights, config):
+        if config["kind"] != "llama":
+            raise NotImplementedError
+        run = functions.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
+        return lambda ids: run(ids[0].numpy())
+
+
 class CacheWithoutWeights:
     """Shows no weights, so the checker has to change them by training."""
 
@@ -248,6 +272,14 @@ DESIGNS = {
     "in tuples": (design("L", InTuples), ("model", "loss", "generation"), ()),
     "gradients cleared afterwards": (design("M", ClearsAfterwards), LEARNS, ()),
     "momentum by hand": (design("N", ByHand), LEARNS, ()),
+    "a table of positions that starts at zero": (design("U", PositionsFromZero), ("model",), ()),
+    "a table that starts at zero, one block": (design("V", PositionsFromZero, layers=1), ("model",), ()),
+    "a table that starts at zero, weights unseen": (
+        design("W", PositionsFromZero, CacheWithoutWeights), ("model",), (),
+    ),
+    "a permitted design, beside a `load` of others' weights": (
+        design("X", LoadsByOtherCode, positions="alibi"), ("weights",), ("and 0 of them run in your own model",),
+    ),
     "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
     "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
@@ -267,3 +299,8 @@ DESIGNS = {
 
 # Right, and not to be judged by the plain formula: the stage stays open, and is told to be left out.
 LEFT_OUT = {"trained gains inside": (design("T", TrainedNormInside, qk_norm=True), "a norm on queries")}
+# Right or not: with no way to change the weights it cannot be told.
+UNKNOWN = {
+    "a table that starts at zero": design("A", PositionsFromZero, Undisclosed),
+    "a table that starts at zero, one block": design("B", PositionsFromZero, Undisclosed, layers=1),
+}

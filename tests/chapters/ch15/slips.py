@@ -1,6 +1,7 @@
 """Mistakes of many kinds in designs that are otherwise right: the stage that notices each, and how it is named."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -147,16 +148,6 @@ class Books:
         return self.model(ids)
 
 
-class OtherCode:
-    """Loads weights into functions that it never trained."""
-
-    def load(self, weights, config):
-        if config["kind"] != "llama":
-            raise NotImplementedError
-        run = functions.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
-        return lambda ids: run(ids[0].numpy())
-
-
 class OwnGone(functions.Mine):
     """Loads weights as it should, and exports its own with the wrong scale."""
 
@@ -197,6 +188,45 @@ class LikeliestTen:
         return super().pick(
             logits.masked_fill(logits < logits.topk(10).values[-1], -math.inf), temperature, generator
         )
+
+
+class WritesIntoTheStream:
+    @torch.no_grad()
+    def block(self, x):
+        x += self.model.blocks[0].attention(x)
+        return x
+
+
+class WritesIntoTheQueries:
+    def attention(self, q, k, v, causal):
+        q *= q.shape[-1] ** -0.5
+        return mix(q, k, v, SimpleNamespace(**vars(self.choices) | {"scale": 1.0}), causal)
+
+
+class WritesIntoTheWeights:
+    def load(self, weights, config):
+        if config["kind"] != "gpt2":
+            raise NotImplementedError
+        weights["decoder.norm.weight"] *= 1.0001
+        return super().load(weights, config)
+
+
+class OneKindRaises:
+    """Reads LLaMA's kind, and breaks at the other."""
+
+    def load(self, weights, config):
+        weights["unembedding.weight"]
+        return super().load(weights, config)
+
+
+class TakesTensorsForArrays:
+    def load(self, weights, config):
+        return super().load({name: torch.from_numpy(one) for name, one in weights.items()}, config)
+
+
+class TakesArraysForTensors(functions.Mine):
+    def load(self, weights, config):
+        return super().load({name: one.detach().numpy() for name, one in weights.items()}, config)
 
 
 class BlendsPositions(functions.Mine):
@@ -297,7 +327,6 @@ SLIPS = {
     "PyTorch's encoder": (design("T", Encoder), "model", "borrowed"),
     "PyTorch's MultiheadAttention": (design("U", TorchsAttention), "block", "borrowed"),
     "the book's model": (type("V", (Books, Adapter), {}), "model", "borrowed"),
-    "loaded by other code": (design("W", OtherCode), "weights", "other-code"),
     "its own weights differ": (OwnGone, "weights", "own-weights-differ"),
     "gradients that pile up": (PilesUp, "loss", "gradients-pile-up"),
     "dropout still on": (design("X", StillDropping, dropout=0.1, std=0.5), "model", "dropout-in-evaluation"),
@@ -330,10 +359,32 @@ REMARKED = {
     "values rotated in a block": (
         design("E", positions="halves", rotate_values=True), "block", "rotated along with queries and keys",
     ),
+    "load: one of two kinds is wrong": (
+        design("H", attributes={"loads": {"gpt2": {"activation": "relu"}}}), "weights",
+        'also takes "gpt2", but not yet correctly: "gpt2", a single id',
+    ),
+    "load: one of two kinds breaks": (
+        design("I", OneKindRaises), "weights", "raised KeyError: 'unembedding.weight'",
+    ),
     "frequencies and no more": (OnlyCounts, "training", "Is the rate too small?"),
     "the book's tokenizer": (
         type("G", (), {"vocab_size": 65, "context_length": 32, "encode": CharTokenizer.from_text(corpus()).encode,
                        "decode": CharTokenizer.from_text(corpus()).decode}),
         "tokenizer", "the book's tokenizer",
+    ),
+}  # fmt: skip
+
+# name: (adapter, stage, part of what is told): a failure that needs no chapter
+TOLD = {
+    "a block that writes into the stream": (design("A", WritesIntoTheStream), "block", "argument `x` in place"),
+    "attention that writes into the queries": (
+        design("B", WritesIntoTheQueries, Attends), "attention", "argument `q` in place",
+    ),
+    "load: writes into the weights": (design("C", WritesIntoTheWeights), "weights", "argument `weights` in place"),
+    "load: takes tensors for arrays": (
+        design("D", TakesTensorsForArrays), "weights", "With `tensors = True`, the weights are torch tensors",
+    ),
+    "load: takes arrays for tensors": (
+        TakesArraysForTensors, "weights", "Without `tensors = True`, the weights are NumPy arrays",
     ),
 }  # fmt: skip

@@ -956,6 +956,19 @@ def heads_in_turns(patch, design, config):
     patch.setattr(design, "flat", lambda x: x.transpose(1, 2, 0).reshape(x.shape[1], -1))
 
 
+@loading("weights", "interleaved-heads")
+def heads_split_in_turns_and_merged_as_usual(patch, design, config):
+    patch.setattr(design, "heads", lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1))
+
+
+@loading("weights", "eps-outside")
+def epsilon_beside_the_root_of_an_rms_norm(patch, design, config):
+    def rms(x, g):
+        return x * g / (np.sqrt(np.mean(x * x, -1, keepdims=True)) + 1e-5)
+
+    patch.setattr(design, "rms", rms)
+
+
 @loading("weights", "heads-not-swapped")
 def heads_as_they_lie(patch, design, config):
     patch.setattr(design, "flat", lambda x: x.reshape(x.shape[1], -1))
@@ -997,6 +1010,23 @@ def square_ones_as_they_lie(w, config):
 def queries_for_keys(w, config):
     other = {"W_q": "W_k", "W_k": "W_q"}
     return {name: w[next((name.replace(q, k) for q, k in other.items() if q in name), name)] for name in w}
+
+
+@with_weights("weights", "kv-exchanged")
+def keys_for_values(w, config):
+    other = {"W_k": "W_v", "W_v": "W_k"}
+    return {name: w[next((name.replace(k, v) for k, v in other.items() if k in name), name)] for name in w}
+
+
+@with_weights("weights", "norms-exchanged")
+def the_other_sublayers_norm(w, config):
+    other = {"norm_attention": "norm_feedforward", "norm_feedforward": "norm_attention"}
+    return {name: w[next((name.replace(a, b) for a, b in other.items() if a in name), name)] for name in w}
+
+
+@with_weights("weights", "norms-exchanged")
+def one_norm_for_both(w, config):
+    return {name: w[name.replace("norm_attention", "norm_feedforward")] for name in w}
 
 
 def changed_weights(mistake):
@@ -1115,6 +1145,20 @@ def normed_after_the_sum(patch, design):
     patch.setattr(design.Mine, "load", load)
 
 
+@loaded_model("parallel-block")
+def both_sublayers_read_the_same_stream(model):
+    def forward(block):
+        def run(x):
+            return (
+                x + block.attn(block.ln_1(x)) + block.c_proj(torch.nn.functional.gelu(block.c_fc(block.ln_2(x))))
+            )
+
+        return run
+
+    for block in model.h:
+        block.forward = forward(block)
+
+
 @wrong("weights", "tied-reshaped", module)
 def reshaped_and_not_transposed(patch, design):
     right = design.Mine.load
@@ -1156,6 +1200,22 @@ def the_scale_of_others(patch, design, config):
 def heads_not_normed(patch, design, config):
     right = design.rms
     patch.setattr(design, "rms", lambda x, g: x if x.ndim == 3 else right(x, g))
+
+
+@loading("shipped", "qk-norm-late")
+def heads_normed_after_the_rotation(patch, design, config):
+    if config["kind"] != "shakespeare":
+        return
+    right_rms, right_turn, gains = design.rms, design.turn, []
+
+    def rms(x, g):
+        if x.ndim < 3:
+            return right_rms(x, g)
+        gains.append(g)
+        return x
+
+    patch.setattr(design, "rms", rms)
+    patch.setattr(design, "turn", lambda x, cs: right_rms(right_turn(x, cs), gains.pop(0)))
 
 
 @loading("shipped", "no-embedding-norm")

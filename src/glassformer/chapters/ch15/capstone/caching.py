@@ -90,7 +90,7 @@ def _(own: Own) -> None:
     for one in ids[:6]:
         _step(own, one, kept)
     was = own.logits(ids[:7])[-1]
-    with _other_weights(own, ids) as changed:
+    with other_weights(own, ids) as changed:
         if not changed or close(own.logits(ids[:7])[-1], was, FAR):
             if not any(array.size for array in _fractions_in(dict(kept))):
                 own.remark(remark("cache-unseen"))
@@ -106,7 +106,7 @@ def _(own: Own) -> None:
 
 
 @contextlib.contextmanager
-def _other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
+def other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
     """Changes the reader's weights a little, and changes them back if `weights` shows them; or takes a few steps.
 
     Yields False if there is no way to change them.

@@ -5,9 +5,11 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from .adapter import Missing, Own, Told
+from .adapter import LeaveOut, Missing, Own, Told
+from .caching import other_weights
 from .origin import your_own_code
 from .stage import Stage, close, differs
+from .training import learn, windows_of
 from .words import remark
 
 block = Stage("block")
@@ -19,6 +21,7 @@ COMBINATIONS, LINEAR, TINY = (
     3e-5,
     1e-6,
 )  # of two vectors; relative: what single precision leaves of 0; absolute
+STEPS = 20  # of training, after which positions that started at zero show
 # Vectors that have not been normed: how much their lengths differ, and how much of it no gains and biases explain.
 UNEVEN, UNEXPLAINED = 0.03, 0.004
 
@@ -270,25 +273,65 @@ def _last_norm(own: Own) -> None:
 
 @model.check("order matters")
 def _(own: Own) -> None:
+    told = _without_order(own)
+    if not told:
+        return
+    # Positions may start at zero, as in minGPT's table or a bias for distance. So the weights are changed, in both
+    # ways that there are, and only a model that ignores order with all of them has no positions.
+    ids, looked = _some_ids(own, 12), False
+    was = own.logits(ids)
+    with other_weights(own, ids) as changed:
+        if changed and len(differs(own.logits(ids), was)):
+            looked = True
+            if not _without_order(own):
+                return
+    for windows in _windows_to_learn(own):
+        learn(own, windows)
+    if len(differs(own.logits(ids), was)):
+        looked = True
+        if not _without_order(own):
+            return
+    if looked:
+        raise Told(told, "no-positions")
+    raise LeaveOut(
+        f"{told} Either the positions are never used, or they start at zero. To find out, the checker has to change "
+        "your weights: write `weights` or `learn` first."
+    )
+
+
+def _without_order(own: Own) -> str:
+    """Returns how it shows that the model ignores the order of its ids; nothing if it does not ignore it."""
     ids = _some_ids(own, 12)
     swapped = ids.copy()
     swapped[[1, 4]] = ids[[4, 1]]
-    told = "two earlier ids were exchanged, and the last row of `logits` did not change."
     if 11 not in differs(own.logits(swapped), own.logits(ids)):
-        raise Told(told, "no-positions")
+        return "two earlier ids were exchanged, and the last row of `logits` did not change."
     # With more than one block, the causal mask alone lets some order through. Then a text of one repeated id shows
     # whether positions come in at the beginning, and a block shows whether they come in through attention.
     alike = own.logits(np.full(12, ids[0]))
     if len(differs(alike, np.broadcast_to(alike[:1], alike.shape))):
-        return
+        return ""
     try:
         x = _stream(own)
         shuffled = np.concatenate([x[[2, 0, 3, 1]], x[4:]])
         if 8 in differs(_through(own, shuffled), _through(own, x)):
-            return
+            return ""
     except Missing:
-        return
-    raise Told("the order of the earlier rows makes no difference to a block's last row.", "no-positions")
+        return ""
+    return "the order of the earlier rows makes no difference to a block's last row."
+
+
+def _windows_to_learn(own: Own) -> np.ndarray:
+    """Returns windows for some training steps; none if the reader's `learn` cannot take them."""
+    none = np.empty((0, 2, 13), int)
+    try:
+        if not own.has("learn"):
+            return none
+        windows = windows_of(own, STEPS, 12, 2)
+        learn(own, windows[0])
+    except (Wrong, Missing, NotAttempted):
+        return none  # the stages of the tokenizer and of training tell
+    return windows[1:]
 
 
 @model.check("texts in a batch do not influence each other")

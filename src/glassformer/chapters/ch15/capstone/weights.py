@@ -1,5 +1,6 @@
 """The last stages: weights that others trained, and the reader's own, run in the reader's code."""
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -18,6 +19,7 @@ from .stage import CLOSE, Stage, close, largest
 from .suspects import suspects
 from .tracing import lines_of
 from .training import learn, windows_of
+from .words import remark
 
 weights = Stage("weights")
 shipped_model = Stage("shipped")
@@ -103,7 +105,9 @@ def _loads(own: Own, weights: Mapping[str, Any], config: dict[str, Any]) -> Call
     except Wrong as wrong:
         if isinstance(wrong.__cause__, NotImplementedError):
             return None
-        raise
+        if wrong.__cause__ is None:
+            raise
+        raise Wrong(f"{wrong}{_other_containers(own, weights, config)}") from wrong.__cause__
     run = loaded if callable(loaded) else getattr(loaded, "logits", None)
     if not callable(run):
         raise Wrong("`load` should return a function from ids to logits, or an object with `logits`.")
@@ -119,6 +123,24 @@ def _loads(own: Own, weights: Mapping[str, Any], config: dict[str, Any]) -> Call
         return found
 
     return logits
+
+
+def _other_containers(own: Own, weights: Mapping[str, Any], config: dict[str, Any]) -> str:
+    """Returns what to tell if `load`, which raised an error, takes arrays instead of tensors, or tensors of arrays."""
+    if not own.tensors and "torch" not in sys.modules:
+        return ""
+    arrays = {name: np.array(as_numbers(one, name), dtype=np.float64) for name, one in weights.items()}
+    other = arrays if own.tensors else {name: _tensor(array) for name, array in arrays.items()}
+    try:
+        Own({"load": own.piece("load")}, own.running).call("load", other, config)
+    except NotAttempted:
+        pass  # these it takes, though not this kind
+    except Wrong as wrong:
+        if not isinstance(wrong.__cause__, NotImplementedError):
+            return ""
+    if own.tensors:
+        return ". With `tensors = True`, the weights are torch tensors and not arrays."
+    return ". Without `tensors = True`, the weights are NumPy arrays and not tensors."
 
 
 def tried(own: Own) -> None:
@@ -150,7 +172,8 @@ def _agree(found: np.ndarray, model: scratch.Transformer, ids: np.ndarray, which
 @weights.check("a small model of GPT-2's or LLaMA's kind gives the right logits")
 def _(own: Own) -> None:
     ids = np.array([3, 17, 0, 22, 5, 5, 9, 1, 12, 20])
-    reads, failed = [], []
+    reads: list[str] = []
+    failed: dict[str, Wrong] = {}
     for kind in KINDS:
         try:
             run = _loaded(own, made(kind), kind)
@@ -160,11 +183,14 @@ def _(own: Own) -> None:
             _agree(run(ids), made(kind), ids, f'"{kind}"')
             reads.append(kind)
         except Wrong as wrong:
-            failed.append(wrong)
+            failed[kind] = wrong
+    if failed and not reads:
+        raise next(iter(failed.values()))
+    own.found["wrong kinds"] = failed
+    for kind, wrong in failed.items():
+        own.remark(remark("other-kind-wrong", kind=kind, said=str(wrong).rstrip(".")))
     if reads:
         return
-    if failed:
-        raise failed[0]
     raise NotAttempted('`load` reads neither "gpt2" nor "llama" yet. One of the two is enough.')
 
 
@@ -207,11 +233,12 @@ def _(own: Own) -> None:
             raise Wrong("a second model, with different weights, gives the logits of the first.")
         if not close(run(ids), made(kind)(ids)):
             raise Wrong(
-                "a model gives different logits after a second one has been loaded: do they share something?"
+                "a model gives different logits after a second one has been loaded, so the two share something, such as a "
+                "global variable. Let `load` make everything anew, and change nothing outside it."
             )
 
 
-@weights.check("your own trained model runs through `load`, too")
+@weights.check("where they can be compared, `load` agrees with your own model")
 def _(own: Own) -> None:
     if not own.has("logits"):
         return
@@ -228,7 +255,10 @@ def _(own: Own) -> None:
         run = _loads(own, its, dict(config))
         if run is None:
             raise Wrong(f"`load` does not read what `export` returned, kind {dict(config).get('kind')!r}.")
-        _same(run(ids), want)
+        found, its_kind = run(ids), own.found["wrong kinds"].get(dict(config).get("kind"))
+        if its_kind is not None and not close(found, want):
+            raise its_kind  # it says more than that the two differ
+        _same(found, want)
         return
     named = own.has("weights") and set(OWN_NAMES) <= set(own.arrays("weights"))
     if not (named and _by_the_books_names(own, ids, want)):
@@ -271,19 +301,20 @@ def _by_the_books_names(own: Own, ids: np.ndarray, want: np.ndarray) -> bool:
 
 
 def _same_lines(own: Own, ids: np.ndarray) -> None:
-    """Raises `Told` if a loaded model runs hardly any line of the reader's own model."""
+    """Remarks on a `load` whose models run hardly any line of the reader's own model."""
     model = lines_of(lambda: own.logits(ids))
+    most = (0.0, "", 0, 0)
     for kind in KINDS:
         run = _readable(own, kind)
         if run is None or not model:
             continue
         loaded = lines_of(lambda run=run: run(np.arange(12)))
-        shared = len(loaded & model)
-        if loaded and shared < SHARED * len(loaded):
-            message = (
-                f'"{kind}": of the {len(loaded)} lines of yours that it runs, your own model runs {shared}.'
-            )
-            raise Told(message, "other-code")
+        if loaded:
+            shared = len(loaded & model)
+            most = max(most, (shared / len(loaded), kind, len(loaded), shared))
+    share, kind, lines, shared = most
+    if kind and share < SHARED:
+        own.remark(remark("other-code", kind=kind, lines=lines, shared=shared))
 
 
 @weights.check("it is your own code")
