@@ -530,6 +530,11 @@ def in_bits(log_p, ids, targets, rows):
     return -log_p[rows, targets].mean() / math.log(2)
 
 
+@losing("label-smoothing")
+def a_tenth_for_all(log_p, ids, targets, rows):
+    return -0.9 * log_p[rows, targets].mean() - 0.1 * log_p.mean()
+
+
 @losing("of-probability")
 def without_a_logarithm(log_p, ids, targets, rows):
     return np.exp(log_p[rows, targets]).mean()
@@ -682,6 +687,32 @@ def shifted_once_more(self, ids, targets):
     loss.backward()
     self.optimizer.step()
     return loss
+
+
+@method("learn", "training", "learns-last", module)
+def the_last_position_alone(self, ids, targets):
+    logits, loss = self.model(ids, targets)
+    self.optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(logits[:, -1], targets[:, -1]).backward()
+    self.optimizer.step()
+    return loss
+
+
+@wrong("training", "decay", module)
+def a_decay_of_thirty(patch, design):
+    adam = torch.optim.AdamW
+    patch.setattr(design.torch.optim, "AdamW", lambda weights, lr: adam(weights, lr=lr, weight_decay=30.0))
+
+
+@wrong("training", "row-frozen", module)
+def a_row_without_a_gradient(patch, design):
+    def untied(self, *args, **more):
+        right(self, *args, **more)
+        self.wte = torch.nn.Embedding(65, self.wte.embedding_dim, padding_idx=1)
+        torch.nn.init.normal_(self.wte.weight, std=0.02)
+
+    right = design.GPT.__init__
+    patch.setattr(design.GPT, "__init__", untied)
 
 
 # Writing
@@ -855,6 +886,20 @@ def all_again(self, id, cache):
 def kept_elsewhere(self, id, cache):
     self.kept = getattr(self, "kept", [[] for _ in self.params["blocks"]])
     return functions.gpt(np.array([id]), self.params, 2, kept=self.kept)
+
+
+@wrong("cache", "cache-of-all-blocks")
+def one_list_for_all_blocks(patch, design):
+    def step(self, id, cache):
+        kept = cache.setdefault("kv", [[]] * len(self.params["blocks"]))
+        return functions.gpt(np.array([id]), self.params, 2, kept=kept)
+
+    patch.setattr(design.Mine, "step", step)
+
+
+@method("generate_cached", "cache", "cached-reads")
+def the_last_id_of_the_prompt_twice(self, ids, n, temperature, seed):
+    return functions.Mine.generate(self, [*ids, ids[-1]], n, temperature, seed)
 
 
 @method("generate_cached", "cache", "cached-differs")
@@ -1148,9 +1193,11 @@ def normed_after_the_sum(patch, design):
 @loaded_model("parallel-block")
 def both_sublayers_read_the_same_stream(model):
     def forward(block):
-        def run(x):
+        def run(x, past):
             return (
-                x + block.attn(block.ln_1(x)) + block.c_proj(torch.nn.functional.gelu(block.c_fc(block.ln_2(x))))
+                x
+                + block.attn(block.ln_1(x))
+                + block.c_proj(torch.nn.functional.gelu(block.c_fc(block.ln_2(x))))
             )
 
         return run

@@ -330,7 +330,7 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     found, want = _attend(own, Q, KEYS, V, False), _mixed(Q, KEYS, V)
     if not close(found, want):
-        message = f"by softmax(q kᵀ / √K) v, {largest(found, want, 'H T K')}"
+        message = f"the result is not softmax(q kᵀ / √K) v: {largest(found, want, 'H T K')}"
         widths = [own.width] if own.has("embed") else []
         _told_or_a_design(own, (Q, KEYS, V, False), found, message, _of_scores(widths))
 

@@ -173,7 +173,7 @@ def _failure(verdict: Verdict) -> list[tuple[str, str]]:
     """Returns the lines that tell what failed, from the second time on what to write instead, and where to read."""
     checks = STAGES[verdict.stage].checks
     title = checks[min(verdict.passed, len(checks) - 1)][0]
-    lines = [("✗", f"{title}: {verdict.message}")]
+    lines = [("✗", verdict.message if verdict.hung else f"{title}: {verdict.message}")]
     known = mistakes().get(verdict.mistake)
     if known is not None:
         key = (verdict.stage, verdict.mistake)

@@ -13,6 +13,7 @@ from .stage import Stage, close, name_it, steady
 loss = Stage("loss")
 
 NUDGE = 1e-3
+SMOOTHING = (0.05, 0.1, 0.2)  # the usual parts of a target that go to all ids
 MATRICES = 24  # weights whose gradient is looked at, at most
 
 
@@ -61,7 +62,20 @@ def _(own: Own) -> None:
         ]
         steady(own, ids)
         name_it(found, message, candidates, 1e-5)
+        if any(_smoothed(own, part) for part in SMOOTHING):
+            raise Told(message, "label-smoothing")
         raise Wrong(message)
+
+
+def _smoothed(own: Own, part: float) -> bool:
+    """Returns whether the loss of several texts gives this part of each target to all ids equally."""
+    for T, seed in ((12, 4), (5, 6), (16, 7), (9, 8)):
+        ids, targets = asked(own, T, seed)
+        log_p = _log_softmax(own.logits(ids))
+        said = -(1 - part) * log_p[np.arange(T), targets].mean() - part * log_p.mean()
+        if not close(own.number("loss", ids, targets), said, 1e-5):
+            return False
+    return True
 
 
 @loss.check("a fresh model pays about ln V")

@@ -60,7 +60,7 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
     ]
     if c.positions == "rope":
         changes += [
-            ("other-base", f"Your rotation seems to have the base {base:,.0f}.", {"rope_base": base}) for base in BASES
+            ("other-base", f"Your base seems to be {base:,.0f}.", {"rope_base": base}) for base in BASES
         ]
         changes.append(("no-rotation", "", {"positions": "none"}))
     if c.positions == "learned":
@@ -71,14 +71,20 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
         (1 / K, "1/K"), (1 / np.sqrt(c.d_model), "1/√D"), (np.sqrt(K), "√K"), (1 / np.sqrt(K), "1/√K"),
         (1 / np.sqrt(K) ** 3, "1/√K³"), (1 / c.d_model, "1/D"),
     ):  # fmt: skip
-        changes.append(("loaded-scale", f"You seem to multiply them by {said}.", {"attention_scale": scale}))
+        changes.append(
+            ("loaded-scale", f"Your scores seem to be multiplied by {said}.", {"attention_scale": scale})
+        )
     if c.feedforward == "gelu":
         changes.append(("other-gelu", "", {"feedforward": "gelu_tanh"}))
         changes.append(("other-activation", "Your activation seems to be ReLU.", {"feedforward": "relu"}))
     if c.feedforward == "swiglu":
         changes.append(("other-activation", "Your activation seems to be GELU.", {"feedforward": "geglu"}))
         changes.append(
-            ("other-activation", "Your activation seems to be GELU's approximation by tanh.", {"feedforward": "geglu_tanh"})
+            (
+                "other-activation",
+                "Your activation seems to be GELU's approximation by tanh.",
+                {"feedforward": "geglu_tanh"},
+            )
         )
     changes.append(("one-head", "", {"n_heads": 1, "n_kv_heads": 1, "qk_norm": False}))
     if c.qk_norm:
@@ -118,14 +124,22 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     if gated:
         yield "gate-up", "", _exchanged
         yield "other-activation", "Your activation seems to be ReLU.", lambda model: _activation(model, _relu)
-        yield "other-activation", "Your activation seems to be a sigmoid.", lambda model: _activation(model, _sigmoid)
+        yield (
+            "other-activation",
+            "Your activation seems to be a sigmoid.",
+            lambda model: _activation(model, _sigmoid),
+        )
     else:
         yield (
             "other-activation",
             "Your activation seems to be SiLU.",
             lambda model: _activation(model, lambda x: x * _sigmoid(x)),
         )
-        yield "other-activation", "Your activation seems to be tanh.", lambda model: _activation(model, np.tanh)
+        yield (
+            "other-activation",
+            "Your activation seems to be tanh.",
+            lambda model: _activation(model, np.tanh),
+        )
         yield "rmsnorm-for-layernorm", "Its bias is added.", _uncentred
     if c.norm == "rmsnorm":
         yield "eps-outside", "", _eps_outside  # the gallery has it for LayerNorm
@@ -159,8 +173,8 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
 
     for mistake, detail, other in (
         ("rotation-backwards", "", backwards),
-        ("rotation-of-one", "You seem to rotate only the queries.", of_one(1)),
-        ("rotation-of-one", "You seem to rotate only the keys.", of_one(0)),
+        ("rotation-of-one", "Yours seem to be the queries.", of_one(1)),
+        ("rotation-of-one", "Yours seem to be the keys.", of_one(0)),
     ):
         seen.clear()
         positions.rotate = other

@@ -22,6 +22,11 @@ training = Stage("training")
 BY_HEART, FROM_TEXT = 400, 120  # steps
 FROZEN = 10  # steps after which each weight has moved
 WAKING = 6  # times five steps, at most
+ABOVE = 0.3  # nats above what a model pays that knows nothing, or above the first loss: more than noise
+SHRUNK = 0.5  # of its first size: so small no matrix becomes by learning
+OFTEN = 5  # times that an id is read
+STAYS = 1e-3  # of what rows usually turn: so little is no learning
+TINY = 1e-30
 EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
 
 
@@ -115,12 +120,12 @@ def _(own: Own) -> None:
         losses.append(learn(own, batch))
         said = f"after {len(losses)} steps on one batch the loss is {losses[-1]:.4f}; it was {losses[0]:.4f}."
         if not math.isfinite(losses[-1]) or (len(losses) == 12 and losses[-1] > 2 * losses[0] + 1):
-            raise Told(said, "uphill" if _climbs(losses) else "too-fast")
+            raise _why(own, said, losses, batch)
         first, highest = own.found["losses"][0], max(own.found["losses"] + losses[:EARLY])
         if len(losses) == EARLY and first < 1.5 * blind and highest > FAR * blind:
             message = f"at first the loss was {first:.2f}; in the next steps it jumped to {highest:.2f}. "
             message += f"A model that knows nothing has {blind:.2f}."
-            raise Told(message, "uphill" if _climbs(losses) else "too-fast")
+            raise _why(own, message, losses, batch)
         if len(losses) == 8 and max(losses) - min(losses) < 1e-6:
             raise Told(said, "no-move")
         if len(losses) == FROZEN:
@@ -133,10 +138,8 @@ def _(own: Own) -> None:
             break
     first, last = losses[0], float(np.min(losses[-20:]))
     said = f"the loss on one batch went from {first:.3f} to {losses[-1]:.3f} in {len(losses)} steps."
-    if last > first + 0.3:
-        raise Told(said, "uphill" if _climbs(losses) else "too-fast")
     if last > goal:
-        raise Told(said, "too-fast" if _jumps(losses) else "too-slow")
+        raise _why(own, said, losses, batch)
     if own.has("loss"):
         text = batch[0]
         judged = own.number("loss", text[:-1], text[1:])
@@ -161,27 +164,82 @@ def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
                     own.remark(remark("tie-copied", one=one, other=other))
 
 
+def _numbers_of(weight: Any) -> np.ndarray | None:
+    """Returns a weight's own numbers, not a copy; None if they cannot be changed from here."""
+    if hasattr(weight, "detach"):
+        weight = weight.detach().cpu().numpy()  # on the CPU the same numbers
+    return weight if isinstance(weight, np.ndarray) and weight.dtype.kind == "f" else None
+
+
 def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
     """Returns whether the loss depends on a weight that did not move. On a mask or the keys' bias it does not."""
-    array = weight if isinstance(weight, np.ndarray) else None
-    if array is None and hasattr(weight, "detach"):
-        array = weight.detach().cpu().numpy()  # on the CPU the same numbers, not a copy
-    if array is None or array.dtype.kind != "f" or not own.has("loss"):
+    array, text = _numbers_of(weight), batch[0]
+    if array is None or not own.has("loss"):
         return False
     if (
         array.ndim > 1
         and len(set(np.unique(array).tolist()) & {0.0, 1.0, -np.inf}) == len(np.unique(array)) > 1
     ):
         return False  # a mask
-    kept, text = array.copy(), batch[0]
-    before = own.number("loss", text[:-1], text[1:])
+    return _moves_loss(own, array, ..., text[:-1], text[1:])
+
+
+def _moves_loss(own: Own, array: np.ndarray, where: Any, ids: np.ndarray, targets: np.ndarray) -> bool:
+    """Returns whether the loss changes when a part of an array of weights does."""
+    kept = array.copy()
+    before = own.number("loss", ids, targets)
     rng = np.random.default_rng(0)
     try:
-        array[...] = kept + rng.choice([-0.1, 0.1], size=kept.shape).astype(kept.dtype)
-        after = own.number("loss", text[:-1], text[1:])
+        array[where] = kept[where] + rng.choice([-0.1, 0.1], size=kept[where].shape).astype(kept.dtype)
+        after = own.number("loss", ids, targets)
     finally:
         array[...] = kept
     return not math.isfinite(after) or abs(after - before) > 1e-4 * max(1.0, abs(before))
+
+
+def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
+    """Returns the failure of a model that does not learn; it has a name if a single mistake explains the numbers."""
+    if _climbs(losses):
+        return Told(said, "uphill")
+    if not math.isfinite(losses[-1]):
+        return Told(said, "too-fast")
+    if own.has("logits") and _last_alone(own, batch):
+        return Told(f"{said} Of each text it has learned the last position, and no other.", "learns-last")
+    left = _shrunk(own)
+    if left < SHRUNK:
+        return Told(f"{said} Meanwhile every matrix shrank to less than {left:.0%} of its size.", "decay")
+    first, blind = own.found["losses"][0], math.log(own.vocab_size)
+    highest = max(own.found["losses"] + losses)
+    if highest > 2 * max(first, blind) or (_jumps(losses) and highest > max(first, blind) + ABOVE):
+        return Told(said, "too-fast")
+    if not _jumps(losses) and losses[-1] < losses[0]:
+        return Told(said, "too-slow")
+    return Wrong(
+        f"{said} The usual causes are steps that are too long or too short, a gradient of something other than the "
+        "loss of all positions, and something random in `learn`, such as much dropout."
+    )
+
+
+def _last_alone(own: Own, batch: np.ndarray) -> bool:
+    """Returns whether the last position of a text is known by heart, and the others no better than blindly."""
+    blind, losses = math.log(own.vocab_size), []
+    for text in batch if own.batched else batch[:1]:
+        logits = own.logits(text[:-1])
+        logits = logits - logits.max(axis=-1, keepdims=True)
+        log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+        losses.append(-log_p[np.arange(len(logits)), text[1:]])
+    of_each = np.mean(losses, axis=0)
+    return bool(of_each[-1] < 0.2 * blind and np.median(of_each[:-1]) > 0.8 * blind)
+
+
+def _shrunk(own: Own) -> float:
+    """Returns the largest part of its first size that a matrix has kept; 1 if that is not known."""
+    now, kept = _weights(own), []
+    for name, was in own.found["first weights"].items():
+        size = float(np.linalg.norm(was)) if was.ndim > 1 and was.dtype.kind == "f" else 0.0
+        if size and math.isfinite(size):
+            kept.append(float(np.linalg.norm(as_array(now[name]))) / size)
+    return max(kept, default=1.0)
 
 
 def _climbs(losses: list[float]) -> bool:
@@ -210,24 +268,47 @@ def _(own: Own) -> None:
         return
     T = min(own.context_length, 32)
     windows = windows_of(own, FROM_TEXT + 6, T, 4)
+    losses = []
     for batch in windows[:FROM_TEXT]:
-        now = learn(own, batch)
-        if not math.isfinite(now):
-            raise Told(f"the loss became {now} on the way through Shakespeare.", "too-fast")
+        losses.append(learn(own, batch))
+        if not math.isfinite(losses[-1]):
+            raise Told(f"the loss became {losses[-1]} on the way through Shakespeare.", "too-fast")
+    _rows_that_stay(own, windows[:FROM_TEXT, : None if own.batched else 1])
     found = float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[FROM_TEXT:]]))
     blind = math.log(own.vocab_size)
     if found > blind - 0.4:
-        mistake = "too-fast" if found > blind + 0.3 else "too-slow"
-        raise Told(
+        said = (
             f"after {FROM_TEXT} steps on Shakespeare, other lines cost {found:.2f}; guessing blindly costs "
-            f"{blind:.2f}.",
-            mistake,
         )
+        raise _why(own, f"{said}{blind:.2f}.", losses, windows[FROM_TEXT - 1])
     counts = np.bincount(windows[:FROM_TEXT].ravel(), minlength=own.vocab_size) + 1
     counted = float(-np.log(counts / counts.sum())[windows[FROM_TEXT:, 0, 1:]].mean())
     if found > counted - 0.05:
         why = remark("frequencies-fast" if own.found["jumps"] else "frequencies-slow")
         own.remark(remark("frequencies", steps=FROM_TEXT, found=found, counted=counted, why=why))
+
+
+def _rows_that_stay(own: Own, windows: np.ndarray) -> None:
+    """Raises `Told` if a table has learned the rows of the ids that were read, except one or a few."""
+    V, first = own.vocab_size, own.found["first weights"]
+    read = np.bincount(windows[..., :-1].ravel(), minlength=V) >= OFTEN
+    for name, weight in _weights(own).items():
+        was, now = first[name], np.array(as_array(weight))
+        if was.ndim != 2 or len(was) != V or was.shape != now.shape:
+            continue
+        # Weight decay may have shortened a row. Learning turns it, too.
+        length = (was * was).sum(axis=1, keepdims=True) + TINY
+        turned = np.linalg.norm(now - was * (was * now).sum(axis=1, keepdims=True) / length, axis=1)
+        stays = read & (turned <= STAYS * np.median(turned[read])) if read.any() else read
+        array, others = _numbers_of(weight), np.flatnonzero(read & ~stays)
+        if array is None or not stays.any() or not len(others):
+            continue
+        id = int(np.flatnonzero(stays)[0])
+        # The row of this id, and of no other: a table of positions can have as many rows.
+        texts = [np.full(8, one) for one in (id, others[0])]
+        if [_moves_loss(own, array, id, text, np.arange(8) % V) for text in texts] == [True, False]:
+            message = f"row {id} of `{name}` points exactly where it pointed at first, although id {id} was read often."
+            raise Told(message, "row-frozen")
 
 
 your_own_code(training, "learn", lambda own: learn(own, windows_of(own, 1, 16, 4)[0]))

@@ -233,8 +233,8 @@ def _(own: Own) -> None:
             raise Wrong("a second model, with different weights, gives the logits of the first.")
         if not close(run(ids), made(kind)(ids)):
             raise Wrong(
-                "a model gives different logits after a second one has been loaded, so the two share something, such as a "
-                "global variable. Let `load` make everything anew, and change nothing outside it."
+                "a model gives different logits after a second one has been loaded, so the two share something, such "
+                "as a global variable. Let `load` make everything anew, and change nothing outside it."
             )
 
 
