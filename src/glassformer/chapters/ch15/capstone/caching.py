@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from glassformer.exercises.attempt import NotAttempted
-from glassformer.exercises.expect import Wrong, in_numpy, is_tensor
+from glassformer.exercises.expect import Wrong, in_numpy
 
-from .adapter import Cache, Missing, Own, Told
+from .adapter import Cache, Missing, NotLookedAt, Own, Told, in_place
 from .origin import your_own_code
 from .stage import Stage, close, largest, steady
 from .training import learn
@@ -111,7 +111,7 @@ def _other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
 
     Yields False if there is no way to change them.
     """
-    arrays = [_in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
+    arrays = [in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
     arrays = [one for one in arrays if one is not None]
     if arrays:
         kept, rng = [one.copy() for one in arrays], np.random.default_rng(5)
@@ -130,17 +130,6 @@ def _other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
         yield False
         return
     yield True
-
-
-def _in_place(weight: Any) -> np.ndarray | None:
-    """Returns a weight's own numbers as an array, or None if they cannot be changed from here."""
-    if is_tensor(weight):
-        weight = (
-            weight.detach().numpy() if weight.device.type == "cpu" and weight.dtype.itemsize >= 4 else None
-        )
-    if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f" or not weight.flags.writeable:
-        return None
-    return weight if np.isfinite(weight).all() else None  # a mask
 
 
 def _fractions_in(value: Any, deep: int = 6) -> Iterator[np.ndarray]:

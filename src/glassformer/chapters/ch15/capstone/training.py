@@ -27,12 +27,11 @@ EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model a
 
 def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
     """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
-    text = corpus()[:60_000]
-    if own.has("encode"):
-        ids = ids_of(own, text)
-    else:
+    if "text" not in own.found:
+        text = corpus()[:60_000]
         letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
-        ids = np.array([letters[one] for one in text])
+        own.found["text"] = ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+    ids = own.found["text"]
     starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
     return ids[starts[..., None] + np.arange(T + 1)]
 

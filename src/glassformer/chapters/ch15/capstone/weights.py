@@ -13,7 +13,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.published import published
 
 from .adapter import Own, Told
-from .origin import told_if_borrowed
+from .origin import WATCHED, told_if_borrowed
 from .stage import CLOSE, Stage, close, largest
 from .suspects import suspects
 from .tracing import lines_of
@@ -272,12 +272,14 @@ def _by_the_books_names(own: Own, ids: np.ndarray, want: np.ndarray) -> bool:
 
 def _same_lines(own: Own, ids: np.ndarray) -> None:
     """Raises `Told` if a loaded model runs hardly any line of the reader's own model."""
-    model = lines_of(lambda: own.logits(ids))
+    with own.running.slowed(WATCHED):
+        model = lines_of(lambda: own.logits(ids))
     for kind in KINDS:
         run = _readable(own, kind)
         if run is None or not model:
             continue
-        loaded = lines_of(lambda run=run: run(np.arange(12)))
+        with own.running.slowed(WATCHED):
+            loaded = lines_of(lambda run=run: run(np.arange(12)))
         shared = len(loaded & model)
         if loaded and shared < SHARED * len(loaded):
             message = (
