@@ -25,6 +25,7 @@ shipped_model = Stage("shipped")
 LINE = "A horse! a horse! my kingdom for a horse!"
 KINDS = ("gpt2", "llama")
 TINY = 0.005
+BASE = 700.0  # of rotary positions: a number that nobody has by chance
 SHARED = 1 / 3  # of the lines that a loaded model runs, those that the reader's own model runs, too, at least
 TRAINED = 5  # steps
 OWN_NAMES = ("token_embedding.weight", "decoder.blocks.0.attention.W_q.weight", "decoder.norm.weight")
@@ -36,13 +37,14 @@ def made(kind: str) -> scratch.Transformer:
 
     The vectors of every other id and of all positions are tiny, so that ε makes a difference.
     """
-    small = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 2, "n_heads": 3}
+    small = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 3, "n_heads": 3}
     config = published("gpt2").config.replace(**small, attention_bias="none", feedforward="gelu", dropout=0.0)
     if kind == "llama":
         config = ModelConfig(
             **small,
             d_ff=40,
             positions="rope",
+            rope_base=BASE,
             norm="rmsnorm",
             feedforward="swiglu",
             attention_bias="none",
@@ -114,7 +116,8 @@ def _loads(own: Own, weights: Mapping[str, Any], config: dict[str, Any]) -> Call
         found = one.array("load", ids, axes="T V", what=f"what `load` returned, of {len(ids)} ids,")
         if found.shape != (len(ids), V):
             raise Wrong(
-                f"what `load` returned should map {len(ids)} ids to (T, V) = ({len(ids)}, {V}); yours {found.shape}."
+                f"what `load` returned should turn {len(ids)} id{'s' * (len(ids) > 1)} into logits of shape "
+                f"(T, V) = ({len(ids)}, {V}); yours have shape {found.shape}."
             )
         return found
 
