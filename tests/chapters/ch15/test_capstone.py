@@ -867,7 +867,7 @@ def all_again_beside_a_number_with_a_fraction(self, id, cache):
 @wrong("cache", "cache-off-by-one")
 def a_position_late(patch, design):
     right = design.angles
-    patch.setattr(design, "angles", lambda n, d, start=0: right(n, d, max(0, start - 1)))
+    patch.setattr(design, "angles", lambda n, d, start, *base: right(n, d, max(0, start - 1), *base))
 
 
 @method("step", "cache", "cache-forgets")

@@ -199,7 +199,12 @@ def _one(verdict: Verdict) -> Panel:
     """Returns the panel of one stage, check by check."""
     name, stage = verdict.stage, STAGES[verdict.stage]
     total, words = len(stage.checks), stage.words
-    lines = [("✓", title) for title, _ in stage.checks[: verdict.passed]]
+    lines = [
+        ("·", f"{title}: not looked at, because {verdict.unseen[title]}")
+        if title in verdict.unseen
+        else ("✓", title)
+        for title, _ in stage.checks[: verdict.passed]
+    ]
     if verdict.status == RIGHT:
         remarks = [("→", one) for one in verdict.remarks]
         return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why), *remarks], mood="good")

@@ -34,7 +34,7 @@ EPSILONS = (
     1.1920929e-07,
     1e-30,
 )
-BASES = (500_000.0, 1_000_000.0, 100_000.0, 1_000.0, 100.0, 1e7, 10.0)
+BASES = (10_000.0, 500_000.0, 1_000_000.0, 100_000.0, 1_000.0, 100.0, 1e7, 10.0)
 
 
 def suspects(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
@@ -60,7 +60,9 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
     ]
     if c.positions == "rope":
         changes += [
-            ("other-base", f"Your base seems to be {base:,.0f}.", {"rope_base": base}) for base in BASES
+            ("other-base", f"Your base seems to be {base:,.0f}.", {"rope_base": base})
+            for base in BASES
+            if base != c.rope_base
         ]
         changes.append(("no-rotation", "", {"positions": "none"}))
     if c.positions == "learned":
@@ -152,7 +154,9 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     yield "interleaved-heads", "", _interleaved
     yield "interleaved-heads", "", lambda model: _interleaved(model, merged=False)
     yield "unmasked", "", _unmasked
-    yield "one-block", "", _first_block
+    for n in range(1, c.n_layers):
+        ran = "Only the first one seems to run." if n == 1 else f"Only the first {n} seem to run."
+        yield "one-block", ran, lambda model, n=n: _first_blocks(model, n)
     yield "block-repeated", "", lambda model: _repeated(model, 0)
     yield "block-repeated", "", lambda model: _repeated(model, -1)
 
@@ -173,8 +177,8 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
 
     for mistake, detail, other in (
         ("rotation-backwards", "", backwards),
-        ("rotation-of-one", "Yours seem to be the queries.", of_one(1)),
-        ("rotation-of-one", "Yours seem to be the keys.", of_one(0)),
+        ("rotation-of-one", "In yours, only the queries seem to be rotated.", of_one(1)),
+        ("rotation-of-one", "In yours, only the keys seem to be rotated.", of_one(0)),
     ):
         seen.clear()
         positions.rotate = other
@@ -277,8 +281,8 @@ def _unmasked(model: scratch.Transformer) -> None:
         block.attention.causal = False
 
 
-def _first_block(model: scratch.Transformer) -> None:
-    del _decoder(model).blocks[1:]
+def _first_blocks(model: scratch.Transformer, n: int) -> None:
+    del _decoder(model).blocks[n:]
 
 
 def _repeated(model: scratch.Transformer, which: int) -> None:

@@ -9,7 +9,7 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
-from .adapter import Missing, Own, Told
+from .adapter import Missing, Own, Told, in_place
 from .learning import asked
 from .origin import your_own_code
 from .reading import ids_of
@@ -32,12 +32,13 @@ EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model a
 
 def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
     """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
-    text = corpus()[:60_000]
-    if own.has("encode"):
-        ids = ids_of(own, text)
-    else:
+    if "text" not in own.found:
+        text = corpus()[:60_000]
         letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
-        ids = np.array([letters[one] for one in text])
+        own.found["text"] = (
+            ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+        )
+    ids = own.found["text"]
     starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
     return ids[starts[..., None] + np.arange(T + 1)]
 
@@ -164,16 +165,9 @@ def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
                     own.remark(remark("tie-copied", one=one, other=other))
 
 
-def _numbers_of(weight: Any) -> np.ndarray | None:
-    """Returns a weight's own numbers, not a copy; None if they cannot be changed from here."""
-    if hasattr(weight, "detach"):
-        weight = weight.detach().cpu().numpy()  # on the CPU the same numbers
-    return weight if isinstance(weight, np.ndarray) and weight.dtype.kind == "f" else None
-
-
 def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
     """Returns whether the loss depends on a weight that did not move. On a mask or the keys' bias it does not."""
-    array, text = _numbers_of(weight), batch[0]
+    array, text = in_place(weight), batch[0]
     if array is None or not own.has("loss"):
         return False
     if (
@@ -300,7 +294,7 @@ def _rows_that_stay(own: Own, windows: np.ndarray) -> None:
         length = (was * was).sum(axis=1, keepdims=True) + TINY
         turned = np.linalg.norm(now - was * (was * now).sum(axis=1, keepdims=True) / length, axis=1)
         stays = read & (turned <= STAYS * np.median(turned[read])) if read.any() else read
-        array, others = _numbers_of(weight), np.flatnonzero(read & ~stays)
+        array, others = in_place(weight), np.flatnonzero(read & ~stays)
         if array is None or not stays.any() or not len(others):
             continue
         id = int(np.flatnonzero(stays)[0])

@@ -13,8 +13,8 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.published import published
 
-from .adapter import Own, Told
-from .origin import told_if_borrowed
+from .adapter import NotLookedAt, Own, Told
+from .origin import WATCHED, told_if_borrowed
 from .stage import CLOSE, Stage, close, largest
 from .suspects import suspects
 from .tracing import lines_of
@@ -27,6 +27,7 @@ shipped_model = Stage("shipped")
 LINE = "A horse! a horse! my kingdom for a horse!"
 KINDS = ("gpt2", "llama")
 TINY = 0.005
+BASE = 700.0  # of rotary positions: a number that nobody has by chance
 SHARED = 1 / 3  # of the lines that a loaded model runs, those that the reader's own model runs, too, at least
 TRAINED = 5  # steps
 OWN_NAMES = ("token_embedding.weight", "decoder.blocks.0.attention.W_q.weight", "decoder.norm.weight")
@@ -38,13 +39,14 @@ def made(kind: str) -> scratch.Transformer:
 
     The vectors of every other id and of all positions are tiny, so that ε makes a difference.
     """
-    small = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 2, "n_heads": 3}
+    small = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 3, "n_heads": 3}
     config = published("gpt2").config.replace(**small, attention_bias="none", feedforward="gelu", dropout=0.0)
     if kind == "llama":
         config = ModelConfig(
             **small,
             d_ff=40,
             positions="rope",
+            rope_base=BASE,
             norm="rmsnorm",
             feedforward="swiglu",
             attention_bias="none",
@@ -118,7 +120,8 @@ def _loads(own: Own, weights: Mapping[str, Any], config: dict[str, Any]) -> Call
         found = one.array("load", ids, axes="T V", what=f"what `load` returned, of {len(ids)} ids,")
         if found.shape != (len(ids), V):
             raise Wrong(
-                f"what `load` returned should map {len(ids)} ids to (T, V) = ({len(ids)}, {V}); yours {found.shape}."
+                f"what `load` returned should turn {len(ids)} id{'s' * (len(ids) > 1)} into logits of shape "
+                f"(T, V) = ({len(ids)}, {V}); yours have shape {found.shape}."
             )
         return found
 
@@ -238,10 +241,10 @@ def _(own: Own) -> None:
             )
 
 
-@weights.check("where they can be compared, `load` agrees with your own model")
+@weights.check("your own trained model runs through `load`, too")
 def _(own: Own) -> None:
     if not own.has("logits"):
-        return
+        raise NotLookedAt("your adapter has no `logits`")
     if own.has("learn"):
         for windows in windows_of(own, TRAINED, min(own.context_length, 16), 2):
             learn(own, windows)
@@ -301,20 +304,27 @@ def _by_the_books_names(own: Own, ids: np.ndarray, want: np.ndarray) -> bool:
 
 
 def _same_lines(own: Own, ids: np.ndarray) -> None:
-    """Remarks on a `load` whose models run hardly any line of the reader's own model."""
-    model = lines_of(lambda: own.logits(ids))
+    """Remarks on a `load` whose models run hardly any line of the reader's own model.
+
+    Raises:
+        NotLookedAt: so it is, and nothing is known of that model.
+    """
+    with own.running.slowed(WATCHED):
+        model = lines_of(lambda: own.logits(ids))
     most = (0.0, "", 0, 0)
     for kind in KINDS:
         run = _readable(own, kind)
         if run is None or not model:
             continue
-        loaded = lines_of(lambda run=run: run(np.arange(12)))
+        with own.running.slowed(WATCHED):
+            loaded = lines_of(lambda run=run: run(np.arange(12)))
         if loaded:
             shared = len(loaded & model)
             most = max(most, (shared / len(loaded), kind, len(loaded), shared))
     share, kind, lines, shared = most
     if kind and share < SHARED:
         own.remark(remark("other-code", kind=kind, lines=lines, shared=shared))
+        raise NotLookedAt("`load` runs hardly any line of your own model")
 
 
 @weights.check("it is your own code")
