@@ -193,15 +193,15 @@ def _moves_loss(own: Own, array: np.ndarray, where: Any, ids: np.ndarray, target
 
 def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
     """Returns the failure of a model that does not learn; it has a name if a single mistake explains the numbers."""
-    if _climbs(losses):
-        return Told(said, "uphill")
     if not math.isfinite(losses[-1]):
-        return Told(said, "too-fast")
+        return Told(said, "uphill" if _climbs(losses) else "too-fast")
     if own.has("logits") and _last_alone(own, batch):
         return Told(f"{said} Of each text it has learned the last position, and no other.", "learns-last")
     left = _shrunk(own)
     if left < SHRUNK:
         return Told(f"{said} Meanwhile every matrix shrank to less than {left:.0%} of its size.", "decay")
+    if _climbs(losses):
+        return Told(said, "uphill")
     first, blind = own.found["losses"][0], math.log(own.vocab_size)
     highest = max(own.found["losses"] + losses)
     if highest > 2 * max(first, blind) or (_jumps(losses) and highest > max(first, blind) + ABOVE):
