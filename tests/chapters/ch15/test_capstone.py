@@ -1057,6 +1057,16 @@ def queries_for_keys(w, config):
     return {name: w[next((name.replace(q, k) for q, k in other.items() if q in name), name)] for name in w}
 
 
+@wrong("weights", "other-base")
+def half_the_exponent(patch, design):
+    right = design.Mine.load
+    patch.setattr(
+        design.Mine,
+        "load",
+        lambda self, w, config: right(self, w, dict(config) | {"rope_base": config["rope_base"] ** 0.5}),
+    )
+
+
 @with_weights("weights", "kv-exchanged")
 def keys_for_values(w, config):
     other = {"W_k": "W_v", "W_v": "W_k"}

@@ -64,6 +64,8 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
             for base in BASES
             if base != c.rope_base
         ]
+        halved = "Your angles seem to be position · base^(−i/K)."
+        changes.append(("other-base", halved, {"rope_base": c.rope_base**0.5}))
         changes.append(("no-rotation", "", {"positions": "none"}))
     if c.positions == "learned":
         changes.append(("positions-left-out", "", {"positions": "none"}))

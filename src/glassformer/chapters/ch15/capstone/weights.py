@@ -139,8 +139,8 @@ def _other_containers(own: Own, weights: Mapping[str, Any], config: dict[str, An
     except NotAttempted:
         pass  # these it takes, though not this kind
     except Wrong as wrong:
-        if not isinstance(wrong.__cause__, NotImplementedError):
-            return ""
+        if wrong.__cause__ is not None and not isinstance(wrong.__cause__, NotImplementedError):
+            return ""  # it raised an error with these, too
     if own.tensors:
         return ". With `tensors = True`, the weights are torch tensors and not arrays."
     return ". Without `tensors = True`, the weights are NumPy arrays and not tensors."
