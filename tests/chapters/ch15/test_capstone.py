@@ -898,8 +898,8 @@ def one_list_for_all_blocks(patch, design):
 
 
 @method("generate_cached", "cache", "cached-reads")
-def the_last_id_of_the_prompt_twice(self, ids, n, temperature, seed):
-    return functions.Mine.generate(self, [*ids, ids[-1]], n, temperature, seed)
+def all_of_the_prompt_but_its_last_id(self, ids, n, temperature, seed):
+    return functions.Mine.generate(self, ids[:-1], n, temperature, seed)
 
 
 @method("generate_cached", "cache", "cached-differs")
