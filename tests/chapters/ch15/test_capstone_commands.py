@@ -193,7 +193,7 @@ def test_the_rules_and_the_kinds_can_be_read(shown):
     for i, (kind, model) in enumerate([(kind, made(kind)) for kind in KINDS]):
         letters = {"V": 23, "D": 24, "K": 8, "context": 24, "F": model.config.d_ff}
         for name, weight in model.named_parameters().items():
-            shape, *has = rows[name.replace("blocks.0.", "blocks.{i}.").replace("blocks.1.", "blocks.{i}.")]
+            shape, *has = rows[re.sub(r"blocks\.\d\.", "blocks.{i}.", name)]
             sizes = tuple(letters[one] for one in re.findall(r"\w+", shape))
             assert (sizes, has[i]) == (weight.shape, "✓"), (kind, name)
 
