@@ -60,10 +60,10 @@ def _through(own: Own, x: np.ndarray) -> np.ndarray:
         raise Wrong(f"`block` of (T, D) = {x.shape} should have the same shape; yours has {found.shape}.")
     lost = np.flatnonzero(~np.isfinite(found).all(axis=-1))
     if len(lost):
-        message = f"`block` of (T, D) = {x.shape} has {found[~np.isfinite(found)][0]} in row {lost[0]}"
+        message = f"for a stream of shape (T, D) = {x.shape}, `block` returns {found[~np.isfinite(found)][0]}"
         if lost.tolist() == [0] and len(x) > 1:
-            raise Told(f"{message} alone.", "mask-of-self")
-        raise Wrong(f"{message}.")
+            raise Told(f"{message} in row 0, and numbers in all other rows.", "mask-of-self")
+        raise Wrong(f"{message} in row {lost[0]}.")
     return found
 
 
@@ -115,6 +115,23 @@ def _(own: Own) -> None:
     if alike < 0.2:
         message = f"the output hardly resembles the input (average cosine {alike:.2f})."
         raise Told(message, "residual-dropped")
+    _keeps_size(own, x)
+
+
+def _keeps_size(own: Own, x: np.ndarray) -> None:
+    """Remarks on a block whose result depends neither on the stream's size nor ends in a norm.
+
+    After a norm, Σ ((y − b) / g)² is the same in every row, whatever its gains g and biases b: a linear fit finds out.
+    """
+    rows = np.concatenate([x, np.random.default_rng(4).normal(size=(4 * own.width, own.width))])
+    parts = [rows[i : i + 12] for i in range(0, len(rows), 12)]
+    one, thousand = (np.concatenate([_through(own, size * part) for part in parts]) for size in (1.0, 1000.0))
+    if not close(one, thousand, 1e-3):
+        return
+    known = np.concatenate([one**2, one], axis=1)
+    fit, *_ = np.linalg.lstsq(known, np.ones(len(known)), rcond=None)
+    if np.std(known @ fit) > UNEXPLAINED:
+        own.remark(remark("normed-stream"))
 
 
 def _alike(x: np.ndarray, y: np.ndarray) -> float:
@@ -288,7 +305,13 @@ def _(own: Own) -> None:
             return
     except Missing:
         return
-    raise Told("the order of the earlier rows makes no difference to a block's last row.", "no-positions")
+    order = "the order of the earlier rows makes no difference to a block's last row"
+    # Twice the same rows have the same average, so only a query that knows its own position can tell them apart.
+    x = x[:5]
+    twice = np.concatenate([x, x])
+    if 4 in differs(_through(own, twice)[5:], _through(own, x)):
+        raise Told(f"{order}, but how many there are does.", "positions-in-queries")
+    raise Told(f"{order}.", "no-positions")
 
 
 @model.check("texts in a batch do not influence each other")
