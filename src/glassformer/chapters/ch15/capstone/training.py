@@ -9,17 +9,19 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
-from .adapter import Missing, Own, Told, in_place
+from .adapter import Missing, NotLookedAt, Own, Told, in_place
 from .learning import asked
 from .origin import your_own_code
 from .reading import ids_of
-from .stage import Stage, differs, steady
+from .stage import Stage, close, differs, name_it, steady
+from .steps import steps_follow_their_text
 from .watch import always_new, keeps_gradients, optimizers_watched, trained_tensors
 from .words import remark
 
 training = Stage("training")
 
 BY_HEART, FROM_TEXT = 400, 120  # steps
+SAME_LOSS = 1e-5
 FROZEN = 10  # steps after which each weight has moved
 WAKING = 6  # times five steps, at most
 ABOVE = 0.3  # nats above what a model pays that knows nothing, or above the first loss: more than noise
@@ -86,10 +88,49 @@ def _listens(own: Own, piece: str) -> bool:
 @training.check("a step returns its loss")
 def _(own: Own) -> None:
     own.found["first weights"] = {name: np.array(as_array(w)) for name, w in _weights(own).items()}
-    found = learn(own, windows_of(own, 1, min(own.context_length, 16), 4)[0])
-    if not math.isfinite(found):
-        raise Wrong(f"the first loss is {found}.")
-    own.found["losses"] = [found]
+    own.found["losses"] = []
+    before: np.ndarray | None = None
+    for batch in windows_of(own, 3, min(own.context_length, 16), 4):
+        batch = batch if own.batched else batch[:1]
+        right = _losses(own, batch)
+        others = [] if before is None else [("other-batch", _losses(own, before)[0][1])]
+        found = learn(own, batch)
+        own.found["losses"].append(found)
+        if not math.isfinite(found):
+            raise Wrong(f"the loss is {found}.")
+        if not right or close(found, right[0][1], SAME_LOSS):
+            before = batch
+            continue
+        others += right[1:] + [("loss-after", one) for _, one in _losses(own, batch)[:1]]
+        message = (
+            f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
+        )
+        name_it(found, message, others, SAME_LOSS)
+        return  # it may be measured in another way, such as with dropout
+
+
+def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
+    """Returns the loss of windows (texts, T + 1) by `logits`: the right one, and then what mistakes make of it."""
+    if not own.has("logits"):
+        return []
+    each = []
+    for text in batch:
+        x, targets = own.logits(text[:-1]), text[1:]
+        log_p = x - x.max(axis=-1, keepdims=True)
+        log_p = log_p - np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
+        rows = np.arange(len(targets))
+        said = -log_p[rows, targets]
+        each.append(
+            {
+                "": said.mean(),
+                "labels-unshifted": -log_p[rows, text[:-1]].mean(),
+                "labels-shifted-twice": -log_p[rows[:-1], targets[1:]].mean(),
+                "summed": said.sum(),
+                "base-2": said.mean() / math.log(2),
+                "last-target": said[-1],
+            }
+        )
+    return [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
 
 
 @training.check("each step follows the gradient of its own batch")
@@ -109,6 +150,11 @@ def _(own: Own) -> None:
     if always_new(steps):
         kind = type(steps[-1].optimizers[0]).__name__
         raise Told(f"three steps were taken by three optimizers ({kind}).", "optimizer-anew")
+    try:
+        steps_follow_their_text(own)
+    except NotLookedAt:
+        if not tensors:
+            raise
 
 
 @training.check("it can learn a batch by heart")
