@@ -10,7 +10,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
 from .adapter import Missing, Own, Told, in_place
-from .learning import asked
+from .learning import asked, log_softmax
 from .origin import your_own_code
 from .reading import ids_of
 from .stage import Stage, differs, steady
@@ -218,10 +218,8 @@ def _last_alone(own: Own, batch: np.ndarray) -> bool:
     """Returns whether the last position of a text is known by heart, and the others no better than blindly."""
     blind, losses = math.log(own.vocab_size), []
     for text in batch if own.batched else batch[:1]:
-        logits = own.logits(text[:-1])
-        logits = logits - logits.max(axis=-1, keepdims=True)
-        log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        losses.append(-log_p[np.arange(len(logits)), text[1:]])
+        log_p = log_softmax(own.logits(text[:-1]))
+        losses.append(-log_p[np.arange(len(log_p)), text[1:]])
     of_each = np.mean(losses, axis=0)
     return bool(of_each[-1] < 0.2 * blind and np.median(of_each[:-1]) > 0.8 * blind)
 
