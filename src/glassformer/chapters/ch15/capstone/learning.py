@@ -19,7 +19,8 @@ MATRICES = 24  # weights whose gradient is looked at, at most
 FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
 
 
-def _log_softmax(x: np.ndarray) -> np.ndarray:
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    """Returns ln softmax over the last axis."""
     x = x - x.max(axis=-1, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
 
@@ -45,7 +46,7 @@ def _(own: Own) -> None:
         ids, targets = asked(own, T, seed)
         targets[1], targets[3], ids[2], ids[4] = 0, own.vocab_size - 1, 0, own.vocab_size - 1
         found, logits = own.number("loss", ids, targets), own.logits(ids)
-        log_p, rows = _log_softmax(logits), np.arange(T)
+        log_p, rows = log_softmax(logits), np.arange(T)
         said = -log_p[rows, targets]
         if close(found, said.mean(), 1e-5):
             continue
@@ -55,7 +56,7 @@ def _(own: Own) -> None:
             ("summed", said.sum()),
             ("base-2", said.mean() / math.log(2)),
             ("of-probability", p[rows, targets].mean()),
-            ("softmax-twice", -_log_softmax(p)[rows, targets].mean()),
+            ("softmax-twice", -log_softmax(p)[rows, targets].mean()),
             ("labels-unshifted", -log_p[rows, ids].mean()),
             ("labels-shifted-twice", -log_p[rows[:-1], targets[1:]].mean()),
             ("labels-shifted-twice", -log_p[rows, np.roll(targets, -1)].mean()),
@@ -73,7 +74,7 @@ def _smoothed(own: Own, part: float) -> bool:
     """Returns whether the loss of several texts gives this part of each target to all ids equally."""
     for T, seed in ((12, 4), (5, 6), (16, 7), (9, 8)):
         ids, targets = asked(own, T, seed)
-        log_p = _log_softmax(own.logits(ids))
+        log_p = log_softmax(own.logits(ids))
         said = -(1 - part) * log_p[np.arange(T), targets].mean() - part * log_p.mean()
         if not close(own.number("loss", ids, targets), said, 1e-5):
             return False

@@ -10,7 +10,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
 from .adapter import Missing, NotLookedAt, Own, Told, in_place
-from .learning import asked
+from .learning import asked, log_softmax
 from .origin import your_own_code
 from .reading import ids_of
 from .stage import Stage, close, differs, name_it, steady
@@ -115,9 +115,7 @@ def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
         return []
     each = []
     for text in batch:
-        x, targets = own.logits(text[:-1]), text[1:]
-        log_p = x - x.max(axis=-1, keepdims=True)
-        log_p = log_p - np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
+        log_p, targets = log_softmax(own.logits(text[:-1])), text[1:]
         rows = np.arange(len(targets))
         said = -log_p[rows, targets]
         each.append(
@@ -264,10 +262,8 @@ def _last_alone(own: Own, batch: np.ndarray) -> bool:
     """Returns whether the last position of a text is known by heart, and the others no better than blindly."""
     blind, losses = math.log(own.vocab_size), []
     for text in batch if own.batched else batch[:1]:
-        logits = own.logits(text[:-1])
-        logits = logits - logits.max(axis=-1, keepdims=True)
-        log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        losses.append(-log_p[np.arange(len(logits)), text[1:]])
+        log_p = log_softmax(own.logits(text[:-1]))
+        losses.append(-log_p[np.arange(len(log_p)), text[1:]])
     of_each = np.mean(losses, axis=0)
     return bool(of_each[-1] < 0.2 * blind and np.median(of_each[:-1]) > 0.8 * blind)
 
