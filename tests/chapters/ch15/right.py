@@ -238,6 +238,64 @@ def far_is_little(q, k):
     ] * np.log1p(distance)
 
 
+class WithGradients:
+    """Hands over PyTorch's gradients."""
+
+    def gradients(self, ids, targets):
+        self.model.zero_grad()
+        self.loss(ids, targets).backward()
+        return {name: p.grad.clone() for name, p in self.model.named_parameters()}
+
+
+class InSinglePrecision(functions.Mine):
+    """Keeps weights of single precision, with small embeddings before a norm."""
+
+    def __init__(self):
+        super().__init__()
+        for name, weight in list(self.params.items()):
+            if name != "blocks":
+                self.params[name] = weight.astype(np.float32)
+        self.params["wte"] *= np.float32(0.02)
+        self.params["blocks"] = [{n: w.astype(np.float32) for n, w in b.items()} for b in self.params["blocks"]]
+
+
+class SmallEmbeddings(functions.Mine):
+    def __init__(self):
+        super().__init__()
+        self.params["wte"] *= 0.002
+
+
+class SlowMomentum(functions.Mine):
+    """Averages gradients over a hundred steps, and shrinks its weights (decay)."""
+
+    def learn(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        found, mine = functions.named(d), functions.named(self.params)
+        for n, weight in mine.items():
+            self.m[n] = 0.99 * self.m[n] + found[n]
+            weight -= 0.01 * self.m[n] + 1e-4 * weight
+        return loss
+
+
+class OfMasters(functions.Mine):
+    """Trains weights of its own, and copies them into those that compute."""
+
+    def learn(self, ids, targets):
+        mine = functions.named(self.params)
+        self.masters = getattr(self, "masters", {n: w.copy() for n, w in mine.items()})
+        with np.errstate(all="ignore"):
+            loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        for n, g in functions.named(d).items():
+            self.masters[n] -= 0.3 * g
+            mine[n][...] = self.masters[n]
+        return loss
+
+
+class HelperCalledTensors(functions.Mine):
+    def tensors(self):
+        return list(functions.named(self.params).values())
+
+
 ROTATED = SimpleNamespace(**RIGHT | {"positions": "neighbours"})
 
 # name: (adapter, stages that are right, part of each remark)
@@ -287,6 +345,14 @@ DESIGNS = {
     "a wide model, large first embeddings": (
         design("S", width=72, std=0.3, tied=False, layers=1), ("block", "model"), (),
     ),
+    "gradients of PyTorch's, with ReLU": (
+        design("U", WithGradients, activation="relu", place="post", std=0.1), ("loss",), (),
+    ),
+    "gradients in single precision": (InSinglePrecision, ("loss",), ()),
+    "gradients of small embeddings": (SmallEmbeddings, ("loss",), ()),
+    "an average over a hundred steps, decay": (SlowMomentum, LEARNS, ()),
+    "weights copied from others": (OfMasters, LEARNS, ()),
+    "a helper called tensors": (HelperCalledTensors, ("model", "generation"), ()),
     "lists": (InLists, ("model", "loss", "generation"), ()),
     "NumPy, a soft cap inside": (numpy_attention(capped), ("attention",), ("a soft cap",)),
     "NumPy, unit vectors times ten": (

@@ -15,6 +15,25 @@ from .designs.parts import Adapter, Kept, design, mix, turned
 from .right import Attends
 
 
+class NormedStream:
+    """Adds to the normed stream."""
+
+    def block(self, x):
+        one = self.model.blocks[0]
+        x = one.one(x)
+        x = x + one.attention(x)
+        return x + one.network(one.two(x))
+
+
+class NewAdam(functions.Mine):
+    """Forgets its running averages after each step."""
+
+    def learn(self, ids, targets):
+        self.m, self.v = ({n: 0 * w for n, w in functions.named(self.params).items()} for _ in range(2))
+        self.t = 0
+        return super().learn(ids, targets)
+
+
 class OneOfTwoCleared:
     """Has two optimizers, and clears the gradients of one."""
 
@@ -255,6 +274,183 @@ class RisesForever:
             pass
 
 
+class Accumulates(functions.Mine):
+    """Adds each gradient to those before, and never begins anew."""
+
+    def gradient(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        self.all = {n: g + getattr(self, "all", {}).get(n, 0) for n, g in functions.named(d).items()}
+        return loss, self.all
+
+    def learn(self, ids, targets):
+        loss, found = self.gradient(ids, targets)
+        size = sum((g * g).sum() for g in found.values()) ** 0.5
+        for n, weight in functions.named(self.params).items():
+            weight -= 0.1 * found[n] / max(1.0, size)
+        return loss
+
+
+class OneBatchLate(Accumulates):
+    """Uses the gradient of the batch before."""
+
+    def gradient(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        last, self.last = getattr(self, "last", functions.named(d)), functions.named(d)
+        return loss, last
+
+
+class FirstBatch(Accumulates):
+    """Works on its first batch for ever, and returns the loss of each."""
+
+    def gradient(self, ids, targets):
+        self.first = getattr(self, "first", (ids, targets))
+        d = functions.gpt_back(*self.first, self.params, 2)[1]
+        return self.loss(ids, targets), functions.named(d)
+
+
+class FirstBatchsLoss(FirstBatch):
+    """Returns the loss of its first batch, too."""
+
+    def gradient(self, ids, targets):
+        found = super().gradient(ids, targets)[1]
+        return self.loss(*self.first), found
+
+
+class RandomForSome(Accumulates):
+    """Draws the gradients of queries and keys."""
+
+    def gradient(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        rng = np.random.default_rng(0)
+        return loss, {
+            n: rng.normal(0, 0.01, g.shape) if n.endswith(("wq", "wk")) else g
+            for n, g in functions.named(d).items()
+        }
+
+
+class LossAfterwards(functions.Mine):
+    def learn(self, ids, targets):
+        super().learn(ids, targets)
+        return self.loss(ids, targets)
+
+
+class ReturnsOthersLoss(functions.Mine):
+    """Learns what it should, and returns the loss of targets that are shifted again."""
+
+    def learn(self, ids, targets):
+        log_p = np.log(functions.softmax(self.logits(ids)))
+        super().learn(ids, targets)
+        return -log_p[np.arange(len(ids) - 1), targets[1:]].mean()
+
+
+class NotDividedByT(functions.Mine):
+    def gradients(self, ids, targets):
+        return {n: len(ids) * g for n, g in super().gradients(ids, targets).items()}
+
+
+class ShowsCopies(functions.Mine):
+    """Has weights that nobody can change from outside."""
+
+    def weights(self):
+        return {n: w.copy() for n, w in super().weights().items()}
+
+
+class DoublesOne:
+    """Hands over PyTorch's gradients, one of them doubled."""
+
+    def gradients(self, ids, targets):
+        self.model.zero_grad()
+        self.loss(ids, targets).backward()
+        found = {n: p.grad.clone() for n, p in self.model.named_parameters()}
+        name = next(n for n in found if n.endswith("attention.q.weight"))
+        return found | {name: 2 * found[name]}
+
+
+class NeverBegunAnew(functions.Mine):
+    """Lets its cache grow beyond the context."""
+
+    def generate_cached(self, ids, n, temperature, seed):
+        rng, cache, text = np.random.default_rng(seed), {}, list(ids)
+        for one in text:
+            logits = self.step(one, cache)[-1]
+        for _ in range(n):
+            text.append(self.pick(logits, temperature, rng))
+            logits = self.step(text[-1], cache)[-1]
+        return text
+
+
+class OldestDropped(NeverBegunAnew):
+    """Drops the oldest keys and values of a full cache."""
+
+    def step(self, id, cache):
+        for kept in cache.get("kv", []):
+            if kept and kept[0].shape[1] == self.context_length:
+                kept[:] = [x[:, 1:] for x in kept]
+        return super().step(id, cache)
+
+
+class LongPromptWhole(functions.Mine):
+    """Reads a prompt as a whole that is longer than the context."""
+
+    def generate_cached(self, ids, n, temperature, seed):
+        if len(ids) <= self.context_length:
+            return super().generate_cached(ids, n, temperature, seed)
+        rng, cache = np.random.default_rng(seed), {}
+        for one in ids:
+            logits = self.step(one, cache)[-1]
+        first = self.pick(logits, temperature, rng)
+        return [first, *(super().generate_cached([*ids, first], n - 1, temperature, seed) if n > 1 else [])]
+
+
+def cutting(keep):
+    """Makes a generation that cuts off some ids: `keep` maps their probabilities, sorted, to those that stay."""
+
+    def pick(self, logits, temperature, rng):
+        if temperature == 0:
+            return int(logits.argmax())
+        p = functions.softmax(logits / temperature)
+        order = np.argsort(-p, kind="stable")
+        stays = np.zeros_like(p)
+        stays[order[keep(p[order])]] = p[order[keep(p[order])]]
+        return int(rng.choice(len(p), p=stays / stays.sum()))
+
+    return type("Mine", (functions.Mine,), {"pick": pick})
+
+
+class OneMaximum:
+    """Subtracts the largest score of the whole table."""
+
+    vocab_size, context_length = 65, 32
+
+    def attention(self, q, k, v, causal):
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        if causal:
+            scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)
+        e = np.exp(scores - scores.max())
+        with np.errstate(all="ignore"):
+            return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+class MaskOfMinus100:
+    vocab_size, context_length = 65, 32
+
+    def attention(self, q, k, v, causal):
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        if causal:
+            scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, -100.0)
+        return functions.softmax(scores) @ v
+
+
+class BaseFixed(functions.Mine):
+    def load(self, weights, config):
+        return super().load(weights, config | {"rope_base": 10000.0})
+
+
+class TwoBlocks(functions.Mine):
+    def load(self, weights, config):
+        return super().load(weights, config | {"n_layers": 2})
+
+
 class OnlyCounts:
     """Knows lines that it has read, and of others how frequent each id is."""
 
@@ -332,6 +528,29 @@ SLIPS = {
     "dropout still on": (design("X", StillDropping, dropout=0.1, std=0.5), "model", "dropout-in-evaluation"),
     "the likeliest ten": (design("Y", LikeliestTen), "generation", "cut-off"),
     "a norm along positions": (BlendsPositions, "block", "leak-all"),
+    "gradients added up": (Accumulates, "training", "gradients-kept"),
+    "the gradient of the batch before": (OneBatchLate, "training", "batch-before"),
+    "always the first batch": (FirstBatch, "training", "other-batch"),
+    "always the first batch, and its loss": (FirstBatchsLoss, "training", "other-batch"),
+    "random gradients of queries and keys": (RandomForSome, "training", "other-gradient"),
+    "the loss after the step": (LossAfterwards, "training", "loss-after"),
+    "only the loss is shifted": (ReturnsOthersLoss, "training", "labels-shifted-twice"),
+    "a gradient that is not divided by T": (NotDividedByT, "loss", "gradient-summed"),
+    "copies of the weights": (ShowsCopies, "loss", "weights-copied"),
+    "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient"),
+    "a cache that is never begun anew": (NeverBegunAnew, "cache", "cache-too-long"),
+    "the oldest keys dropped": (OldestDropped, "cache", "cache-too-long"),
+    "a long prompt read whole": (LongPromptWhole, "cache", "cache-too-long"),
+    "top-p 0.95": (cutting(lambda p: np.cumsum(p) - p < 0.95), "generation", "cut-off"),
+    "top-k 62": (cutting(lambda p: np.arange(len(p)) < 62), "generation", "cut-off"),
+    "top-k 10": (cutting(lambda p: np.arange(len(p)) < 10), "generation", "cut-off"),
+    "one maximum for the whole table": (OneMaximum, "attention", "softmax-one-max"),
+    "a mask of −100": (MaskOfMinus100, "attention", "mask-finite"),
+    "only queries rotated": (
+        design("A2", positions="halves", rotate_keys=False), "model", "positions-in-queries",
+    ),
+    "load: a base of 10,000": (BaseFixed, "weights", "other-base"),
+    "load: always two blocks": (TwoBlocks, "weights", "one-block"),
     "load: ε": (slip("llama", eps=1e-6), "weights", "other-eps"),
     "load: ε of GPT-2": (slip("gpt2", eps=1e-12), "weights", "other-eps"),
     "load: base": (slip("llama", base=500000.0), "weights", "other-base"),
@@ -352,6 +571,8 @@ SLIPS = {
 
 # name: (adapter, stage, part of the remark)
 REMARKED = {
+    "the normed stream": (design("N", NormedStream, std=0.3), "block", "add to the *normed* stream"),
+    "a new Adam in each step": (NewAdam, "training", "the same amount in each step"),
     "no feed-forward": (design("A", network=False), "block", "no feed-forward network"),
     "a network without an activation": (design("B", activation="none"), "block", "no feed-forward network"),
     "no last norm": (design("C", last_norm=False), "model", "no norm before the head"),

@@ -16,6 +16,7 @@ loss = Stage("loss")
 
 SMOOTHING = (0.05, 0.1, 0.2)  # the usual parts of a target that go to all ids
 MATRICES = 24  # weights whose gradient is looked at, at most
+LOUDER = 0.1  # by how much all weights are moved if a slope cannot be seen
 FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
 
 
@@ -120,9 +121,14 @@ def _(own: Own) -> None:
             raise Wrong(
                 f"the gradient of `{name}` should have its shape, {weights[name].shape}; yours has {gradient.shape}."
             )
+        if gradient is None and (_of_another_name(weights, name, found) or not _trained(own, name)):
+            continue
         seen[name] = _measured(own, weights[name], gradient, ids, targets)
         if gradient is None and seen[name].wrong:
             raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
+    unclear = [name for name, one in seen.items() if not (one.wrong or one.agrees) and name in found]
+    if unclear and not any(one.wrong for one in seen.values()):
+        _louder(own, seen, unclear, weights, ids, targets)
     wrong = [name for name, one in seen.items() if one.wrong]
     if not wrong:
         if not any(one.agrees for one in seen.values()):
@@ -133,6 +139,16 @@ def _(own: Own) -> None:
             "the arrays that `weights` returned were changed, and the loss did not change.", "weights-copied"
         )
     _tell(own, seen, wrong, weights, found, ids, targets)
+
+
+def _of_another_name(weights: dict[str, np.ndarray], name: str, found: dict[str, np.ndarray]) -> bool:
+    """Returns whether a weight is tied to another, under whose name its gradient is."""
+    return any(other in found and np.shares_memory(weights[name], weights[other]) for other in weights if other != name)
+
+
+def _trained(own: Own, name: str) -> bool:
+    """Returns whether a weight is one that is trained; a buffer of PyTorch's is not."""
+    return getattr(own.arrays("weights")[name], "requires_grad", True)
 
 
 def _gradients(own: Own, ids: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
@@ -153,6 +169,25 @@ def _measured(own: Own, weight, gradient, ids, targets, where=None) -> Slope:  #
         if found.wrong and slope(lambda: own.number("loss", ids, targets), weight, second, gradient).wrong:
             return found
     return found if found.agrees else replace(found, error=np.inf)  # it is not certain
+
+
+def _louder(own: Own, seen: dict[str, Slope], unclear: list[str], weights, ids, targets) -> None:  # noqa: ANN001
+    """Measures slopes again that cannot be seen at the first weights, such as those of queries while scores are tiny.
+
+    A backward pass that is right is right at any weights, so all of them are moved, and moved back.
+    """
+    kept, rng = {name: one.copy() for name, one in weights.items()}, np.random.default_rng(8)
+    try:
+        for one in weights.values():
+            one += (LOUDER * rng.normal(size=one.shape)).astype(one.dtype)
+        found = _gradients(own, ids, targets)
+        for name in unclear:
+            again = _measured(own, weights[name], found.get(name), ids, targets)
+            if again.wrong:
+                seen[name] = again
+    finally:
+        for name, one in weights.items():
+            one[...] = kept[name]
 
 
 def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, ids, targets) -> None:  # noqa: ANN001
