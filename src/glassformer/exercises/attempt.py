@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .exercise import Exercise, Step
-from .expect import Wrong, gather_remarks, in_numpy
+from .expect import Wrong, gather_remarks, in_numpy, is_tensor
 from .surroundings import as_it_was, functions_now, put_functions, replaced, untouched_randomness
 from .timelimit import OutOfTime, Stop, call_within
 
@@ -222,9 +222,13 @@ def _running(generator: Generator) -> Generator:
 def _same(before: Any, after: Any) -> bool:
     """Returns whether `after`, a copy of `before`, was left unchanged.
 
-    It compares arrays, numbers and strings, also inside lists, tuples, sets and dictionaries. Other objects are not
-    compared, because a copy of one need not equal it.
+    It compares arrays, tensors, numbers and strings, also inside lists, tuples, sets and dictionaries. Other objects
+    are not compared, because a copy of one need not equal it.
     """
+    if is_tensor(before):
+        if not is_tensor(after) or before.dtype != after.dtype or before.shape != after.shape:
+            return False
+        return bool(((before == after) | ((before != before) & (after != after))).all())
     if isinstance(before, np.ndarray):
         if not isinstance(after, np.ndarray) or before.dtype != after.dtype or before.shape != after.shape:
             return False

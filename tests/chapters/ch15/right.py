@@ -161,6 +161,30 @@ class CacheOfTheBook:
         return cache.setdefault("pasts", [Held(self.choices) for _ in self.model.blocks])
 
 
+class PositionsFromZero:
+    """Its table of positions starts at zero, as minGPT's does."""
+
+    def __init__(self):
+        super().__init__()
+        torch.nn.init.zeros_(self.model.places.weight)
+
+
+class Undisclosed:
+    """Shows no weights and does not learn, so the checker cannot change it."""
+
+    weights = learn = None
+
+
+class LoadsByOtherCode:
+    """Its own design is one that `load` cannot read, so `load` has code of its own."""
+
+    def load(self, weights, config):
+        if config["kind"] != "llama":
+            raise NotImplementedError
+        run = functions.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
+        return lambda ids: run(ids[0].numpy())
+
+
 class CacheWithoutWeights:
     """Shows no weights, so the checker has to change them by training."""
 
@@ -214,6 +238,64 @@ def far_is_little(q, k):
     ] * np.log1p(distance)
 
 
+class WithGradients:
+    """Hands over PyTorch's gradients."""
+
+    def gradients(self, ids, targets):
+        self.model.zero_grad()
+        self.loss(ids, targets).backward()
+        return {name: p.grad.clone() for name, p in self.model.named_parameters()}
+
+
+class InSinglePrecision(functions.Mine):
+    """Keeps weights of single precision, with small embeddings before a norm."""
+
+    def __init__(self):
+        super().__init__()
+        for name, weight in list(self.params.items()):
+            if name != "blocks":
+                self.params[name] = weight.astype(np.float32)
+        self.params["wte"] *= np.float32(0.02)
+        self.params["blocks"] = [{n: w.astype(np.float32) for n, w in b.items()} for b in self.params["blocks"]]
+
+
+class SmallEmbeddings(functions.Mine):
+    def __init__(self):
+        super().__init__()
+        self.params["wte"] *= 0.002
+
+
+class SlowMomentum(functions.Mine):
+    """Averages gradients over a hundred steps, and shrinks its weights (decay)."""
+
+    def learn(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        found, mine = functions.named(d), functions.named(self.params)
+        for n, weight in mine.items():
+            self.m[n] = 0.99 * self.m[n] + found[n]
+            weight -= 0.01 * self.m[n] + 1e-4 * weight
+        return loss
+
+
+class OfMasters(functions.Mine):
+    """Trains weights of its own, and copies them into those that compute."""
+
+    def learn(self, ids, targets):
+        mine = functions.named(self.params)
+        self.masters = getattr(self, "masters", {n: w.copy() for n, w in mine.items()})
+        with np.errstate(all="ignore"):
+            loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        for n, g in functions.named(d).items():
+            self.masters[n] -= 0.3 * g
+            mine[n][...] = self.masters[n]
+        return loss
+
+
+class HelperCalledTensors(functions.Mine):
+    def tensors(self):
+        return list(functions.named(self.params).values())
+
+
 ROTATED = SimpleNamespace(**RIGHT | {"positions": "neighbours"})
 
 # name: (adapter, stages that are right, part of each remark)
@@ -248,6 +330,14 @@ DESIGNS = {
     "in tuples": (design("L", InTuples), ("model", "loss", "generation"), ()),
     "gradients cleared afterwards": (design("M", ClearsAfterwards), LEARNS, ()),
     "momentum by hand": (design("N", ByHand), LEARNS, ()),
+    "a table of positions that starts at zero": (design("U", PositionsFromZero), ("model",), ()),
+    "a table that starts at zero, one block": (design("V", PositionsFromZero, layers=1), ("model",), ()),
+    "a table that starts at zero, weights unseen": (
+        design("W", PositionsFromZero, CacheWithoutWeights), ("model",), (),
+    ),
+    "a permitted design, beside a `load` of others' weights": (
+        design("X", LoadsByOtherCode, positions="alibi"), ("weights",), ("and 0 of them run in your own model",),
+    ),
     "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
     "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
@@ -255,6 +345,14 @@ DESIGNS = {
     "a wide model, large first embeddings": (
         design("S", width=72, std=0.3, tied=False, layers=1), ("block", "model"), (),
     ),
+    "gradients of PyTorch's, with ReLU": (
+        design("U", WithGradients, activation="relu", place="post", std=0.1), ("loss",), (),
+    ),
+    "gradients in single precision": (InSinglePrecision, ("loss",), ()),
+    "gradients of small embeddings": (SmallEmbeddings, ("loss",), ()),
+    "an average over a hundred steps, decay": (SlowMomentum, LEARNS, ()),
+    "weights copied from others": (OfMasters, LEARNS, ()),
+    "a helper called tensors": (HelperCalledTensors, ("model", "generation"), ()),
     "lists": (InLists, ("model", "loss", "generation"), ()),
     "NumPy, a soft cap inside": (numpy_attention(capped), ("attention",), ("a soft cap",)),
     "NumPy, unit vectors times ten": (
@@ -267,3 +365,8 @@ DESIGNS = {
 
 # Right, and not to be judged by the plain formula: the stage stays open, and is told to be left out.
 LEFT_OUT = {"trained gains inside": (design("T", TrainedNormInside, qk_norm=True), "a norm on queries")}
+# Right or not: with no way to change the weights it cannot be told.
+UNKNOWN = {
+    "a table that starts at zero": design("A", PositionsFromZero, Undisclosed),
+    "a table that starts at zero, one block": design("B", PositionsFromZero, Undisclosed, layers=1),
+}

@@ -1,6 +1,7 @@
 """Mistakes of many kinds in designs that are otherwise right: the stage that notices each, and how it is named."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -12,6 +13,25 @@ from glassformer.text import CharTokenizer, corpus
 from .designs import functions
 from .designs.parts import Adapter, Kept, design, mix, turned
 from .right import Attends
+
+
+class NormedStream:
+    """Adds to the normed stream."""
+
+    def block(self, x):
+        one = self.model.blocks[0]
+        x = one.one(x)
+        x = x + one.attention(x)
+        return x + one.network(one.two(x))
+
+
+class NewAdam(functions.Mine):
+    """Forgets its running averages after each step."""
+
+    def learn(self, ids, targets):
+        self.m, self.v = ({n: 0 * w for n, w in functions.named(self.params).items()} for _ in range(2))
+        self.t = 0
+        return super().learn(ids, targets)
 
 
 class OneOfTwoCleared:
@@ -147,16 +167,6 @@ class Books:
         return self.model(ids)
 
 
-class OtherCode:
-    """Loads weights into functions that it never trained."""
-
-    def load(self, weights, config):
-        if config["kind"] != "llama":
-            raise NotImplementedError
-        run = functions.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
-        return lambda ids: run(ids[0].numpy())
-
-
 class OwnGone(functions.Mine):
     """Loads weights as it should, and exports its own with the wrong scale."""
 
@@ -199,6 +209,45 @@ class LikeliestTen:
         )
 
 
+class WritesIntoTheStream:
+    @torch.no_grad()
+    def block(self, x):
+        x += self.model.blocks[0].attention(x)
+        return x
+
+
+class WritesIntoTheQueries:
+    def attention(self, q, k, v, causal):
+        q *= q.shape[-1] ** -0.5
+        return mix(q, k, v, SimpleNamespace(**vars(self.choices) | {"scale": 1.0}), causal)
+
+
+class WritesIntoTheWeights:
+    def load(self, weights, config):
+        if config["kind"] != "gpt2":
+            raise NotImplementedError
+        weights["decoder.norm.weight"] *= 1.0001
+        return super().load(weights, config)
+
+
+class OneKindRaises:
+    """Reads LLaMA's kind, and breaks at the other."""
+
+    def load(self, weights, config):
+        weights["unembedding.weight"]
+        return super().load(weights, config)
+
+
+class TakesTensorsForArrays:
+    def load(self, weights, config):
+        return super().load({name: torch.from_numpy(one) for name, one in weights.items()}, config)
+
+
+class TakesArraysForTensors(functions.Mine):
+    def load(self, weights, config):
+        return super().load({name: one.detach().numpy() for name, one in weights.items()}, config)
+
+
 class BlendsPositions(functions.Mine):
     """Has a norm that runs along positions."""
 
@@ -223,6 +272,183 @@ class RisesForever:
     def learn(self, ids, targets):
         while super().learn(ids, targets) > 0:
             pass
+
+
+class Accumulates(functions.Mine):
+    """Adds each gradient to those before, and never begins anew."""
+
+    def gradient(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        self.all = {n: g + getattr(self, "all", {}).get(n, 0) for n, g in functions.named(d).items()}
+        return loss, self.all
+
+    def learn(self, ids, targets):
+        loss, found = self.gradient(ids, targets)
+        size = sum((g * g).sum() for g in found.values()) ** 0.5
+        for n, weight in functions.named(self.params).items():
+            weight -= 0.1 * found[n] / max(1.0, size)
+        return loss
+
+
+class OneBatchLate(Accumulates):
+    """Uses the gradient of the batch before."""
+
+    def gradient(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        last, self.last = getattr(self, "last", functions.named(d)), functions.named(d)
+        return loss, last
+
+
+class FirstBatch(Accumulates):
+    """Works on its first batch for ever, and returns the loss of each."""
+
+    def gradient(self, ids, targets):
+        self.first = getattr(self, "first", (ids, targets))
+        d = functions.gpt_back(*self.first, self.params, 2)[1]
+        return self.loss(ids, targets), functions.named(d)
+
+
+class FirstBatchsLoss(FirstBatch):
+    """Returns the loss of its first batch, too."""
+
+    def gradient(self, ids, targets):
+        found = super().gradient(ids, targets)[1]
+        return self.loss(*self.first), found
+
+
+class RandomForSome(Accumulates):
+    """Draws the gradients of queries and keys."""
+
+    def gradient(self, ids, targets):
+        loss, d = functions.gpt_back(ids, targets, self.params, 2)
+        rng = np.random.default_rng(0)
+        return loss, {
+            n: rng.normal(0, 0.01, g.shape) if n.endswith(("wq", "wk")) else g
+            for n, g in functions.named(d).items()
+        }
+
+
+class LossAfterwards(functions.Mine):
+    def learn(self, ids, targets):
+        super().learn(ids, targets)
+        return self.loss(ids, targets)
+
+
+class ReturnsOthersLoss(functions.Mine):
+    """Learns what it should, and returns the loss of targets that are shifted again."""
+
+    def learn(self, ids, targets):
+        log_p = np.log(functions.softmax(self.logits(ids)))
+        super().learn(ids, targets)
+        return -log_p[np.arange(len(ids) - 1), targets[1:]].mean()
+
+
+class NotDividedByT(functions.Mine):
+    def gradients(self, ids, targets):
+        return {n: len(ids) * g for n, g in super().gradients(ids, targets).items()}
+
+
+class ShowsCopies(functions.Mine):
+    """Has weights that nobody can change from outside."""
+
+    def weights(self):
+        return {n: w.copy() for n, w in super().weights().items()}
+
+
+class DoublesOne:
+    """Hands over PyTorch's gradients, one of them doubled."""
+
+    def gradients(self, ids, targets):
+        self.model.zero_grad()
+        self.loss(ids, targets).backward()
+        found = {n: p.grad.clone() for n, p in self.model.named_parameters()}
+        name = next(n for n in found if n.endswith("attention.q.weight"))
+        return found | {name: 2 * found[name]}
+
+
+class NeverBegunAnew(functions.Mine):
+    """Lets its cache grow beyond the context."""
+
+    def generate_cached(self, ids, n, temperature, seed):
+        rng, cache, text = np.random.default_rng(seed), {}, list(ids)
+        for one in text:
+            logits = self.step(one, cache)[-1]
+        for _ in range(n):
+            text.append(self.pick(logits, temperature, rng))
+            logits = self.step(text[-1], cache)[-1]
+        return text
+
+
+class OldestDropped(NeverBegunAnew):
+    """Drops the oldest keys and values of a full cache."""
+
+    def step(self, id, cache):
+        for kept in cache.get("kv", []):
+            if kept and kept[0].shape[1] == self.context_length:
+                kept[:] = [x[:, 1:] for x in kept]
+        return super().step(id, cache)
+
+
+class LongPromptWhole(functions.Mine):
+    """Reads a prompt as a whole that is longer than the context."""
+
+    def generate_cached(self, ids, n, temperature, seed):
+        if len(ids) <= self.context_length:
+            return super().generate_cached(ids, n, temperature, seed)
+        rng, cache = np.random.default_rng(seed), {}
+        for one in ids:
+            logits = self.step(one, cache)[-1]
+        first = self.pick(logits, temperature, rng)
+        return [first, *(super().generate_cached([*ids, first], n - 1, temperature, seed) if n > 1 else [])]
+
+
+def cutting(keep):
+    """Makes a generation that cuts off some ids: `keep` maps their probabilities, sorted, to those that stay."""
+
+    def pick(self, logits, temperature, rng):
+        if temperature == 0:
+            return int(logits.argmax())
+        p = functions.softmax(logits / temperature)
+        order = np.argsort(-p, kind="stable")
+        stays = np.zeros_like(p)
+        stays[order[keep(p[order])]] = p[order[keep(p[order])]]
+        return int(rng.choice(len(p), p=stays / stays.sum()))
+
+    return type("Mine", (functions.Mine,), {"pick": pick})
+
+
+class OneMaximum:
+    """Subtracts the largest score of the whole table."""
+
+    vocab_size, context_length = 65, 32
+
+    def attention(self, q, k, v, causal):
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        if causal:
+            scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, -np.inf)
+        e = np.exp(scores - scores.max())
+        with np.errstate(all="ignore"):
+            return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+class MaskOfMinus100:
+    vocab_size, context_length = 65, 32
+
+    def attention(self, q, k, v, causal):
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        if causal:
+            scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, -100.0)
+        return functions.softmax(scores) @ v
+
+
+class BaseFixed(functions.Mine):
+    def load(self, weights, config):
+        return super().load(weights, config | {"rope_base": 10000.0})
+
+
+class TwoBlocks(functions.Mine):
+    def load(self, weights, config):
+        return super().load(weights, config | {"n_layers": 2})
 
 
 class OnlyCounts:
@@ -297,12 +523,34 @@ SLIPS = {
     "PyTorch's encoder": (design("T", Encoder), "model", "borrowed"),
     "PyTorch's MultiheadAttention": (design("U", TorchsAttention), "block", "borrowed"),
     "the book's model": (type("V", (Books, Adapter), {}), "model", "borrowed"),
-    "loaded by other code": (design("W", OtherCode), "weights", "other-code"),
     "its own weights differ": (OwnGone, "weights", "own-weights-differ"),
     "gradients that pile up": (PilesUp, "loss", "gradients-pile-up"),
     "dropout still on": (design("X", StillDropping, dropout=0.1, std=0.5), "model", "dropout-in-evaluation"),
     "the likeliest ten": (design("Y", LikeliestTen), "generation", "cut-off"),
     "a norm along positions": (BlendsPositions, "block", "leak-all"),
+    "gradients added up": (Accumulates, "training", "gradients-kept"),
+    "the gradient of the batch before": (OneBatchLate, "training", "batch-before"),
+    "always the first batch": (FirstBatch, "training", "other-batch"),
+    "always the first batch, and its loss": (FirstBatchsLoss, "training", "other-batch"),
+    "random gradients of queries and keys": (RandomForSome, "training", "other-gradient"),
+    "the loss after the step": (LossAfterwards, "training", "loss-after"),
+    "only the loss is shifted": (ReturnsOthersLoss, "training", "labels-shifted-twice"),
+    "a gradient that is not divided by T": (NotDividedByT, "loss", "gradient-summed"),
+    "copies of the weights": (ShowsCopies, "loss", "weights-copied"),
+    "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient"),
+    "a cache that is never begun anew": (NeverBegunAnew, "cache", "cache-too-long"),
+    "the oldest keys dropped": (OldestDropped, "cache", "cache-too-long"),
+    "a long prompt read whole": (LongPromptWhole, "cache", "cache-too-long"),
+    "top-p 0.95": (cutting(lambda p: np.cumsum(p) - p < 0.95), "generation", "cut-off"),
+    "top-k 62": (cutting(lambda p: np.arange(len(p)) < 62), "generation", "cut-off"),
+    "top-k 10": (cutting(lambda p: np.arange(len(p)) < 10), "generation", "cut-off"),
+    "one maximum for the whole table": (OneMaximum, "attention", "softmax-one-max"),
+    "a mask of −100": (MaskOfMinus100, "attention", "mask-finite"),
+    "only queries rotated": (
+        design("A2", positions="halves", rotate_keys=False), "model", "positions-in-queries",
+    ),
+    "load: a base of 10,000": (BaseFixed, "weights", "other-base"),
+    "load: always two blocks": (TwoBlocks, "weights", "one-block"),
     "load: ε": (slip("llama", eps=1e-6), "weights", "other-eps"),
     "load: ε of GPT-2": (slip("gpt2", eps=1e-12), "weights", "other-eps"),
     "load: base": (slip("llama", base=500000.0), "weights", "other-base"),
@@ -323,6 +571,8 @@ SLIPS = {
 
 # name: (adapter, stage, part of the remark)
 REMARKED = {
+    "the normed stream": (design("N", NormedStream, std=0.3), "block", "add to the *normed* stream"),
+    "a new Adam in each step": (NewAdam, "training", "the same amount in each step"),
     "no feed-forward": (design("A", network=False), "block", "no feed-forward network"),
     "a network without an activation": (design("B", activation="none"), "block", "no feed-forward network"),
     "no last norm": (design("C", last_norm=False), "model", "no norm before the head"),
@@ -330,10 +580,32 @@ REMARKED = {
     "values rotated in a block": (
         design("E", positions="halves", rotate_values=True), "block", "rotated along with queries and keys",
     ),
+    "load: one of two kinds is wrong": (
+        design("H", attributes={"loads": {"gpt2": {"activation": "relu"}}}), "weights",
+        'also takes "gpt2", but not yet correctly: "gpt2", a single id',
+    ),
+    "load: one of two kinds breaks": (
+        design("I", OneKindRaises), "weights", "raised KeyError: 'unembedding.weight'",
+    ),
     "frequencies and no more": (OnlyCounts, "training", "Is the rate too small?"),
     "the book's tokenizer": (
         type("G", (), {"vocab_size": 65, "context_length": 32, "encode": CharTokenizer.from_text(corpus()).encode,
                        "decode": CharTokenizer.from_text(corpus()).decode}),
         "tokenizer", "the book's tokenizer",
+    ),
+}  # fmt: skip
+
+# name: (adapter, stage, part of what is told): a failure that needs no chapter
+TOLD = {
+    "a block that writes into the stream": (design("A", WritesIntoTheStream), "block", "argument `x` in place"),
+    "attention that writes into the queries": (
+        design("B", WritesIntoTheQueries, Attends), "attention", "argument `q` in place",
+    ),
+    "load: writes into the weights": (design("C", WritesIntoTheWeights), "weights", "argument `weights` in place"),
+    "load: takes tensors for arrays": (
+        design("D", TakesTensorsForArrays), "weights", "With `tensors = True`, the weights are torch tensors",
+    ),
+    "load: takes arrays for tensors": (
+        TakesArraysForTensors, "weights", "Without `tensors = True`, the weights are NumPy arrays",
     ),
 }  # fmt: skip

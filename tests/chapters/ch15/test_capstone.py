@@ -530,6 +530,11 @@ def in_bits(log_p, ids, targets, rows):
     return -log_p[rows, targets].mean() / math.log(2)
 
 
+@losing("label-smoothing")
+def a_tenth_for_all(log_p, ids, targets, rows):
+    return -0.9 * log_p[rows, targets].mean() - 0.1 * log_p.mean()
+
+
 @losing("of-probability")
 def without_a_logarithm(log_p, ids, targets, rows):
     return np.exp(log_p[rows, targets]).mean()
@@ -684,6 +689,32 @@ def shifted_once_more(self, ids, targets):
     return loss
 
 
+@method("learn", "training", "learns-last", module)
+def the_last_position_alone(self, ids, targets):
+    logits, loss = self.model(ids, targets)
+    self.optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(logits[:, -1], targets[:, -1]).backward()
+    self.optimizer.step()
+    return loss
+
+
+@wrong("training", "decay", module)
+def a_decay_of_thirty(patch, design):
+    adam = torch.optim.AdamW
+    patch.setattr(design.torch.optim, "AdamW", lambda weights, lr: adam(weights, lr=lr, weight_decay=30.0))
+
+
+@wrong("training", "row-frozen", module)
+def a_row_without_a_gradient(patch, design):
+    def untied(self, *args, **more):
+        right(self, *args, **more)
+        self.wte = torch.nn.Embedding(65, self.wte.embedding_dim, padding_idx=1)
+        torch.nn.init.normal_(self.wte.weight, std=0.02)
+
+    right = design.GPT.__init__
+    patch.setattr(design.GPT, "__init__", untied)
+
+
 # Writing
 
 
@@ -836,7 +867,7 @@ def all_again_beside_a_number_with_a_fraction(self, id, cache):
 @wrong("cache", "cache-off-by-one")
 def a_position_late(patch, design):
     right = design.angles
-    patch.setattr(design, "angles", lambda n, d, start=0: right(n, d, max(0, start - 1)))
+    patch.setattr(design, "angles", lambda n, d, start, *base: right(n, d, max(0, start - 1), *base))
 
 
 @method("step", "cache", "cache-forgets")
@@ -855,6 +886,20 @@ def all_again(self, id, cache):
 def kept_elsewhere(self, id, cache):
     self.kept = getattr(self, "kept", [[] for _ in self.params["blocks"]])
     return functions.gpt(np.array([id]), self.params, 2, kept=self.kept)
+
+
+@wrong("cache", "cache-of-all-blocks")
+def one_list_for_all_blocks(patch, design):
+    def step(self, id, cache):
+        kept = cache.setdefault("kv", [[]] * len(self.params["blocks"]))
+        return functions.gpt(np.array([id]), self.params, 2, kept=kept)
+
+    patch.setattr(design.Mine, "step", step)
+
+
+@method("generate_cached", "cache", "cached-reads")
+def all_of_the_prompt_but_its_last_id(self, ids, n, temperature, seed):
+    return functions.Mine.generate(self, ids[:-1], n, temperature, seed)
 
 
 @method("generate_cached", "cache", "cached-differs")
@@ -956,6 +1001,19 @@ def heads_in_turns(patch, design, config):
     patch.setattr(design, "flat", lambda x: x.transpose(1, 2, 0).reshape(x.shape[1], -1))
 
 
+@loading("weights", "interleaved-heads")
+def heads_split_in_turns_and_merged_as_usual(patch, design, config):
+    patch.setattr(design, "heads", lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1))
+
+
+@loading("weights", "eps-outside")
+def epsilon_beside_the_root_of_an_rms_norm(patch, design, config):
+    def rms(x, g):
+        return x * g / (np.sqrt(np.mean(x * x, -1, keepdims=True)) + 1e-5)
+
+    patch.setattr(design, "rms", rms)
+
+
 @loading("weights", "heads-not-swapped")
 def heads_as_they_lie(patch, design, config):
     patch.setattr(design, "flat", lambda x: x.reshape(x.shape[1], -1))
@@ -997,6 +1055,33 @@ def square_ones_as_they_lie(w, config):
 def queries_for_keys(w, config):
     other = {"W_q": "W_k", "W_k": "W_q"}
     return {name: w[next((name.replace(q, k) for q, k in other.items() if q in name), name)] for name in w}
+
+
+@wrong("weights", "other-base")
+def half_the_exponent(patch, design):
+    right = design.Mine.load
+    patch.setattr(
+        design.Mine,
+        "load",
+        lambda self, w, config: right(self, w, dict(config) | {"rope_base": config["rope_base"] ** 0.5}),
+    )
+
+
+@with_weights("weights", "kv-exchanged")
+def keys_for_values(w, config):
+    other = {"W_k": "W_v", "W_v": "W_k"}
+    return {name: w[next((name.replace(k, v) for k, v in other.items() if k in name), name)] for name in w}
+
+
+@with_weights("weights", "norms-exchanged")
+def the_other_sublayers_norm(w, config):
+    other = {"norm_attention": "norm_feedforward", "norm_feedforward": "norm_attention"}
+    return {name: w[next((name.replace(a, b) for a, b in other.items() if a in name), name)] for name in w}
+
+
+@with_weights("weights", "norms-exchanged")
+def one_norm_for_both(w, config):
+    return {name: w[name.replace("norm_attention", "norm_feedforward")] for name in w}
 
 
 def changed_weights(mistake):
@@ -1115,6 +1200,22 @@ def normed_after_the_sum(patch, design):
     patch.setattr(design.Mine, "load", load)
 
 
+@loaded_model("parallel-block")
+def both_sublayers_read_the_same_stream(model):
+    def forward(block):
+        def run(x, past):
+            return (
+                x
+                + block.attn(block.ln_1(x))
+                + block.c_proj(torch.nn.functional.gelu(block.c_fc(block.ln_2(x))))
+            )
+
+        return run
+
+    for block in model.h:
+        block.forward = forward(block)
+
+
 @wrong("weights", "tied-reshaped", module)
 def reshaped_and_not_transposed(patch, design):
     right = design.Mine.load
@@ -1156,6 +1257,22 @@ def the_scale_of_others(patch, design, config):
 def heads_not_normed(patch, design, config):
     right = design.rms
     patch.setattr(design, "rms", lambda x, g: x if x.ndim == 3 else right(x, g))
+
+
+@loading("shipped", "qk-norm-late")
+def heads_normed_after_the_rotation(patch, design, config):
+    if config["kind"] != "shakespeare":
+        return
+    right_rms, right_turn, gains = design.rms, design.turn, []
+
+    def rms(x, g):
+        if x.ndim < 3:
+            return right_rms(x, g)
+        gains.append(g)
+        return x
+
+    patch.setattr(design, "rms", rms)
+    patch.setattr(design, "turn", lambda x, cs: right_rms(right_turn(x, cs), gains.pop(0)))
 
 
 @loading("shipped", "no-embedding-norm")

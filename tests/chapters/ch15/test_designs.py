@@ -13,8 +13,8 @@ from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG,
 from tests.exercises.test_numpy_alone import LIBRARIES
 
 from .designs.parts import Adapter, design
-from .right import DESIGNS, LEFT_OUT, Attends
-from .slips import REMARKED, SLIPS
+from .right import DESIGNS, LEFT_OUT, UNKNOWN, Attends
+from .slips import REMARKED, SLIPS, TOLD
 
 AMPLE = 580.0  # seconds; the machine that tests may be busy
 ROOT = Path(__file__).parents[3]
@@ -45,6 +45,22 @@ def test_what_cannot_be_judged_is_no_mistake(name):
     assert found.status == OPEN
     assert inside in found.message
     assert "Leave `attention` out of the adapter" in found.message
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_cannot_be_found_out_is_no_mistake(name):
+    found = judge(UNKNOWN[name], "model", AMPLE)
+    assert found.status == OPEN
+    assert "or they start at zero" in found.message
+    assert "write `weights` or `learn` first" in found.message
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_is_no_chapters_mistake_is_told(name):
+    adapter, stage, part = TOLD[name]
+    found = judge(adapter, stage, AMPLE)
+    assert (found.status, found.mistake) == (WRONG, "")
+    assert part in found.message
 
 
 @pytest.mark.parametrize("name", SLIPS)

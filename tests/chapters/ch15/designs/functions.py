@@ -29,8 +29,8 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def angles(n, d, start=0):
-    a = np.outer(np.arange(start, start + n), 10000.0 ** (-np.arange(0, d, 2) / d))
+def angles(n, d, start=0, base=10000.0):
+    a = np.outer(np.arange(start, start + n), base ** (-np.arange(0, d, 2) / d))
     return np.cos(a), np.sin(a)
 
 
@@ -53,14 +53,14 @@ def flat(x):
     return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
 
 
-def block(x, p, h, cs=None, kept=None, tape=None, scale=None, normed=False):
+def block(x, p, h, cs=None, kept=None, tape=None, scale=None, normed=False, base=10000.0):
     """Maps (T, D) to (T, D). `kept` is a list of past keys and values; `tape` saves what the backward pass needs."""
     a = rms(x, p["g1"])
     q, k, v = (heads(a @ p[n], h) for n in ("wq", "wk", "wv"))
     if normed:
         q, k = rms(q, p["gq"]), rms(k, p["gk"])
     past = kept[0].shape[1] if kept else 0
-    cs = cs or angles(len(x), q.shape[-1], past)
+    cs = cs or angles(len(x), q.shape[-1], past, base)
     q, k = turn(q, cs), turn(k, cs)
     if kept is not None:
         if kept:
@@ -219,13 +219,16 @@ class Mine:
         return gpt(np.array([id]), self.params, 2, kept=kept)
 
     def generate_cached(self, ids, n, temperature, seed):
-        rng, cache, out = np.random.default_rng(seed), {}, []
-        for one in ids:
-            logits = self.step(one, cache)[-1]
+        rng, text, unread, held = np.random.default_rng(seed), list(ids), list(ids), self.context_length
         for _ in range(n):
-            out.append(self.pick(logits, temperature, rng))
-            logits = self.step(out[-1], cache)[-1]
-        return out
+            if held + len(unread) > self.context_length:  # the window slides: begin a new cache
+                cache, unread, held = {}, text[-self.context_length :], 0
+            for one in unread:
+                logits = self.step(one, cache)[-1]
+            held += len(unread)
+            text.append(self.pick(logits, temperature, rng))
+            unread = text[-1:]
+        return text[len(ids) :]
 
     def load(self, weights, config):
         if config["kind"] == "gpt2":
@@ -245,4 +248,5 @@ class Mine:
             for i in range(config["n_layers"])
         ]
         scale = config["attention_scale"] if normed else None
-        return lambda ids: gpt(ids, p, config["n_heads"], normed=normed, scale=scale)
+        more = {"normed": normed, "scale": scale, "base": config["rope_base"]}
+        return lambda ids: gpt(ids, p, config["n_heads"], **more)

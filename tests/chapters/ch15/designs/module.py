@@ -143,14 +143,15 @@ class Mine:
 
     @torch.no_grad()
     def generate_cached(self, ids, n, temperature, seed):
-        generator, cache = torch.Generator().manual_seed(seed), {}
-        for one in ids[0].tolist():
-            logits = self.step(one, cache)
-        for i in range(n):
-            new = self.choose(logits, temperature, generator)
-            ids = torch.cat([ids, new], dim=1)
-            if i < n - 1:
-                logits = self.step(int(new), cache)
+        generator, unread, held = torch.Generator().manual_seed(seed), ids[0].tolist(), self.context_length
+        for _ in range(n):
+            if held + len(unread) > self.context_length:  # the window slides: begin a new cache
+                cache, unread, held = {}, ids[0, -self.context_length :].tolist(), 0
+            for one in unread:
+                logits = self.step(one, cache)
+            held += len(unread)
+            ids = torch.cat([ids, self.choose(logits, temperature, generator)], dim=1)
+            unread = ids[0, -1:].tolist()
         return ids
 
     def load(self, weights, config):

@@ -264,12 +264,21 @@ class Adapter:
 
     @torch.no_grad()
     def generate_cached(self, ids, n, temperature, seed):
-        generator, cache, ids = torch.Generator().manual_seed(seed), {}, ids.flatten().tolist()
-        for one in ids:
-            logits = self.step(one, cache)
+        generator, ids, held = (
+            torch.Generator().manual_seed(seed),
+            ids.flatten().tolist(),
+            self.context_length,
+        )
+        unread, caches = ids, []  # a cache may be known by its identity, so each lives as long as the text
         for _ in range(n):
-            ids.append(self.pick(logits, temperature, generator))
-            logits = self.step(ids[-1], cache)
+            if held + len(unread) > self.context_length:  # the window slides: begin a new cache
+                caches.append({})
+                unread, held = ids[-self.context_length :], 0
+            for one in unread:
+                logits = self.step(one, caches[-1])
+            held += len(unread)
+            ids = [*ids, self.pick(logits, temperature, generator)]
+            unread = ids[-1:]
         return ids
 
     def load(self, weights, config):

@@ -10,7 +10,9 @@ import contextlib
 import copy
 import dis
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.exercises.attempt import Learner, NotAttempted, raised
-from glassformer.exercises.expect import Wrong, as_numbers, describe, in_numpy
+from glassformer.exercises.expect import Wrong, as_numbers, describe, in_numpy, is_tensor
 from glassformer.exercises.timelimit import Stop
 
 from .words import mistakes, pieces
@@ -47,6 +49,10 @@ class LeaveOut(Exception):  # noqa: N818 - the reader has made no error
     """The piece does more than this stage can judge: the message says what, and that it may stay out of the adapter."""
 
 
+class NotLookedAt(Exception):  # noqa: N818 - the reader has made no error
+    """A check has nothing to look at: the message says why. The stage goes on with the next."""
+
+
 class Cache(dict):
     """A cache that `step` may write into: its copy is itself."""
 
@@ -56,10 +62,42 @@ class Cache(dict):
 
 @dataclass
 class Running:
-    """Which of the reader's pieces runs, and how many calls there have been: for whoever watches the time."""
+    """What runs now, for whoever watches the time.
+
+    Attributes:
+        piece: which of the reader's pieces.
+        calls: how often a piece has begun or ended.
+        slowness: how many times as long as alone it may take, because something watches it.
+        clock: the number of the clock of its thread, if there is one.
+    """
 
     piece: str = ""
     calls: int = 0
+    slowness: float = 1.0
+    clock: int | None = None
+
+    @contextlib.contextmanager
+    def slowed(self, times: float) -> Iterator[None]:
+        """Allows more time for what is watched."""
+        self.slowness *= times
+        try:
+            yield
+        finally:
+            self.slowness /= times
+
+    def begins(self) -> None:
+        """Notes the clock of this thread. Where there is none (Windows, macOS), only the time of day counts."""
+        with contextlib.suppress(AttributeError, OSError):
+            self.clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def worked(self) -> float | None:
+        """Returns how many seconds the thread has computed, or None if nobody knows."""
+        if self.clock is None:
+            return None
+        try:
+            return time.clock_gettime(self.clock)
+        except OSError:  # it has ended
+            return None
 
 
 class _Call:
@@ -88,12 +126,13 @@ class Own:
     """
 
     def __init__(self, adapter: Any, running: Running | None = None, hung: Collection[str] = ()) -> None:
+        self.source = adapter  # as it was handed over, for whoever needs a fresh one
         self._learners: dict[str, Learner] = {}
         self.remarks: list[str] = []
         self.found: dict[str, Any] = {}  # what one check of a stage has found out for the next
         self.running, self.hung = running or Running(), hung
         self.adapter = self._made(adapter)
-        self.tensors, self.batched = (bool(self._named(flag)) for flag in ("tensors", "batched"))
+        self.tensors, self.batched = (self._flag(name) for name in ("tensors", "batched"))
 
     def _made(self, adapter: Any) -> Any:
         """A fresh one of a class, or of a function without arguments; a copy of anything else, if it can be copied."""
@@ -118,6 +157,11 @@ class Own:
         if isinstance(self.adapter, Mapping):
             return self.adapter.get(name)
         return getattr(self.adapter, name, None)
+
+    def _flag(self, name: str) -> bool:
+        """Returns a flag of the adapter's. A function of that name, a helper of the reader's, is none."""
+        value = self._named(name)
+        return isinstance(value, bool | int | np.bool_) and bool(value)
 
     def _runs(self, piece: str) -> "_Call":
         """Notes that this piece runs. Raises `Wrong` if it did not return when it was called before."""
@@ -297,6 +341,17 @@ class Own:
     def called(self) -> list[str]:
         """The names of the pieces that the adapter has."""
         return [name for name in pieces() if self.has(name)]
+
+
+def in_place(weight: Any) -> np.ndarray | None:
+    """Returns a weight's own numbers as an array, or None if they cannot be changed from here."""
+    if is_tensor(weight):
+        weight = (
+            weight.detach().numpy() if weight.device.type == "cpu" and weight.dtype.itemsize >= 4 else None
+        )
+    if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f" or not weight.flags.writeable:
+        return None
+    return weight if np.isfinite(weight).all() else None  # a mask
 
 
 def _is_empty(value: Any) -> bool:

@@ -22,6 +22,7 @@ UNITS = np.broadcast_to(np.eye(T, K), (H, T, K))
 AHEAD = np.triu(np.ones((T, T), bool), 1)
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 1_000.0, 100.0)  # of rotary positions
 CAPS = (5.0, 10.0, 15.0, 20.0, 30.0, 50.0)
+LOUD = 400  # makes scores of thousands
 FIT = 1e-3  # how much of what is measured a fitted number may leave unexplained
 
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -86,6 +87,8 @@ def _of_scores(widths: Sequence[int] = ()) -> Iterator[tuple[str, np.ndarray]]:
         yield "scale-model", _mixed(Q, KEYS, V, scale=1 / np.sqrt(width))
     for axis in (-2, -3):
         yield "softmax-axis", _mixed(Q, KEYS, V, axis=axis)
+    e = np.exp(plain / np.sqrt(K) - (plain / np.sqrt(K)).max(axis=-1, keepdims=True))
+    yield "softmax-axis", e / e.sum(axis=-2, keepdims=True) @ V  # the largest of each row, and the wrong sum
     yield "keys-ask", _mixed(KEYS, Q, V)
     yield "no-softmax", plain / np.sqrt(K) @ V
     yield "always-causal", _mixed(Q, KEYS, V, AHEAD)
@@ -304,6 +307,8 @@ def _another_scale(own: Own, message: str) -> None:
     measured = _rows_centred(np.log(weights), weights > 0)
     expected = _rows_centred(Q @ KEYS.swapaxes(-1, -2), weights > 0)
     factor = float((measured * expected).sum() / (expected * expected).sum())
+    if abs(factor * np.sqrt(K) - 1) < 10 * FIT:
+        return  # that is not what is wrong
     if np.abs(measured - factor * expected).max() < FIT * np.abs(measured).max():
         raise Told(
             f"{message} Your scores are q kᵀ times {factor:.4g}; 1/√K is {1 / np.sqrt(K):.4g}.", "other-scale"
@@ -330,7 +335,7 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     found, want = _attend(own, Q, KEYS, V, False), _mixed(Q, KEYS, V)
     if not close(found, want):
-        message = f"by softmax(q kᵀ / √K) v, {largest(found, want, 'H T K')}"
+        message = f"the result is not softmax(q kᵀ / √K) v: {largest(found, want, 'H T K')}"
         widths = [own.width] if own.has("embed") else []
         _told_or_a_design(own, (Q, KEYS, V, False), found, message, _of_scores(widths))
 
@@ -345,16 +350,37 @@ def _(own: Own) -> None:
 
 @attention.check("large scores do no harm")
 def _(own: Own) -> None:
-    found, want = _attend(own, 400 * Q, KEYS, V, True), _mixed(400 * Q, KEYS, V, AHEAD)
-    if not np.isfinite(found).all():
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise Told(
-            f"with scores in the thousands there is {found[at]} at [h={at[0]}, t={at[1]}, k={at[2]}].",
-            "softmax-overflow",
+    found, want = _attend(own, LOUD * Q, KEYS, V, True), _mixed(LOUD * Q, KEYS, V, AHEAD)
+    lost = ~np.isfinite(found).all(axis=-1)
+    if lost.any():
+        head, position = np.argwhere(lost)[0]
+        message = f"with scores in the thousands there is {found[head, position][~np.isfinite(found[head, position])][0]}"
+        message += f" at head {head}, position {position}."
+        for mistake, rows in _rows_lost():
+            if np.array_equal(lost, rows):
+                raise Told(message, mistake)
+        raise Wrong(
+            f"{message} Usual causes: the softmax does not subtract the largest score of each row, or a whole row "
+            "of scores is −∞."
         )
     if not close(found, want):
         message = f"with scores in the thousands, {largest(found, want, 'H T K')}"
-        _told_or_a_design(own, (400 * Q, KEYS, V, True), found, message, iter(()))
+        weights = _weights_of(own, LOUD * Q, KEYS, True)
+        if weights is not None and (weights[:, AHEAD] > 1e-6).any():
+            raise Told(message, "mask-finite")  # the check before has seen that among small scores it hides
+        _told_or_a_design(own, (LOUD * Q, KEYS, V, True), found, message, iter(()))
+
+
+def _rows_lost() -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the rows (H, T) in which a softmax is not a number, for each thing that it may have subtracted."""
+    scores = np.where(AHEAD, -np.inf, LOUD * Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K))
+    own_largest = scores.max(axis=-1, keepdims=True)
+    largest_of_all = [scores.max(axis=axes, keepdims=True) for axes in ((-3, -2, -1), (-2, -1))]
+    with np.errstate(all="ignore"):
+        for kind in (np.float64, np.float32):
+            yield "softmax-overflow", np.isinf(np.exp(scores.astype(kind)).sum(axis=-1))
+            for top in largest_of_all:
+                yield "softmax-one-max", np.exp((own_largest - top).astype(kind))[..., 0] == 0
 
 
 your_own_code(attention, "attention", lambda own: own.call("attention", Q, KEYS, V, True))

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 
 from glassformer.exercises.attempt import NotAttempted
-from glassformer.exercises.expect import Wrong, in_numpy, is_tensor
+from glassformer.exercises.expect import Wrong, in_numpy
 
-from .adapter import Cache, Missing, Own, Told
+from .adapter import Cache, Missing, NotLookedAt, Own, Told, in_place
 from .origin import your_own_code
 from .stage import Stage, close, largest, steady
 from .training import learn
 from .words import remark
-from .writing import PROMPT, prompt_of, written
+from .writing import PROMPT, half, prompt_of, written
 
 cache = Stage("cache")
 
+SHORT = 6  # prompts, continued at temperature 0
+PROMPTS = 10  # that are longer than the context
+LONG = 512  # ids; a longer context is not filled
 FAR = 1e-2  # by at least so much other weights must change the logits
 
 
@@ -37,9 +40,31 @@ def _step(own: Own, one: int, kept: Cache) -> np.ndarray:
 @cache.check("one id goes in, and logits come out")
 def _(own: Own) -> None:
     [first] = prompt_of(own, 1)
-    found, want = _step(own, first, _empty(own)), own.logits(np.array([first]))[0]
-    if not close(found, want):
-        raise Wrong(f"after the first id, according to `logits`, {largest(found, want, 'V')}")
+    kept = _empty(own)
+    found, want = _step(own, first, kept), own.logits(np.array([first]))[0]
+    if close(found, want):
+        return
+    message = f"after the first id, according to `logits`, {largest(found, want, 'V')}"
+    if _one_for_all(kept):
+        raise Told(message, "cache-of-all-blocks")
+    raise Wrong(
+        f"{message} The first id has no past. The usual causes are a position that is not 0, keys and values that "
+        "several blocks share, and a cache that is not empty when a new text begins."
+    )
+
+
+def _one_for_all(value: Any, deep: int = 4) -> bool:
+    """Returns whether a cache has a list or a dictionary in which one and the same container is all entries."""
+    if not deep or not isinstance(value, dict | list | tuple):
+        return False
+    inside = list(value.values()) if isinstance(value, dict) else list(value)
+    holders = [
+        one
+        for one in inside
+        if isinstance(one, dict | list) or hasattr(one, "__dict__") or hasattr(one, "add")
+    ]
+    same = len(holders) > 1 and len(set(map(id, holders))) == 1
+    return same or any(_one_for_all(one, deep - 1) for one in inside)
 
 
 @cache.check("step by step it gives the same logits as all at once")
@@ -90,7 +115,7 @@ def _(own: Own) -> None:
     for one in ids[:6]:
         _step(own, one, kept)
     was = own.logits(ids[:7])[-1]
-    with _other_weights(own, ids) as changed:
+    with other_weights(own, ids) as changed:
         if not changed or close(own.logits(ids[:7])[-1], was, FAR):
             if not any(array.size for array in _fractions_in(dict(kept))):
                 own.remark(remark("cache-unseen"))
@@ -106,12 +131,12 @@ def _(own: Own) -> None:
 
 
 @contextlib.contextmanager
-def _other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
+def other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
     """Changes the reader's weights a little, and changes them back if `weights` shows them; or takes a few steps.
 
     Yields False if there is no way to change them.
     """
-    arrays = [_in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
+    arrays = [in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
     arrays = [one for one in arrays if one is not None]
     if arrays:
         kept, rng = [one.copy() for one in arrays], np.random.default_rng(5)
@@ -132,17 +157,6 @@ def _other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
     yield True
 
 
-def _in_place(weight: Any) -> np.ndarray | None:
-    """Returns a weight's own numbers as an array, or None if they cannot be changed from here."""
-    if is_tensor(weight):
-        weight = (
-            weight.detach().numpy() if weight.device.type == "cpu" and weight.dtype.itemsize >= 4 else None
-        )
-    if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f" or not weight.flags.writeable:
-        return None
-    return weight if np.isfinite(weight).all() else None  # a mask
-
-
 def _fractions_in(value: Any, deep: int = 6) -> Iterator[np.ndarray]:
     """Yields all arrays of fractions that a cache holds, wherever they are."""
     found = in_numpy(value) if not isinstance(value, list | tuple | dict) else value
@@ -158,19 +172,61 @@ def _fractions_in(value: Any, deep: int = 6) -> Iterator[np.ndarray]:
 
 @cache.check("with the cache it writes the same text")
 def _(own: Own) -> None:
-    if not own.has("generate", "generate_cached"):
-        return
-    prompt, n = prompt_of(own), min(9, own.context_length - PROMPT)
-    for temperature, seed in ((0, 0), (1.0, 5)):
+    _can_be_compared(own)
+    n = min(9, own.context_length - PROMPT)
+    for seed in range(SHORT):  # one prompt alone may be continued alike by chance
+        _writes_the_same(own, prompt_of(own, seed=seed), n, ((0, 0),), "cached-reads")
+    _writes_the_same(own, prompt_of(own), n, ((_warm(own), 5), (1.0, 5)), "cached-differs")
+
+
+@cache.check("so it does when the text is longer than the context")
+def _(own: Own) -> None:
+    """Both texts, and the model's logits, must go beyond the context: a cache that keeps too much shows only there."""
+    _can_be_compared(own)
+    context = min(own.context_length, LONG)
+    if context < own.context_length:
+        raise NotLookedAt(f"a context of more than {LONG} ids takes too long")
+    warm = ((_warm(own), 7), (0, 0))
+    _writes_the_same(own, prompt_of(own, context - 3), 14, warm, "cache-too-long")
+    try:
+        written(own, prompt_of(own, context + 5), 1, 0, 0)
+    except Wrong:
+        return  # `generate` need not take a prompt that is longer than the context
+    for seed in range(PROMPTS):  # only the first new id shows a long prompt that was read as a whole
+        _writes_the_same(own, prompt_of(own, context + 5, seed), 1, warm, "cache-too-long")
+
+
+def _can_be_compared(own: Own) -> None:
+    lacks = [piece for piece in ("generate", "generate_cached") if not own.has(piece)]
+    if lacks:
+        raise NotLookedAt(f"your adapter has no `{lacks[0]}`")
+
+
+def _warm(own: Own) -> float:
+    """Returns a temperature at which small differences in the logits of a long text show in what is drawn."""
+    return max(1e-3, half(own.logits(prompt_of(own, own.context_length))[-1]))
+
+
+def _writes_the_same(
+    own: Own, prompt: np.ndarray, n: int, how: tuple[tuple[float, int], ...], mistake: str
+) -> None:
+    for temperature, seed in how:
         plain = written(own, prompt, n, temperature, seed)
-        cached = written(own, prompt, n, temperature, seed, "generate_cached")
+        long = mistake == "cache-too-long"
+        where = f"with {len(prompt)} ids, {n} more and a context of {own.context_length}, " if long else ""
+        where += f"at temperature {temperature:.3g} and seed {seed}"
+        try:
+            cached = written(own, prompt, n, temperature, seed, "generate_cached")
+        except Wrong as wrong:
+            if long:
+                raise Told(f"{where}: {wrong}", mistake) from wrong
+            raise
         if plain != cached:
             first = next(i for i in range(n) if plain[i] != cached[i])
             message = (
-                f"at temperature {temperature} and seed {seed}, new id {first} is {plain[first]} without the cache "
-                f"and {cached[first]} with it."
+                f"{where}, new id {first} is {plain[first]} without the cache and {cached[first]} with it."
             )
-            raise Told(message, "cached-differs")
+            raise Told(message, mistake)
 
 
 your_own_code(cache, "step", lambda own: _step(own, 0, _empty(own)))

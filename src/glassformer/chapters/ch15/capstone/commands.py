@@ -173,7 +173,7 @@ def _failure(verdict: Verdict) -> list[tuple[str, str]]:
     """Returns the lines that tell what failed, from the second time on what to write instead, and where to read."""
     checks = STAGES[verdict.stage].checks
     title = checks[min(verdict.passed, len(checks) - 1)][0]
-    lines = [("✗", f"{title}: {verdict.message}")]
+    lines = [("✗", verdict.message if verdict.hung else f"{title}: {verdict.message}")]
     known = mistakes().get(verdict.mistake)
     if known is not None:
         key = (verdict.stage, verdict.mistake)
@@ -199,7 +199,12 @@ def _one(verdict: Verdict) -> Panel:
     """Returns the panel of one stage, check by check."""
     name, stage = verdict.stage, STAGES[verdict.stage]
     total, words = len(stage.checks), stage.words
-    lines = [("✓", title) for title, _ in stage.checks[: verdict.passed]]
+    lines = [
+        ("·", f"{title}: not looked at, because {verdict.unseen[title]}")
+        if title in verdict.unseen
+        else ("✓", title)
+        for title, _ in stage.checks[: verdict.passed]
+    ]
     if verdict.status == RIGHT:
         remarks = [("→", one) for one in verdict.remarks]
         return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why), *remarks], mood="good")

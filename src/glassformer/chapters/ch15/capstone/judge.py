@@ -1,7 +1,7 @@
 """Runs a stage's checks on the reader's design, whatever the design does."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from glassformer.exercises.attempt import NotAttempted, altered, raised, too_long
@@ -9,7 +9,7 @@ from glassformer.exercises.expect import Wrong
 from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
 
-from .adapter import NUMBERS, LeaveOut, Missing, Own, Running
+from .adapter import NUMBERS, LeaveOut, Missing, NotLookedAt, Own, Running
 from .attention import attention
 from .caching import cache
 from .learning import loss
@@ -30,6 +30,7 @@ STAGES: dict[str, Stage] = {
 
 RIGHT, WRONG, OPEN, INTERRUPTED = "right", "wrong", "open", "interrupted"
 SECONDS = 120.0  # for a stage: training takes the most, a few seconds for a model of a sensible size
+PATIENCE = 5.0  # times as long as it may compute: what it may take by the clock on the wall
 AT_A_TIME = 20.0  # for a single call of the reader's code, so that an endless loop ends soon
 
 # Stages that look at weights which may start at zero, so the model is trained a little before.
@@ -51,6 +52,7 @@ class Verdict:
         aside: sentences about the session.
         remarks: sentences about a design that is accepted.
         hung: the piece that did not return, if one did not.
+        unseen: the titles of checks that had nothing to look at, with the reason.
     """
 
     stage: str
@@ -62,19 +64,26 @@ class Verdict:
     aside: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     hung: str = ""
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Limit:
     """The seconds that are left for a stage, and for the call of the reader's code that runs.
 
-    `call_within` subtracts the time that passes, and asks whether more than 0 is left.
+    `call_within` subtracts the time that passes, and asks whether more than 0 is left. On a busy machine most of that
+    time goes to other programs, so only what the reader's thread has computed counts; but a thread that waits computes
+    nothing, so it may not take more than `PATIENCE` times as long by the clock on the wall.
     """
 
     def __init__(self, of_stage: float, at_a_time: float, running: Running) -> None:
         self.of_stage, self.of_call, self.at_a_time = of_stage, at_a_time, at_a_time
-        self.running, self.calls = running, running.calls
+        self.running, self.calls, self.worked = running, running.calls, 0.0
 
     def __isub__(self, passed: float) -> "_Limit":
+        worked = self.running.worked()
+        if worked is not None:
+            passed, self.worked = max(worked - self.worked, passed / PATIENCE), worked
+        passed /= self.running.slowness
         self.of_stage -= passed
         self.of_call -= passed
         if self.running.calls != self.calls:
@@ -99,11 +108,13 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[st
     stage = STAGES[name]
     verdict = Verdict(name, OPEN, chapter=stage.words.chapter)
     passed, running = 0, Running()
+    unseen: dict[str, str] = {}
     at_a_time = min(seconds, AT_A_TIME * max(1.0, seconds / SECONDS))
     limit: Any = _Limit(seconds, at_a_time, running)
 
     def run() -> Verdict:
         nonlocal passed
+        running.begins()
         try:
             own = Own(adapter, running, hung)
             lacks = [piece for piece in stage.words.needs if not own.has(piece)]
@@ -113,8 +124,11 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[st
                 own.context_length  # noqa: B018 - if it is too short, this comes first
             if name in AFTER_ZEROS:
                 wake(own, "block" if stage is block else "logits")
-            for _, check in stage.checks:
-                check(own)
+            for title, check in stage.checks:
+                try:
+                    check(own)
+                except NotLookedAt as why:
+                    unseen[title] = str(why)
                 passed += 1
         except Stop:
             raise
@@ -146,6 +160,7 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[st
         found = replace(verdict, status=WRONG, passed=passed, message=message, hung=piece)
     except KeyboardInterrupt:
         return replace(verdict, status=INTERRUPTED, passed=passed, message="you interrupted it.")
+    found = replace(found, unseen=unseen)
     if found.status == WRONG:
         found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)))))
     return found

@@ -1,22 +1,27 @@
 """The stage *loss*: one number, what a fresh model pays, and gradients compared with finite differences."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from .adapter import Own, Told
+from .adapter import NotLookedAt, Own, Told, in_place
 from .origin import your_own_code
+from .slopes import Slope, slope, ways
 from .stage import Stage, close, name_it, steady
 
 loss = Stage("loss")
 
-NUDGE = 1e-3
+SMOOTHING = (0.05, 0.1, 0.2)  # the usual parts of a target that go to all ids
 MATRICES = 24  # weights whose gradient is looked at, at most
+LOUDER = 0.1  # by how much all weights are moved if a slope cannot be seen
+FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
 
 
-def _log_softmax(x: np.ndarray) -> np.ndarray:
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    """Returns ln softmax over the last axis."""
     x = x - x.max(axis=-1, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
 
@@ -42,7 +47,7 @@ def _(own: Own) -> None:
         ids, targets = asked(own, T, seed)
         targets[1], targets[3], ids[2], ids[4] = 0, own.vocab_size - 1, 0, own.vocab_size - 1
         found, logits = own.number("loss", ids, targets), own.logits(ids)
-        log_p, rows = _log_softmax(logits), np.arange(T)
+        log_p, rows = log_softmax(logits), np.arange(T)
         said = -log_p[rows, targets]
         if close(found, said.mean(), 1e-5):
             continue
@@ -52,7 +57,7 @@ def _(own: Own) -> None:
             ("summed", said.sum()),
             ("base-2", said.mean() / math.log(2)),
             ("of-probability", p[rows, targets].mean()),
-            ("softmax-twice", -_log_softmax(p)[rows, targets].mean()),
+            ("softmax-twice", -log_softmax(p)[rows, targets].mean()),
             ("labels-unshifted", -log_p[rows, ids].mean()),
             ("labels-shifted-twice", -log_p[rows[:-1], targets[1:]].mean()),
             ("labels-shifted-twice", -log_p[rows, np.roll(targets, -1)].mean()),
@@ -61,7 +66,20 @@ def _(own: Own) -> None:
         ]
         steady(own, ids)
         name_it(found, message, candidates, 1e-5)
+        if any(_smoothed(own, part) for part in SMOOTHING):
+            raise Told(message, "label-smoothing")
         raise Wrong(message)
+
+
+def _smoothed(own: Own, part: float) -> bool:
+    """Returns whether the loss of several texts gives this part of each target to all ids equally."""
+    for T, seed in ((12, 4), (5, 6), (16, 7), (9, 8)):
+        ids, targets = asked(own, T, seed)
+        log_p = log_softmax(own.logits(ids))
+        said = -(1 - part) * log_p[np.arange(T), targets].mean() - part * log_p.mean()
+        if not close(own.number("loss", ids, targets), said, 1e-5):
+            return False
+    return True
 
 
 @loss.check("a fresh model pays about ln V")
@@ -79,99 +97,173 @@ def _(own: Own) -> None:
 @loss.check("its gradient agrees with finite differences")
 def _(own: Own) -> None:
     if not own.has("weights", "gradients"):
-        return
+        raise NotLookedAt("your adapter has no `gradients`")
     ids, targets = asked(own, 8)
     ids[3] = ids[0]  # one id twice: both add to the gradient of its row
-    weights = own.arrays("weights")
-    found = own.arrays("gradients", ids, targets)
-    found = {name: np.array(as_numbers(one, f"the gradient of `{name}`")) for name, one in found.items()}
-    again = own.arrays("gradients", ids, targets)
+    weights = {name: in_place(one) for name, one in own.arrays("weights").items()}
+    weights = {name: one for name, one in weights.items() if one is not None and one.size}
+    found = _gradients(own, ids, targets)
+    again = _gradients(own, ids, targets)
     for name, one in found.items():
-        if name in again and not close(as_numbers(again[name], f"the gradient of `{name}`"), one):
-            raise Told(f"`gradients`, called twice: `{name}` differs.", "gradients-pile-up")
-    rng = np.random.default_rng(0)
-    of_table: tuple[str, str] | tuple = ()
+        if name in again and not close(again[name], one):
+            raise Told(
+                f"`gradients` was called twice and gave two results for `{name}`.", "gradients-pile-up"
+            )
+    if own.number("loss", ids, targets) != own.number("loss", ids, targets):
+        raise NotLookedAt("the loss of the same ids is not always the same")
     names = list(weights)
-    if any(not isinstance(weight, np.ndarray) for weight in weights.values()):
-        return  # torch's weights, whose gradients are torch's, too
     if len(names) > MATRICES:
         names = [names[i] for i in np.linspace(0, len(names) - 1, MATRICES).astype(int)]
+    seen = {}
     for name in names:
-        slope, expected, size = _slopes(own, name, weights[name], found.get(name), ids, targets, rng)
-        if expected is None:
-            if abs(slope) > 1e-4:
-                raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
+        gradient = found.get(name)
+        if gradient is not None and gradient.shape != weights[name].shape:
+            raise Wrong(
+                f"the gradient of `{name}` should have its shape, {weights[name].shape}; yours has {gradient.shape}."
+            )
+        if gradient is None and (_of_another_name(weights, name, found) or not _trained(own, name)):
             continue
-        if abs(slope - expected) <= 2e-3 * size + 1e-5:
-            continue
-        message = f"`{name}`: along one direction the slope of the loss is {slope:.5f}, and by its gradient "
-        message += f"{expected:.5f}."
-        if abs(expected) < 1e-12:
-            raise Told(message, "no-gradient")
-        if len(weights[name]) == own.vocab_size and not of_table:
-            of_table = (name, message)  # the table itself is to blame only if all others are right
-            continue
-        raise Told(of_table[1] if of_table else message, "gradient")
-    if of_table:
-        name, message = of_table
-        _by_rows(own, name, weights[name], found[name], ids, targets)
-        raise Told(message, "gradient")
-
-
-def _slopes(own, name, weight, gradient, ids, targets, rng):  # noqa: ANN001, ANN202 - as `_` above has them
-    """Returns the loss's slope along a direction, by nudging and by the gradient, and a bound on its size."""
-    way = rng.choice([-1.0, 1.0], size=weight.shape)
-    slope = _slope(own, weight, way, ids, targets)
-    if gradient is None:
-        return slope, None, abs(slope)
-    gradient = as_numbers(gradient, f"the gradient of `{name}`")
-    if gradient.shape != weight.shape:
-        raise Wrong(
-            f"the gradient of `{name}` should have its shape, {weight.shape}; yours has {gradient.shape}."
+        seen[name] = _measured(own, weights[name], gradient, ids, targets)
+        if gradient is None and seen[name].wrong:
+            raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
+    unclear = [name for name, one in seen.items() if not (one.wrong or one.agrees) and name in found]
+    if unclear and not any(one.wrong for one in seen.values()):
+        _louder(own, seen, unclear, weights, ids, targets)
+    wrong = [name for name, one in seen.items() if one.wrong]
+    if not wrong:
+        if not any(one.agrees for one in seen.values()):
+            raise NotLookedAt("the arrays that `weights` returns cannot be changed from outside")
+        return
+    if all(one.found == 0 for one in seen.values()):
+        raise Told(
+            "the arrays that `weights` returned were changed, and the loss did not change.", "weights-copied"
         )
-    return slope, float((gradient * way).sum()), float(np.sqrt((gradient**2).sum())) + abs(slope)
+    _tell(own, seen, wrong, weights, found, ids, targets)
 
 
-def _slope(own, weight, way, ids, targets) -> float:  # noqa: ANN001
-    kept, nudge = weight.copy(), NUDGE if weight.dtype == np.float64 else 30 * NUDGE
+def _of_another_name(weights: dict[str, np.ndarray], name: str, found: dict[str, np.ndarray]) -> bool:
+    """Returns whether a weight is tied to another, under whose name its gradient is."""
+    return any(other in found and np.shares_memory(weights[name], weights[other]) for other in weights if other != name)
+
+
+def _trained(own: Own, name: str) -> bool:
+    """Returns whether a weight is one that is trained; a buffer of PyTorch's is not."""
+    return getattr(own.arrays("weights")[name], "requires_grad", True)
+
+
+def _gradients(own: Own, ids: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+    found = own.arrays("gradients", ids, targets)
+    return {
+        name: np.array(as_numbers(one, f"the gradient of `{name}`"), dtype=np.float64)
+        for name, one in found.items()
+        if one is not None  # PyTorch's, of a weight that the loss does not reach
+    }
+
+
+def _measured(own: Own, weight, gradient, ids, targets, where=None) -> Slope:  # noqa: ANN001
+    """Returns the slope along the first direction in which a gradient is certainly wrong, twice; else along any."""
+    gradient = np.zeros(weight.shape) if gradient is None else gradient
+    found = Slope(0.0, 0.0, np.inf, agrees=False)
+    for first, second in zip(ways(gradient, where), ways(gradient, where, seed=1), strict=True):
+        found = slope(lambda: own.number("loss", ids, targets), weight, first, gradient)
+        if found.wrong and slope(lambda: own.number("loss", ids, targets), weight, second, gradient).wrong:
+            return found
+    return found if found.agrees else replace(found, error=np.inf)  # it is not certain
+
+
+def _louder(own: Own, seen: dict[str, Slope], unclear: list[str], weights, ids, targets) -> None:  # noqa: ANN001
+    """Measures slopes again that cannot be seen at the first weights, such as those of queries while scores are tiny.
+
+    A backward pass that is right is right at any weights, so all of them are moved, and moved back.
+    """
+    kept, rng = {name: one.copy() for name, one in weights.items()}, np.random.default_rng(8)
     try:
-        after, before = [_nudged(own, weight, kept, sign * nudge * way, ids, targets) for sign in (1, -1)]
+        for one in weights.values():
+            one += (LOUDER * rng.normal(size=one.shape)).astype(one.dtype)
+        found = _gradients(own, ids, targets)
+        for name in unclear:
+            again = _measured(own, weights[name], found.get(name), ids, targets)
+            if again.wrong:
+                seen[name] = again
     finally:
-        weight[...] = kept
-    return (after - before) / (2 * nudge)
+        for name, one in weights.items():
+            one[...] = kept[name]
 
 
-def _nudged(own: Own, weight, kept, by, ids, targets) -> float:  # noqa: ANN001
-    weight[...] = kept + by
-    return own.number("loss", ids, targets)
+def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, ids, targets) -> None:  # noqa: ANN001
+    """Raises `Told` about gradients that are wrong: all by one factor, or those of a table of ids, or any."""
+    others = [name for name in wrong if len(weights[name]) != own.vocab_size]
+    name = (others or wrong)[0]
+    one = seen[name]
+    message = (
+        f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
+    )
+    message += f"{one.predicted:.4g}."
+    if not found[name].any():
+        raise Told(message, "no-gradient")
+    ratios = np.array([seen[name].predicted / seen[name].found for name in wrong if seen[name].found])
+    right = [name for name, one in seen.items() if one.agrees and not one.flat]
+    if not right and len(wrong) > 1 and np.ptp(ratios) < FACTOR * abs(ratios[0]):
+        message += f" Every gradient is {ratios[0]:.4g} times the slope; these are {len(ids)} ids."
+        raise Told(
+            message, "gradient-summed" if abs(ratios[0] - len(ids)) < FACTOR * len(ids) else "gradient"
+        )
+    if not others:  # the table itself is to blame only if all others are right
+        _by_rows(own, name, weights[name], found[name], ids, targets)
+    if right and len(wrong) > 1:
+        message += (
+            f" {_listed([other for other in wrong if other != name])} disagree, too; {_listed(right)} agree."
+        )
+    raise Told(message, "gradient")
 
 
-def _by_rows(own, name, table, gradient, ids, targets) -> None:  # noqa: ANN001
-    """Names what is wrong with the gradient of a table of ids, if some of its rows are right."""
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:4])
+    return shown if len(names) <= 4 else f"{shown} and {len(names) - 4} more"
+
+
+def _by_rows(own: Own, name: str, table: np.ndarray, gradient: np.ndarray, ids, targets) -> None:  # noqa: ANN001
+    """Names what is wrong with the gradient of a table of ids, if some of its rows are certainly right."""
     seen, times = np.unique(ids, return_counts=True)
     rows = {
         "twice": seen[times > 1],
         "read": seen[times == 1],
         "not read": np.setdiff1d(np.arange(len(table)), ids),
     }
-    rng, wrong, scale = np.random.default_rng(1), set(), float(np.abs(gradient).max())
+    found = {}
     for which, some in rows.items():
-        way = np.zeros(table.shape)
-        way[some] = rng.choice([-1.0, 1.0], size=way[some].shape)
-        slope = _slope(own, table, way, ids, targets)
-        if abs(slope - float((gradient * way).sum())) > 2e-3 * scale * way[some].size ** 0.5 + 1e-5:
-            wrong.add(which)
+        where = np.zeros(table.shape, bool)
+        where[some] = True
+        found[which] = _measured(own, table, gradient, ids, targets, where)
+    if not all(one.wrong or one.agrees or one.flat for one in found.values()):
+        return
+    wrong = {which for which, one in found.items() if one.wrong}
     message = f"`{name}`: the gradient is wrong"
-    if wrong == {"twice"}:
+    if wrong == {"twice"} and not _shared_out(own, table, gradient, rows["twice"], ids, targets):
         raise Told(
-            f"{message} in the row of id {seen[times > 1][0]}, which occurs twice in the text.", "id-twice"
+            f"{message} in the row of id {seen[times > 1][0]}, which occurs twice in the text, and right in the "
+            "others.",
+            "id-twice",
         )
     of_head = bool(np.abs(gradient[rows["not read"]]).max(initial=0.0) > 0)
-    if wrong and of_head != (
-        "not read" in wrong
-    ):  # the table is the head, too, and one of the two is missing
+    # The table is the head, too, and one of the two is missing.
+    if wrong and found["read"].wrong and of_head != ("not read" in wrong):
         which = "not read" if "not read" in wrong else "read"
         raise Told(f"{message} in the rows of ids that are {which}.", "tied-gradient-overwritten")
+
+
+def _shared_out(own: Own, table: np.ndarray, gradient: np.ndarray, rows: np.ndarray, ids, targets) -> bool:  # noqa: ANN001
+    """Returns whether the gradient of these rows is off by one factor in all directions, as an average would be.
+
+    One of two contributions points another way than their sum.
+    """
+    where, ratios = np.zeros(table.shape, bool), []
+    where[rows] = True
+    for seed in (2, 3):
+        for way in ways(gradient, where, seed):
+            one = slope(lambda: own.number("loss", ids, targets), table, way, gradient)
+            ratios.append(one.predicted / one.found if one.found else np.inf)
+    return bool(np.ptp(ratios) < FACTOR * abs(ratios[0]))
 
 
 your_own_code(loss, "loss", lambda own: own.number("loss", *asked(own)))

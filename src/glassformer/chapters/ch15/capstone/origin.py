@@ -5,6 +5,7 @@ The rule itself is in ``capstone.toml``, under `rules`.
 
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ _OTHERS = (
 )
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _TOKENIZERS = "glassformer.text"
+WATCHED = 10.0  # times as long as alone: what code may take that is watched call by call
 
 
 def your_own_code(stage: Stage, piece: str, run: Callable[[Own], Any]) -> None:
@@ -50,7 +52,8 @@ def told_if_borrowed(own: Own, piece: str, run: Callable[[Own], Any]) -> None:
     """Raises `Told` if a piece runs a part of a Transformer that is somebody else's."""
     if not own.has(piece):
         return
-    found = borrowed(lambda: run(own))
+    with own.running.slowed(WATCHED):
+        found = borrowed(lambda: run(own))
     if _ATTENTION in found and piece != "attention" and _attends_itself(own):
         found.remove(_ATTENTION)
     if found:
@@ -112,6 +115,20 @@ def _run_under_watch(run: Callable[[], Any]) -> list[str]:
 
 def _part(file: str, function: str, frame: Any) -> str:
     """Returns the name of the part of a Transformer that this is, or nothing."""
+    name = _named(file, function)
+    if not name.endswith("."):
+        return name
+    kind = type(frame.f_locals.get("self")).__name__
+    return f"torch.nn.{kind}" if name == _MODULES or kind == "MultiheadAttention" else ""
+
+
+_MODULES = "torch.nn."  # what follows is the module's kind, which its frame shows
+_OF_A_LAYER = "torch.nn.modules."  # the same, if it is attention
+
+
+@cache
+def _named(file: str, function: str) -> str:
+    """Returns what `_part` returns, up to the kind of a module. It is asked at every call of the reader's code."""
     if file.startswith(str(_PACKAGE)):
         return _of_the_book(Path(file), function)
     parts = file.replace("\\", "/").split("/")
@@ -120,13 +137,13 @@ def _part(file: str, function: str, frame: Any) -> str:
         if top in _OTHERS:
             return top
     if parts[-3:] == ["nn", "modules", "transformer.py"] and function == "forward":
-        return f"torch.nn.{type(frame.f_locals.get('self')).__name__}"
+        return _MODULES
     if function == "multi_head_attention_forward" and parts[-2:] == ["nn", "functional.py"]:
         return "torch.nn.functional.multi_head_attention_forward"
     if function == "flex_attention" and "torch" in parts:
         return "torch.nn.attention.flex_attention"
-    if function == "forward" and type(frame.f_locals.get("self")).__name__ == "MultiheadAttention":
-        return "torch.nn.MultiheadAttention" if "torch" in parts else ""
+    if function == "forward" and "torch" in parts:
+        return _OF_A_LAYER
     return ""
 
 

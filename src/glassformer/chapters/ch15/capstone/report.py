@@ -3,7 +3,9 @@
 import contextlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -220,33 +222,62 @@ def _inside(own: Own) -> dict[str, str]:
     How large the blocks are is seen from weights whose names differ by a number alone.
     """
     T = next(n for n in (13, 11, 7) if n != own.vocab_size)
-    scores: dict[int, tuple[int, ...]] = {}
-    widths: list[tuple[int, int]] = []
+    calls: list[_Call] = []  # each keeps its frame, so that no two have the same identity
+    of: dict[int, _Call] = {}
 
     def look(frame: Any) -> None:
         for value in list(frame.f_locals.values()):
             shape = getattr(value, "shape", None)  # of a module such as NumPy, it is a function
-            if not isinstance(shape, tuple) or len(shape) < 3 or id(value) in scores:
+            if not isinstance(shape, tuple) or len(shape) < 3 or T not in shape[-2:-1]:
                 continue
-            if shape[-2:] == (T, T):
-                scores[id(value)] = shape
-            elif shape[-2] == T:
-                widths.append((math.prod(shape[:-2]), shape[-1]))
+            if id(frame) not in of:
+                of[id(frame)] = _Call(frame)
+                calls.append(of[id(frame)])
+            of[id(frame)].shapes[id(value)] = tuple(shape)
 
-    found = {}
     with contextlib.suppress(Missing, NotAttempted, Wrong):
         lines_of(lambda: own.call("logits", np.arange(T) % own.vocab_size), look)
-    heads = max((math.prod(shape[:-2]) for shape in scores.values()), default=0)
-    if heads:
-        each = [width for n, width in widths if n == heads]
-        found["attention"] = f"{heads} head{'s' * (heads > 1)}" + (f" of {each[0]}" if each else "")
+    found, blocks = {}, 0
     with contextlib.suppress(Missing, NotAttempted, Wrong):
-        found |= _blocks(own)
+        found, blocks = _blocks(own)
+    heads, width = _heads([(one.frame.f_code, [*one.shapes.values()]) for one in calls], T, blocks)
+    if heads:
+        found["attention"] = f"{heads} head{'s' * (heads > 1)}" + (f" of {width}" if width else "")
     return found
 
 
-def _blocks(own: Own) -> dict[str, str]:
-    """Counts the blocks: groups of weights whose names differ by one number alone."""
+@dataclass
+class _Call:
+    """A call of a function of the reader's, and the shapes of the arrays (…, T, ·) among its local variables."""
+
+    frame: Any
+    shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+def _heads(calls: list[tuple[Any, list[tuple[int, ...]]]], T: int, blocks: int) -> tuple[int, int]:
+    """Returns how many heads a block has, and how wide they are: 0 for what cannot be seen.
+
+    A function that has scores (…, H, T, T) works for H heads. If H is 1, each head may be a call of its own: then
+    there are as many heads as calls for each block.
+    """
+    scores = [(code, shapes) for code, shapes in calls if any(one[-2:] == (T, T) for one in shapes)]
+    heads = max(
+        (math.prod(one[:-2]) for _, shapes in scores for one in shapes if one[-2:] == (T, T)), default=0
+    )
+    widths = [one[-1] for _, shapes in (scores if heads == 1 else calls) for one in shapes
+              if one[-1] != T and math.prod(one[:-2]) == heads]  # fmt: skip
+    if heads != 1:
+        return heads, widths[0] if widths else 0
+    if not blocks:
+        return 0, 0
+    times = Counter(code for code, _ in scores)
+    each = [n // blocks for n in times.values() if n % blocks == 0]
+    heads = min(each, default=0)
+    return heads, Counter(widths).most_common(1)[0][0] if heads and widths else 0
+
+
+def _blocks(own: Own) -> tuple[dict[str, str], int]:
+    """Counts the blocks, groups of weights whose names differ by one number alone; 0 if there are none."""
     groups: dict[tuple[str, str], int] = {}
     names: dict[str, set[str]] = {}
     for name, weight in own.arrays("weights").items():
@@ -260,8 +291,8 @@ def _blocks(own: Own) -> dict[str, str]:
     for before in stacks:
         sizes = [size for (its, _), size in groups.items() if its == before]
         if len(set(sizes)) == 1:
-            return {"block": f"{len(sizes)} of {sizes[0]:,} numbers"}
-    return {}
+            return {"block": f"{len(sizes)} of {sizes[0]:,} numbers"}, len(sizes)
+    return {}, 0
 
 
 def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:

@@ -13,6 +13,8 @@ from .words import Words, stages
 CLOSE = 1e-4
 ROUNDED = 3e-6  # relative; a sum of some hundred numbers in another order is off by a tenth of this
 
+AXES = {"H": "head", "T": "position", "K": "feature", "V": "id"}
+
 Check = Callable[[Own], None]
 
 
@@ -73,9 +75,9 @@ def name_it(got: Any, message: str, candidates: Iterable[tuple[str, Any]], toler
 
 
 def largest(got: np.ndarray, want: np.ndarray, axes: str) -> str:
-    """Describes where two arrays are farthest apart: "[t=2, v=5] should be 0.1; yours is 0.3"."""
+    """Describes where two arrays are farthest apart: "position 2, id 5 should be 0.1; yours is 0.3"."""
     with np.errstate(all="ignore"):
         apart = np.where(np.isnan(got), np.inf, np.abs(got - want))
     at = np.unravel_index(int(apart.argmax()), want.shape)
-    place = ", ".join(f"{letter}={i}" for letter, i in zip(axes.lower().split(), at, strict=True))
-    return f"[{place}] should be {want[at]:.5g}; yours is {got[at]:.5g}."
+    place = ", ".join(f"{AXES[letter]} {i}" for letter, i in zip(axes.split(), at, strict=True))
+    return f"the number at {place} should be {want[at]:.5g}; yours is {got[at]:.5g}."

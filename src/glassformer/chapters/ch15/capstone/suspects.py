@@ -1,5 +1,6 @@
 """Computes what a model returns if it was loaded with one mistake, to compare it with what the reader's returned."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +34,7 @@ EPSILONS = (
     1.1920929e-07,
     1e-30,
 )
-BASES = (500_000.0, 1_000_000.0, 100_000.0, 1_000.0, 100.0, 1e7, 10.0)
+BASES = (10_000.0, 500_000.0, 1_000_000.0, 100_000.0, 1_000.0, 100.0, 1e7, 10.0)
 
 
 def suspects(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
@@ -55,12 +56,16 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
     c = model.config
     K = c.d_head
     changes: list[tuple[str, str, dict[str, Any]]] = [
-        ("other-eps", f"Your ε seems to be {eps:.3g}.", {"norm_eps": eps}) for eps in EPSILONS
+        ("other-eps", f"Your norms seem to add ε = {eps:.3g}.", {"norm_eps": eps}) for eps in EPSILONS
     ]
     if c.positions == "rope":
         changes += [
-            ("other-base", f"Your base seems to be {base:,.0f}.", {"rope_base": base}) for base in BASES
+            ("other-base", f"Your base seems to be {base:,.0f}.", {"rope_base": base})
+            for base in BASES
+            if base != c.rope_base
         ]
+        halved = "Your angles seem to be position · base^(−i/K)."
+        changes.append(("other-base", halved, {"rope_base": c.rope_base**0.5}))
         changes.append(("no-rotation", "", {"positions": "none"}))
     if c.positions == "learned":
         changes.append(("positions-left-out", "", {"positions": "none"}))
@@ -70,14 +75,20 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
         (1 / K, "1/K"), (1 / np.sqrt(c.d_model), "1/√D"), (np.sqrt(K), "√K"), (1 / np.sqrt(K), "1/√K"),
         (1 / np.sqrt(K) ** 3, "1/√K³"), (1 / c.d_model, "1/D"),
     ):  # fmt: skip
-        changes.append(("loaded-scale", f"Yours seems to be {said}.", {"attention_scale": scale}))
+        changes.append(
+            ("loaded-scale", f"Your scores seem to be multiplied by {said}.", {"attention_scale": scale})
+        )
     if c.feedforward == "gelu":
         changes.append(("other-gelu", "", {"feedforward": "gelu_tanh"}))
-        changes.append(("other-activation", "Yours seems to be ReLU.", {"feedforward": "relu"}))
+        changes.append(("other-activation", "Your activation seems to be ReLU.", {"feedforward": "relu"}))
     if c.feedforward == "swiglu":
-        changes.append(("other-activation", "Yours seems to be GELU.", {"feedforward": "geglu"}))
+        changes.append(("other-activation", "Your activation seems to be GELU.", {"feedforward": "geglu"}))
         changes.append(
-            ("other-activation", "Yours seems to be GELU's approximation.", {"feedforward": "geglu_tanh"})
+            (
+                "other-activation",
+                "Your activation seems to be GELU's approximation by tanh.",
+                {"feedforward": "geglu_tanh"},
+            )
         )
     changes.append(("one-head", "", {"n_heads": 1, "n_kv_heads": 1, "qk_norm": False}))
     if c.qk_norm:
@@ -116,22 +127,38 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     gated = c.feedforward == "swiglu"
     if gated:
         yield "gate-up", "", _exchanged
-        yield "other-activation", "Yours seems to be ReLU.", lambda model: _activation(model, _relu)
-        yield "other-activation", "Yours seems to be a sigmoid.", lambda model: _activation(model, _sigmoid)
+        yield "other-activation", "Your activation seems to be ReLU.", lambda model: _activation(model, _relu)
+        yield (
+            "other-activation",
+            "Your activation seems to be a sigmoid.",
+            lambda model: _activation(model, _sigmoid),
+        )
     else:
         yield (
             "other-activation",
-            "Yours seems to be SiLU.",
+            "Your activation seems to be SiLU.",
             lambda model: _activation(model, lambda x: x * _sigmoid(x)),
         )
-        yield "other-activation", "Yours seems to be a tanh.", lambda model: _activation(model, np.tanh)
+        yield (
+            "other-activation",
+            "Your activation seems to be tanh.",
+            lambda model: _activation(model, np.tanh),
+        )
         yield "rmsnorm-for-layernorm", "Its bias is added.", _uncentred
+    if c.norm == "rmsnorm":
+        yield "eps-outside", "", _eps_outside  # the gallery has it for LayerNorm
+    if c.qk_norm:
+        yield "qk-norm-late", "", _normed_after_rotating
+    yield "parallel-block", "", _parallel
     yield "no-activation", "", lambda model: _activation(model, lambda x: x)
     yield "no-last-norm", "", lambda model: setattr(_decoder(model), "norm", None)
     yield "no-feedforward", "", _without_feedforward
     yield "interleaved-heads", "", _interleaved
+    yield "interleaved-heads", "", lambda model: _interleaved(model, merged=False)
     yield "unmasked", "", _unmasked
-    yield "one-block", "", _first_block
+    for n in range(1, c.n_layers):
+        ran = "Only the first one seems to run." if n == 1 else f"Only the first {n} seem to run."
+        yield "one-block", ran, lambda model, n=n: _first_blocks(model, n)
     yield "block-repeated", "", lambda model: _repeated(model, 0)
     yield "block-repeated", "", lambda model: _repeated(model, -1)
 
@@ -152,8 +179,8 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
 
     for mistake, detail, other in (
         ("rotation-backwards", "", backwards),
-        ("rotation-of-one", "Yours seem to be the queries.", of_one(1)),
-        ("rotation-of-one", "Yours seem to be the keys.", of_one(0)),
+        ("rotation-of-one", "In yours, only the queries seem to be rotated.", of_one(1)),
+        ("rotation-of-one", "In yours, only the keys seem to be rotated.", of_one(0)),
     ):
         seen.clear()
         positions.rotate = other
@@ -183,16 +210,23 @@ def _other_weights(
             "not-transposed",
             lambda name, w, ends=ends: w.T if name.endswith(ends) and w.shape == w.T.shape else w,
         )
-    yield (
-        "qk-exchanged",
-        lambda name, w: own[name.replace("W_q", "W_?").replace("W_k", "W_q").replace("W_?", "W_k")],
-    )
+    yield "qk-exchanged", lambda name, w: own[_exchanged_in(name, "W_q", "W_k")]
+    yield "kv-exchanged", lambda name, w: own[_exchanged_in(name, "W_k", "W_v")]
+    one, other = "norm_attention", "norm_feedforward"
+    yield "norms-exchanged", lambda name, w: own[_exchanged_in(name, one, other)]
+    yield "norms-exchanged", lambda name, w: own[name.replace(one, other)]
+    yield "norms-exchanged", lambda name, w: own[name.replace(other, one)]
     for part in ("W_down.bias", "feedforward", "norm", ""):
         yield (
             "bias-left-out",
             lambda name, w, part=part: 0 * w if part in name and name.endswith("bias") else w,
         )
     yield "norm-gain", lambda name, w: np.ones_like(w) if "norm" in name and name.endswith("weight") else w
+
+
+def _exchanged_in(name: str, one: str, other: str) -> str:
+    """Returns the name with `one` in the place of `other`, and the other way round."""
+    return name.replace(one, "?").replace(other, one).replace("?", other)
 
 
 # What is changed in a model
@@ -249,8 +283,8 @@ def _unmasked(model: scratch.Transformer) -> None:
         block.attention.causal = False
 
 
-def _first_block(model: scratch.Transformer) -> None:
-    del _decoder(model).blocks[1:]
+def _first_blocks(model: scratch.Transformer, n: int) -> None:
+    del _decoder(model).blocks[n:]
 
 
 def _repeated(model: scratch.Transformer, which: int) -> None:
@@ -265,12 +299,58 @@ def _exchanged(model: scratch.Transformer) -> None:
         gate[...], up[...] = up.copy(), gate.copy()
 
 
-def _interleaved(model: scratch.Transformer) -> None:
-    """Gives head h the numbers h, h + H, h + 2H, …, and puts its own back there."""
+def _eps_outside(model: scratch.Transformer) -> None:
+    """Lets each RMSNorm add ε to the root instead of under it."""
+
+    def forward(norm: Any) -> Callable:
+        return lambda x, saved=None: (
+            x / (np.sqrt((x * x).mean(axis=-1, keepdims=True)) + norm.eps) * norm.weight
+        )
+
+    decoder = _decoder(model)
+    norms = [decoder.norm, decoder.embedding_norm]
+    for block in decoder.blocks:
+        of_heads = [block.attention.norm_q, block.attention.norm_k]
+        norms += [block.norm_attention, block.norm_feedforward, *of_heads]
+    for norm in norms:
+        if norm is not None:
+            norm.forward = forward(norm)
+
+
+def _normed_after_rotating(model: scratch.Transformer) -> None:
+    """Lets queries and keys be rotated before they are normed."""
+
+    def late(norms: list[Any], right: Callable) -> Callable:
+        calls = itertools.count()  # the queries come first, then the keys
+        return lambda x, *more: norms[next(calls) % 2](right(x, *more))
+
+    for block in _decoder(model).blocks:
+        attention = block.attention
+        rotation = attention.position_encoding
+        rotation.rotate = late([attention.norm_q, attention.norm_k], rotation.rotate)
+        attention.norm_q = attention.norm_k = None
+
+
+def _parallel(model: scratch.Transformer) -> None:
+    """Lets both sublayers of a block read the same stream."""
+
+    def forward(block: Any) -> Callable:
+        return lambda x, **more: (
+            x
+            + block.attention(block.norm_attention(x), position_ids=more.get("position_ids"))
+            + block.feedforward(block.norm_feedforward(x))
+        )
+
+    for block in _decoder(model).blocks:
+        block.forward = forward(block)
+
+
+def _interleaved(model: scratch.Transformer, *, merged: bool = True) -> None:
+    """Gives head h the numbers h, h + H, h + 2H, …, and, if `merged`, puts its own back there."""
     c = model.config
     order = np.arange(c.d_model).reshape(c.d_head, c.n_heads).T.ravel()
     for name, weight in model.named_parameters().items():
         if name.endswith(("W_q.weight", "W_k.weight", "W_v.weight")):
             weight[...] = weight[:, order]
-        elif name.endswith("W_o.weight"):
+        elif merged and name.endswith("W_o.weight"):
             weight[...] = weight[order]

@@ -5,9 +5,11 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from .adapter import Missing, Own, Told
+from .adapter import LeaveOut, Missing, Own, Told
+from .caching import other_weights
 from .origin import your_own_code
 from .stage import Stage, close, differs
+from .training import learn, windows_of
 from .words import remark
 
 block = Stage("block")
@@ -19,6 +21,7 @@ COMBINATIONS, LINEAR, TINY = (
     3e-5,
     1e-6,
 )  # of two vectors; relative: what single precision leaves of 0; absolute
+STEPS = 20  # of training, after which positions that started at zero show
 # Vectors that have not been normed: how much their lengths differ, and how much of it no gains and biases explain.
 UNEVEN, UNEXPLAINED = 0.03, 0.004
 
@@ -60,10 +63,10 @@ def _through(own: Own, x: np.ndarray) -> np.ndarray:
         raise Wrong(f"`block` of (T, D) = {x.shape} should have the same shape; yours has {found.shape}.")
     lost = np.flatnonzero(~np.isfinite(found).all(axis=-1))
     if len(lost):
-        message = f"`block` of (T, D) = {x.shape} has {found[~np.isfinite(found)][0]} in row {lost[0]}"
+        message = f"for a stream of shape (T, D) = {x.shape}, `block` returns {found[~np.isfinite(found)][0]}"
         if lost.tolist() == [0] and len(x) > 1:
-            raise Told(f"{message} alone.", "mask-of-self")
-        raise Wrong(f"{message}.")
+            raise Told(f"{message} in row 0, and numbers in all other rows.", "mask-of-self")
+        raise Wrong(f"{message} in row {lost[0]}.")
     return found
 
 
@@ -115,6 +118,23 @@ def _(own: Own) -> None:
     if alike < 0.2:
         message = f"the output hardly resembles the input (average cosine {alike:.2f})."
         raise Told(message, "residual-dropped")
+    _keeps_size(own, x)
+
+
+def _keeps_size(own: Own, x: np.ndarray) -> None:
+    """Remarks on a block whose result depends neither on the stream's size nor ends in a norm.
+
+    After a norm, Σ ((y − b) / g)² is the same in every row, whatever its gains g and biases b: a linear fit finds out.
+    """
+    rows = np.concatenate([x, np.random.default_rng(4).normal(size=(4 * own.width, own.width))])
+    parts = [rows[i : i + 12] for i in range(0, len(rows), 12)]
+    one, thousand = (np.concatenate([_through(own, size * part) for part in parts]) for size in (1.0, 1000.0))
+    if not close(one, thousand, 1e-3):
+        return
+    known = np.concatenate([one**2, one], axis=1)
+    fit, *_ = np.linalg.lstsq(known, np.ones(len(known)), rcond=None)
+    if np.std(known @ fit) > UNEXPLAINED:
+        own.remark(remark("normed-stream"))
 
 
 def _alike(x: np.ndarray, y: np.ndarray) -> float:
@@ -270,25 +290,72 @@ def _last_norm(own: Own) -> None:
 
 @model.check("order matters")
 def _(own: Own) -> None:
+    found = _without_order(own)
+    if found is None:
+        return
+    # Positions may start at zero, as in minGPT's table or a bias for distance. So the weights are changed, in both
+    # ways that there are, and only a model that ignores order with all of them has no positions.
+    ids, looked = _some_ids(own, 12), False
+    was = own.logits(ids)
+    with other_weights(own, ids) as changed:
+        if changed and len(differs(own.logits(ids), was)):
+            found, looked = _without_order(own), True
+            if found is None:
+                return
+    for windows in _windows_to_learn(own):
+        learn(own, windows)
+    if len(differs(own.logits(ids), was)):
+        found, looked = _without_order(own), True
+        if found is None:
+            return
+    message, mistake = found
+    if looked:
+        raise Told(message, mistake)
+    raise LeaveOut(
+        f"{message} Either the positions are never used, or they start at zero. To find out, the checker has to "
+        "change your weights: write `weights` or `learn` first."
+    )
+
+
+def _without_order(own: Own) -> tuple[str, str] | None:
+    """Returns how it shows that the model ignores the order of its ids, and why; None if it does not ignore it."""
     ids = _some_ids(own, 12)
     swapped = ids.copy()
     swapped[[1, 4]] = ids[[4, 1]]
-    told = "two earlier ids were exchanged, and the last row of `logits` did not change."
     if 11 not in differs(own.logits(swapped), own.logits(ids)):
-        raise Told(told, "no-positions")
+        return "two earlier ids were exchanged, and the last row of `logits` did not change.", "no-positions"
     # With more than one block, the causal mask alone lets some order through. Then a text of one repeated id shows
     # whether positions come in at the beginning, and a block shows whether they come in through attention.
     alike = own.logits(np.full(12, ids[0]))
     if len(differs(alike, np.broadcast_to(alike[:1], alike.shape))):
-        return
+        return None
     try:
         x = _stream(own)
         shuffled = np.concatenate([x[[2, 0, 3, 1]], x[4:]])
         if 8 in differs(_through(own, shuffled), _through(own, x)):
-            return
+            return None
     except Missing:
-        return
-    raise Told("the order of the earlier rows makes no difference to a block's last row.", "no-positions")
+        return None
+    order = "the order of the earlier rows makes no difference to a block's last row"
+    # Twice the same rows have the same average, so only a query that knows its own position can tell them apart.
+    x = x[:5]
+    twice = np.concatenate([x, x])
+    if 4 in differs(_through(own, twice)[5:], _through(own, x)):
+        return f"{order}, but how many there are does.", "positions-in-queries"
+    return f"{order}.", "no-positions"
+
+
+def _windows_to_learn(own: Own) -> np.ndarray:
+    """Returns windows for some training steps; none if the reader's `learn` cannot take them."""
+    none = np.empty((0, 2, 13), int)
+    try:
+        if not own.has("learn"):
+            return none
+        windows = windows_of(own, STEPS, 12, 2)
+        learn(own, windows[0])
+    except (Wrong, Missing, NotAttempted):
+        return none  # the stages of the tokenizer and of training tell
+    return windows[1:]
 
 
 @model.check("texts in a batch do not influence each other")

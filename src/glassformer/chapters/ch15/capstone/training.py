@@ -9,30 +9,38 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
-from .adapter import Missing, Own, Told
-from .learning import asked
+from .adapter import Missing, NotLookedAt, Own, Told, in_place
+from .learning import asked, log_softmax
 from .origin import your_own_code
 from .reading import ids_of
-from .stage import Stage, differs, steady
+from .stage import Stage, close, differs, name_it, steady
+from .steps import steps_follow_their_text
 from .watch import always_new, keeps_gradients, optimizers_watched, trained_tensors
 from .words import remark
 
 training = Stage("training")
 
 BY_HEART, FROM_TEXT = 400, 120  # steps
+SAME_LOSS = 1e-5
 FROZEN = 10  # steps after which each weight has moved
 WAKING = 6  # times five steps, at most
+ABOVE = 0.3  # nats above what a model pays that knows nothing, or above the first loss: more than noise
+SHRUNK = 0.5  # of its first size: so small no matrix becomes by learning
+OFTEN = 5  # times that an id is read
+STAYS = 1e-3  # of what rows usually turn: so little is no learning
+TINY = 1e-30
 EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
 
 
 def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
     """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
-    text = corpus()[:60_000]
-    if own.has("encode"):
-        ids = ids_of(own, text)
-    else:
+    if "text" not in own.found:
+        text = corpus()[:60_000]
         letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
-        ids = np.array([letters[one] for one in text])
+        own.found["text"] = (
+            ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+        )
+    ids = own.found["text"]
     starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
     return ids[starts[..., None] + np.arange(T + 1)]
 
@@ -80,10 +88,47 @@ def _listens(own: Own, piece: str) -> bool:
 @training.check("a step returns its loss")
 def _(own: Own) -> None:
     own.found["first weights"] = {name: np.array(as_array(w)) for name, w in _weights(own).items()}
-    found = learn(own, windows_of(own, 1, min(own.context_length, 16), 4)[0])
-    if not math.isfinite(found):
-        raise Wrong(f"the first loss is {found}.")
-    own.found["losses"] = [found]
+    own.found["losses"] = []
+    before: np.ndarray | None = None
+    for batch in windows_of(own, 3, min(own.context_length, 16), 4):
+        batch = batch if own.batched else batch[:1]
+        right = _losses(own, batch)
+        others = [] if before is None else [("other-batch", _losses(own, before)[0][1])]
+        found = learn(own, batch)
+        own.found["losses"].append(found)
+        if not math.isfinite(found):
+            raise Wrong(f"the loss is {found}.")
+        if not right or close(found, right[0][1], SAME_LOSS):
+            before = batch
+            continue
+        others += right[1:] + [("loss-after", one) for _, one in _losses(own, batch)[:1]]
+        message = (
+            f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
+        )
+        name_it(found, message, others, SAME_LOSS)
+        return  # it may be measured in another way, such as with dropout
+
+
+def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
+    """Returns the loss of windows (texts, T + 1) by `logits`: the right one, and then what mistakes make of it."""
+    if not own.has("logits"):
+        return []
+    each = []
+    for text in batch:
+        log_p, targets = log_softmax(own.logits(text[:-1])), text[1:]
+        rows = np.arange(len(targets))
+        said = -log_p[rows, targets]
+        each.append(
+            {
+                "": said.mean(),
+                "labels-unshifted": -log_p[rows, text[:-1]].mean(),
+                "labels-shifted-twice": -log_p[rows[:-1], targets[1:]].mean(),
+                "summed": said.sum(),
+                "base-2": said.mean() / math.log(2),
+                "last-target": said[-1],
+            }
+        )
+    return [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
 
 
 @training.check("each step follows the gradient of its own batch")
@@ -103,6 +148,11 @@ def _(own: Own) -> None:
     if always_new(steps):
         kind = type(steps[-1].optimizers[0]).__name__
         raise Told(f"three steps were taken by three optimizers ({kind}).", "optimizer-anew")
+    try:
+        steps_follow_their_text(own)
+    except NotLookedAt:
+        if not tensors:
+            raise
 
 
 @training.check("it can learn a batch by heart")
@@ -115,12 +165,12 @@ def _(own: Own) -> None:
         losses.append(learn(own, batch))
         said = f"after {len(losses)} steps on one batch the loss is {losses[-1]:.4f}; it was {losses[0]:.4f}."
         if not math.isfinite(losses[-1]) or (len(losses) == 12 and losses[-1] > 2 * losses[0] + 1):
-            raise Told(said, "uphill" if _climbs(losses) else "too-fast")
+            raise _why(own, said, losses, batch)
         first, highest = own.found["losses"][0], max(own.found["losses"] + losses[:EARLY])
         if len(losses) == EARLY and first < 1.5 * blind and highest > FAR * blind:
             message = f"at first the loss was {first:.2f}; in the next steps it jumped to {highest:.2f}. "
             message += f"A model that knows nothing has {blind:.2f}."
-            raise Told(message, "uphill" if _climbs(losses) else "too-fast")
+            raise _why(own, message, losses, batch)
         if len(losses) == 8 and max(losses) - min(losses) < 1e-6:
             raise Told(said, "no-move")
         if len(losses) == FROZEN:
@@ -133,10 +183,8 @@ def _(own: Own) -> None:
             break
     first, last = losses[0], float(np.min(losses[-20:]))
     said = f"the loss on one batch went from {first:.3f} to {losses[-1]:.3f} in {len(losses)} steps."
-    if last > first + 0.3:
-        raise Told(said, "uphill" if _climbs(losses) else "too-fast")
     if last > goal:
-        raise Told(said, "too-fast" if _jumps(losses) else "too-slow")
+        raise _why(own, said, losses, batch)
     if own.has("loss"):
         text = batch[0]
         judged = own.number("loss", text[:-1], text[1:])
@@ -163,25 +211,71 @@ def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
 
 def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
     """Returns whether the loss depends on a weight that did not move. On a mask or the keys' bias it does not."""
-    array = weight if isinstance(weight, np.ndarray) else None
-    if array is None and hasattr(weight, "detach"):
-        array = weight.detach().cpu().numpy()  # on the CPU the same numbers, not a copy
-    if array is None or array.dtype.kind != "f" or not own.has("loss"):
+    array, text = in_place(weight), batch[0]
+    if array is None or not own.has("loss"):
         return False
     if (
         array.ndim > 1
         and len(set(np.unique(array).tolist()) & {0.0, 1.0, -np.inf}) == len(np.unique(array)) > 1
     ):
         return False  # a mask
-    kept, text = array.copy(), batch[0]
-    before = own.number("loss", text[:-1], text[1:])
+    return _moves_loss(own, array, ..., text[:-1], text[1:])
+
+
+def _moves_loss(own: Own, array: np.ndarray, where: Any, ids: np.ndarray, targets: np.ndarray) -> bool:
+    """Returns whether the loss changes when a part of an array of weights does."""
+    kept = array.copy()
+    before = own.number("loss", ids, targets)
     rng = np.random.default_rng(0)
     try:
-        array[...] = kept + rng.choice([-0.1, 0.1], size=kept.shape).astype(kept.dtype)
-        after = own.number("loss", text[:-1], text[1:])
+        array[where] = kept[where] + rng.choice([-0.1, 0.1], size=kept[where].shape).astype(kept.dtype)
+        after = own.number("loss", ids, targets)
     finally:
         array[...] = kept
     return not math.isfinite(after) or abs(after - before) > 1e-4 * max(1.0, abs(before))
+
+
+def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
+    """Returns the failure of a model that does not learn; it has a name if a single mistake explains the numbers."""
+    if not math.isfinite(losses[-1]):
+        return Told(said, "uphill" if _climbs(losses) else "too-fast")
+    if own.has("logits") and _last_alone(own, batch):
+        return Told(f"{said} Of each text it has learned the last position, and no other.", "learns-last")
+    left = _shrunk(own)
+    if left < SHRUNK:
+        return Told(f"{said} Meanwhile every matrix shrank to less than {left:.0%} of its size.", "decay")
+    if _climbs(losses):
+        return Told(said, "uphill")
+    first, blind = own.found["losses"][0], math.log(own.vocab_size)
+    highest = max(own.found["losses"] + losses)
+    if highest > 2 * max(first, blind) or (_jumps(losses) and highest > max(first, blind) + ABOVE):
+        return Told(said, "too-fast")
+    if not _jumps(losses) and losses[-1] < losses[0]:
+        return Told(said, "too-slow")
+    return Wrong(
+        f"{said} The usual causes are steps that are too long or too short, a gradient of something other than the "
+        "loss of all positions, and something random in `learn`, such as much dropout."
+    )
+
+
+def _last_alone(own: Own, batch: np.ndarray) -> bool:
+    """Returns whether the last position of a text is known by heart, and the others no better than blindly."""
+    blind, losses = math.log(own.vocab_size), []
+    for text in batch if own.batched else batch[:1]:
+        log_p = log_softmax(own.logits(text[:-1]))
+        losses.append(-log_p[np.arange(len(log_p)), text[1:]])
+    of_each = np.mean(losses, axis=0)
+    return bool(of_each[-1] < 0.2 * blind and np.median(of_each[:-1]) > 0.8 * blind)
+
+
+def _shrunk(own: Own) -> float:
+    """Returns the largest part of its first size that a matrix has kept; 1 if that is not known."""
+    now, kept = _weights(own), []
+    for name, was in own.found["first weights"].items():
+        size = float(np.linalg.norm(was)) if was.ndim > 1 and was.dtype.kind == "f" else 0.0
+        if size and math.isfinite(size):
+            kept.append(float(np.linalg.norm(as_array(now[name]))) / size)
+    return max(kept, default=1.0)
 
 
 def _climbs(losses: list[float]) -> bool:
@@ -210,24 +304,47 @@ def _(own: Own) -> None:
         return
     T = min(own.context_length, 32)
     windows = windows_of(own, FROM_TEXT + 6, T, 4)
+    losses = []
     for batch in windows[:FROM_TEXT]:
-        now = learn(own, batch)
-        if not math.isfinite(now):
-            raise Told(f"the loss became {now} on the way through Shakespeare.", "too-fast")
+        losses.append(learn(own, batch))
+        if not math.isfinite(losses[-1]):
+            raise Told(f"the loss became {losses[-1]} on the way through Shakespeare.", "too-fast")
+    _rows_that_stay(own, windows[:FROM_TEXT, : None if own.batched else 1])
     found = float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[FROM_TEXT:]]))
     blind = math.log(own.vocab_size)
     if found > blind - 0.4:
-        mistake = "too-fast" if found > blind + 0.3 else "too-slow"
-        raise Told(
+        said = (
             f"after {FROM_TEXT} steps on Shakespeare, other lines cost {found:.2f}; guessing blindly costs "
-            f"{blind:.2f}.",
-            mistake,
         )
+        raise _why(own, f"{said}{blind:.2f}.", losses, windows[FROM_TEXT - 1])
     counts = np.bincount(windows[:FROM_TEXT].ravel(), minlength=own.vocab_size) + 1
     counted = float(-np.log(counts / counts.sum())[windows[FROM_TEXT:, 0, 1:]].mean())
     if found > counted - 0.05:
         why = remark("frequencies-fast" if own.found["jumps"] else "frequencies-slow")
         own.remark(remark("frequencies", steps=FROM_TEXT, found=found, counted=counted, why=why))
+
+
+def _rows_that_stay(own: Own, windows: np.ndarray) -> None:
+    """Raises `Told` if a table has learned the rows of the ids that were read, except one or a few."""
+    V, first = own.vocab_size, own.found["first weights"]
+    read = np.bincount(windows[..., :-1].ravel(), minlength=V) >= OFTEN
+    for name, weight in _weights(own).items():
+        was, now = first[name], np.array(as_array(weight))
+        if was.ndim != 2 or len(was) != V or was.shape != now.shape:
+            continue
+        # Weight decay may have shortened a row. Learning turns it, too.
+        length = (was * was).sum(axis=1, keepdims=True) + TINY
+        turned = np.linalg.norm(now - was * (was * now).sum(axis=1, keepdims=True) / length, axis=1)
+        stays = read & (turned <= STAYS * np.median(turned[read])) if read.any() else read
+        array, others = in_place(weight), np.flatnonzero(read & ~stays)
+        if array is None or not stays.any() or not len(others):
+            continue
+        id = int(np.flatnonzero(stays)[0])
+        # The row of this id, and of no other: a table of positions can have as many rows.
+        texts = [np.full(8, one) for one in (id, others[0])]
+        if [_moves_loss(own, array, id, text, np.arange(8) % V) for text in texts] == [True, False]:
+            message = f"row {id} of `{name}` points exactly where it pointed at first, although id {id} was read often."
+            raise Told(message, "row-frozen")
 
 
 your_own_code(training, "learn", lambda own: learn(own, windows_of(own, 1, 16, 4)[0]))

@@ -1,5 +1,7 @@
 """The stage *generation*: it writes, reading the whole text again for each id."""
 
+import math
+
 import numpy as np
 
 from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
@@ -13,6 +15,7 @@ generation = Stage("generation")
 DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many standard deviations
 DOUBT = 2.0
 IMMENSE = 1e6  # a temperature at which all ids are equally likely
+LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
 PROMPT = 6
 
 
@@ -34,7 +37,7 @@ def written(
         ids = ids[0]
     if ids.ndim != 1 or len(ids) not in (n, len(prompt) + n):
         raise Wrong(
-            f"{what} should return {len(prompt) + n} ids (or the {n} new ones); yours has shape {ids.shape}."
+            f"{what} should return {len(prompt) + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
         )
     if len(ids) > n and not np.array_equal(ids[: len(prompt)], prompt):
         raise Wrong(f"{what} should begin with the unchanged prompt.")
@@ -88,7 +91,7 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     prompt = prompt_of(own)
     # A model may be so sure at temperature 1 that every seed writes the same text, so a higher one is used.
-    warm = max(1.0, 4 * _half(_last(own, prompt.tolist())))
+    warm = max(1.0, 4 * half(_last(own, prompt.tolist())))
     same = [written(own, prompt, 12, warm, 3) for _ in range(2)]
     if same[0] != same[1]:
         raise Told("seed 3 was used twice.", "seed-ignored")
@@ -107,7 +110,7 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 def _(own: Own) -> None:
     prompt = prompt_of(own)
     logits = _last(own, prompt.tolist())
-    low = _half(logits)
+    low = half(logits)
     for temperature in (low, 2 * low):
         drawn = _drawn(own, prompt, temperature)
         want = _softmax(logits / temperature)
@@ -128,42 +131,59 @@ def _(own: Own) -> None:
         for mistake, p in others.items():
             if _fits(drawn, p) and np.abs(p - want).sum() > 0.4:
                 raise Told(message, mistake)
-        # A wrong use of the temperature shows best where the likeliest id would then come half of the time.
         plain = _softmax(logits)
+        flat = _drawn(own, prompt, IMMENSE, range(DRAWS))
+        # What is drawn where all ids are equally likely shows what is cut off; but not if the temperature is not used.
+        if len(set(flat.tolist())) > 1 and not (plain.max() > 3 / own.vocab_size and _fits(flat, plain)):
+            _all_come(own, prompt, message)
+        # A wrong use of the temperature shows best where the likeliest id would then come half of the time.
         for mistake, other, p in (
             ("temperature-times", 1 / low, want),
-            ("temperature-after", _half(plain), _softmax(plain / _half(plain))),
+            ("temperature-after", half(plain), _softmax(plain / half(plain))),
         ):
-            if _fits(_drawn(own, prompt, other), p):
+            if _fits(_drawn(own, prompt, other, range(MORE)), p):
                 raise Told(message, mistake)
         if _fits(drawn, plain):
             raise Told(message, "temperature-ignored")
-        at_any = _drawn(own, prompt, IMMENSE)
-        if len(set(at_any.tolist())) > 1:  # otherwise nothing is cut off
-            _all_come(own, prompt, message)
         raise Wrong(message)
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
-    """Checks that even the least likely ids can come. Right draws fail this once in a million times."""
-    V, n = own.vocab_size, 300
-    drawn = _drawn(own, prompt, IMMENSE, range(n))
+    """Checks that even the least likely ids can come. Right draws fail this once in a million times.
+
+    Where all V ids are equally likely, one of the m least likely comes in N draws, except once in (1 − m/V)^-N times.
+    With few ids it is drawn until each of them has come.
+    """
+    V = own.vocab_size
     order = np.argsort(np.argsort(-_last(own, prompt.tolist())))  # 0 is the likeliest
-    worst = int(order[drawn].max())
-    if V >= 20 and worst < 0.95 * V - 1:
-        message = (
-            message
-            or f"at a temperature that makes all {V} ids equally likely, none of the {V - 1 - worst} that your model "
-            "finds least likely came."
-        )
-        raise Told(message, "cut-off")
-    if V > 100:
+    few = V <= 100
+    most = math.ceil(V * (math.log(V) + LUCK)) if few else 300
+    came: set[int] = set()
+    n = 0
+    while n < most and len(came) < V:
+        step = min(50, most - n)
+        came.update(_drawn(own, prompt, IMMENSE, range(n, n + step)).tolist())
+        n += step
+        if not few and max(order[list(came)]) >= V * math.exp(-LUCK / n):
+            return
+    missing = sorted(set(range(V)) - came, key=lambda id: int(order[id]))
+    if not missing:
         return
-    for id in (0, V - 1):
-        if id not in drawn and id not in _drawn(own, prompt, IMMENSE, range(n, 20 * V)):
-            raise Told(
-                f"id {id} never came, at a temperature that makes all {V} ids equally likely.", "cut-off"
-            )
+    least = all(order[id] >= V - len(missing) for id in missing)
+    if not few:
+        missing = [id for id in missing if order[id] > max(order[list(came)])]
+        least = True
+    if least:
+        which = "the id that your model finds least likely never came"
+        if len(missing) > 1:
+            which = f"none of the {len(missing)} ids that your model finds least likely ever came"
+    else:
+        ids = ", ".join(map(str, sorted(missing)[:5]))
+        which = (
+            f"id {ids} never came" if len(missing) == 1 else f"{len(missing)} ids never came, such as {ids}"
+        )
+    said = f"in {n} draws at a temperature that makes all {V} ids equally likely, {which}."
+    raise Told(f"{message} {said[0].upper() + said[1:]}" if message else said, "cut-off")
 
 
 def _drawn(own: Own, prompt: np.ndarray, temperature: float, seeds: range = range(DRAWS)) -> np.ndarray:
@@ -181,7 +201,7 @@ def _fits(drawn: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
     return bool(often and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
 
 
-def _half(numbers: np.ndarray) -> float:
+def half(numbers: np.ndarray) -> float:
     """Returns the temperature at which the likeliest id has a probability of about a half."""
     low, high = 1e-6, 1e4
     for _ in range(60):
