@@ -264,7 +264,11 @@ class Adapter:
 
     @torch.no_grad()
     def generate_cached(self, ids, n, temperature, seed):
-        generator, ids, held = torch.Generator().manual_seed(seed), ids.flatten().tolist(), self.context_length
+        generator, ids, held = (
+            torch.Generator().manual_seed(seed),
+            ids.flatten().tolist(),
+            self.context_length,
+        )
         unread, caches = ids, []  # a cache may be known by its identity, so each lives as long as the text
         for _ in range(n):
             if held + len(unread) > self.context_length:  # the window slides: begin a new cache

@@ -354,8 +354,9 @@ def _(own: Own) -> None:
     lost = ~np.isfinite(found).all(axis=-1)
     if lost.any():
         head, position = np.argwhere(lost)[0]
-        message = f"with scores in the thousands there is {found[head, position][~np.isfinite(found[head, position])][0]}"
-        message += f" at head {head}, position {position}."
+        row = found[head, position]
+        first = row[~np.isfinite(row)][0]
+        message = f"with scores in the thousands there is {first} at head {head}, position {position}."
         for mistake, rows in _rows_lost():
             if np.array_equal(lost, rows):
                 raise Told(message, mistake)

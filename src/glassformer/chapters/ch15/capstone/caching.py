@@ -151,7 +151,9 @@ def _fractions_in(value: Any, deep: int = 6) -> Iterator[np.ndarray]:
 @cache.check("with the cache it writes the same text")
 def _(own: Own) -> None:
     _can_be_compared(own)
-    _writes_the_same(own, prompt_of(own), min(9, own.context_length - PROMPT), ((0, 0), (1.0, 5)), "cached-differs")
+    _writes_the_same(
+        own, prompt_of(own), min(9, own.context_length - PROMPT), ((0, 0), (1.0, 5)), "cached-differs"
+    )
 
 
 @cache.check("so it does when the text is longer than the context")
@@ -198,7 +200,9 @@ def _writes_the_same(
             raise
         if plain != cached:
             first = next(i for i in range(n) if plain[i] != cached[i])
-            message = f"{where}, new id {first} is {plain[first]} without the cache and {cached[first]} with it."
+            message = (
+                f"{where}, new id {first} is {plain[first]} without the cache and {cached[first]} with it."
+            )
             raise Told(message, mistake)
 
 

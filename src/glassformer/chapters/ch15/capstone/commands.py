@@ -200,7 +200,9 @@ def _one(verdict: Verdict) -> Panel:
     name, stage = verdict.stage, STAGES[verdict.stage]
     total, words = len(stage.checks), stage.words
     lines = [
-        ("·", f"{title}: not looked at, because {verdict.unseen[title]}") if title in verdict.unseen else ("✓", title)
+        ("·", f"{title}: not looked at, because {verdict.unseen[title]}")
+        if title in verdict.unseen
+        else ("✓", title)
         for title, _ in stage.checks[: verdict.passed]
     ]
     if verdict.status == RIGHT:

@@ -118,13 +118,19 @@ def _(own: Own) -> None:
             raise NotLookedAt("the arrays that `weights` returns cannot be changed from outside")
         return
     if all(one.found == 0 for one in seen.values()):
-        raise Told("the arrays that `weights` returned were changed, and the loss did not change.", "weights-copied")
+        raise Told(
+            "the arrays that `weights` returned were changed, and the loss did not change.", "weights-copied"
+        )
     _tell(own, seen, wrong, weights, found, ids, targets)
 
 
 def _of_another_name(weights: dict[str, np.ndarray], name: str, found: dict[str, np.ndarray]) -> bool:
     """Returns whether a weight is tied to another, under whose name its gradient is."""
-    return any(other in found and np.shares_memory(weights[name], weights[other]) for other in weights if other != name)
+    return any(
+        other in found and np.shares_memory(weights[name], weights[other])
+        for other in weights
+        if other != name
+    )
 
 
 def _trained(own: Own, name: str) -> bool:
@@ -176,7 +182,9 @@ def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, id
     others = [name for name in wrong if len(weights[name]) != own.vocab_size]
     name = (others or wrong)[0]
     one = seen[name]
-    message = f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
+    message = (
+        f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
+    )
     message += f"{one.predicted:.4g}."
     if not found[name].any():
         raise Told(message, "no-gradient")
@@ -184,11 +192,15 @@ def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, id
     right = [name for name, one in seen.items() if one.agrees and not one.flat]
     if not right and len(wrong) > 1 and np.ptp(ratios) < FACTOR * abs(ratios[0]):
         message += f" Every gradient is {ratios[0]:.4g} times the slope; these are {len(ids)} ids."
-        raise Told(message, "gradient-summed" if abs(ratios[0] - len(ids)) < FACTOR * len(ids) else "gradient")
+        raise Told(
+            message, "gradient-summed" if abs(ratios[0] - len(ids)) < FACTOR * len(ids) else "gradient"
+        )
     if not others:  # the table itself is to blame only if all others are right
         _by_rows(own, name, weights[name], found[name], ids, targets)
     if right and len(wrong) > 1:
-        message += f" {_listed([other for other in wrong if other != name])} disagree, too; {_listed(right)} agree."
+        message += (
+            f" {_listed([other for other in wrong if other != name])} disagree, too; {_listed(right)} agree."
+        )
     raise Told(message, "gradient")
 
 

@@ -73,7 +73,10 @@ def slope(loss: Callable[[], float], weight: np.ndarray, way: np.ndarray, gradie
                 ends.append(weight.astype(np.float64))  # rounded: the step that was really taken
                 losses.append(loss())
             double = 2 * relative * scale
-            found, predicted = (losses[0] - losses[1]) / double, float((gradient * (ends[0] - ends[1])).sum()) / double
+            found, predicted = (
+                (losses[0] - losses[1]) / double,
+                float((gradient * (ends[0] - ends[1])).sum()) / double,
+            )
             in_single = single or all(float(np.float32(one)) == one for one in losses)
             precision = float(np.finfo(np.float32 if in_single else np.float64).eps)
             rounding = ROUNDINGS * precision * max(1.0, *map(abs, losses)) / double

@@ -17,7 +17,10 @@ from .adapter import LeaveOut, Missing, NotLookedAt, Own, Told, in_place
 from .words import remark
 
 FIRST, SECOND, THIRD = 12, 24, 30  # steps on one text, on another, and on the first again
-LONGER = (100, 240)  # steps on the other and on the first, if it seems to remember: even an average over 100 forgets
+LONGER = (
+    100,
+    240,
+)  # steps on the other and on the first, if it seems to remember: even an average over 100 forgets
 SAME = 1e-6  # 1 − cosine: what rounding leaves of two steps that are the same
 FORGETS = 0.06  # the share of the weights in which a step may still follow the other text
 CLEAR = 1e-3  # of the largest number in a step; what is smaller is not looked at
@@ -79,7 +82,9 @@ def steps_follow_their_text(own: Own) -> None:
     if not own.has("weights"):
         raise NotLookedAt("your adapter has no `weights`")
     try:
-        fresh, other = (Own(own.source, own.running, own.hung) for _ in range(2))  # not trained by the other checks
+        fresh, other = (
+            Own(own.source, own.running, own.hung) for _ in range(2)
+        )  # not trained by the other checks
         start = {name: one.copy() for name, one in _arrays(fresh).items()}
         if fresh.adapter is not other.adapter:
             start = _woken(other, start)
@@ -104,7 +109,9 @@ def _look(trainer: _Trainer, one: np.ndarray, other: np.ndarray) -> None:
     taken = [trainer.step(one) for _ in range(FIRST)]
     losses = [loss for _, loss in taken]
     if not np.isfinite(losses).all() or np.ptp(losses) > 1e-6 * max(1.0, abs(losses[0])):
-        raise NotLookedAt("a step on the same text from the same weights does not always return the same loss")
+        raise NotLookedAt(
+            "a step on the same text from the same weights does not always return the same loss"
+        )
     steady = _flat(taken[-1][0])
     if not np.isfinite(steady).all() or not steady.any():
         return  # the checks that follow tell
@@ -117,7 +124,9 @@ def _look(trainer: _Trainer, one: np.ndarray, other: np.ndarray) -> None:
     if all(same):
         raise Told(f"{seen} All of them go the same way.", "other-batch")
     if same[0] and not same[1]:
-        raise Told(f"{seen} The first of these still goes exactly the way of the steps before.", "batch-before")
+        raise Told(
+            f"{seen} The first of these still goes exactly the way of the steps before.", "batch-before"
+        )
     sizes = np.abs(after[-1][after[-1] != 0])
     if _cosine(after[0], after[-1]) > 1 - SAME and np.quantile(sizes, 0.1) > 0.9 * np.quantile(sizes, 0.9):
         trainer.own.remark(remark("alike-steps"))
@@ -138,8 +147,10 @@ def _forgets(trainer: _Trainer, one: np.ndarray, other: np.ndarray, steady: np.n
             return
     if not _in_place(trainer, one, again):
         return  # it has another copy of its weights, which was not put back
-    message = f"from the same weights, {LONGER[0]} steps were taken on one text and then {LONGER[1]} on another. "
-    message += f"In {against:.0%} of the weights, the last step still goes the way of the first text and not of the other."
+    message = (
+        f"from the same weights, {LONGER[0]} steps were taken on one text and then {LONGER[1]} on another. "
+    )
+    message += f"In {against:.0%} of the weights, the last step still goes the way of the first text."
     raise Told(message, "gradients-kept")
 
 
@@ -181,9 +192,10 @@ def _against_gradients(trainer: _Trainer, text: np.ndarray, step: dict[str, np.n
         (_, pull), *_ = np.linalg.lstsq(np.stack([g, w], axis=1), d, rcond=None)
         along = max(_cosine(-g, d), _cosine(-g, d - pull * w))
         if along < -ACROSS:
-            raise Told(f"`{name}`: the cosine between a step and minus the gradient is {along:.2f}.", "uphill")
+            raise Told(
+                f"`{name}`: the cosine between a step and minus the gradient is {along:.2f}.", "uphill"
+            )
         if along < ACROSS:
             message = f"`{name}`: the step on a text and its gradient have nothing in common "
             message += f"(the cosine between the step and minus the gradient is {_cosine(-g, d):.2f})."
             raise Told(message, "other-gradient")
-

@@ -32,7 +32,9 @@ def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
     if "text" not in own.found:
         text = corpus()[:60_000]
         letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
-        own.found["text"] = ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+        own.found["text"] = (
+            ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+        )
     ids = own.found["text"]
     starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
     return ids[starts[..., None] + np.arange(T + 1)]
@@ -95,7 +97,9 @@ def _(own: Own) -> None:
             before = batch
             continue
         others += right[1:] + [("loss-after", one) for _, one in _losses(own, batch)[:1]]
-        message = f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
+        message = (
+            f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
+        )
         name_it(found, message, others, SAME_LOSS)
         return  # it may be measured in another way, such as with dropout
 

@@ -179,7 +179,9 @@ def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
             which = f"none of the {len(missing)} ids that your model finds least likely ever came"
     else:
         ids = ", ".join(map(str, sorted(missing)[:5]))
-        which = f"id {ids} never came" if len(missing) == 1 else f"{len(missing)} ids never came, such as {ids}"
+        which = (
+            f"id {ids} never came" if len(missing) == 1 else f"{len(missing)} ids never came, such as {ids}"
+        )
     said = f"in {n} draws at a temperature that makes all {V} ids equally likely, {which}."
     raise Told(f"{message} {said[0].upper() + said[1:]}" if message else said, "cut-off")
 
