@@ -256,7 +256,9 @@ class InSinglePrecision(functions.Mine):
             if name != "blocks":
                 self.params[name] = weight.astype(np.float32)
         self.params["wte"] *= np.float32(0.02)
-        self.params["blocks"] = [{n: w.astype(np.float32) for n, w in b.items()} for b in self.params["blocks"]]
+        self.params["blocks"] = [
+            {n: w.astype(np.float32) for n, w in b.items()} for b in self.params["blocks"]
+        ]
 
 
 class SmallEmbeddings(functions.Mine):

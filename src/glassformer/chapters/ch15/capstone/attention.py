@@ -354,8 +354,9 @@ def _(own: Own) -> None:
     lost = ~np.isfinite(found).all(axis=-1)
     if lost.any():
         head, position = np.argwhere(lost)[0]
-        message = f"with scores in the thousands there is {found[head, position][~np.isfinite(found[head, position])][0]}"
-        message += f" at head {head}, position {position}."
+        row = found[head, position]
+        first = row[~np.isfinite(row)][0]
+        message = f"with scores in the thousands there is {first} at head {head}, position {position}."
         for mistake, rows in _rows_lost():
             if np.array_equal(lost, rows):
                 raise Told(message, mistake)
@@ -378,7 +379,8 @@ def _rows_lost() -> Iterator[tuple[str, np.ndarray]]:
     largest_of_all = [scores.max(axis=axes, keepdims=True) for axes in ((-3, -2, -1), (-2, -1))]
     with np.errstate(all="ignore"):
         for kind in (np.float64, np.float32):
-            yield "softmax-overflow", np.isinf(np.exp(scores.astype(kind)).sum(axis=-1))
+            sums = np.exp(scores.astype(kind)).sum(axis=-1)
+            yield "softmax-overflow", np.isinf(sums) | (sums == 0)
             for top in largest_of_all:
                 yield "softmax-one-max", np.exp((own_largest - top).astype(kind))[..., 0] == 0
 

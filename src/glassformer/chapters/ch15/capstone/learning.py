@@ -143,7 +143,11 @@ def _(own: Own) -> None:
 
 def _of_another_name(weights: dict[str, np.ndarray], name: str, found: dict[str, np.ndarray]) -> bool:
     """Returns whether a weight is tied to another, under whose name its gradient is."""
-    return any(other in found and np.shares_memory(weights[name], weights[other]) for other in weights if other != name)
+    return any(
+        other in found and np.shares_memory(weights[name], weights[other])
+        for other in weights
+        if other != name
+    )
 
 
 def _trained(own: Own, name: str) -> bool:

@@ -1,10 +1,11 @@
 """Compares gradients with finite differences that estimate their own error.
 
-A central difference with the step h is wrong in two ways. Rounding adds about ε |loss| / h, which grows as h shrinks;
-the loss's curvature and the kinks of functions such as ReLU add something that grows with h. Which step is good thus
+A central difference with the step h is wrong in three ways. Rounding adds about ε |loss| / h, which grows as h shrinks;
+the loss's curvature and the kinks of functions such as ReLU add something that grows with h; and if a kink is nearer
+than h, the slopes on the two sides differ, and their average is neither. Which step is good thus
 depends on the precision, the size of the weights and the model. So several steps are taken: a gradient that agrees
-with one of them, where rounding is small, is right, and it is wrong only if it is much farther from the slope than two
-neighbouring steps are from each other.
+with one of them, where rounding is small, is right, and it is wrong only if it is much farther from the slope than
+neighbouring steps, and the two sides, are from each other.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,6 +64,7 @@ def slope(loss: Callable[[], float], weight: np.ndarray, way: np.ndarray, gradie
     length = float(np.linalg.norm(gradient * (way != 0)))
     single = weight.dtype.itemsize < 8
     at: dict[float, tuple[float, float, float]] = {}
+    here = loss()
     try:
         for relative in SINGLE if single else DOUBLE:
             ends, losses = [], []
@@ -81,19 +83,21 @@ def slope(loss: Callable[[], float], weight: np.ndarray, way: np.ndarray, gradie
             size = max(length, abs(found), abs(predicted))
             if abs(found - predicted) <= AGREES * size and rounding <= VISIBLE * size:
                 return Slope(found, predicted, rounding, agrees=True)
-            at[relative] = (found, predicted, rounding)
+            # Across a kink that is nearer than any step, the slopes on the two sides differ however small the step.
+            kink = abs(losses[0] + losses[1] - 2 * here) / double
+            at[relative] = (found, predicted, rounding + kink)
     finally:
         weight[...] = kept
     return min(_with_errors(at), key=lambda one: one.error)
 
 
 def _with_errors(at: dict[float, tuple[float, float, float]]) -> Iterator[Slope]:
-    """Yields what each step found, with its rounding and its distance from the neighbouring steps as its error."""
+    """Yields what each step found, with its own error and its distance from the neighbouring steps as its error."""
     steps = sorted(at)
     for i, step in enumerate(steps):
-        found, predicted, rounding = at[step]
+        found, predicted, error = at[step]
         apart = [abs(found - at[other][0]) for other in steps[max(i - 1, 0) : i + 2]]
-        yield Slope(found, predicted, rounding + max(apart), agrees=False)
+        yield Slope(found, predicted, error + max(apart), agrees=False)
 
 
 def ways(gradient: np.ndarray, where: np.ndarray | None = None, seed: int = 0) -> Iterator[np.ndarray]:

@@ -82,7 +82,9 @@ def steps_follow_their_text(own: Own) -> None:
     if not own.has("weights"):
         raise NotLookedAt("your adapter has no `weights`")
     try:
-        fresh, other = (Own(own.source, own.running, own.hung) for _ in range(2))  # not trained by the other checks
+        fresh, other = (
+            Own(own.source, own.running, own.hung) for _ in range(2)
+        )  # not trained by the other checks
         start = {name: one.copy() for name, one in _arrays(fresh).items()}
         if fresh.adapter is not other.adapter:
             start = _woken(other, start)
@@ -148,7 +150,7 @@ def _forgets(trainer: _Trainer, one: np.ndarray, other: np.ndarray, steady: np.n
     message = (
         f"from the same weights, {LONGER[0]} steps were taken on one text and then {LONGER[1]} on another. "
     )
-    message += f"In {against:.0%} of the weights, the last step still goes the way of the first text and not of the other."
+    message += f"In {against:.0%} of the weights, the last step still goes the way of the first text."
     raise Told(message, "gradients-kept")
 
 
