@@ -115,8 +115,9 @@ def _measured(name: str) -> str:
 
     deep = _deep() if name == "post-norm" else ""
     return (
-        f"{deep}training reports a loss of {both(sick, 'reported')} nats (the correct model: {both(right, 'reported')});"
-        f" the same weights in the correct code have {both(sick, 'validation')}; of the words written,"
+        f"{deep}training reports a loss of {both(sick, 'reported')} nats (the correct model: "
+        f"{both(right, 'reported')}); the same weights in the correct code have {both(sick, 'validation')}; of the "
+        f"words written,"
         f" {words(sick)} exist (the correct model: {words(right)})"
     )
 

@@ -19,7 +19,7 @@ from glassformer.widgets.live_writer import FEWEST, LONGEST, MOST, PROMPT, is_en
 
 MODEL, TOKENIZER = shipped.load()
 RECORDING = LiveWriter()._stored["written"]
-SLOW = 1000  # milliseconds per character: all timers are long enough to be held back
+SLOW = 2500  # milliseconds per character: all timers are long enough to be held back
 # The model's file does not arrive until `mend` is called.
 REFUSED = """() => {
   const { model } = window.mounted[0];

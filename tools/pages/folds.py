@@ -14,8 +14,8 @@ level, so the build must not warn about a missing level (``suppress_warnings`` i
 checks that no other heading leaves out a level.
 
 If the cell before the heading is a prediction, the fold has its name, ``data-predict="00/hotter"``. The prediction's
-view opens that fold, and book/site/widget-host.js opens it before anything is drawn if the reader has already seen it. The
-line of code that loads the prediction is left out: JupyterLab needs it, but on a page it tells a reader nothing.
+view opens that fold, and book/site/widget-host.js opens it before anything is drawn if the reader has already seen it.
+The line of code that loads the prediction is left out: JupyterLab needs it, but on a page it tells a reader nothing.
 """
 
 from __future__ import annotations

@@ -106,10 +106,11 @@ def test_an_axis_ends_in_a_round_rate(call, peak, top):
          "a number."),
         ({"warmup": 0, "final_share": 0.5, "steps": 1000}, "Your rate starts at 0.003 and falls along half a cosine to "
          "0.0015 at step 1,000. The nearest that was measured: peak 0.01, no warm-up, linear, in 300 steps. Its 3 runs "
-         "end at a validation loss of 2.50 (2.40 to 2.60). Judged by the median, none of the other 3 choices ends lower."),
+         "end at a validation loss of 2.50 (2.40 to 2.60). Judged by the median, none of the other 3 choices ends "
+         "lower."),
         ({"warmup": 300}, "Your rate is still rising when the run ends, at step 300. The nearest that was measured: "
-         "peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). Judged by the median, 1 "
-         "of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, linear."),
+         "peak 0.01, warm-up 30, linear. Its 3 runs end at a validation loss of 2.75 (2.70 to 2.80). Judged by the "
+         "median, 1 of the other 3 choices ends lower, the lowest at 2.50: peak 0.01, no warm-up, linear."),
     ],
 )  # fmt: skip
 def test_a_sentence_says_what_was_measured(call, changes, says):

@@ -133,7 +133,8 @@ class CacheByIdentity:
         texts = {}
 
         def pasts(cache):
-            return texts.setdefault(id(cache), [Kept() for _ in self.model.blocks])
+            # With the cache itself: otherwise a new one could be where an old one was.
+            return texts.setdefault(id(cache), (cache, [Kept() for _ in self.model.blocks]))[1]
 
         self.pasts = pasts
 

@@ -681,6 +681,15 @@ def a_part_left_out(patch, design):
 
 
 @method("learn", "training", "other-targets", module)
+def targets_from_the_end(self, ids, targets):
+    _, loss = self.model(ids, targets.flip(1))
+    self.optimizer.zero_grad()
+    loss.backward()
+    self.optimizer.step()
+    return loss
+
+
+@method("learn", "training", "labels-shifted-twice", module)
 def shifted_once_more(self, ids, targets):
     _, loss = self.model(ids[:, :-1], targets[:, 1:].contiguous())
     self.optimizer.zero_grad()
@@ -1237,12 +1246,12 @@ def reshaped_and_not_transposed(patch, design):
 
 @loading("weights", "rope-on-values")
 def values_turned_too(patch, design, config):
-    right = design.attend
-    patch.setattr(
-        design,
-        "attend",
-        lambda q, k, v, mask: right(q, k, functions.turn(v, functions.angles(v.shape[1], v.shape[2])), mask),
-    )
+    right, base = design.attend, config["rope_base"]
+
+    def attend(q, k, v, mask):
+        return right(q, k, functions.turn(v, functions.angles(v.shape[1], v.shape[2], base=base)), mask)
+
+    patch.setattr(design, "attend", attend)
 
 
 @loading("shipped", "usual-scale")

@@ -116,7 +116,9 @@ class ParameterExplorer(View, module="parameter_explorer"):
     def _validate_fields(self, proposal: dict) -> dict[str, Any]:
         given = proposal["value"]
         if unknown := [name for name in given if name not in FIELDS]:
-            raise TraitError(f"fields contains {unknown[0]!r}, but only these are allowed: {', '.join(FIELDS)}")
+            raise TraitError(
+                f"fields contains {unknown[0]!r}, but only these are allowed: {', '.join(FIELDS)}"
+            )
         fields = presets()[self.preset][1] | given
         try:
             _check(fields)

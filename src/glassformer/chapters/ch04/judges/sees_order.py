@@ -72,7 +72,10 @@ def _(sees_order):
     def causal(x):
         return one_head(x, mask=causal_mask(len(x)))[0]
 
-    advice = "The first row may look at only one key, and the last row at all of them: the mask itself depends on the order."
+    advice = (
+        "The first row may look at only one key, and the last row at all of them: "
+        "the mask itself depends on the order."
+    )
     _judge(sees_order, causal, True, "attention with a causal mask", advice)
 
 
@@ -89,7 +92,9 @@ def _(sees_order):
         apart = np.abs(np.arange(len(x)) - np.arange(len(x))[:, None])
         return one_head(x, score_bias=-0.5 * apart)[0]
 
-    advice = "When its input rows are shuffled, its output rows do not just change places: their numbers change."
+    advice = (
+        "When its input rows are shuffled, its output rows do not just change places: their numbers change."
+    )
     _judge(sees_order, sinusoids, True, "attention over x plus sinusoids", advice)
     _judge(sees_order, rope, True, "attention with RoPE", advice)
     _judge(sees_order, alibi, True, "attention with ALiBi, in both directions,", advice)

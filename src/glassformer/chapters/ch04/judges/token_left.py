@@ -18,7 +18,9 @@ _SHARE, _FACTOR = "the share", "the factor"
 left = exercise("positions.token_left", token_left, parts=(_SHARE, _FACTOR))
 
 left.case("drawn at 0.5: mean squares of ¼ and ½, so a share of one third", 0.5, 1.0, part=_SHARE, want=1 / 3)
-left.case("drawn at 0.5 and multiplied by √2: as large as the sinusoids", 0.5, 1.0, part=_FACTOR, want=math.sqrt(2))
+left.case(
+    "drawn at 0.5 and multiplied by √2: as large as the sinusoids", 0.5, 1.0, part=_FACTOR, want=math.sqrt(2)
+)
 left.case("drawn at 0.02, without a factor", 0.02, 1.0, part=_SHARE, want=0.0004 / 0.5004)
 left.also(0.02, 1.0, part=_FACTOR, want=25 * math.sqrt(2))
 left.case("with the factor of 2017, for a width of 64", 0.02, 8.0, want=(0.0256 / 0.5256, 25 * math.sqrt(2)))

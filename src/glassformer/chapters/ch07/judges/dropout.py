@@ -73,12 +73,12 @@ def _(dropout):
         slices = np.moveaxis(kept, axis, 0)
         agree = (slices[1:] == slices[:-1]).mean(axis=(1, 2))
         if agree.max() > 0.9:
-            what = f"the fraction of entries with the same fate, kept or dropped, in two neighbouring {name} at rate 0.5"
+            what = f"the fraction of entries that share their fate in two neighbouring {name} at rate 0.5"
             raise Wrong(f"{what} should be near 0.5; yours is {agree.max():.1f}.", what=what, got=agree)
 
 
 @dropping.check(
-    "the random numbers come from the generator: the same seed always drops the same numbers, and another seed drops different ones"
+    "the random numbers come from the generator: a seed always drops the same numbers, another seed drops others"
 )
 def _(dropout):
     one, again, other = (np.asarray(dropout(MANY, 0.5, _drawn(seed))) for seed in (1, 1, 2))

@@ -33,9 +33,7 @@ def _drawn(learner: Callable, n: int, *args: Any, seed: int = 0) -> list[tuple[n
     """Returns n batches as arrays, or raises `Wrong`."""
     found = learner(*args, np.random.default_rng(seed))
     if not isinstance(found, Iterable) or isinstance(found, tuple | np.ndarray):
-        raise Wrong(
-            "batches(…) should be a generator that keeps yielding pairs of inputs and targets."
-        )
+        raise Wrong("batches(…) should be a generator that keeps yielding pairs of inputs and targets.")
     drawn = []
     try:
         for pair in islice(found, n):
@@ -69,14 +67,18 @@ def _(batches):
 def _(batches):
     inputs, _ = _drawn(batches, 1, _COUNTED, 4, 6)[0]
     expect(
-        np.diff(inputs, axis=1), np.ones((4, 5), int), "how far apart, in positions, neighbours in a window are"
+        np.diff(inputs, axis=1),
+        np.ones((4, 5), int),
+        "how far apart, in positions, neighbours in a window are",
     )
 
 
 @batched.check("the target is the next id")
 def _(batches):
     inputs, targets = _drawn(batches, 1, _COUNTED, 4, 6)[0]
-    expect(targets - inputs, np.ones((4, 6), int), "how far ahead of the inputs, in positions, the targets are")
+    expect(
+        targets - inputs, np.ones((4, 6), int), "how far ahead of the inputs, in positions, the targets are"
+    )
 
 
 @batched.check("the generator never ends")

@@ -43,7 +43,8 @@ one_of.case(
 )
 one_of.case("nor is it drawn at the end of the line", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
 one_of.case(
-    "because of rounding, the last interval may end slightly below 1: there is no id 10", np.full(10, 0.1), np.nextafter(1, 0),
+    "because of rounding, the last interval may end slightly below 1: there is no id 10",
+    np.full(10, 0.1), np.nextafter(1, 0),
     want=9, what="draw from ten equally likely ids with the largest number below 1",
 )  # fmt: skip
 one_of.also(

@@ -43,7 +43,11 @@ put_to_ward(order, {
         Bed("a correct model and a text that begins with two equal characters", (causal_model(), TWINS), True),
         Bed("a correct model and a past that is in order: 0 1 2 3", (causal_model(), IN_ORDER), True),
         Bed("a correct model and a past that repeats after two: 1 2 1 2", (causal_model(), _PAIRS), True),
-        Bed("a correct model whose most likely character changes", (causal_model(places=9.0, own=0.0), PALINDROME), True),
+        Bed(
+            "a correct model whose most likely character changes",
+            (causal_model(places=9.0, own=0.0), PALINDROME),
+            True,
+        ),
         # Asked so often, a shuffle by chance leaves the two as they are once
         *[Bed("a correct model and a text of three characters", (causal_model(), np.array([1, 2, 4])), True)] * 8,
     ],

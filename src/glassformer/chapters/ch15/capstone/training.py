@@ -93,7 +93,7 @@ def _(own: Own) -> None:
     for batch in windows_of(own, 3, min(own.context_length, 16), 4):
         batch = batch if own.batched else batch[:1]
         right = _losses(own, batch)
-        others = [] if before is None else [("other-batch", _losses(own, before)[0][1])]
+        others = [] if before is None else [("other-batch", one) for _, one in _losses(own, before)[:1]]
         found = learn(own, batch)
         own.found["losses"].append(found)
         if not math.isfinite(found):
@@ -167,7 +167,8 @@ def _(own: Own) -> None:
         if not math.isfinite(losses[-1]) or (len(losses) == 12 and losses[-1] > 2 * losses[0] + 1):
             raise _why(own, said, losses, batch)
         first, highest = own.found["losses"][0], max(own.found["losses"] + losses[:EARLY])
-        if len(losses) == EARLY and first < 1.5 * blind and highest > FAR * blind:
+        is_early = len(losses) == EARLY or (len(losses) < EARLY and losses[-1] <= goal)
+        if is_early and first < 1.5 * blind and highest > FAR * blind:
             message = f"at first the loss was {first:.2f}; in the next steps it jumped to {highest:.2f}. "
             message += f"A model that knows nothing has {blind:.2f}."
             raise _why(own, message, losses, batch)
