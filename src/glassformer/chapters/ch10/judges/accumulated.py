@@ -32,7 +32,7 @@ added.case("one piece is the batch", [(_two[1], 7)], want=[3.0, 6.0], what="accu
 added.case(
     "a matrix, and three pieces, one of which is only padding",
     [(np.full((2, 3), 4.0), 6), (np.zeros((2, 3)), 0), (np.full((2, 3), -2.0), 2)],
-    want=np.full((2, 3), 2.5), what="accumulated of pieces with 6, 0 and 2 targets,",
+    want=np.full((2, 3), 2.5), what="accumulated from pieces with 6, 0 and 2 targets,",
 )  # fmt: skip
 
 added.mistake("plain mean", lambda pieces: sum(g for g, _ in pieces) / len(pieces))

@@ -47,7 +47,7 @@ left_case(
 )  # fmt: skip
 
 
-@nucleus.check("no more than needed: two of four equal ids have one half")
+@nucleus.check("no more than needed: two of four equally likely ids already add up to one half")
 def _(learner):
     logits = as_numbers(learner(np.zeros(4), 0.5), "top_p([0, 0, 0, 0], 0.5)")
     kept = np.array(int((softmax(logits) > 0).sum()))

@@ -52,7 +52,7 @@ _row = np.arange(12.0)[None]
 halves.case(
     "two heads of six: 0 2 4, then 1 3 5", _row, _row, _row, _row.T, 2, 2,
     want=([[0.0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]],) * 2 + (_row, _row.T),
-    what="the matrices of one row, 0 to 11, with two heads",
+    what="matrices with a single row, 0 to 11, and two heads",
 )  # fmt: skip
 _four = _attention(10, 4, 4, 6, 0)
 halves.case("more rows", *_four, 4, 4, want=_moved(_four, 4, 4, 6), what="four heads of 6")

@@ -62,7 +62,7 @@ put_to_ward(padding, {
     "and so does a model whose mask hides queries, not keys": [
         Bed("the mask hides queries", (_reads(keys=_all, queries=lambda mask: mask), TEXT, 4), False),
     ],
-    "a causal model needs no such mask: padding after a text is the future": [
+    "a causal model needs no such mask: padding after a text lies in the future": [
         Bed("causal, the mask never passed on", (_reads(keys=_all, causal=True), TEXT, 4), True),
         Bed("causal, with a mask", (_reads(causal=True), TEXT, 4), True),
     ],

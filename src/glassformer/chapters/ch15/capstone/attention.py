@@ -294,7 +294,7 @@ def _told_or_a_design(
     if inside:
         raise LeaveOut(
             f"your `attention` seems to have {_in_words(inside)} inside, and this stage judges only "
-            "softmax(q kᵀ / √K) v. Leave `attention` out of the adapter: the stages block and model look at it."
+            "softmax(q kᵀ / √K) v. Leave `attention` out of the adapter: the stages *block* and *model* check it."
         )
     raise Wrong(message)
 
