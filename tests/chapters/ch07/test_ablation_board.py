@@ -125,7 +125,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     ("traits", "message"),
     [
         ({"off": ["block 4: head 0"]}, "off contains 'block 4: head 0'; each entry must be"),
-        ({"off": ["head 0"]}, "of 4 blocks with 4 heads"),
+        ({"off": ["head 0"]}, "the model has 4 blocks with 4 heads"),
         ({"temperature": 2}, "temperature"),
         ({"seed": -1}, "seed"),
         ({"model": "masked"}, "must be decoder"),
