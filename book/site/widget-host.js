@@ -349,12 +349,13 @@
       return { model, widget };
     }
 
-    mount = () => (this.#done ??= this.#mount());
-    async #mount() {
+    /** Draw the view: `atOnce` for paper, which does not wait for a turn of the page. */
+    mount = ({ atOnce = false } = {}) => (this.#done ??= this.#mount(atOnce));
+    async #mount(atOnce) {
       const { el } = this;
       try {
         const { model, widget } = await this.prepare();
-        await turn();
+        if (!atOnce) await turn();
         await widget.render?.({ model, el, host });
         el.dataset.state = "mounted";
         if (model.get("chapter")) this.#keepHeight(model); // predictions and quizzes belong to one
@@ -432,7 +433,7 @@
     const reserveAll = () => all.forEach((place) => place.reserve());
     reserveAll(); // what was read after a view, such as the side bar, may have made its column narrower
     addEventListener("resize", reserveAll);
-    addEventListener("beforeprint", () => all.forEach((place) => place.mount()));
+    addEventListener("beforeprint", () => all.forEach((place) => place.mount({ atOnce: true })));
     const prepareAll = () => all.forEach((place) => whenIdle(() => place.prepare().catch(() => {}))); // who mounts it hears of it
     isLoaded.then(() => seen).then(prepareAll);
   }

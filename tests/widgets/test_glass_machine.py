@@ -75,8 +75,8 @@ def test_a_picture_by_hand():
 def test_it_is_there_before_the_weights_are(mount):
     view = mount(GlassMachine())
     assert view.says == (
-        "After “s”, position 14: with all 4 blocks, the model gives “e” a probability of 98 %. At temperature 0.8 "
-        "that becomes > 99 %. The next character in the text is “e”."
+        "After “s”, position 14: with all 4 blocks, “e” gets 98 %. At temperature 0.8 that becomes "
+        "> 99 %. The next character in the text is “e”."
     )
     letters = view.root.locator("[data-part='text'] .gf-cells").inner_text().replace("\n", "")
     assert letters == OPENING.replace(" ", "␣")

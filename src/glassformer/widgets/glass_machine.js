@@ -842,7 +842,7 @@ function render({ model, el }) {
       const final = scene.final(t);
       const warmth = model.get("temperature");
       const drawn = final && warmth !== 1 ? ` At temperature ${fixed(warmth, 1)} that becomes ${percent(drawnFrom(final)[id])}.` : "";
-      return `After ${here}: with all ${L} blocks, the model gives ${named(scene.spell(id))} a probability of ${percent(p)}.${drawn}${truth}`;
+      return `After ${here}: with all ${L} blocks, ${named(scene.spell(id))} gets ${percent(p)}.${drawn}${truth}`;
     }
     if (kind === "head") {
       const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w], i) => `${percent(w)}${i ? "" : " of its attention"} to ${named(token(s))}, ${stepsBack(t - s)}`);

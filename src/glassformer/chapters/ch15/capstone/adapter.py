@@ -62,7 +62,7 @@ class Cache(dict):
 
 @dataclass
 class Running:
-    """What runs now, for whoever watches the time.
+    """The piece that runs now, for whoever watches the time.
 
     Attributes:
         piece: which of the reader's pieces.

@@ -40,13 +40,13 @@ class Slope:
 
     @property
     def wrong(self) -> bool:
-        """Whether the gradient is wrong for certain. Between this and `agrees`, nothing can be said."""
+        """Returns whether the gradient is wrong for certain. Between this and `agrees`, nothing can be said."""
         gap, size = abs(self.found - self.predicted), max(abs(self.found), abs(self.predicted))
         return not self.agrees and gap > AGREES * size + SURE * self.error
 
     @property
     def flat(self) -> bool:
-        """Whether the loss does not change visibly along this direction."""
+        """Returns whether the loss does not change visibly along this direction."""
         return abs(self.found) <= SURE * self.error
 
 
