@@ -25,11 +25,12 @@ and explains the ten tests.
 
 The columns *Loss* and *Text* show what happened when a small model was trained with the mistake for {steps} steps, with
 seeds {seeds}, compared with a correct model of the same seed. A loss is *too good* if it is lower by more than 0.5
-[nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A text is *bad* if it
-surprises a judge that counts characters by 0.7 nats per character more than the correct model's text does. These are
-results of these runs: a larger model or a longer training may show more. The *cheapest test* is the first of the ten
-that catches the mistake with every seed tried. The test `gradient` compares with a gradient written by hand for the
-correct code. Autograd computes the gradient of the wrong code, and then only `parity` finds the mistake.
+[nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A text is *bad* if a
+simple judge, which counts characters, finds it more surprising than the correct model's text, by 0.7 nats per
+character. These are results of these runs: a larger model or a longer training may show more. The *cheapest test* is
+the first of the ten that catches the mistake with every seed tried. The test `gradient` compares with a gradient
+written by hand for the correct code. Autograd computes the gradient of the faulty code, and then only `parity` finds
+the mistake.
 """
 
 NONE = "none of the ten"
