@@ -502,7 +502,11 @@ function render({ model, el }) {
   const stop = () => stops()[model.get("step") - 1];
   function visit(step) {
     pause();
-    if (!model.get("step")) returned = model.get("part");
+    if (!model.get("step")) {
+      returned = model.get("part");
+      // With the panel beside the drawing, all of the drawing may be in view, so that nothing scrolls from step to step.
+      if (panel.offsetLeft > tower.offsetLeft) tower.scrollIntoView({ block: "nearest" });
+    }
     pointed = null;
     send({ step, part: stops()[step - 1].part });
     parts.get(model.get("part")).scrollIntoView({ block: "nearest" });
@@ -830,7 +834,7 @@ function render({ model, el }) {
     const here = `${letter}, position ${t + scene.hidden}`;
     const exact = scene.exact(t);
     if (kind === "text") {
-      return `At position ${t + scene.hidden} is ${letter}. Its id, ${scene.ids[t]}, selects a row of the embedding table: ${D} numbers.`;
+      return `At position ${t + scene.hidden}, counting from 0, is ${letter}. Its id, ${scene.ids[t]}, selects a row of the embedding table: ${D} numbers.`;
     }
     if (kind === "guess") {
       const [[id, p]] = scene.guesses(n, t);
@@ -849,7 +853,7 @@ function render({ model, el }) {
       return `At ${here}, this head gives ${looks.join(", and ")}.`;
     }
     if (kind === "feedforward") {
-      const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is number ${i}, at ${numberOf(exact.neurons[n][i])}.`) : "";
+      const told = exact ? strongest(exact.neurons[n], 1).map((i) => ` The strongest of its ${F} neurons is number ${i}, counting from 0, at ${numberOf(exact.neurons[n][i])}.`) : "";
       return `At ${here}, this network sees the stripe of this ${unit().one} alone.${told}`;
     }
     if (n === 0) return `The stripe of ${here}, ${where(0)}: the vector of the ${unit().one} itself, which knows nothing about the others yet.`;

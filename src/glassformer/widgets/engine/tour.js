@@ -31,7 +31,7 @@ export function tour({ L, D, F, one, here, head, looks, guesses }) {
       says: `This is a head: it looks back at the text, and at ${here} it gives ${percent(looks.share)} of its attention to ${place}.`,
     },
     {
-      part: `feedforward ${Math.min(1, L - 1)}`,
+      part: `feedforward ${head[0]}`,
       says: `The feed-forward network works on each ${one} alone: its ${F} neurons read the stripe of ${here} and add to it.`,
     },
     {

@@ -49,7 +49,7 @@ def _drawn(learner: Callable, n: int, *args: Any, seed: int = 0) -> list[tuple[n
         )
         raise Wrong(said, what=type(error).__name__, got=0) from error
     if len(drawn) < n:
-        said = f"batches(…) ended after {len(drawn)} batches; it should go on for as long as it is asked."
+        said = f"batches(…) ended after {len(drawn)} batches; it should go on for as long as it is asked for more."
         raise Wrong(said, what="how many batches come", got=len(drawn))
     return drawn
 

@@ -41,7 +41,7 @@ def _restore_case(title: str, names: Sequence[str], step: int) -> None:
     def _(restore):
         found = restore(arrays)
         if not isinstance(found, tuple | list) or len(found) != 4:
-            raise Wrong("restore(arrays) should be four things: weights, m, v, and the number of steps.")
+            raise Wrong("restore(arrays) should return four things: weights, m, v, and the number of steps.")
         for part, value in zip(("weights", "m", "v"), found[:3], strict=True):
             named = expect_names(value, names, f"{part} of restore(arrays)")
             for name in names:
