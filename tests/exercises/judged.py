@@ -1,15 +1,23 @@
 """Prints verdicts on all known answers, right and wrong, as JSON: `python -m tests.exercises.judged torch scipy`.
 
-The named libraries cannot be imported. Exercises that need one of them are left out, and so are answers that use one.
-If none is named, only every sixth classic mistake is judged, because `test_answers` covers them all.
+A notebook's verdicts, from `check`, if no library is named. Only every sixth classic mistake is judged then, because
+`test_answers` covers them all.
+
+Otherwise a page's verdicts, from a `Desk`. The named libraries cannot be imported, and there are no threads.
+Exercises that need one of these libraries are left out, and so are answers that use one.
 """
 
+import _thread
 import json
+import os
 import sys
+import tempfile
 import types
 import warnings
+from pathlib import Path
 
 BLOCKED = sys.argv[1:]
+SECONDS = 60.0  # for each answer, on a machine that is busy with other tests
 used_by_an_answer = []
 
 
@@ -70,8 +78,53 @@ def found_once(failure):
     return find
 
 
-def verdicts():
-    """Returns status, passed checks and messages by exercise and answer, and the exercises that were judged."""
+given = {}  # the answers, by number: a page's code imports them from here
+
+
+def _by_check(folder):
+    """Returns a function that judges an answer as a notebook in this folder does, and returns what it shows."""
+    from glassformer.exercises import check
+    from glassformer.exercises.showing import Shown, shown_by
+
+    folder.mkdir(parents=True)
+    os.chdir(folder)
+
+    def judge(exercise, function):
+        panels = []
+        with shown_by(Shown(panels.append, lambda panel: None)):
+            check(exercise.name, function, seconds=SECONDS)
+        return [panel.data() for panel in panels]
+
+    return judge
+
+
+def _by_desk(folder):
+    """Returns a function that judges an answer as a page does that works in this folder, and returns what it shows."""
+    from glassformer.exercises.desk import Desk
+
+    desks = {}
+
+    def judge(exercise, function):
+        chapter, name = exercise.prose.chapter, exercise.reference.__name__
+        if chapter not in desks:
+            desks[chapter] = Desk(chapter, "import numpy as np", folder, lambda told: None, seconds=SECONDS)
+        given[len(given)] = function
+        code = f"import sys\n{name} = sys.modules['__main__'].given[{len(given) - 1}]"
+        asked = {
+            "do": "check",
+            "exercise": exercise.name,
+            "code": code,
+            "earlier": {},
+            "keep": "no",
+            "files": {},
+        }
+        return json.loads(desks[chapter].ask(json.dumps(asked)))["panels"]
+
+    return judge
+
+
+def verdicts(judge):
+    """Returns the panels by exercise and answer, and the names of the exercises that were judged."""
     from glassformer.exercises import attempt as engine
     from glassformer.exercises import exercises
 
@@ -93,18 +146,22 @@ def verdicts():
         used_by_an_answer.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            outcome = engine.attempt(by_name[name], function, 60.0)
+            panels = judge(by_name[name], function)
         if not used_by_an_answer:
-            found[label] = [
-                outcome.status,
-                outcome.passed,
-                outcome.message,
-                list(outcome.aside),
-                outcome.under,
-            ]
+            found[label] = panels
     return {"exercises": list(by_name), "verdicts": found}
+
+
+def no_thread(*_):
+    """Python compiled for the browser cannot start a thread."""
+    raise RuntimeError("can't start new thread")
 
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, Blocked())
-    print(json.dumps(verdicts()))
+    if BLOCKED:
+        _thread.start_new_thread = no_thread
+    with tempfile.TemporaryDirectory() as root:
+        judge = (_by_desk if BLOCKED else _by_check)(Path(root) / "notebooks" / "exercises")
+        print(json.dumps(verdicts(judge)))
+        os.chdir("/")  # the folder is about to be removed

@@ -1,18 +1,22 @@
-"""Tests that judges need only NumPy and the standard library."""
+"""Tests that judges need only NumPy and the standard library, and that a page gives the verdicts of a notebook."""
 
+import io
 import json
 import math
+import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.special import erf
 
-from glassformer.exercises import exercises
-from glassformer.exercises.attempt import WRONG
+from glassformer.exercises import exercises, own_file
 from glassformer.exercises.catalogue import find
+from glassformer.exercises.record import ENVIRONMENT
+from tools.pages import package
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = (
@@ -23,31 +27,60 @@ AT_RANDOM = {"draw_of_its_own"}  # draws numbers of its own, so its verdict diff
 
 
 @pytest.fixture(scope="module")
-def judged():
-    """Returns all verdicts from two processes: one with all libraries, and one with only NumPy."""
+def judged(tmp_path_factory):
+    """Returns all verdicts from two processes: a notebook's, with all libraries, and a page's.
+
+    The page's process has only NumPy, no threads, and of the package only what is packed for the page.
+    """
+    packed = tmp_path_factory.mktemp("packed")
+    for data in (package.package(), *map(package.model, package.models())):
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            archive.extractall(packed, filter="data")
     program = [sys.executable, "-m", "tests.exercises.judged"]
     running = [
-        subprocess.Popen([*program, *blocked], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        for blocked in ((), LIBRARIES)
+        subprocess.Popen(
+            [*program, *blocked],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ
+            | {
+                "PYTHONPATH": str(source),
+                ENVIRONMENT: str(packed / "progress.json"),
+                own_file.ENVIRONMENT: str(packed / "my_transformer.py"),
+            },
+        )
+        for blocked, source in (((), ROOT / "src"), (LIBRARIES, packed))
     ]
     outputs = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0]
     return [json.loads(output) for output in outputs]
 
 
-def test_without_any_library_every_verdict_is_the_same(judged):
+def _said(panel):
+    return [f"{mark} {''.join(span['text'] for span in spans)}" for mark, spans in panel["lines"]]
+
+
+def test_a_page_with_nothing_but_numpy_gives_every_verdict_that_a_notebook_gives_word_for_word(judged):
     whole, alone = (one["verdicts"] for one in judged)
     both = {label for label in alone.keys() & whole.keys() if label.split()[-1] not in AT_RANDOM}
-    assert {label: alone[label] for label in both} == {label: whole[label] for label in both}
+    assert len(both) > 500
+    assert {label: (alone[label], whole[label]) for label in both if alone[label] != whole[label]} == {}
     # What was not judged with the libraries here is a mistake, and has the verdict that test_answers asks for.
     says = {
-        f"{one.name}: mistake {n}": mistake.says
+        f"{one.name}: mistake {n}": mistake.says.replace("`", "")
         for one in exercises()
         for n, mistake in enumerate(one.mistakes)
     }
     rest = {label: alone[label] for label in alone.keys() - whole.keys()}
-    assert {label: status for label, (status, *_) in rest.items()} == dict.fromkeys(rest, WRONG)
-    assert [label for label, verdict in rest.items() if not verdict[2].endswith(says[label])] == []
+    moods = {label: [panel["mood"] for panel in panels] for label, panels in rest.items()}
+    assert {label for label, mood in moods.items() if mood != ["bad"]} == set()
+    unnamed = {
+        label
+        for label, [panel] in rest.items()
+        if not any(line.startswith("✗") and line.endswith(says[label]) for line in _said(panel))
+    }
+    assert unnamed == set()
 
 
 def test_only_exercises_about_a_library_need_it(judged):

@@ -37,8 +37,16 @@ class Outcome:
 
 
 @untouched_randomness()
-def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
-    """Run the checks in order until one fails. Raises nothing that `function` could cause."""
+def attempt(
+    exercise: Exercise,
+    function: Callable,
+    seconds: float,
+    if_late: Callable[[Outcome], None] = lambda _: None,
+) -> Outcome:
+    """Run the checks in order until one fails. Raises nothing that `function` could cause.
+
+    On the way, `if_late` gets the outcome if time should run out next: a page must stop `function` from outside.
+    """
     learner = Learner(function, exercise.parts)
     passed: list[str] = []
     failed: list[tuple[Step, Wrong]] = []
@@ -46,6 +54,7 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
     def run() -> Outcome:
         said = gather_remarks()
         for check in exercise.checks:
+            if_late(Outcome(WRONG, len(passed), too_long(seconds, stopped=True)))
             for step in check.steps:
                 try:
                     step(learner)
@@ -67,6 +76,7 @@ def attempt(exercise: Exercise, function: Callable, seconds: float) -> Outcome:
         with as_it_was() as changed:
             outcome = call_within(seconds, run)
         if failed:
+            if_late(outcome)
             with as_it_was():
                 named = call_within(seconds, lambda: recognised(exercise, *failed[0], learner))
             if named:

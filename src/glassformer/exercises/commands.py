@@ -2,18 +2,21 @@
 
 import difflib
 import inspect
+from collections.abc import Sequence
+from dataclasses import replace as changed
 from numbers import Real
 from typing import Any
 
 from glassformer import contents
 
 from . import own_file
-from .attempt import INTERRUPTED, RIGHT, STUB, Outcome, attempt
+from .attempt import INTERRUPTED, RIGHT, STUB, WRONG, Outcome, attempt
 from .catalogue import catalogue, find, of_chapter
 from .catalogue import prose as prose_of
 from .exercise import Exercise, Prose
 from .expect import describe
 from .record import Record
+from .showing import display, display_if_late
 from .source import CannotSaveError
 from .verdict import Panel, Table
 
@@ -55,16 +58,20 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
         if not callable(function):
             show(_not_a_function(exercise, function))
             return exercise.reference
-        outcome = attempt(exercise, function, limit)
+        outcome = attempt(
+            exercise, function, limit, lambda late: display_if_late(_verdict(exercise, late, ()))
+        )
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(name, "done" if outcome.status == RIGHT else "tried")
         if outcome.status == RIGHT:
             _accepted[name] = function, limit
-        show(_verdict(exercise, outcome))
+        show(_verdict(exercise, outcome, _foundations(exercise.prose) if outcome.status == WRONG else ()))
         return function if outcome.status == RIGHT else exercise.reference
     except KeyboardInterrupt:
         show(
-            _verdict(exercise, Outcome(INTERRUPTED, 0, "you interrupted the check, so there is no verdict."))
+            _verdict(
+                exercise, Outcome(INTERRUPTED, 0, "you interrupted the check, so there is no verdict."), ()
+            )
         )
     except Exception as error:  # a mistake of ours must not stop the learner's notebook
         show(Panel(f"`{name}`: the checker itself failed ({type(error).__name__}). That is our mistake."))
@@ -76,12 +83,9 @@ def hint(name: Any) -> None:
     prose = _prose(name)
     if prose is None:
         return show(_unknown(name))
-    name, total = prose.name, len(prose.hints)
-    number = min(_hints_given.get(name, 0), total - 1)
-    _hints_given[name] = number + 1
-    after = f'That was the last one. `reveal("{name}")` shows the answer.' if number + 1 == total else ""
-    lines = [("", prose.hints[number]), *([("", after)] if after else [])]
-    return show(Panel(f"`{name}`: hint {number + 1} of {total}", lines))
+    number = min(_hints_given.get(prose.name, 0), len(prose.hints) - 1)
+    _hints_given[prose.name] = number + 1
+    return show(hints(prose)[number])
 
 
 def reveal(name: Any) -> None:
@@ -89,10 +93,25 @@ def reveal(name: Any) -> None:
     prose = _prose(name)
     if prose is None:
         return show(_unknown(name))
-    name, exercise = prose.name, find(prose.name)
+    _record.mark(prose.name, "revealed")
+    return show(answer(find(prose.name)))
+
+
+def hints(prose: Prose) -> list[Panel]:
+    """Returns the panels of an exercise's hints, in order."""
+    total = len(prose.hints)
+    panels = [
+        Panel(f"`{prose.name}`: hint {i + 1} of {total}", [("", said)]) for i, said in enumerate(prose.hints)
+    ]
+    after = f'That was the last one. `reveal("{prose.name}")` shows the answer.'
+    return [*panels[:-1], changed(panels[-1], lines=[*panels[-1].lines, ("", after)])]
+
+
+def answer(exercise: Exercise) -> Panel:
+    """Returns the panel of the book's answer."""
     sources = [inspect.getsource(part) for part in (exercise.reference, *exercise.built_on)]
-    _record.mark(name, "revealed")
-    return show(Panel(f"`{name}`: the book's answer", [("", exercise.prose.why)], code="\n\n".join(sources)))
+    title = f"`{exercise.name}`: the book's answer"
+    return Panel(title, [("", exercise.prose.why)], code="\n\n".join(sources))
 
 
 def progress(chapter: Any = None) -> None:
@@ -140,9 +159,14 @@ def keep(function: Any, *, replace: bool = False) -> None:
         function: yours, without parentheses: ``keep(sinusoidal)``.
         replace: replace a different function of that name; a copy of the old file goes to ``my_transformer_old``.
     """
+    show(kept(function, replace=replace)[1])
+
+
+def kept(function: Any, *, replace: bool) -> tuple[str, Panel]:
+    """Saves a function as `keep` does; returns what happened, as in `own_file` or empty, and the panel that says so."""
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
-        return show(Panel(f"`keep` expected your function, got {describe(function)}", mood="bad"))
+        return "", Panel(f"`keep` expected your function, got {describe(function)}", mood="bad")
     if not any(function is one for one, _ in _accepted.values()):
         books = str(getattr(function, "__module__", "")).startswith("glassformer.")
         why = (
@@ -150,19 +174,16 @@ def keep(function: Any, *, replace: bool = False) -> None:
             if books
             else "`check` has not accepted it since this notebook was started"
         )
-        return show(
-            Panel(
-                f"`{name}` was not saved",
-                [("", f"{why}. Save your own function with `keep` once it is right.")],
-            )
-        )
+        advice = f"{why}. Save your own function with `keep` once it is right."
+        return "", Panel(f"`{name}` was not saved", [("", advice)])
     try:
-        return show(_saved(function, own_file.save(function, replace=replace)))
+        saved = own_file.save(function, replace=replace)
+        return saved.status, _saved(function, saved)
     except CannotSaveError as error:
         why = str(error)
     except OSError as error:
         why = f"The file could not be written: {error.strerror or type(error).__name__}."
-    return show(Panel(f"`{name}` was not saved", [("", why)], mood="bad"))
+    return "", Panel(f"`{name}` was not saved", [("", why)], mood="bad")
 
 
 def mine(name: Any) -> Any:
@@ -171,12 +192,12 @@ def mine(name: Any) -> Any:
     if prose is None:
         return show(_unknown(name))
     exercise = find(prose.name)
-    function, whose = _own(exercise)
+    function, whose = own_or_the_books(exercise)
     show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
     return function
 
 
-def _own(exercise: Exercise) -> tuple[Any, str]:
+def own_or_the_books(exercise: Exercise) -> tuple[Any, str]:
     """Returns the reader's function for an exercise, or else the book's, and says in words which one it is and why."""
     name, file = exercise.reference.__name__, f"{own_file.MODULE}.py"
     try:
@@ -196,7 +217,7 @@ def _foundations(prose: Prose) -> list[tuple[str, str]]:
     lines = []
     for name in prose.builds_on:
         exercise = find(name)
-        function, whose = _own(exercise)
+        function, whose = own_or_the_books(exercise)
         if function is not exercise.reference and attempt(exercise, function, SECONDS).status != RIGHT:
             called = exercise.reference.__name__
             lines.append(
@@ -268,7 +289,7 @@ def _state(flags: dict[str, bool]) -> str:
     return f"{state}, revealed" if flags.get("revealed") else state
 
 
-def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
+def _verdict(exercise: Exercise, outcome: Outcome, foundations: Sequence[tuple[str, str]]) -> Panel:
     name, total, prose = exercise.name, len(exercise.checks), exercise.prose
     if outcome.status == STUB:
         lines = [
@@ -288,7 +309,7 @@ def _verdict(exercise: Exercise, outcome: Outcome) -> Panel:
     left = total - outcome.passed - (not outcome.under)
     if left:
         lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
-    lines += _foundations(prose)
+    lines += foundations
     lines.append(("", f"Until it is right, this notebook uses the book's version. Stuck? {_ask(name)}"))
     return Panel(f"`{name}`: not yet, {outcome.passed} of {total} checks pass", lines, mood="bad")
 
@@ -333,13 +354,6 @@ def _no_limit(exercise: Exercise, seconds: Any) -> Panel:
 def record() -> Record:
     """Returns this kernel's record of progress, which includes the reader's file."""
     return _record
-
-
-def display(panel: Panel | Table) -> None:
-    """Show a panel below the cell. Only this needs IPython; judging does not."""
-    from IPython import display as notebook
-
-    notebook.display(panel)
 
 
 def show(panel: Panel | Table) -> None:

@@ -82,6 +82,7 @@ class Exercise:
         parts: the names of what the answer returns, if it returns several things.
         axes: the letters of the answer's axes, as in "T D"; if there are several parts, one string for each.
         needs: libraries other than NumPy that the exercise is about, as in ("torch",).
+        loads: the shipped models that its checks load, as in ("shakespeare",).
         checks: the checks, in teaching order.
         mistakes: the classic mistakes, in the order in which they are recognised.
     """
@@ -92,6 +93,7 @@ class Exercise:
     parts: tuple[str, ...] = ()
     axes: str | tuple[str, ...] = ""
     needs: tuple[str, ...] = ()
+    loads: tuple[str, ...] = ()
     checks: list[Check] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 

@@ -206,8 +206,9 @@ def _piece(name: str, source: str, cell: ast.Module, line: int) -> Piece | None:
 
 
 def _cells(scope: dict[str, Any]) -> list[str]:
-    """Returns the cells that were run in the notebook, the latest first."""
-    return list(reversed(scope.get("In", []))) if "get_ipython" in scope else []
+    """Returns the cells that were run in the notebook, or on a page of the book, the latest first."""
+    cells = scope.get("In")
+    return list(reversed(cells)) if isinstance(cells, list) else []
 
 
 def _parsed(source: str) -> ast.Module:

@@ -9,7 +9,9 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any
 
 # A thread has a stack of fixed size. On macOS it is 0.5 MB, so a deep recursion would kill the process before
@@ -18,6 +20,24 @@ STACK_BYTES = 64 * 2**20
 
 GRACE = 1.0  # seconds that we spend on stopping a function that is out of time
 IMPORTS = 120.0  # extra seconds for imports: importing PyTorch for the first time is slow
+
+
+_keeper: ContextVar[Callable[[float], AbstractContextManager]] = ContextVar(
+    "keeper", default=lambda _: contextlib.nullcontext()
+)
+
+
+@contextlib.contextmanager
+def time_kept_by(keeper: Callable[[float], AbstractContextManager]) -> Iterator[None]:
+    """Let somebody outside keep the time in the `with` block, where Python has no threads and cannot do so itself.
+
+    ``keeper(seconds)`` returns a context manager that is entered when a time limit begins and left when it ends.
+    """
+    token = _keeper.set(keeper)
+    try:
+        yield
+    finally:
+        _keeper.reset(token)
 
 
 class OutOfTime(Exception):  # noqa: N818 - an event, not an error of ours
@@ -57,8 +77,11 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
 
     try:
         thread = _start(body)
-    except RuntimeError:  # no threads here (Python compiled for the browser): run without a limit
-        return work()
+    except (
+        RuntimeError
+    ):  # no threads here (Python compiled for the browser): only from outside can it be stopped
+        with _keeper.get()(seconds):
+            return work()
     left, imports, then = seconds, IMPORTS, time.monotonic()
     try:
         while left > 0:

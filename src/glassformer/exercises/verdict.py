@@ -1,4 +1,4 @@
-"""Writes what the learner sees, as text and as HTML.
+"""Writes what the learner sees: as text, as HTML for a notebook, and as data for a page that draws it itself.
 
 The HTML takes its text and background colours from the page around it, so it is readable in JupyterLab and in the
 book, in light and dark themes. Its only colour of its own is a bar at the side, which repeats what a mark and a word
@@ -7,9 +7,10 @@ already say.
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from glassformer import mentions
 
@@ -22,6 +23,25 @@ _LINK = re.compile(r"\[([^\][]+)\]\(([\w./-]+\.ipynb)\)")
 
 _BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
 _CODE = "color: inherit; background: none; border: 0; padding: 0"
+
+
+class Span(NamedTuple):
+    """A part of a sentence: plain words, code, or a link to a notebook."""
+
+    text: str
+    code: bool = False
+    link: str = ""
+
+    def html(self) -> str:
+        """Returns it as HTML."""
+        text = html.escape(self.text)
+        if self.code:
+            return f'<code style="{_CODE}">{text}</code>'
+        return f'<a href="{self.link}">{text}</a>' if self.link else text
+
+    def data(self) -> dict[str, Any]:
+        """Returns it as JSON has it, without what is empty."""
+        return {name: value for name, value in self._asdict().items() if value}
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,16 @@ class Panel:
             parts.append(f'{pre}<code style="{_CODE}">{code}</code></pre>')
         return f'<div style="{_BOX.format(bar=BAR[self.mood])}">{"".join(parts)}</div>'
 
+    def data(self) -> dict[str, Any]:
+        """Returns it as JSON has it, with every sentence in spans."""
+        return {
+            "kind": "panel",
+            "mood": self.mood,
+            "headline": _data(self.headline),
+            "lines": [[mark, _data(sentence)] for mark, sentence in self.lines],
+            "code": self.code.rstrip(),
+        }
+
 
 @dataclass(frozen=True)
 class Table:
@@ -91,16 +121,44 @@ class Table:
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{closing}</div>"
         )
 
+    def data(self) -> dict[str, Any]:
+        """Returns it as JSON has it, with the closing line in spans."""
+        return {
+            "kind": "table",
+            "caption": self.caption,
+            "heads": list(self.heads),
+            "rows": [list(row) for row in self.rows],
+            "closing": _data(self.closing),
+        }
+
 
 def _inline(sentence: str) -> str:
-    """Returns the HTML of one sentence, with text between backticks as code and links to notebooks as links."""
-    pieces = html.escape(sentence).split("`")
-    if len(pieces) % 2 == 0:  # a backtick without its partner is only a backtick
-        return html.escape(sentence)
-    return "".join(
-        f'<code style="{_CODE}">{p}</code>' if i % 2 else _LINK.sub(r'<a href="\2">\1</a>', _with_chapters(p))
-        for i, p in enumerate(pieces)
-    )
+    """Returns the HTML of one sentence."""
+    return "".join(span.html() for span in _spans(sentence))
+
+
+def _data(sentence: str) -> list[dict[str, Any]]:
+    """Returns one sentence as JSON has it."""
+    return [span.data() for span in _spans(sentence)]
+
+
+def _spans(sentence: str) -> Iterator[Span]:
+    """Yields a sentence in spans: text between backticks as code, and links to notebooks as links."""
+    parts = sentence.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is only a backtick
+        yield Span(sentence)
+        return
+    for i, part in enumerate(parts):
+        found = [Span(part, code=True)] if i % 2 else _linked(_with_chapters(part))
+        yield from (span for span in found if span.text)
+
+
+def _linked(words: str) -> Iterator[Span]:
+    at = 0
+    for link in _LINK.finditer(words):
+        yield from (Span(words[at : link.start()]), Span(link[1], link=link[2]))
+        at = link.end()
+    yield Span(words[at:])
 
 
 def _with_chapters(words: str) -> str:

@@ -53,6 +53,7 @@ real = exercise(
     shakespeare,
     built_on=(rms_norm, rotary, split_heads, causal_mask, scaled_dot_product_attention, merge_heads, swiglu),
     axes="T V",
+    loads=("shakespeare",),
 )
 
 _SCALE = 0.4243  # the shipped model's

@@ -1,0 +1,268 @@
+"""Lets a page of the book judge what its reader typed, without a kernel: questions and answers are JSON.
+
+The book's practice pages run this in the reader's browser, where Python is compiled to WebAssembly and has NumPy, but
+neither threads nor IPython. It calls the same commands as a practice notebook, so it gives the same verdicts.
+"""
+
+import ast
+import builtins
+import contextlib
+import io
+import json
+import linecache
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import commands, own_file, record
+from .catalogue import find, of_chapter
+from .exercise import Exercise
+from .showing import Shown, display, shown_by
+from .timelimit import time_kept_by
+from .verdict import Panel
+
+MOST_OUTPUT = 20_000  # characters; an endless loop that prints must not fill the page
+
+_NAMES = {own_file.ENVIRONMENT: f"{own_file.MODULE}.py", record.ENVIRONMENT: "progress.json"}
+
+
+class Desk:
+    """A place to work for the reader of one practice page.
+
+    Every request begins with a new namespace that holds the imports of the page and the functions of the exercises
+    above it, the reader's own as far as they were accepted. contributing/practice-in-the-page.md describes what
+    passes between a page and its desk.
+    """
+
+    def __init__(
+        self,
+        chapter: str,
+        setup: str,
+        folder: Path,
+        tell: Callable[[str], None],
+        seconds: float = commands.SECONDS,
+    ) -> None:
+        """Makes a desk.
+
+        Args:
+            chapter: the number of the page's chapter, as in "03".
+            setup: the imports of the practice notebook. Those that cannot be had here are left out.
+            folder: an empty folder for the reader's files; its name decides how links to chapters begin.
+            tell: called with what the page should know before the answer.
+            seconds: the time limit for all checks together, and for running the reader's code.
+        """
+        self._chapter, self._setup, self._seconds = chapter, setup, seconds
+        self._tell = lambda says, **facts: tell(json.dumps({"says": says, **facts}))
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        os.chdir(folder)
+        os.environ.update({variable: str(folder / name) for variable, name in _NAMES.items()})
+        sys.path.append(str(folder))  # last, as in a notebook
+
+    def ask(self, request: str) -> str:
+        """Does what a request asks for, and returns the panels to show and the reader's files afterwards.
+
+        Raises:
+            KeyError: there is no such exercise, or nothing of that kind can be asked for.
+        """
+        asked = json.loads(request)
+        self._put(asked["files"])
+        panels: list[dict[str, Any]] = []
+        page = Shown(
+            lambda panel: panels.append(panel.data()), lambda panel: self._tell("late", panel=panel.data())
+        )
+        with shown_by(page), time_kept_by(self._time), _without_input(), self._output():
+            found = _ACTS[asked["do"]](self, find(asked["exercise"]), asked)
+        return json.dumps({"panels": panels, "files": self._files(), "right": False, "kept": "", **found})
+
+    # --- what can be asked for ---
+
+    def _check(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Judges the reader's function, and keeps it if it is right and `keep` says so: "yes", "no" or "replace"."""
+        function = self._function(exercise, asked)
+        if function is None:
+            return {}
+        if commands.check(exercise.name, function, seconds=self._seconds) is not function:
+            return {}
+        status = ""
+        if asked["keep"] != "no":
+            late = f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped"
+            self._tell("late", panel=Panel(late, mood="bad").data())
+            status, panel = commands.kept(function, replace=asked["keep"] == "replace")
+            display(panel)
+        return {"right": True, "kept": status}
+
+    def _try(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any]:
+        self._run(exercise, asked)
+        return {}
+
+    # --- how the reader's code runs ---
+
+    def _function(self, exercise: Exercise, asked: Mapping[str, Any]) -> Any:
+        """Returns the reader's function, or None if the code failed or does not define it; then a panel says so."""
+        scope = self._run(exercise, asked)
+        name = exercise.reference.__name__
+        if scope is None:
+            display(
+                Panel(
+                    f"`{exercise.name}`: your code raised an error, so there is nothing to check yet",
+                    mood="bad",
+                )
+            )
+        elif name not in scope:
+            said = f"`{exercise.name}`: your code should define a function `{name}`, but it does not"
+            display(Panel(said, [("", "Start over brings its first line back.")], mood="bad"))
+        else:
+            return scope[name]
+        return None
+
+    def _run(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error."""
+        stopped = f"`{exercise.name}`: your code was still running after {self._seconds:g} s and was stopped"
+        why = "Is there a loop whose condition never becomes false?"
+        self._tell("late", panel=Panel(stopped, [("", why)], mood="bad").data())
+        with self._time(self._seconds):
+            scope = self._scope(exercise, asked["earlier"])
+            try:
+                value = _executed(exercise.name, asked["code"], scope)
+                if value is not None:
+                    self._tell("value", text=_cut(repr(value)))
+            except BaseException as error:  # SystemExit too: the page goes on
+                self._tell("error", text=_cut(_traceback(error, _file(exercise.name))))
+                return None
+        return scope
+
+    def _scope(self, exercise: Exercise, earlier: Mapping[str, str]) -> dict[str, Any]:
+        """Returns the namespace in which the reader's code begins."""
+        scope: dict[str, Any] = {"__name__": "__main__", "In": []}
+        for statement in ast.parse(self._setup).body:
+            with contextlib.suppress(Exception):  # a library or a model that the page does not have
+                exec(compile(ast.Module([statement], []), "<setup>", "exec"), scope)
+        above = list(of_chapter(self._chapter))
+        above = above[: above.index(exercise.name)] if exercise.name in above else []
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            builds_on = exercise.prose.builds_on
+            for one in map(find, dict.fromkeys([*above, *builds_on])):
+                called = one.reference.__name__
+                scope[called] = commands.own_or_the_books(one)[0] if one.name in builds_on else one.reference
+                if one.name in earlier:
+                    try:
+                        _executed(one.name, earlier[one.name], scope)
+                    except Exception:  # it was right once; perhaps what it imports is gone
+                        scope[called] = one.reference
+        return scope
+
+    # --- what the page is told ---
+
+    @contextlib.contextmanager
+    def _time(self, seconds: float) -> Iterator[None]:
+        """Lets the page keep the time, because it can stop this worker; Python itself has no thread to do so here."""
+        self._tell("begin", seconds=seconds)
+        try:
+            yield
+        finally:
+            self._tell("end")
+
+    @contextlib.contextmanager
+    def _output(self) -> Iterator[None]:
+        output = _Output(lambda text: self._tell("output", text=text))
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            yield
+        output.flush()
+
+    # --- the reader's files ---
+
+    def _put(self, files: Mapping[str, str]) -> None:
+        for path in self._paths():
+            path.unlink()
+        for name, text in files.items():
+            path = self._folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(text.encode())
+
+    def _files(self) -> dict[str, str]:
+        """Returns the reader's file, earlier versions of it, and the record of progress."""
+        return {str(path.relative_to(self._folder)): path.read_bytes().decode() for path in self._paths()}
+
+    def _paths(self) -> list[Path]:
+        return [path for path in sorted(self._folder.rglob("*")) if path.suffix in (".py", ".json")]
+
+
+_ACTS = {"check": Desk._check, "try": Desk._try}
+
+
+class _Output(io.TextIOBase):
+    """Passes on what is printed, line by line and up to a limit."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell, self._left, self._line = tell, MOST_OUTPUT, ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self._left > 0:
+            self._line += text[: self._left]
+            self._left -= len(text)
+            if self._left <= 0:
+                self._line += "\n… (what else was printed is not shown)\n"
+            if "\n" in text or self._left <= 0:
+                self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        if self._line:
+            self._tell(self._line)
+            self._line = ""
+
+
+def _file(name: str) -> str:
+    """Returns what errors call the reader's code for an exercise."""
+    return f"<{name}>"
+
+
+def _executed(name: str, code: str, scope: dict[str, Any]) -> Any:
+    """Runs the code for an exercise as a notebook runs a cell, and returns the value of its last line."""
+    file = _file(name)
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)  # for errors and `keep`
+    scope["In"].append(code)
+    cell = ast.parse(code, file)
+    match cell.body:
+        case [*_, ast.Expr(value)]:
+            cell.body.pop()
+            last = compile(ast.Expression(value), file, "eval")
+        case _:
+            last = None
+    exec(compile(cell, file, "exec"), scope)
+    return eval(last, scope) if last else None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_OUTPUT else text[:MOST_OUTPUT] + " …"
+
+
+def _traceback(error: BaseException, file: str) -> str:
+    """Returns the error as Python prints it, from the reader's own first line on."""
+    told = traceback.TracebackException.from_exception(error)
+    frames = list(told.stack)
+    own = next((i for i, frame in enumerate(frames) if frame.filename == file), len(frames))
+    told.stack = traceback.StackSummary.from_list(frames[own:])
+    return "".join(told.format()).rstrip()
+
+
+@contextlib.contextmanager
+def _without_input() -> Iterator[None]:
+    """Makes `input` say that nobody can answer, as a notebook without a console does."""
+
+    def no_input(prompt: object = "") -> str:
+        raise RuntimeError("input() cannot ask anybody on this page. Pass what you need as an argument.")
+
+    before = builtins.input
+    builtins.input = no_input
+    try:
+        yield
+    finally:
+        builtins.input = before

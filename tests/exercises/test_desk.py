@@ -1,0 +1,232 @@
+"""Tests of a page's desk. That its verdicts are a notebook's, for all known answers: test_numpy_alone."""
+
+import _thread
+import json
+import sys
+
+import pytest
+
+from glassformer.exercises import check, own_file
+from glassformer.exercises.desk import MOST_OUTPUT, Desk
+from glassformer.exercises.showing import Shown, shown_by
+
+STUB = "def scores(query, keys):\n    ...\n"
+PLAIN = "def scores(query, keys):\n    return keys @ query\n"
+RIGHT = "def scores(query, keys):\n    return keys @ query / np.sqrt(len(query))\n"
+OTHERWISE = "def scores(query, keys):\n    return keys @ query * len(query) ** -0.5\n"
+SETUP = "import numpy as np\nfrom no_such_library import nothing\nfrom glassformer.exercises import check, hint, keep\n"
+
+
+def no_thread(*_):
+    raise RuntimeError("can't start new thread")
+
+
+class Page:
+    """A page with a desk: it keeps the reader's files, and what it was told."""
+
+    def __init__(self, folder, chapter="03", **settings):
+        self.told, self.files = [], {}
+        self.desk = Desk(chapter, SETUP, folder, lambda told: self.told.append(json.loads(told)), **settings)
+
+    def ask(self, code, exercise="attention.scores", do="check", keep="no", earlier=None):
+        self.told.clear()
+        asked = {"do": do, "exercise": exercise, "code": code, "keep": keep, "earlier": earlier or {}}
+        answer = json.loads(self.desk.ask(json.dumps(asked | {"files": self.files})))
+        self.files = answer["files"]
+        return answer
+
+    def tells(self, says):
+        return [told for told in self.told if told["says"] == says]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(own_file.ENVIRONMENT, "unused")  # the desk sets it; here it is restored after the test
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(_thread, "start_new_thread", no_thread)  # as in a browser
+    return tmp_path / "notebooks" / "exercises"
+
+
+@pytest.fixture
+def page(folder):
+    return Page(folder)
+
+
+def text(spans):
+    return "".join(span["text"] for span in spans)
+
+
+def headlines(answer):
+    return [text(panel["headline"]) for panel in answer["panels"]]
+
+
+def test_a_stub_a_mistake_and_a_right_answer(page):
+    assert headlines(page.ask(STUB))[0].startswith("attention.scores: not attempted yet")
+    assert page.files == {}
+    wrong = page.ask(PLAIN)
+    assert headlines(wrong) == ["attention.scores: not yet, 1 of 4 checks pass"]
+    assert any("The division by √K is missing" in text(spans) for _, spans in wrong["panels"][0]["lines"])
+    assert not wrong["right"]
+    right = page.ask(RIGHT)
+    assert headlines(right) == ["attention.scores: right, all 4 checks pass"]
+    assert right["right"]
+    assert right["kept"] == ""
+    marks = json.loads(page.files["progress.json"])["exercises"]
+    assert marks == {"attention.scores": {"tried": True, "done": True}}
+
+
+def test_a_right_answer_is_kept_and_a_different_one_replaces_it_only_if_asked(page):
+    assert page.ask(RIGHT, keep="yes")["kept"] == "added"
+    first = page.files["my_transformer.py"]
+    assert RIGHT in first
+    assert "import numpy as np" in first
+    assert page.ask(RIGHT, keep="yes")["kept"] == "same"
+    differs = page.ask(OTHERWISE, keep="yes")
+    assert (differs["right"], differs["kept"]) == (True, "different")
+    assert page.files["my_transformer.py"] == first
+    assert page.ask(OTHERWISE, keep="replace")["kept"] == "replaced"
+    assert OTHERWISE in page.files["my_transformer.py"]
+    assert page.files["my_transformer_old/001.py"] == first  # nothing that the reader made is lost
+
+
+def test_a_new_worker_goes_on_with_the_files_of_the_page(page, folder):
+    page.ask(RIGHT, keep="yes")
+    other = Page(folder.parent.parent / "other" / "notebooks" / "exercises")
+    other.files = page.files
+    assert other.ask(OTHERWISE, keep="yes")["kept"] == "different"
+    other.files = {}
+    assert other.ask(OTHERWISE, keep="yes")["kept"] == "added"
+
+
+def test_wrong_answers_are_never_kept(page):
+    assert page.ask(PLAIN, keep="yes")["kept"] == ""
+    assert "my_transformer.py" not in page.files
+
+
+ERRORS = {
+    "x = 1\ndef scores(query, keys)\n": ['File "<attention.scores>", line 2', "SyntaxError: expected ':'"],
+    "def half():\n    return 1 / 0\n\nhalf()\n": [
+        "line 4, in <module>",
+        "line 2, in half",
+        "return 1 / 0",
+        "ZeroDivisionError",
+    ],
+    "exit()": ["line 1", "SystemExit"],
+    "raise KeyboardInterrupt": ["KeyboardInterrupt"],
+    "input('name?')": ["line 1", "input() cannot ask anybody on this page"],
+    "\0": ["null bytes"],
+    "def f():\n    return f()\nf()": ["RecursionError"],
+}
+
+
+@pytest.mark.parametrize("code", ERRORS)
+def test_an_error_is_shown_with_the_readers_own_lines(page, code):
+    answer = page.ask(code)
+    [error] = page.tells("error")
+    for part in ERRORS[code]:
+        assert part in error["text"]
+    assert "desk.py" not in error["text"].replace("in no_input", "").partition("input(")[0]
+    assert headlines(answer) == [
+        "attention.scores: your code raised an error, so there is nothing to check yet"
+    ]
+    assert page.ask(RIGHT)["right"]  # and the next check works
+
+
+def test_code_without_the_function_is_told_its_name(page):
+    assert headlines(page.ask("def score(query, keys):\n    return 1\n")) == [
+        "attention.scores: your code should define a function scores, but it does not"
+    ]
+
+
+def test_trying_runs_the_code_and_shows_its_value_but_judges_nothing(page):
+    answer = page.ask("print('a')\nprint('b')\nnp.arange(3)", do="try")
+    assert "".join(told["text"] for told in page.tells("output")) == "a\nb\n"
+    assert page.tells("value") == [{"says": "value", "text": "array([0, 1, 2])"}]
+    assert answer == {"panels": [], "files": {}, "right": False, "kept": ""}
+    page.ask("x = 3", do="try")
+    assert page.tells("value") == []
+    page.ask("", do="try")
+    assert page.tells("error") == []
+
+
+def test_the_commands_of_a_notebook_work_in_the_readers_code(page):
+    answer = page.ask(
+        f'{RIGHT}\nhint("attention.scores")\nscores = check("attention.scores", scores)', do="try"
+    )
+    assert headlines(answer) == [
+        "attention.scores: hint 1 of 3",
+        "attention.scores: right, all 4 checks pass",
+    ]
+
+
+def test_what_is_printed_comes_line_by_line_and_ends_somewhere(page):
+    page.ask("for i in range(100_000):\n    print('line', i)", do="try")
+    lines = page.tells("output")
+    assert lines[0]["text"] == "line 0\n"
+    whole = "".join(told["text"] for told in lines)
+    assert len(whole) < MOST_OUTPUT + 100
+    assert whole.endswith("(what else was printed is not shown)\n")
+    page.ask("print('no end', end='')", do="try")
+    assert [told["text"] for told in page.tells("output")] == ["no end"]
+    page.ask("'x' * 1_000_000", do="try")
+    assert len(page.tells("value")[0]["text"]) < MOST_OUTPUT + 100
+
+
+def test_exercises_above_are_the_readers_if_accepted_and_else_the_books(page):
+    seen = "scores.__module__, softmax(np.zeros(2))"
+    page.ask(seen, exercise="attention.attend_one", do="try", earlier={"attention.scores": RIGHT})
+    assert page.tells("value")[0]["text"] == "('__main__', array([0.5, 0.5]))"
+    page.ask(seen, exercise="attention.attend_one", do="try")
+    assert page.tells("value")[0]["text"].startswith("('glassformer.")
+    page.ask("scores", exercise="attention.softmax", do="try", earlier={"attention.scores": "import gone"})
+    assert "<function scores" in page.tells("value")[0]["text"]  # the book's, since the answer fails now
+    page.ask("merge_heads", exercise="attention.scores", do="try")
+    assert "NameError" in page.tells("error")[0]["text"]  # comes below
+
+
+def test_exercises_of_other_chapters_come_from_the_readers_file(folder):
+    page = Page(folder, chapter="05")
+    page.files = {
+        "my_transformer.py": "import numpy as np\n\ndef rms_norm(x, gain, epsilon=1e-5):\n    return 'mine'\n"
+    }
+    page.ask("rms_norm(1, 2)", exercise="stream.lens", do="try")
+    assert page.tells("value") == [{"says": "value", "text": "'mine'"}]
+
+
+# --- the page keeps the time ---
+
+
+def test_the_page_is_told_when_a_limit_begins_and_ends(page):
+    page.ask(RIGHT)
+    states = [told["says"] for told in page.told if told["says"] in ("begin", "end")]
+    assert states[:2] == ["begin", "end"]  # of the code
+    assert states[2:4] == ["begin", "end"]  # of the checks
+    assert {told["seconds"] for told in page.tells("begin")} == {5.0}
+    says = [told["says"] for told in page.told]
+    assert says.index("late") < says.index("begin")  # there is always something to show
+
+
+def test_what_is_shown_if_the_page_stops_a_check_is_what_a_notebook_shows(folder, monkeypatch):
+    page = Page(folder, seconds=0.3)
+    loops = RIGHT.replace(
+        "    return", "    if keys.shape == (3, 4) and query[0] == 2:\n        {}\n    return"
+    )
+    page.ask(loops.format("print('it would hang here')"))
+    before = page.told[: next(i for i, told in enumerate(page.told) if told["says"] == "output")]
+    late = [told["panel"] for told in before if told["says"] == "late"][-1]
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    scope, panels = {}, []
+    exec("import numpy as np\n" + loops.format("while True: pass"), scope)
+    with shown_by(Shown(panels.append, lambda panel: None)):
+        check("attention.scores", scope["scores"], seconds=0.3)
+    assert "still running after 0.3 s and was stopped" in repr(panels[0])
+    assert [panel.data() for panel in panels] == [late]
+
+
+def test_code_that_never_ends_has_a_sentence_of_its_own(page):
+    page.ask("print('it would hang here')")
+    late = page.told[0]
+    assert late["says"] == "late"
+    assert "your code was still running after 5 s and was stopped" in text(late["panel"]["headline"])

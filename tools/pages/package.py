@@ -1,0 +1,92 @@
+"""A Sphinx extension that packs what judges an exercise, for Python in the reader's browser.
+
+`practice/glassformer.tgz` holds the modules that the judges import, with what these import in turn, and the chapters'
+texts. A model that a judge loads is in an archive of its own. They are the same, byte for byte, wherever they are made
+from the same sources.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import grimp
+from sphinx.application import Sphinx
+
+from glassformer.exercises import exercises
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src"
+
+DESK = "glassformer.exercises.desk"
+WITHOUT = "glassformer.nn"  # it needs PyTorch, which no browser has
+UNREAD = {"quiz.toml", "predictions.toml", "ruff.toml"}  # the page itself has these, or nobody reads them
+
+
+def modules() -> set[str]:
+    """Returns the names of all modules in the archive, packages included."""
+    graph = grimp.build_graph("glassformer", cache_dir=None)
+    found: set[str] = set()
+    new = {DESK} | {name for name in graph.modules if ".judges" in name or ".capstone" in name}
+    while new:  # to import a module is to import its package, too
+        name = new.pop()
+        if f"{name}.".startswith(f"{WITHOUT}."):
+            continue
+        found.add(name)
+        imported = graph.find_modules_directly_imported_by(name)
+        new |= (imported | {name.rpartition(".")[0]} - {""}) - found
+    return found
+
+
+def files() -> list[Path]:
+    """Returns the files in the archive, in order: the modules, and the texts beside them."""
+    places = [SOURCES / name.replace(".", "/") for name in modules()]
+    folders = {place for place in places if place.is_dir()}
+    code = {place / "__init__.py" if place in folders else place.with_suffix(".py") for place in places}
+    texts = {text for folder in folders for text in folder.glob("*.toml") if text.name not in UNREAD}
+    return sorted(code | texts)
+
+
+def models() -> set[str]:
+    """Returns the names of the shipped models that judges load."""
+    return {name for exercise in exercises() for name in exercise.loads}
+
+
+def package() -> bytes:
+    """Returns the archive of what every judge needs."""
+    return _archive(files())
+
+
+def model(name: str) -> bytes:
+    """Returns the archive of a shipped model, which unpacks into the same folder."""
+    return _archive(sorted((SOURCES / "glassformer" / "assets" / "models" / name).iterdir()))
+
+
+def _archive(packed: list[Path]) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for file in packed:
+            entry = tarfile.TarInfo(file.relative_to(SOURCES).as_posix())
+            text = file.read_bytes()
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text))
+    return gzip.compress(data.getvalue(), mtime=0)
+
+
+def place(app: Sphinx, error: Exception | None) -> None:
+    """Puts the archive beside the pages of a site that was built."""
+    if error is None:
+        folder = Path(app.outdir) / "_static" / "practice"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "glassformer.tgz").write_bytes(package())
+        for name in models():
+            (folder / f"{name}.tgz").write_bytes(model(name))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Registers the extension."""
+    app.connect("build-finished", place)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
