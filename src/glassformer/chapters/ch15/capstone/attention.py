@@ -83,6 +83,7 @@ def _of_scores(widths: Sequence[int] = ()) -> Iterator[tuple[str, np.ndarray]]:
     yield "no-scale", _mixed(Q, KEYS, V, scale=1.0)
     yield "scale-k", _mixed(Q, KEYS, V, scale=1 / K)
     yield "scale-times", _mixed(Q, KEYS, V, scale=np.sqrt(K))
+    yield "scale-length", _mixed(Q, KEYS, V, scale=1 / np.sqrt(T))
     for width in (H * K, *widths):
         yield "scale-model", _mixed(Q, KEYS, V, scale=1 / np.sqrt(width))
     for axis in (-2, -3):

@@ -11,7 +11,7 @@ from glassformer.exercises.expect import Wrong, in_numpy
 
 from .adapter import Cache, Missing, NotLookedAt, Own, Told, in_place
 from .origin import your_own_code
-from .stage import Stage, close, largest, steady
+from .stage import Stage, changed_by, close, ends_alike, largest, steady
 from .training import learn
 from .words import remark
 from .writing import PROMPT, half, prompt_of, written
@@ -20,6 +20,8 @@ cache = Stage("cache")
 
 SHORT = 6  # prompts, continued at temperature 0
 PROMPTS = 10  # that are longer than the context
+TIPPING = 4  # seeds
+NEAR = 2e-3  # relative: two temperatures this near are one, as far as rounding goes
 LONG = 512  # ids; a longer context is not filled
 FAR = 1e-2  # by at least so much other weights must change the logits
 
@@ -35,6 +37,14 @@ def _step(own: Own, one: int, kept: Cache) -> np.ndarray:
     if found.shape != (own.vocab_size,):
         raise Wrong(f"`step` should have shape (V,) = ({own.vocab_size},); yours has shape {found.shape}.")
     return found
+
+
+@cache.check("no row of `logits` depends on what follows it, so the past can be kept")
+def _(own: Own) -> None:
+    ids = prompt_of(own, 12, 21)
+    steady(own, ids)
+    changed_by(own, ids, 7)
+    ends_alike(own, ids)
 
 
 @cache.check("one id goes in, and logits come out")
@@ -76,7 +86,6 @@ def _(own: Own) -> None:
         found = _step(own, one, kept)
         if close(found, whole[t]):
             continue
-        steady(own, ids[: t + 1])
         message = f"after id {t}, according to `logits`, {largest(found, whole[t], 'V')}"
         if t == 1 and close(found, alone[1]):
             raise Told(message, "cache-forgets")
@@ -188,6 +197,9 @@ def _(own: Own) -> None:
         raise NotLookedAt(f"a context of more than {LONG} ids takes too long")
     warm = ((_warm(own), 7), (0, 0))
     _writes_the_same(own, prompt_of(own, context - 3), 14, warm, "cache-too-long")
+    for seed in range(TIPPING):
+        prompt = prompt_of(own, context, seed)
+        _writes_the_same(own, prompt, 4, _tipping(own, prompt, 4, seed), "cache-too-long")
     try:
         written(own, prompt_of(own, context + 5), 1, 0, 0)
     except Wrong:
@@ -205,6 +217,22 @@ def _can_be_compared(own: Own) -> None:
 def _warm(own: Own) -> float:
     """Returns a temperature at which small differences in the logits of a long text show in what is drawn."""
     return max(1e-3, half(own.logits(prompt_of(own, own.context_length))[-1]))
+
+
+def _tipping(own: Own, prompt: np.ndarray, n: int, seed: int) -> tuple[tuple[float, int], ...]:
+    """Returns two temperatures next to each other, with this seed, at which `generate` writes two different texts.
+
+    There one of the draws is at the edge between two ids, so even a small change of the logits shows, as it is while
+    a fresh model's attention contributes little. There are none if the text is the same at all temperatures.
+    """
+    low, high = (_warm(own) * times for times in (0.25, 4))
+    text = written(own, prompt, n, low, seed)
+    if written(own, prompt, n, high, seed) == text:
+        return ()
+    while high > (1 + NEAR) * low:
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if written(own, prompt, n, middle, seed) == text else (low, middle)
+    return (low, seed), (high, seed)
 
 
 def _writes_the_same(

@@ -55,6 +55,7 @@ def _(own: Own) -> None:
         p = np.exp(log_p)
         candidates = [
             ("summed", said.sum()),
+            ("divided-by-context", said.sum() / own.context_length),
             ("base-2", said.mean() / math.log(2)),
             ("of-probability", p[rows, targets].mean()),
             ("softmax-twice", -log_softmax(p)[rows, targets].mean()),

@@ -183,7 +183,7 @@ def _of_gpt2() -> dict[str, str]:
         "tokenizer": f"{c.vocab_size:,} pieces",
         "embedding": f"{c.vocab_size:,} × {c.d_model}",
         "attention": f"{c.n_heads} heads of {c.d_head}",
-        "block": f"{c.n_layers} of {block:,} numbers",
+        "block": f"{c.n_layers} blocks, each with {block:,} numbers",
         "model": f"reads {c.context_length:,}",
         "loss": f"ln V = {math.log(c.vocab_size):.2f}",
     }
@@ -291,7 +291,8 @@ def _blocks(own: Own) -> tuple[dict[str, str], int]:
     for before in stacks:
         sizes = [size for (its, _), size in groups.items() if its == before]
         if len(set(sizes)) == 1:
-            return {"block": f"{len(sizes)} of {sizes[0]:,} numbers"}, len(sizes)
+            blocks = "1 block with" if len(sizes) == 1 else f"{len(sizes)} blocks, each with"
+            return {"block": f"{blocks} {sizes[0]:,} numbers"}, len(sizes)
     return {}, 0
 
 

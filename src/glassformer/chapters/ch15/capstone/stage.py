@@ -60,6 +60,47 @@ def differs(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~(apart <= ROUNDED * float(np.abs(want).max(initial=1e-30))))
 
 
+def leaks(changed: np.ndarray, at: int, what: str) -> None:
+    """Raises `Told` if rows before `at` have changed when only that row of the input did."""
+    early = [int(row) for row in changed if row < at]
+    if not early:
+        return
+    listed = ", ".join(map(str, early))
+    message = f"{what} {at} was replaced, and {'row' if len(early) == 1 else 'rows'} {listed} of the result changed."
+    if early == [0]:
+        raise Told(
+            f"{message} The first position alone sees everything, as it does if all its scores are hidden.",
+            "mask-of-self",
+        )
+    if early == [at - 1]:
+        raise Told(message, "mask-one-ahead")
+    if len(early) == at:
+        later = [int(row) for row in changed if row > at]
+        raise Told(message, "leak-all" if later else "mask-transposed")
+    raise Told(message, "leak")
+
+
+def changed_by(own: Own, ids: np.ndarray, at: int) -> np.ndarray:
+    """Replaces the id at a position, and returns the rows of the logits that have changed.
+
+    Raises:
+        Told: an earlier one is among them.
+    """
+    other = ids.copy()
+    other[at] = (ids[at] + 1) % own.vocab_size
+    changed = differs(own.logits(other), own.logits(ids))
+    leaks(changed, at, "id")
+    return changed
+
+
+def ends_alike(own: Own, ids: np.ndarray) -> None:
+    """Raises `Told` if the first rows of the logits change when the text ends after them."""
+    whole = own.logits(ids)
+    for n in (1, 5):
+        if not close(own.logits(ids[:n]), whole[:n]):
+            raise Told(f"the first {n} rows change if nothing follows them.", "over-positions")
+
+
 def steady(own: Own, ids: np.ndarray) -> None:
     """Raises `Told` if the same ids have different logits the second time."""
     if not close(own.logits(ids), own.logits(ids)):

@@ -73,7 +73,7 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
         changes.append(("usual-scale", "", {"attention_scale": 1 / np.sqrt(K)}))
     for scale, said in (
         (1 / K, "1/K"), (1 / np.sqrt(c.d_model), "1/√D"), (np.sqrt(K), "√K"), (1 / np.sqrt(K), "1/√K"),
-        (1 / np.sqrt(K) ** 3, "1/√K³"), (1 / c.d_model, "1/D"),
+        (1 / np.sqrt(K) ** 3, "1/√K³"), (1 / c.d_model, "1/D"), (1 / np.sqrt(len(ids)), "1/√T"),
     ):  # fmt: skip
         changes.append(
             ("loaded-scale", f"Your scores seem to be multiplied by {said}.", {"attention_scale": scale})
@@ -189,6 +189,22 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
         finally:
             positions.rotate = right
         yield mistake, detail, found
+    yield "values-for-keys-rotated", "", _of_values_for_keys(model, ids)
+
+
+def _of_values_for_keys(model: scratch.Transformer, ids: np.ndarray) -> np.ndarray:
+    """Computes the logits of a model that rotates queries and values, and not keys."""
+    right, calls = positions.rotate, itertools.cycle((True, False, True))  # of queries, keys and values
+
+    def rotate(x: Any, angles: Any, **more: Any) -> Any:
+        return right(x, angles, **more) if next(calls) else x
+
+    positions.rotate = rotate
+    try:
+        with bugs.put_in("rope-on-values", rooms=("scratch",)):
+            return model(ids)
+    finally:
+        positions.rotate = right
 
 
 def _of_weights(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:

@@ -1,5 +1,6 @@
 """The stage *training*: a batch by heart, other lines of a text, and what goes wrong with single steps."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ from .learning import asked, log_softmax
 from .origin import your_own_code
 from .reading import ids_of
 from .stage import Stage, close, differs, name_it, steady
-from .steps import steps_follow_their_text
+from .steps import no_step_is_late, steps_follow_their_text
 from .watch import always_new, keeps_gradients, optimizers_watched, trained_tensors
 from .words import remark
 
@@ -101,7 +102,11 @@ def _(own: Own) -> None:
         if not right or close(found, right[0][1], SAME_LOSS):
             before = batch
             continue
-        others += right[1:] + [("loss-after", one) for _, one in _losses(own, batch)[:1]]
+        after = _losses(own, batch)[0][1]
+        if close(found, after, SAME_LOSS):  # so it is, too, if the step took the gradient of the batch before
+            with contextlib.suppress(NotLookedAt):
+                no_step_is_late(own)
+        others += [*right[1:], ("loss-after", after)]
         message = (
             f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
         )
@@ -302,7 +307,7 @@ def as_array(weight: object) -> np.ndarray:
 @training.check("what it learns from a text holds for lines that it has not read")
 def _(own: Own) -> None:
     if not own.has("loss"):
-        return
+        raise NotLookedAt("your adapter has no `loss`")
     T = min(own.context_length, 32)
     windows = windows_of(own, FROM_TEXT + 6, T, 4)
     losses = []
