@@ -366,6 +366,27 @@ DESIGNS = {
     ),
 }  # fmt: skip
 
+# Checks that have nothing to look at: (adapter, stage, title, part of the reason)
+UNSEEN = {
+    "one text at a time": (
+        functions.Mine, "model", "texts in a batch do not influence each other",
+        "If yours can take several, write `batched = True`",
+    ),
+    "no loss": (
+        type("Mine", (functions.Mine,), {"loss": None}), "training",
+        "what it learns from a text holds for lines that it has not read", "no `loss`",
+    ),
+    "one kind, no export": (functions.Mine, "weights", 'if `load` takes "gpt2", the logits are right', "not take"),
+    "no export, but the same lines": (
+        functions.Mine, "weights", "your own trained model gives the same logits through `load`",
+        "no `export`, which would hand over your trained weights. Of the",
+    ),
+    "another design, loaded with the same classes": (
+        design("Y", place="post", positions="alibi"), "weights",
+        "your own trained model gives the same logits through `load`", "run in your own model, too",
+    ),
+}  # fmt: skip
+
 # Right, and not to be judged by the plain formula: the stage stays open, and is told to be left out.
 LEFT_OUT = {"trained gains inside": (design("T", TrainedNormInside, qk_norm=True), "a norm on queries")}
 # Right or not: with no way to change the weights it cannot be told.

@@ -53,6 +53,31 @@ class OneOfTwoCleared:
         return loss.item()
 
 
+class StepsFirst:
+    """Takes its step before the gradient of its batch is there: with that of the batch before."""
+
+    def learn(self, ids, targets):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        loss = self.loss(ids, targets)
+        loss.backward()
+        return loss.item()
+
+
+class DividedByContext:
+    def loss(self, ids, targets):
+        logits = self.logits(ids).flatten(0, -2)
+        summed = torch.nn.functional.cross_entropy(logits, targets.flatten(), reduction="sum")
+        return summed / self.context_length
+
+
+class RootOfLength:
+    """Divides scores by the root of the number of keys."""
+
+    def attention(self, q, k, v, causal):
+        return super().attention(q * (q.shape[-1] / k.shape[-2]) ** 0.5, k, v, causal)
+
+
 class OptimizerEachStep:
     def learn(self, ids, targets):
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
@@ -389,6 +414,29 @@ class OldestDropped(NeverBegunAnew):
         return super().step(id, cache)
 
 
+class OldestDroppedLoudTable(OldestDropped):
+    """Drops the oldest keys, in a model whose fresh attention contributes so little that few texts depend on it."""
+
+    def __init__(self):
+        super().__init__()
+        self.params["wte"] *= 12
+
+
+class SeesWhatFollows(functions.Mine):
+    """Lets a part of every row leak into all of them."""
+
+    def logits(self, ids):
+        found = super().logits(ids)
+        return found + 0.1 * found.mean(axis=0)
+
+
+class DividesByLength(functions.Mine):
+    """Depends on how long the text is, but not on which ids follow."""
+
+    def logits(self, ids):
+        return super().logits(ids) / np.sqrt(len(ids))
+
+
 class LongPromptWhole(functions.Mine):
     """Reads a prompt as a whole that is longer than the context."""
 
@@ -500,6 +548,9 @@ SLIPS = {
     ),
     "zero_grad forgotten, Adam, clipped": (design("B", attributes={"cleared": False}), "training", "gradients-kept"),
     "one of two optimizers cleared": (design("C", OneOfTwoCleared), "training", "gradients-kept"),
+    "a step before its gradient": (design("C2", StepsFirst), "training", "batch-before"),
+    "the root of T": (design("C3", RootOfLength, Attends), "attention", "scale-length"),
+    "a sum divided by the context": (design("C4", DividedByContext), "loss", "divided-by-context"),
     "an optimizer for each step": (design("D", OptimizerEachStep), "training", "optimizer-anew"),
     "a rate of 0.3": (design("E", attributes={"rate": 0.3}), "training", "too-fast"),
     "a mask that hides itself, −∞": (design("F", diagonal=0), "model", "mask-of-self"),
@@ -540,6 +591,9 @@ SLIPS = {
     "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient"),
     "a cache that is never begun anew": (NeverBegunAnew, "cache", "cache-too-long"),
     "the oldest keys dropped": (OldestDropped, "cache", "cache-too-long"),
+    "the oldest keys dropped, which a fresh model hardly shows": (OldestDroppedLoudTable, "cache", "cache-too-long"),
+    "no mask, met at the cache": (SeesWhatFollows, "cache", "leak-all"),
+    "rows that depend on the length, met at the cache": (DividesByLength, "cache", "over-positions"),
     "a long prompt read whole": (LongPromptWhole, "cache", "cache-too-long"),
     "top-p 0.95": (cutting(lambda p: np.cumsum(p) - p < 0.95), "generation", "cut-off"),
     "top-k 62": (cutting(lambda p: np.arange(len(p)) < 62), "generation", "cut-off"),
@@ -562,6 +616,15 @@ SLIPS = {
     "load: scale": (slip("llama", scale=24**-0.5), "weights", "loaded-scale"),
     "load: rotated backwards": (slip("llama", sign=-1), "weights", "rotation-backwards"),
     "load: only queries rotated": (slip("llama", rotate_keys=False), "weights", "rotation-of-one"),
+    "load: queries and values rotated": (
+        slip("llama", rotate_keys=False, rotate_values=True), "weights", "values-for-keys-rotated",
+    ),
+    "load: the second of two kinds": (
+        design("D2", attributes={"loads": {"llama": {"activation": "relu"}}}), "weights", "other-activation",
+    ),
+    "load: the first of two kinds": (
+        design("E2", attributes={"loads": {"gpt2": {"activation": "relu"}}}), "weights", "other-activation",
+    ),
     "load: not rotated": (slip("llama", positions="none"), "weights", "no-rotation"),
     "load: the table for a head": (slip("llama", head_of_table=True), "weights", "head-of-embedding"),
     "load: no positions": (slip("gpt2", positions="none"), "weights", "positions-left-out"),
@@ -580,12 +643,8 @@ REMARKED = {
     "values rotated in a block": (
         design("E", positions="halves", rotate_values=True), "block", "rotated along with queries and keys",
     ),
-    "load: one of two kinds is wrong": (
-        design("H", attributes={"loads": {"gpt2": {"activation": "relu"}}}), "weights",
-        'also takes "gpt2", but not yet correctly: "gpt2", a single id',
-    ),
     "load: one of two kinds breaks": (
-        design("I", OneKindRaises), "weights", "raised KeyError: 'unembedding.weight'",
+        design("I", OneKindRaises), "weights", 'cannot take "gpt2": `load` raised KeyError: \'unembedding.weight\'',
     ),
     "frequencies and no more": (OnlyCounts, "training", "Is the rate too small?"),
     "the book's tokenizer": (

@@ -80,7 +80,7 @@ def test_all_stages_at_once_and_what_was_right_stays_done(shown):
     assert "✓ 1 · `tokenizer`: a text becomes ids" in told(shown)
     assert "· 5 · `model`: ids go in, logits come out: no `logits` yet." in told(shown)
     capstone.check(type("Empty", (), {}))
-    assert "✓ 1 · `tokenizer`: a text becomes ids, and comes back (done before)" in told(shown)
+    assert "comes back (done before; not looked at now: no `encode` yet.)" in told(shown)
     capstone.check(type("Empty", (), {}), remember=False)
     assert shown[-1].headline == "Your GPT: 0 of 10 stages"
 
@@ -206,6 +206,20 @@ def test_every_right_verdict_shows_its_remarks(shown):
     assert "→ `encode` runs the book's tokenizer." in told(shown)
     capstone.check(Mine, remember=False)
     assert "→ `encode` runs the book's tokenizer." in told(shown)
+
+
+def test_what_was_not_looked_at_is_shown_and_not_ticked(shown, monkeypatch):
+    class Mine(Tokens):
+        vocab_size, context_length = functions.Mine.vocab_size, 48
+        logits = functions.Mine.logits
+        __init__ = functions.Mine.__init__
+
+    title = "texts in a batch do not influence each other"
+    monkeypatch.setattr(commands, "STAGES", {name: STAGES[name] for name in ("model", "shipped")})
+    for arguments in (("model", Mine), (Mine,)):
+        capstone.check(*arguments, remember=False)
+        assert f"· {title}: not looked at, because your adapter takes one text at a time." in told(shown)
+        assert f"✓ {title}" not in told(shown)
 
 
 # Whatever the reader's code does
@@ -488,7 +502,10 @@ def test_what_was_built_is_counted_in_the_readers_own_lines(shown):
 
 @pytest.mark.parametrize(
     ("code", "attention", "block"),
-    [(functions, "2 heads of 12", "2 of 5,232 numbers"), (module, "4 heads of 8", "2 of 12,576 numbers")],
+    [
+        (functions, "2 heads of 12", "2 blocks, each with 5,232 numbers"),
+        (module, "4 heads of 8", "2 blocks, each with 12,576 numbers"),
+    ],
     ids=["functions", "module"],
 )
 def test_attention_and_the_blocks_have_the_readers_own_sizes(code, attention, block, shown):

@@ -13,7 +13,7 @@ from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG,
 from tests.exercises.test_numpy_alone import LIBRARIES
 
 from .designs.parts import Adapter, design
-from .right import DESIGNS, LEFT_OUT, UNKNOWN, Attends
+from .right import DESIGNS, LEFT_OUT, UNKNOWN, UNSEEN, Attends
 from .slips import REMARKED, SLIPS, TOLD
 
 AMPLE = 580.0  # seconds; the machine that tests may be busy
@@ -53,6 +53,14 @@ def test_what_cannot_be_found_out_is_no_mistake(name):
     assert found.status == OPEN
     assert "or they start at zero" in found.message
     assert "write `weights` or `learn` first" in found.message
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_check_with_nothing_to_look_at_has_not_passed(name):
+    adapter, stage, title, why = UNSEEN[name]
+    found = judge(adapter, stage, AMPLE)
+    assert (found.status, found.message) == (RIGHT, "")
+    assert why in found.unseen[title]
 
 
 @pytest.mark.parametrize("name", TOLD)

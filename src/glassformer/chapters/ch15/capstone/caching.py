@@ -127,7 +127,10 @@ def _(own: Own) -> None:
     with other_weights(own, ids) as changed:
         if not changed or close(own.logits(ids[:7])[-1], was, FAR):
             if not any(array.size for array in _fractions_in(dict(kept))):
-                own.remark(remark("cache-unseen"))
+                raise NotLookedAt(
+                    "it cannot be seen from outside. With `weights` or `learn` in the adapter, the checker changes "
+                    "the weights halfway and looks"
+                )
             return
         try:
             found = _step(own, ids[6], kept)

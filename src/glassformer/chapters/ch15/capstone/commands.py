@@ -195,16 +195,17 @@ def _may_stay_out(stages: list[str]) -> tuple[str, str]:
     )
 
 
+def _unseen(verdict: Verdict) -> dict[str, tuple[str, str]]:
+    """Returns a line for each check that had nothing to look at, by its title."""
+    return {title: ("·", f"{title}: not looked at, because {why}") for title, why in verdict.unseen.items()}
+
+
 def _one(verdict: Verdict) -> Panel:
     """Returns the panel of one stage, check by check."""
     name, stage = verdict.stage, STAGES[verdict.stage]
     total, words = len(stage.checks), stage.words
-    lines = [
-        ("·", f"{title}: not looked at, because {verdict.unseen[title]}")
-        if title in verdict.unseen
-        else ("✓", title)
-        for title, _ in stage.checks[: verdict.passed]
-    ]
+    unseen = _unseen(verdict)
+    lines = [unseen.get(title, ("✓", title)) for title, _ in stage.checks[: verdict.passed]]
     if verdict.status == RIGHT:
         remarks = [("→", one) for one in verdict.remarks]
         return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why), *remarks], mood="good")
@@ -231,16 +232,16 @@ def _all(verdicts: list[Verdict], done: list[str]) -> Panel:
     for one in verdicts:
         said = f"{_number(one.stage)} · `{one.stage}`: {STAGES[one.stage].words.title}"
         if one.status == RIGHT:
-            lines += [("✓", said), *[("→", remark) for remark in one.remarks]]
+            lines += [("✓", said), *_unseen(one).values(), *[("→", remark) for remark in one.remarks]]
         elif one.status == WRONG:
             again = " (It was right before.)" if one.stage in done else ""
             lines += [("✗", f"{said}{again}"), *[("↳", line) for _, line in _failure(one)]]
         elif one.status == INTERRUPTED:
             lines.append(("·", f"{said}: {one.message}"))
-        elif one.stage in done:
-            lines.append(("✓", f"{said} (done before)"))
         else:
-            lines.append(("·", f"{said}: {one.message.removeprefix('your adapter has ')}"))
+            lacks = one.message.removeprefix("your adapter has ")
+            before = ("✓", f"{said} (done before; not looked at now: {lacks})")
+            lines.append(before if one.stage in done else ("·", f"{said}: {lacks}"))
     stages = [one for one in verdicts if one.stage != STAR]
     right = [one for one in stages if one.status == RIGHT or (one.status == OPEN and one.stage in done)]
     star = " and the star" if any(one.stage == STAR and one.status == RIGHT for one in verdicts) else ""

@@ -104,6 +104,8 @@ def _(own: Own) -> None:
 def _keeps_size(own: Own, x: np.ndarray) -> None:
     """Remarks on a block whose result depends neither on the stream's size nor ends in a norm.
 
+    It may be right: `x = norm(x)`, `x = x + sublayer(x)` is post-norm, if a block begins with the norm that ends the
+    sublayer before. So the two cannot be told apart, and this is no failure.
     After a norm, Σ ((y − b) / g)² is the same in every row, whatever its gains g and biases b: a linear fit finds out.
     """
     rows = np.concatenate([x, np.random.default_rng(4).normal(size=(4 * own.width, own.width))])
@@ -332,7 +334,9 @@ def _windows_to_learn(own: Own) -> np.ndarray:
 @model.check("texts in a batch do not influence each other")
 def _(own: Own) -> None:
     if not own.batched:
-        raise NotLookedAt("your adapter takes one text at a time, without `batched = True`")
+        raise NotLookedAt(
+            "your adapter takes one text at a time. If yours can take several, write `batched = True`"
+        )
     one, other = _some_ids(own, 9, 1), _some_ids(own, 9, 2)
     both = _together(own, np.stack([one, other]))
     for i, ids in enumerate((one, other)):

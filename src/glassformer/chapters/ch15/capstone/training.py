@@ -307,7 +307,7 @@ def as_array(weight: object) -> np.ndarray:
 @training.check("what it learns from a text holds for lines that it has not read")
 def _(own: Own) -> None:
     if not own.has("loss"):
-        raise NotLookedAt("your adapter has no `loss`")
+        raise NotLookedAt("your adapter has no `loss`, which would measure it")
     T = min(own.context_length, 32)
     windows = windows_of(own, FROM_TEXT + 6, T, 4)
     losses = []

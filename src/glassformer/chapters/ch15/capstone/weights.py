@@ -312,7 +312,7 @@ def _of_the_same_lines(own: Own, ids: np.ndarray) -> str:
             shared = len(loaded & model)
             most = max(most, (shared / len(loaded), kind, len(loaded), shared))
     share, kind, lines, shared = most
-    said = "there is no `export` in your adapter"
+    said = "your adapter has no `export`, which would hand over your trained weights"
     if not kind:
         return said
     if share < SHARED:
