@@ -96,9 +96,9 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     saved = [card["guesses"]["bigram"] - list(card["losses"].values())[-1] for card in (mine, theirs)]
     rows.append(("better than bigram by", *(f"{nats:.3f}" for nats in saved)))
     closing = (
-        "Losses are in nats per character. Losses on two different texts cannot be compared; how far each is below "
-        "its guesses says more. The guesses use counts from the training part, and are measured like the last loss, "
-        "on the test part, which no choice should depend on."
+        "Losses are in nats per character. Losses on two different texts cannot be compared, so compare how far each "
+        "lies below the losses of guessing on its own text. The guesses use counts from the training part, and are "
+        "measured like the last loss, on the test part, which no choice should depend on."
     )
     if "test" not in mine["losses"]:
         closing += " Your run kept none, so its guesses, too, are measured on the validation part."

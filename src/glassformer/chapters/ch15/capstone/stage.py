@@ -69,7 +69,7 @@ def leaks(changed: np.ndarray, at: int, what: str) -> None:
     message = f"{what} {at} was replaced, and {'row' if len(early) == 1 else 'rows'} {listed} of the result changed."
     if early == [0]:
         raise Told(
-            f"{message} The first position alone sees everything, as it does if all its scores are hidden.",
+            f"{message} Only the first position sees everything, as it does if all its scores are hidden.",
             "mask-of-self",
         )
     if early == [at - 1]:

@@ -151,7 +151,7 @@ def _look(trainer: _Trainer, one: np.ndarray, other: np.ndarray) -> None:
     if not all(step.any() for step in after):
         return
     if all(_cosine(step, steady) > 1 - SAME for step in after):
-        seen = f"from the same weights, {FIRST} steps were taken on one text and then others on a second one."
+        seen = f"from the same weights, {FIRST} some steps were taken on one text, and then more on a second one."
         raise Told(f"{seen} All of them go the same way.", "other-batch")
     sizes = np.abs(after[-1][after[-1] != 0])
     if _cosine(after[0], after[-1]) > 1 - SAME and np.quantile(sizes, 0.1) > 0.9 * np.quantile(sizes, 0.9):
@@ -176,7 +176,7 @@ def _forgets(trainer: _Trainer, one: np.ndarray, other: np.ndarray, steady: np.n
     message = (
         f"from the same weights, {LONGER[0]} steps were taken on one text and then {LONGER[1]} on another. "
     )
-    message += f"In {against:.0%} of the weights, the last step still goes the way of the first text."
+    message += f"In {against:.0%} of the weights, the last step still moves in the direction of the first text."
     raise Told(message, "gradients-kept")
 
 

@@ -256,7 +256,7 @@ def _(own: Own) -> None:
         its, config = handed
         run = _loads(own, its, dict(config))
         if run is None:
-            raise Wrong(f"`load` does not read what `export` returned, kind {dict(config).get('kind')!r}.")
+            raise Wrong(f"`load` cannot read what `export` returned, kind {dict(config).get('kind')!r}.")
         return _same(run(ids), want)
     named = own.has("weights") and set(OWN_NAMES) <= set(own.arrays("weights"))
     if not (named and _by_the_books_names(own, ids, want)):

@@ -149,7 +149,7 @@ def _(own: Own) -> None:
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
-    """Checks that even the least likely ids can come. Right draws fail this once in a million times.
+    """Checks that even the least likely ids can be drawn. Right draws fail this once in a million times.
 
     Where all V ids are equally likely, one of the m least likely comes in N draws, except once in (1 − m/V)^-N times.
     With few ids it is drawn until each of them has come.
@@ -174,9 +174,9 @@ def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
         missing = [id for id in missing if order[id] > max(order[list(came)])]
         least = True
     if least:
-        which = "the id that your model finds least likely never came"
+        which = "the id that your model finds least likely was never drawn"
         if len(missing) > 1:
-            which = f"none of the {len(missing)} ids that your model finds least likely ever came"
+            which = f"none of the {len(missing)} ids that your model finds least likely was ever drawn"
     else:
         ids = ", ".join(map(str, sorted(missing)[:5]))
         which = (
