@@ -17,16 +17,17 @@ FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Views</ti
 PLACE = '<div{}><script type="application/vnd.jupyter.widget-view+json">{}</script></div>'  # attributes, and the view
 
 
-def build(root, write):
+def build(root, write, page="page"):
     """Builds a book of one page with the book's own settings, style and scripts; returns the folder of its site.
 
     Args:
         root: an empty folder.
         write: writes that page, `page.md` or `page.ipynb`, into the folder.
+        page: the name of the page, with folders and without what its file's name ends with.
     """
     for name in ("book", "tools", "_config.yml"):
         (root / name).symlink_to(book.ROOT / name)
-    (root / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
+    (root / "_toc.yml").write_text(f"format: jb-book\nroot: {page}\n", encoding="utf-8")
     write(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(book, "ROOT", root)

@@ -1,0 +1,129 @@
+/* Below a row of buttons: what Python is doing, what it printed, and what it answered. */
+(() => {
+  "use strict";
+  const { kept, h, button, block, draw } = window.glassformerPractice;
+
+  const SOON = 400; // milliseconds: what takes longer can be stopped
+  const WAITING = "Python is busy with another exercise. This one is next.";
+  const STARTING = "Python is starting …";
+  const RUNNING = "Python is running …";
+  const DONE = "Your code ran and printed nothing.";
+  const LATE = "Your code was still running when its time was up, so it was stopped.";
+  const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
+  const loading = (total) =>
+    `Python (${megabytes(total)} MB) is being loaded from this site. This happens once; then your browser keeps it.`;
+
+  class Desk {
+    #python;
+    #request;
+    #isBusy = false;
+    #line = h("p", { class: "practice-says", role: "status" });
+    #work = h("div", { class: "practice-work", hidden: "" });
+    #output = h("div", { class: "practice-output" });
+    #answer = h("div", { class: "practice-answer", "aria-live": "polite" });
+    /** `request(what)` returns what Python is asked for; it is called when Python is ready for it. */
+    constructor(place, python, request) {
+      this.#python = python;
+      this.#request = request;
+      place.append(this.#line, this.#work, this.#output, this.#answer);
+    }
+
+    says(words) {
+      this.#line.textContent = words;
+    }
+
+    offer(words, ...buttons) {
+      this.#answer.append(h("p", { class: "practice-offer" }, words, buttons.map((each) => [" ", each])));
+    }
+
+    clear() {
+      this.says("");
+      this.#output.replaceChildren();
+      this.#answer.replaceChildren();
+    }
+
+    /** Asks Python and shows its answer, which is returned, or null if there is none. */
+    async ask(what) {
+      if (this.#isBusy) return null;
+      this.#isBusy = true;
+      this.clear();
+      if (this.#python.isBusy) this.says(WAITING);
+      let soon;
+      const worksSoon = (words) => {
+        clearTimeout(soon);
+        soon = setTimeout(() => this.#works(words), SOON);
+      };
+      const watch = {
+        begins: () => worksSoon(STARTING),
+        loading: (loaded, total) => {
+          clearTimeout(soon);
+          this.#loads(loaded, total);
+        },
+        ready: () => {
+          this.says("");
+          this.#rests();
+          worksSoon(RUNNING);
+        },
+        told: (message) => this.#hear(message),
+      };
+      try {
+        const answer = await this.#python.ask(() => this.#request(what), watch);
+        kept.files = answer.files;
+        this.says("");
+        this.#show(answer, what);
+        return answer;
+      } catch (error) {
+        this.says("");
+        this.#answer.append(draw({ headline: [{ text: error.message }], code: error.details ?? error.stack }));
+        return null;
+      } finally {
+        clearTimeout(soon);
+        this.#rests();
+        this.#isBusy = false;
+      }
+    }
+
+    #show({ panels, status }, what) {
+      this.#answer.append(...panels.map(draw));
+      if (panels.length) return;
+      if (status === "interrupted") this.says(LATE);
+      else if (what === "try" && !this.#output.hasChildNodes()) this.says(DONE);
+    }
+
+    #hear({ says, text }) {
+      if (!["output", "error", "value"].includes(says)) return;
+      const last = this.#output.lastElementChild;
+      if (says === "output" && last?.dataset.says === "output") {
+        last.firstChild.append(text); // print after print is one text
+        return;
+      }
+      const printed = block(text);
+      printed.dataset.says = says;
+      printed.setAttribute("aria-label", says === "error" ? "The error" : says === "value" ? "The value" : "Printed");
+      this.#output.append(printed);
+    }
+
+    // --- while it takes long -------------------------------------------------------------------------------
+
+    #works(words, bar = []) {
+      if (!this.#work.hasChildNodes()) this.#work.append(h("span"), button("Stop", () => this.#python.stop()));
+      this.#work.hidden = false;
+      const [said] = this.#work.children;
+      if (said.textContent !== words) said.replaceChildren(words, ...bar);
+    }
+
+    #loads(loaded, total) {
+      if (loaded >= total) return this.#works(STARTING);
+      if (this.#line.textContent !== loading(total)) this.says(loading(total));
+      const bar = h("progress", { max: total, value: loaded, "aria-label": "How much of Python is loaded" });
+      return this.#works(`${megabytes(loaded)} of ${megabytes(total)} MB `, [bar]);
+    }
+
+    #rests() {
+      this.#work.hidden = true;
+      this.#work.replaceChildren();
+    }
+  }
+
+  Object.assign(window.glassformerPractice, { Desk });
+})();

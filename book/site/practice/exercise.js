@@ -1,0 +1,188 @@
+/* One exercise on a practice page: its field, which becomes an editor when the reader goes there, its buttons, and below
+ * them what Python printed and answered. tools/pages/practice.py writes the field and the buttons into the page. */
+(() => {
+  "use strict";
+  const { kept, h, button, Desk } = window.glassformerPractice;
+  const EDITOR = new URL("../vendor/codemirror/editor.js", document.currentScript.src).href;
+
+  const CHANGED = "This exercise has changed since you began it. Your code is as you left it.";
+  const ASIDE = "Your code has been put aside. ";
+  const SURE = "The answer ends the puzzle, and your progress will say that you have seen it. Show it now?";
+  const SOLVED = "✓ You have solved this exercise.";
+
+  let editorScript = null; // a promise of whether the editor could be loaded
+  function loadEditor() {
+    editorScript ??= new Promise((resolve) => {
+      const script = h("script", { src: EDITOR, onload: () => resolve(true), onerror: () => resolve(false) });
+      document.head.append(script);
+    });
+    return editorScript;
+  }
+
+  class Exercise {
+    #field; // the field, until the editor has taken its place
+    #editor = null;
+    #aside = null; // code that "Start over" put aside
+    #from; // the stub that the code began from
+    #note = h("p", { class: "practice-note", role: "status" });
+    #desk;
+    /** `before()` returns the exercises before this one on the page. */
+    constructor(place, { python, before }) {
+      const { exercise, function: name, keep } = place.dataset;
+      Object.assign(this, { name: exercise, function: name, keeps: keep !== undefined, before });
+      this.#field = place.querySelector("textarea");
+      this.stub = this.#field.defaultValue;
+      this.#desk = new Desk(place, python, (what) => this.#request(what));
+      place.querySelector(".practice-buttons").before(this.#note);
+      const press = {
+        check: () => this.#judge("check"),
+        try: () => this.#desk.ask("try"),
+        hint: () => this.#desk.ask("hint"),
+        reveal: () => this.#askOnceMore(),
+        restart: () => this.#restart(),
+      };
+      for (const [what, act] of Object.entries(press)) {
+        place.querySelector(`[data-do=${what}]`).addEventListener("click", act);
+      }
+      // Before the editor sees the key, which would begin a new line.
+      const isCheck = ({ key, ctrlKey, metaKey, shiftKey }) => key === "Enter" && (ctrlKey || metaKey || shiftKey);
+      const check = (event) => {
+        if (!isCheck(event) || event.target.closest("button, a")) return;
+        event.preventDefault();
+        event.stopPropagation();
+        press.check();
+      };
+      place.addEventListener("keydown", check, { capture: true });
+      // On a page, plain keys are shortcuts: "/" leads to the search. In the editor they are letters.
+      const isPlain = ({ ctrlKey, altKey, metaKey }) => !ctrlKey && !altKey && !metaKey;
+      place.addEventListener("keydown", (event) => isPlain(event) && event.stopPropagation());
+      this.#recall();
+      this.#field.addEventListener("input", () => this.#typed(this.#field.value));
+      for (const event of ["focus", "pointerdown"]) this.#field.addEventListener(event, () => this.#edit());
+    }
+
+    get code() {
+      return this.#editor ? this.#editor.text() : this.#field.value;
+    }
+    set code(code) {
+      if (this.#editor) this.#editor.replace(code); // tells of the change itself
+      else this.#field.value = code;
+      this.#typed(code);
+    }
+
+    get accepted() {
+      return kept.read(`right: ${this.name}`);
+    }
+
+    // --- the code ------------------------------------------------------------------------------------------
+
+    #typed(code) {
+      kept.type(this.name, { stub: this.#from, code, ...(this.#aside !== null && { aside: this.#aside }) });
+    }
+
+    /** Shows what was typed here before. */
+    #recall() {
+      const { stub, code, aside } = kept.typed(this.name) ?? { stub: this.stub, code: this.stub };
+      this.#from = stub;
+      this.#aside = aside ?? null;
+      if (code !== this.stub) this.#field.value = code;
+      if (stub !== this.stub && code !== stub) this.#offerNewStub();
+      else if (stub !== this.stub) this.#begin(); // nothing was written
+      else this.#offerAside();
+      if (this.accepted !== null) this.#desk.says(SOLVED);
+    }
+
+    #begin() {
+      this.#from = this.stub;
+      this.code = this.stub;
+    }
+
+    #offerNewStub() {
+      const keep = button("Keep my code", () => {
+        this.#from = this.stub;
+        this.#typed(this.code);
+        this.#offerAside();
+        this.focus();
+      });
+      const take = button("Start over with the new version", () => this.#restart());
+      this.#note.replaceChildren(CHANGED, " ", keep, " ", take);
+    }
+
+    #offerAside() {
+      if (this.#aside === null) return this.#note.replaceChildren();
+      const back = button("Bring it back", () => {
+        const now = this.code;
+        const code = this.#aside;
+        this.#aside = now === this.stub ? null : now;
+        this.code = code;
+        this.#offerAside();
+        this.focus();
+      });
+      return this.#note.replaceChildren(ASIDE, back);
+    }
+
+    #restart() {
+      if (this.code !== this.stub) this.#aside = this.code;
+      this.#begin();
+      this.#offerAside();
+      this.#desk.clear();
+    }
+
+    focus() {
+      (this.#editor ?? this.#field).focus();
+    }
+
+    /** Puts the editor in the place of the field, as soon as it is loaded. Without it, the field goes on. */
+    async #edit() {
+      if (!(await loadEditor()) || this.#editor) return;
+      const field = this.#field;
+      const hadFocus = field === document.activeElement;
+      const [label, description] = ["aria-label", "aria-describedby"].map((name) => field.getAttribute(name));
+      this.#editor = window.glassformerEditor({
+        code: field.value,
+        selection: { anchor: field.selectionStart, head: field.selectionEnd },
+        attributes: { "aria-label": label, "aria-describedby": description },
+        changed: (code) => this.#typed(code),
+      });
+      this.#editor.element.style.minHeight = `${field.offsetHeight}px`;
+      field.replaceWith(this.#editor.element);
+      if (hadFocus) this.#editor.focus();
+    }
+
+    // --- the buttons ---------------------------------------------------------------------------------------
+
+    #request(what) {
+      const earlier = this.before().map(({ name, accepted }) => [name, accepted]);
+      return {
+        do: what,
+        exercise: this.name,
+        code: this.code,
+        keep: this.keeps,
+        earlier: Object.fromEntries(earlier.filter(([, code]) => code !== null)),
+        files: kept.files,
+      };
+    }
+
+    async #judge(what) {
+      const code = this.code;
+      const answer = await this.#desk.ask(what);
+      if (answer?.status === "right") kept.write(`right: ${this.name}`, code);
+      if (answer?.offer === "replace") {
+        this.#desk.offer("", button("Replace it in my_transformer.py", () => this.#judge("replace")));
+      }
+    }
+
+    #askOnceMore() {
+      const show = button("Show it", () => this.#desk.ask("reveal"));
+      const no = button("Not yet", () => {
+        this.#desk.clear();
+        this.focus();
+      });
+      this.#desk.clear();
+      this.#desk.offer(SURE, show, no);
+      show.focus();
+    }
+  }
+
+  Object.assign(window.glassformerPractice, { Exercise });
+})();

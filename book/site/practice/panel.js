@@ -1,0 +1,54 @@
+/* Draws what Python answers: the same panels and tables as in JupyterLab (src/glassformer/exercises/verdict.py), from data.
+ * All words go into the page as text, never as HTML. */
+(() => {
+  "use strict";
+  const TO_NOTEBOOK = /^([\w./-]+)\.ipynb$/; // the only kind of link that a sentence may have
+  const MOODS = ["good", "bad", "plain"];
+
+  /** h("button", { class: "small", onclick: go }, "Go"): text children are text, never markup. */
+  function h(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else element.setAttribute(name, value);
+    }
+    element.append(...children.flat(Infinity));
+    return element;
+  }
+
+  const button = (label, onclick) => h("button", { type: "button", onclick }, label);
+
+  function inline(pieces) {
+    return (pieces ?? []).map(({ text, code, link }) => {
+      const page = TO_NOTEBOOK.exec(link ?? "")?.[1];
+      if (page) return h("a", { href: `${page}.html` }, text);
+      return code ? h("code", {}, text) : text;
+    });
+  }
+
+  // The keyboard can scroll long lines.
+  const block = (text) => h("pre", { tabindex: 0 }, h("code", {}, text));
+
+  function panel({ mood, headline, lines = [], code }) {
+    const box = h("div", { class: `practice-panel practice-${MOODS.includes(mood) ? mood : "plain"}` });
+    box.append(h("strong", {}, inline(headline)));
+    for (const [mark, line] of lines) box.append(h("div", {}, mark ? `${mark}\u00a0` : "", inline(line)));
+    if (code) box.append(block(code.trimEnd()));
+    return box;
+  }
+
+  function table({ caption, heads, rows, closing }) {
+    const head = h("tr", {}, heads.map((cell) => h("th", { scope: "col" }, cell)));
+    const body = rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))));
+    return h(
+      "div",
+      { class: "practice-panel practice-plain practice-table", role: "region", "aria-label": caption, tabindex: 0 },
+      h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, body)),
+      h("div", {}, inline(closing)),
+    );
+  }
+
+  const draw = (one) => (one.kind === "table" ? table(one) : panel(one));
+
+  Object.assign(window.glassformerPractice, { h, button, block, draw });
+})();

@@ -1,0 +1,77 @@
+/* Makes a practice page work: its exercises (exercise.js), and the buttons for all of them at its top. */
+(() => {
+  "use strict";
+  const { kept, h, button, Python, Desk, Exercise } = window.glassformerPractice;
+  const FILE = "my_transformer.py";
+  const LIMIT = 1_000_000; // bytes of a file that is opened: more is no file of ours
+
+  const UNKEPT =
+    "Your browser does not keep anything for this page: it may be a private window, or its storage may be full. Everything works," +
+    " but what you write is lost when you close the page. Copy what you want to keep.";
+  const NO_FILE =
+    `There is no ${FILE} in this browser yet. It begins with the first right answer that later chapters use,` +
+    " or with a file that you open here.";
+  const OTHER = `This browser already has another ${FILE}, and opening this one replaces it. You can download the old one first.`;
+  const OPENED = `${FILE} was opened. The exercises now use its functions.`;
+  const SAME = `This is the ${FILE} that this browser already has.`;
+  const NOT_TEXT = "This is not a Python file that an exercise could have written, so nothing was changed.";
+
+  function start() {
+    const top = document.querySelector(".practice-page");
+    const { chapter, setup } = top.dataset;
+    const python = new Python({ chapter, setup });
+    const desk = new Desk(top, python, () => ({ do: "progress", files: kept.files }));
+    const warning = h("p", { class: "practice-note", role: "status" });
+    top.append(warning);
+    kept.complain = () => (warning.textContent = UNKEPT);
+    kept.write("kept", "yes"); // complains at once if nothing is kept
+
+    const exercises = [];
+    for (const place of document.querySelectorAll(".practice[data-exercise]")) {
+      const number = exercises.length;
+      exercises.push(new Exercise(place, { python, before: () => exercises.slice(0, number) }));
+    }
+
+    function download() {
+      desk.clear();
+      const { mine } = kept.files;
+      if (mine === null) {
+        desk.says(NO_FILE);
+        return;
+      }
+      const url = URL.createObjectURL(new Blob([mine], { type: "text/x-python" }));
+      h("a", { href: url, download: FILE }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    }
+
+    async function open(file) {
+      desk.clear();
+      const text = file.size > LIMIT ? "\0" : await file.text();
+      const isText = !text.includes("\0") && !text.includes("\ufffd");
+      const { mine } = kept.files;
+      const take = () => {
+        kept.files = { mine: text };
+        desk.clear();
+        desk.says(OPENED);
+      };
+      if (!isText) desk.says(NOT_TEXT);
+      else if (mine === text) desk.says(SAME);
+      else if (mine === null) take();
+      else desk.offer(OTHER, button("Replace it", take), button("Keep the old one", () => desk.clear()));
+    }
+
+    const chooser = h("input", { type: "file", accept: ".py,text/x-python", hidden: "", "aria-label": `Open a ${FILE}` });
+    chooser.addEventListener("change", () => {
+      const [file] = chooser.files;
+      if (file) open(file);
+      chooser.value = ""; // so that the same file can be chosen again
+    });
+    top.append(chooser);
+    const press = { progress: () => desk.ask("progress"), download, open: () => chooser.click() };
+    for (const [what, act] of Object.entries(press)) {
+      top.querySelector(`[data-do=${what}]`).addEventListener("click", act);
+    }
+  }
+
+  start(); // all of this is deferred, so the page has been read
+})();

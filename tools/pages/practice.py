@@ -1,0 +1,156 @@
+"""A Sphinx extension that lets readers do the exercises on the practice pages, without a kernel.
+
+On a practice page, a cell that calls ``check("attention.scores", scores)`` gets a place with a field and buttons::
+
+    <div class="practice" data-exercise="attention.scores" data-function="scores" data-keep>
+
+The field holds the cell's code without the call of ``check``, and ``data-keep`` says that a later cell of the notebook
+keeps the function in the reader's file. book/site/practice/practice.js makes the place work, and practice.css shows it
+instead of the cell where there is JavaScript. Without JavaScript the page is as it would be without this extension.
+
+An exercise about a library that a page cannot run gets a sentence that leads to JupyterLab instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from glassformer.exercises import catalogue
+from tools.pages.order import PRACTICE
+
+CHAPTER = re.compile(rf"{PRACTICE}(\d\d)-")
+SCRIPTS = ("kept.js", "panel.js", "python.js", "desk.js", "exercise.js", "practice.js")
+LIBRARIES = {"torch": "PyTorch"}
+MORE_LINES = 3  # of a field, below its stub: room to write
+
+PAGE = """\
+<div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
+<p>You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>: your browser \
+runs Python itself, and what you write stays in your browser. <span id="practice-keys">In a field, \
+<kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a line. To leave the field by keyboard, press \
+<kbd>Esc</kbd> and then <kbd>Tab</kbd>.</span></p>
+<div class="practice-buttons">
+<button type="button" data-do="progress">Show my progress</button>
+<button type="button" data-do="download">Download my_transformer.py</button>
+<button type="button" data-do="open">Open a my_transformer.py</button>
+</div>
+</div>
+"""
+FIELD = """\
+<div class="practice" data-exercise="{name}" data-function="{function}"{keep}>
+<textarea class="practice-field" rows="{rows}" wrap="off" autocomplete="off" autocapitalize="off" spellcheck="false" \
+aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
+<div class="practice-buttons">
+<button type="button" data-do="check">Check</button>
+<button type="button" data-do="try">Try it</button>
+<button type="button" data-do="hint">Hint</button>
+<button type="button" data-do="reveal">Show the answer</button>
+<button type="button" data-do="restart">Start over</button>
+</div>
+</div>
+"""
+ELSEWHERE = """\
+<div class="practice"><p>This exercise is about {library}, which does not run in a browser. Open this notebook in JupyterLab \
+to do it: <code>make lab</code> in the folder of the book starts JupyterLab.</p></div>
+"""
+
+
+class practice(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names nodes so)
+    """A place, `html`, that search does not find."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a cell asks for: an exercise's name, the name of its function, and the cell's code without the check."""
+
+    name: str
+    function: str
+    stub: str
+
+
+def task(code: str) -> Task | None:
+    """Returns what a cell's code asks for, or None if it checks nothing."""
+    for statement in ast.parse(code).body:
+        call = getattr(statement, "value", None)
+        match call:
+            case ast.Call(ast.Name("check"), [ast.Constant(str(name)), ast.Name(function)]):
+                lines = code.splitlines()
+                del lines[statement.lineno - 1 : statement.end_lineno]
+                return Task(name, function, "\n".join(lines).rstrip() + "\n")
+    return None
+
+
+def kept(codes: Sequence[str]) -> set[str]:
+    """Returns the names of the functions that cells keep."""
+    return {name for code in codes for name in re.findall(r"^keep\((\w+)\)", code, re.MULTILINE)}
+
+
+def add_places(app: Sphinx, doctree: nodes.document) -> None:
+    """Adds the places to a practice page that has been read."""
+    found = CHAPTER.match(app.env.docname)
+    cells = list(_cells(doctree)) if found else []
+    tasks = [(cell, task(code)) for cell, code in cells]
+    if found is None or not any(asked for _, asked in tasks):
+        return
+    keeps = kept([code for _, code in cells])
+    first, setup = cells[0]
+    _after(first, PAGE.format(chapter=found[1], setup=escape(setup)))
+    for cell, asked in tasks:
+        if asked is None:
+            continue
+        needs = [LIBRARIES[library] for library in catalogue.find(asked.name).needs]
+        if needs:
+            _after(cell, ELSEWHERE.format(library=" and ".join(needs)))
+        else:
+            cell["classes"].append("practice-cell")
+            _after(cell, _field(asked, title=cell.parent[0].astext(), keep=asked.function in keeps))
+
+
+def _cells(doctree: nodes.document) -> Iterator[tuple[Any, str]]:
+    """Yields the cells of a page with their code."""
+    for cell in doctree.findall(nodes.container):
+        if cell.get("nb_element") == "cell_code":
+            yield cell, "\n".join(block.astext() for block in cell[0].findall(nodes.literal_block))
+
+
+def _field(asked: Task, *, title: str, keep: bool) -> str:
+    return FIELD.format(
+        name=escape(asked.name),
+        function=asked.function,
+        keep=" data-keep" * keep,
+        rows=asked.stub.count("\n") + MORE_LINES,
+        label=escape(f"Your code for exercise {title}"),
+        stub=escape(asked.stub),
+    )
+
+
+def _after(cell: Any, html: str) -> None:
+    cell.parent.insert(cell.parent.index(cell) + 1, practice(html=html))
+
+
+def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Adds the scripts and the style to pages that have such a place, and to no others."""
+    if doctree is not None and any(doctree.findall(practice)):
+        app.add_css_file("practice/practice.css")
+        for script in SCRIPTS:
+            app.add_js_file(f"practice/{script}", loading_method="defer")
+
+
+def write(writer: Any, node: practice) -> None:
+    writer.body.append(node["html"])
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_node(practice, html=(write, None))
+    app.connect("doctree-read", add_places)
+    app.connect("html-page-context", add_files)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
