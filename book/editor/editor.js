@@ -1,7 +1,7 @@
 // The editor of the practice pages: CodeMirror 6 with what Python needs. `make editor` bundles it for the site.
 //
 // A page opened from disk may add scripts but not import modules, so the bundle is a script that sets a global function.
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap, history, historyKeymap, indentWithTab, isolateHistory } from "@codemirror/commands";
 import { pythonLanguage } from "@codemirror/lang-python";
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { EditorState } from "@codemirror/state";
@@ -33,7 +33,13 @@ globalThis.glassformerEditor = ({ code, selection, attributes, changed }) => {
         syntaxHighlighting(classHighlighter),
         // Escape, then Tab leaves the editor: CodeMirror sees to that itself.
         keymap.of([indentWithTab, ...defaultKeymap, ...historyKeymap]),
-        EditorView.contentAttributes.of({ autocapitalize: "off", autocorrect: "off", spellcheck: "false", ...attributes }),
+        EditorView.contentAttributes.of({
+          autocapitalize: "off",
+          autocorrect: "off",
+          spellcheck: "false",
+          tabindex: "0", // it has the focus anyway, but tools that look for what the keyboard reaches do not know that
+          ...attributes,
+        }),
         EditorView.updateListener.of((update) => update.docChanged && changed(update.state.doc.toString())),
       ],
     }),
@@ -42,6 +48,10 @@ globalThis.glassformerEditor = ({ code, selection, attributes, changed }) => {
     element: view.dom,
     focus: () => view.focus(),
     text: () => view.state.doc.toString(),
-    replace: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
+    replace: (text) =>
+      view.dispatch({
+        changes: { from: 0, to: view.state.doc.length, insert: text },
+        annotations: isolateHistory.of("full"), // undone by itself
+      }),
   };
 };

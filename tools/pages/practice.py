@@ -33,10 +33,10 @@ MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
 <div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
-<p>You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>: your browser \
-runs Python itself, and what you write stays in your browser. <span id="practice-keys">In a field, \
-<kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a line. To leave the field by keyboard, press \
-<kbd>Esc</kbd> and then <kbd>Tab</kbd>.</span></p>
+<p>You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>: your \
+browser runs Python itself, and what you write stays in your browser. <span id="practice-keys">In a field, \
+<kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a line. To leave the field by \
+keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</span></p>
 <div class="practice-buttons">
 <button type="button" data-do="progress">Show my progress</button>
 <button type="button" data-do="download">Download my_transformer.py</button>
@@ -58,8 +58,8 @@ aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
 </div>
 """
 ELSEWHERE = """\
-<div class="practice"><p>This exercise is about {library}, which does not run in a browser. Open this notebook in JupyterLab \
-to do it: <code>make lab</code> in the folder of the book starts JupyterLab.</p></div>
+<div class="practice"><p>This exercise is about {library}, which does not run in a browser. Open this notebook in \
+JupyterLab to do it: <code>make lab</code> in the folder of the book starts JupyterLab.</p></div>
 """
 
 

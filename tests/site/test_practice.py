@@ -1,0 +1,624 @@
+"""Tests practice in the page, on a small site of one practice page.
+
+A small worker stands in for Python: it answers with what it was asked. The last tests run real Python, if the
+environment variable GLASSFORMER_PYTHON names a folder that has it.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from playwright.sync_api import expect
+from serving import Quiet
+from small_site import build
+
+from tools import editor
+from tools.browser import axe_violations, contrast_violations
+from tools.pages.practice import task
+
+PAGE = "notebooks/exercises/03-marbles"
+SETUP = 'import numpy as np\n\nnames = ["<b>", "&"]'
+STUB = "def scores(query, keys):\n    ...\n"
+LONG = "def softmax(a_name_that_is_long, another_name_that_is_long, a_third_name_that_is_long):\n    ...\n"
+CELLS = [
+    new_markdown_cell("# 03 · Practice: marbles"),
+    new_code_cell(SETUP),
+    new_markdown_cell("## 1 · Scores"),
+    new_code_cell(f'{STUB}\n\nscores = check("attention.scores", scores)'),
+    new_markdown_cell("## 2 · Softmax"),
+    new_code_cell(f'{LONG}\n\nsoftmax = check(\n    "attention.softmax", softmax\n)\n# the last line'),
+    new_code_cell("print(softmax)\nkeep(softmax)"),
+    new_markdown_cell("## 3 · In PyTorch"),
+    new_code_cell('def gpt_torch(model):\n    ...\n\n\ngpt_torch = check("training.gpt_torch", gpt_torch)'),
+]
+PYTHON = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+
+WORKER, FILES = "/_static/practice/worker.mjs", "/_static/python/files.json"
+BUNDLE = "/_static/vendor/codemirror/editor.js"
+
+# Answers every request with the request itself, except those whose code says "while True". Code that says "right" is
+# right.
+STAND_IN = """
+const panel = (headline, more) => ({ kind: "panel", mood: "bad", headline, lines: [], code: "", ...more });
+self.addEventListener("message", ({ data: { do: what, id, request } }) => {
+  if (what === "start") {
+    postMessage({ says: "loading", loaded: 2_500_000, total: 10_000_000 });
+    READY
+    return;
+  }
+  const { code } = request;
+  postMessage({ id, told: { says: "begin", seconds: 0.2 } });
+  postMessage({ id, told: { says: "late", panel: panel([{ text: "Too slow" }]) } });
+  if (code?.includes("while True")) return;
+  postMessage({ id, told: { says: "end" } });
+  if (request.do === "try") {
+    for (const text of ["one\\n", "two\\n"]) postMessage({ id, told: { says: "output", text } });
+    postMessage({ id, told: { says: "value", text: "array([<i>3</i>])" } });
+    postMessage({ id, answer: { panels: [], status: "", files: {} } });
+    return;
+  }
+  const link = { text: "chapter 03", link: "../03-attention.ipynb" };
+  const bad = { text: "no link", link: "javascript:alert(1)" };
+  const lines = [["✓", [{ text: "<img src=x onerror=alert(1)> " }, link, bad, { text: "axis", code: true }]]];
+  const answer = panel([{ text: `Asked to ${request.do}` }], { lines, code: JSON.stringify(request) });
+  const table = { kind: "table", caption: "Done", heads: ["a", "b"], rows: [["1", "<b>"]], closing: [link] };
+  const status = request.do === "check" && code.includes("right") ? "right" : "wrong";
+  const files = { mine: "# mine\\n", progress: "{}" };
+  postMessage({ id, answer: { panels: request.do === "progress" ? [table] : [answer], status, files } });
+});
+"""
+WITH_PYTHON = {
+    WORKER: STAND_IN.replace("READY", 'postMessage({ says: "ready" });').encode(),
+    FILES: b'{"version": "0", "files": [], "numpy": ""}',
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Builds the site and returns its folder."""
+    root = tmp_path_factory.mktemp("practice")
+
+    def write(folder):
+        path = folder / f"{PAGE}.ipynb"
+        path.parent.mkdir(parents=True)
+        nbformat.write(new_notebook(cells=CELLS, metadata=PYTHON), path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GLASSFORMER_PYTHON", raising=False)
+        return build(root, write, PAGE)
+
+
+@pytest.fixture(scope="module")
+def instead(small, serve):
+    """Serves the site; returns its address, and what is served instead of its files, by path: None is missing."""
+    answers = {}
+
+    class Instead(Quiet):
+        def do_GET(self):  # noqa: N802 (its class names it so)
+            path = self.path.partition("?")[0]
+            if path not in answers:
+                return super().do_GET()
+            if answers[path] is None:
+                return self.send_error(404)
+            self.send_response(200)
+            self.send_header("Content-Type", self.guess_type(path))
+            self.send_header("Content-Length", str(len(answers[path])))
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):  # whoever asked has stopped
+                self.wfile.write(answers[path])
+            return None
+
+    return serve(small, Instead)["http"], answers
+
+
+@pytest.fixture
+def visit(instead, browser):
+    """Provides visit(served) -> page, with what is served instead of the site's own files, in a new window."""
+    address, answers = instead
+    windows = []
+
+    def visit(served=WITH_PYTHON, *, script=None, url=f"{address}{PAGE}.html", width=1280, **settings):
+        answers.clear()
+        answers.update(served)
+        window = browser.new_context(
+            viewport={"width": width, "height": 800}, reduced_motion="reduce", **settings
+        )
+        windows.append(window)
+        if script:
+            window.add_init_script(script)
+        page = window.new_page()
+        page.asked, page.errors = [], []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto(url)
+        return page
+
+    yield visit
+    for window in windows:
+        for page in window.pages:
+            assert page.errors == []
+        window.close()
+
+
+def first(page):
+    """Returns the place of the first exercise."""
+    return page.locator(".practice").first
+
+
+def press(place, name):
+    place.get_by_role("button", name=name, exact=True).click()
+
+
+def edit(place, text):
+    """Replaces the code in a place as a reader does, once the editor is there."""
+    place.locator("textarea, .cm-content").first.click()
+    content = place.locator(".cm-content")
+    content.wait_for()
+    expect(content).to_be_focused()
+    content.press("Control+a")
+    place.page.keyboard.insert_text(text)
+    return content
+
+
+def code(place):
+    return (
+        place.locator(".cm-content").inner_text()
+        if place.locator(".cm-content").count()
+        else place.locator("textarea").input_value()
+    )
+
+
+def asked(place):
+    """Returns the request that the answer repeats."""
+    place.locator(".practice-panel pre").wait_for()
+    return json.loads(place.locator(".practice-panel pre").inner_text())
+
+
+def test_a_cell_says_what_is_practised():
+    found = task('x = 1\ndef f(a):\n    ...\n\n\nf = check(\n    "a.b", f\n)\n# end')
+    assert (found.name, found.function) == ("a.b", "f")
+    assert found.stub == "x = 1\ndef f(a):\n    ...\n\n\n# end\n"
+    assert task("def f(a):\n    ...\n\n\ncapstone.check('a', f)\nprint(check)") is None
+
+
+def test_the_page_has_a_place_for_each_exercise_that_it_can_check(small):
+    document = BeautifulSoup((small / f"{PAGE}.html").read_text(encoding="utf-8"), "html.parser")
+    top = document.select_one(".practice-page")
+    assert (top["data-chapter"], top["data-setup"]) == ("03", SETUP)
+    scores, softmax, in_torch = document.select(".practice")
+    assert (scores["data-exercise"], scores["data-function"]) == ("attention.scores", "scores")
+    assert not scores.has_attr("data-keep")
+    assert softmax.has_attr("data-keep")
+    assert scores.textarea.get_text() == STUB
+    assert softmax.textarea.get_text() == f"{LONG}\n\n# the last line\n"
+    assert scores.textarea["aria-label"] == "Your code for exercise 1 · Scores"
+    assert "JupyterLab" in in_torch.get_text()
+    assert in_torch.textarea is None
+    assert [cell.get_text().split("(")[0].split()[-1] for cell in document.select(".practice-cell")] == [
+        "scores",
+        "softmax",
+    ]
+
+
+def test_without_javascript_the_page_has_its_cells(visit):
+    page = visit(java_script_enabled=False)
+    expect(page.locator(".practice-cell").first).to_be_visible()
+    expect(page.locator(".practice, .practice-page").first).to_be_hidden()
+
+
+def test_what_is_not_needed_is_not_loaded(visit):
+    page = visit()
+    page.wait_for_load_state("networkidle")
+    heavy = lambda: [url for url in page.asked if re.search("codemirror|python/|worker|glassformer.zip", url)]  # noqa: E731
+    assert heavy() == []
+    place = first(page)
+    place.locator("textarea").focus()
+    place.locator(".cm-editor").wait_for()
+    assert [url.rpartition("/")[2] for url in heavy()] == ["editor.js"]
+    press(place, "Check")
+    asked(place)
+    assert [url.rpartition("/")[2] for url in heavy()[1:3]] == ["files.json", "worker.mjs"]
+
+
+def test_what_is_typed_survives_a_reload(visit):
+    page = visit()
+    edit(first(page), "a = 1 ")
+    page.keyboard.type("/ 2  # a / key")  # on the page, the key / leads to the search
+    page.reload()
+    expect(first(page).locator("textarea")).to_have_value("a = 1 / 2  # a / key")
+    expect(page.locator(".practice textarea").nth(1)).to_have_value(f"{LONG}\n\n# the last line\n")
+
+
+def test_starting_over_can_be_taken_back_after_a_reload(visit):
+    page = visit()
+    edit(first(page), "mine = 1")
+    press(first(page), "Start over")
+    assert code(first(page)).rstrip() == STUB.rstrip()
+    page.reload()
+    expect(first(page).locator("textarea")).to_have_value(STUB)
+    edit(first(page), "other = 2")
+    press(first(page), "Bring it back")
+    assert code(first(page)) == "mine = 1"
+    press(first(page), "Bring it back")
+    assert code(first(page)) == "other = 2"
+    page.keyboard.press("Control+z")
+    assert code(first(page)) == "mine = 1"
+
+
+CHANGED = """
+const key = "glassformer.code: attention.scores";
+if (!localStorage.getItem(key)) localStorage.setItem(key, JSON.stringify({ stub: "def old(): ...", code: "CODE" }));
+"""
+
+
+def test_an_exercise_that_has_changed_keeps_what_was_typed(visit):
+    page = visit(script=CHANGED.replace("CODE", "old = 1"))
+    place = first(page)
+    expect(place.locator("textarea")).to_have_value("old = 1")
+    expect(place.locator(".practice-note")).to_contain_text("This exercise has changed")
+    press(place, "Start over with the new version")
+    expect(place.locator("textarea")).to_have_value(STUB)
+    press(place, "Bring it back")
+    expect(place.locator("textarea")).to_have_value("old = 1")
+    page.reload()
+    expect(first(page).locator("textarea")).to_have_value("old = 1")
+    expect(first(page).locator(".practice-note")).to_be_hidden()
+
+
+def test_an_old_stub_in_which_nothing_was_written_is_replaced(visit):
+    page = visit(script=CHANGED.replace("CODE", "def old(): ..."))
+    expect(first(page).locator("textarea")).to_have_value(STUB)
+    expect(first(page).locator(".practice-note")).to_be_hidden()
+
+
+def test_a_verdict_is_text_and_its_links_lead_to_pages(visit):
+    page = visit()
+    place = first(page)
+    press(place, "Check")
+    panel = place.locator(".practice-panel")
+    expect(panel.locator("strong")).to_have_text("Asked to check")
+    expect(panel).to_contain_text("✓\u00a0<img src=x onerror=alert(1)> chapter 03no linkaxis")
+    assert panel.locator("img").count() == 0
+    assert [link.get_attribute("href") for link in panel.locator("a").all()] == ["../03-attention.html"]
+    expect(panel.locator("div > code")).to_have_text("axis")
+
+
+def test_what_is_printed_appears_below_the_buttons(visit):
+    place = first(visit())
+    press(place, "Try it")
+    expect(place.locator(".practice-output pre")).to_have_text(["one\ntwo\n", "array([<i>3</i>])"])
+    press(place, "Check")
+    asked(place)
+    expect(place.locator(".practice-output pre")).to_have_count(0)
+
+
+def test_python_is_told_what_it_needs(visit):
+    page = visit()
+    scores, softmax = page.locator(".practice[data-exercise]").all()
+    edit(scores, "right = 1")
+    press(scores, "Check")
+    assert asked(scores) == {
+        "do": "check", "exercise": "attention.scores", "code": "right = 1", "keep": False, "earlier": {},
+        "files": {"mine": None, "progress": None},
+    }  # fmt: skip
+    edit(scores, "wrong = 1")
+    press(softmax, "Hint")
+    request = asked(softmax)
+    assert (request["do"], request["keep"]) == ("hint", True)
+    assert request["earlier"] == {"attention.scores": "right = 1"}
+    assert request["files"] == {"mine": "# mine\n", "progress": "{}"}
+    page.reload()
+    expect(first(page)).to_contain_text("You have solved this exercise.")
+    press(page.locator(".practice-page"), "Show my progress")
+    expect(page.locator(".practice-page caption")).to_have_text("Done")
+    expect(page.locator(".practice-page td")).to_have_text(["1", "<b>"])
+
+
+def test_the_answer_is_shown_after_one_more_question(visit):
+    place = first(visit())
+    press(place, "Show the answer")
+    expect(place.get_by_role("button", name="Show it")).to_be_focused()
+    press(place, "Not yet")
+    expect(place.get_by_role("button", name="Show it")).to_have_count(0)
+    press(place, "Show the answer")
+    press(place, "Show it")
+    assert asked(place)["do"] == "reveal"
+
+
+def test_the_keyboard_is_enough(visit):
+    page = visit()
+    place = first(page)
+    page.get_by_role("button", name="Open a my_transformer.py").focus()
+    page.keyboard.press("Tab")
+    content = place.locator(".cm-content")
+    expect(content).to_be_focused()
+    assert content.get_attribute("aria-label") == "Your code for exercise 1 · Scores"
+    keys = page.locator(f"#{content.get_attribute('aria-describedby')}")
+    expect(keys).to_contain_text("To leave the field by keyboard, press Esc and then Tab.")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("if a:\nb")
+    page.keyboard.press("Tab")
+    assert code(place) == "if a:\n        b"
+    page.keyboard.press("Control+Enter")
+    assert asked(place)["code"] == "if a:\n        b"
+    expect(content).to_be_focused()
+    page.keyboard.press("Shift+Enter")
+    asked(place)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    expect(place.get_by_role("button", name="Check")).to_be_focused()
+
+
+def test_an_endless_loop_ends_and_the_next_check_works(visit):
+    place = first(visit())
+    edit(place, "while True: ...")
+    press(place, "Check")
+    expect(place.locator(".practice-panel")).to_have_text("Too slow")
+    edit(place, "a = 1")
+    press(place, "Check")
+    assert asked(place)["code"] == "a = 1"
+
+
+def test_loading_can_be_watched_and_stopped(visit):
+    page = visit(WITH_PYTHON | {WORKER: STAND_IN.replace("READY", "").encode()})
+    place = first(page)
+    press(place, "Check")
+    expect(place.locator(".practice-says")).to_contain_text(
+        "Python (10.0 MB) is being loaded from this site."
+    )
+    expect(place.locator(".practice-work")).to_contain_text("2.5 of 10.0 MB")
+    assert place.locator("progress").evaluate("bar => bar.value / bar.max") == 0.25
+    press(place, "Stop")
+    expect(place.locator(".practice-answer")).to_have_text("Stopped. Your code is safe.")
+    expect(place.locator(".practice-work")).to_be_hidden()
+
+
+def test_two_checks_wait_for_each_other(visit):
+    scores, softmax = visit().locator(".practice[data-exercise]").all()
+    edit(scores, "while True: ...")
+    press(scores, "Check")
+    press(softmax, "Check")
+    expect(softmax.locator(".practice-says")).to_contain_text("This one is next")
+    assert asked(softmax)["exercise"] == "attention.softmax"
+    expect(scores.locator(".practice-panel")).to_have_text("Too slow")
+
+
+@pytest.mark.parametrize(
+    ("served", "words"),
+    [
+        ({}, "This copy of the book has no Python for its pages."),
+        (WITH_PYTHON | {WORKER: b"throw new Error('it is late')"}, "Python could not be started."),
+        (
+            WITH_PYTHON | {WORKER: b'postMessage({ says: "broken", text: "a <b>" })'},
+            "Python could not be started. Your code is safe.",
+        ),
+    ],
+)
+def test_without_python_a_sentence_says_what_to_do(visit, served, words):
+    page = visit(served)
+    press(first(page), "Check")
+    expect(first(page).locator(".practice-panel")).to_contain_text(words)
+
+
+def test_without_a_network_a_sentence_says_so(visit):
+    page = visit()
+    page.context.set_offline(True)
+    press(first(page), "Check")
+    expect(first(page).locator(".practice-panel")).to_contain_text("the connection failed")
+    page.context.set_offline(False)
+    press(first(page), "Check")
+    asked(first(page))
+
+
+def test_from_disk_the_editor_works_and_a_sentence_leads_to_python(visit, small):
+    page = visit(url=(small / f"{PAGE}.html").as_uri())
+    edit(first(page), "a = 1")
+    press(first(page), "Check")
+    expect(first(page).locator(".practice-panel")).to_contain_text("a page that was opened from disk")
+    page.reload()
+    expect(first(page).locator("textarea")).to_have_value("a = 1")
+
+
+def test_without_the_editor_the_field_goes_on(visit):
+    page = visit(WITH_PYTHON | {BUNDLE: None})
+    field = first(page).locator("textarea")
+    field.click()
+    field.fill("a = 1")
+    field.press("Control+Enter")
+    assert asked(first(page))["code"] == "a = 1"
+    expect(field).to_be_focused()
+
+
+FULL = """
+const { setItem } = Storage.prototype;
+Storage.prototype.setItem = function (key, text) {
+  if (key.startsWith("glassformer.")) throw new Error("full");
+  setItem.call(this, key, text);
+};
+"""
+
+
+def test_a_browser_that_keeps_nothing_is_named_and_all_else_works(visit):
+    page = visit(script=FULL)
+    expect(page.locator(".practice-page .practice-note")).to_contain_text("does not keep anything")
+    edit(first(page), "right = 1")
+    press(first(page), "Check")
+    asked(first(page))
+    softmax = page.locator(".practice").nth(1)
+    press(softmax, "Check")
+    assert asked(softmax)["earlier"] == {"attention.scores": "right = 1"}
+
+
+def test_the_readers_file_can_be_saved_and_opened(visit):
+    page = visit()
+    top = page.locator(".practice-page")
+    press(top, "Download my_transformer.py")
+    expect(top.locator(".practice-says")).to_contain_text(
+        "There is no my_transformer.py in this browser yet."
+    )
+    edit(first(page), "right = 1")
+    press(first(page), "Check")
+    asked(first(page))
+    with page.expect_download() as download:
+        press(top, "Download my_transformer.py")
+    assert download.value.suggested_filename == "my_transformer.py"
+    assert Path(download.value.path()).read_text("utf-8") == "# mine\n"
+    mine = "() => localStorage.getItem('glassformer.mine')"
+
+    def choose(content):
+        with page.expect_file_chooser() as chooser:
+            press(top, "Open a my_transformer.py")
+        chooser.value.set_files(
+            [{"name": "my_transformer.py", "mimeType": "text/x-python", "buffer": content}]
+        )
+
+    choose(b"# mine\n")
+    expect(top.locator(".practice-says")).to_contain_text("already has")
+    choose(b"# another\n")
+    press(top, "Keep the old one")
+    assert page.evaluate(mine) == "# mine\n"
+    choose(b"# another\n")
+    press(top, "Replace it")
+    expect(top.locator(".practice-says")).to_contain_text("was opened")
+    assert page.evaluate(mine) == "# another\n"
+    choose(b"\x00\xff")
+    expect(top.locator(".practice-says")).to_contain_text("nothing was changed")
+    assert page.evaluate(mine) == "# another\n"
+
+
+def everything(page):
+    """Shows an editor, an offer, output, a verdict and a table."""
+    scores, softmax = page.locator(".practice[data-exercise]").all()
+    edit(scores, "def scores(query, keys):\n    return 'a' + 3  # why\n" + "long = 1 " * 30)
+    press(scores, "Start over")
+    press(scores, "Bring it back")
+    press(scores, "Start over")
+    press(scores, "Try it")
+    expect(scores.locator(".practice-output pre")).to_have_count(2)
+    press(softmax, "Check")
+    asked(softmax)
+    press(page.locator(".practice-page"), "Show my progress")
+    page.locator(".practice-page caption").wait_for()
+
+
+def test_it_is_accessible(visit):
+    page = visit()
+    everything(page)
+    press(first(page), "Bring it back")
+    assert axe_violations(page) == []
+    for theme in ("light", "dark"):
+        page.evaluate("theme => (document.documentElement.dataset.theme = theme)", theme)
+        assert contrast_violations(page) == []
+
+
+def test_on_a_phone_nothing_is_wider_than_the_page_and_ios_does_not_zoom(visit):
+    page = visit(width=360, has_touch=True)
+    everything(page)
+    press(first(page), "Bring it back")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    size = "element => parseFloat(getComputedStyle(element).fontSize)"
+    assert first(page).locator(".cm-content").evaluate(size) >= 16
+    assert axe_violations(page, ["target-size", "scrollable-region-focusable"]) == []
+    page.reload()
+    assert first(page).locator("textarea").evaluate(size) >= 16
+
+
+def test_the_bundle_is_what_its_source_says():
+    if not (editor.PACKAGES.is_dir() and shutil.which("node")):
+        pytest.skip("node or the editor's packages are not here: `make editor` gets the packages")
+    assert editor.BUNDLE.read_text("utf-8") == editor.bundle(), "book/editor has changed: run `make editor`"
+    assert editor.LICENCES.read_text("utf-8") == editor.licences()
+
+
+ROOM = """
+import json
+import numpy as np
+
+class Room:
+    def __init__(self, chapter, setup, tell):
+        self.chapter, self.tell = chapter, tell
+
+    def ask(self, text):
+        code = json.loads(text)["code"]
+        self.tell('{"says": "begin", "seconds": 5}')
+        self.tell('{"says": "late", "panel": {"headline": [{"text": "Too slow"}]}}')
+        space = {"np": np}
+        exec(code, space)
+        self.tell('{"says": "end"}')
+        said = f"{self.chapter}: {space['answer']}"
+        return json.dumps({"panels": [{"kind": "panel", "headline": [{"text": said}]}], "status": "wrong", "files": {}})
+"""
+
+
+@pytest.fixture
+def real():
+    """Returns what a site with real Python serves, and a package of which only the room is there."""
+    folder = os.environ.get("GLASSFORMER_PYTHON")
+    if not folder:
+        pytest.skip("there is no Python for the page here: GLASSFORMER_PYTHON would name its folder")
+    names = [
+        r"pyodide\.mjs",
+        r"pyodide\.asm\.\w+",
+        r"python_stdlib\.zip",
+        r"pyodide-lock\.json",
+        r"numpy-.*\.whl",
+    ]
+    served = {
+        path.name: path.read_bytes()
+        for path in Path(folder).iterdir()
+        if re.fullmatch("|".join(names), path.name)
+    }
+    wheel = next(name for name in served if name.endswith(".whl"))
+    files = [
+        {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in served.items()
+    ]
+    served["files.json"] = json.dumps({"version": "0", "numpy": wheel, "files": files}).encode()
+    package = io.BytesIO()
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("glassformer/__init__.py", "")
+        archive.writestr("glassformer/exercises/__init__.py", "")
+        archive.writestr("glassformer/exercises/page.py", ROOM)
+    found = {f"/_static/python/{name}": data for name, data in served.items()}
+    return found | {"/_static/practice/glassformer.zip": package.getvalue()}
+
+
+def test_real_python_answers_in_the_page(visit, real):
+    page = visit(real)
+    place = first(page)
+    panel = place.locator(".practice-panel")
+    edit(place, "answer = int(np.arange(4).sum())")
+    press(place, "Check")
+    expect(panel).to_have_text("03: 6", timeout=120_000)
+    edit(place, "while True: ...")
+    press(place, "Check")
+    expect(panel).to_have_text("Too slow", timeout=30_000)
+    edit(place, "answer = 7")
+    press(place, "Check")
+    expect(panel).to_have_text("03: 7", timeout=60_000)
+
+    # The browser has kept the large files.
+    page.asked.clear()
+    page.reload()
+    press(place, "Check")
+    expect(panel).to_have_text("03: 7", timeout=60_000)
+    assert not [url for url in page.asked if url.endswith((".wasm", ".whl", "stdlib.zip"))]
+
+
+def test_a_damaged_file_is_not_used(visit, real):
+    damaged = "/_static/python/python_stdlib.zip"
+    page = visit(real | {damaged: real[damaged][:-1] + b"?"})
+    press(first(page), "Check")
+    expect(first(page).locator(".practice-panel")).to_contain_text(
+        "The file python_stdlib.zip arrived damaged.", timeout=120_000
+    )
