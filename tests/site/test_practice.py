@@ -383,6 +383,18 @@ def test_loading_can_be_watched_and_stopped(visit):
     expect(place.locator(".practice-work")).to_be_hidden()
 
 
+def test_a_verdict_on_code_that_was_put_aside_is_not_shown(visit):
+    scores, softmax = visit().locator(".practice[data-exercise]").all()
+    edit(scores, "while True: ...")
+    press(scores, "Check")
+    press(scores, "Start over")
+    press(softmax, "Check")
+    asked(softmax)
+    expect(scores.locator(".practice-answer")).to_be_empty()
+    press(scores, "Check")
+    assert asked(scores)["code"] == STUB
+
+
 def test_two_checks_wait_for_each_other(visit):
     scores, softmax = visit().locator(".practice[data-exercise]").all()
     edit(scores, "while True: ...")

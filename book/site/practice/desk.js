@@ -17,6 +17,7 @@
     #python;
     #request;
     #isBusy = false;
+    #round = 0; // counts how often this was cleared: what belongs to an earlier round is not shown
     #line = h("p", { class: "practice-says", role: "status" });
     #work = h("div", { class: "practice-work", hidden: "" });
     #output = h("div", { class: "practice-output" });
@@ -37,6 +38,7 @@
     }
 
     clear() {
+      this.#round++;
       this.says("");
       this.#output.replaceChildren();
       this.#answer.replaceChildren();
@@ -47,6 +49,8 @@
       if (this.#isBusy) return null;
       this.#isBusy = true;
       this.clear();
+      const round = this.#round;
+      const isCurrent = () => round === this.#round;
       if (this.#python.isBusy) this.says(WAITING);
       let soon;
       const worksSoon = (words) => {
@@ -64,17 +68,15 @@
           this.#rests();
           worksSoon(RUNNING);
         },
-        told: (message) => this.#hear(message),
+        told: (message) => isCurrent() && this.#hear(message),
       };
       try {
         const answer = await this.#python.ask(() => this.#request(what), watch);
         kept.files = answer.files;
-        this.says("");
-        this.#show(answer, what);
+        if (isCurrent()) this.#show(answer, what);
         return answer;
       } catch (error) {
-        this.says("");
-        this.#answer.append(draw({ headline: [{ text: error.message }], code: error.details ?? error.stack }));
+        if (isCurrent()) this.#fail(error);
         return null;
       } finally {
         clearTimeout(soon);
@@ -83,7 +85,13 @@
       }
     }
 
+    #fail({ message, details, stack }) {
+      this.says("");
+      this.#answer.append(draw({ headline: [{ text: message }], code: details ?? stack }));
+    }
+
     #show({ panels, status }, what) {
+      this.says("");
       this.#answer.append(...panels.map(draw));
       if (panels.length) return;
       if (status === "interrupted") this.says(LATE);
