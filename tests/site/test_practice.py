@@ -57,9 +57,12 @@ self.addEventListener("message", ({ data: { do: what, id, request } }) => {
     return;
   }
   const { code } = request;
-  postMessage({ id, told: { says: "begin", seconds: 0.2 } });
+  postMessage({ id, told: { says: "begin", seconds: code?.includes("slowly") ? 3 : 0.2 } });
   postMessage({ id, told: { says: "late", panel: panel([{ text: "Too slow" }]) } });
-  if (code?.includes("while True")) return;
+  if (code?.includes("while True")) {
+    setInterval(() => postMessage({ id, told: { says: "output", text: "again " } }), 20);
+    return;
+  }
   postMessage({ id, told: { says: "end" } });
   if (request.do === "try") {
     for (const text of ["one\\n", "two\\n"]) postMessage({ id, told: { says: "output", text } });
@@ -385,19 +388,20 @@ def test_loading_can_be_watched_and_stopped(visit):
 
 def test_a_verdict_on_code_that_was_put_aside_is_not_shown(visit):
     scores, softmax = visit().locator(".practice[data-exercise]").all()
-    edit(scores, "while True: ...")
+    edit(scores, "while True: ...  # slowly")
     press(scores, "Check")
     press(scores, "Start over")
     press(softmax, "Check")
     asked(softmax)
     expect(scores.locator(".practice-answer")).to_be_empty()
+    expect(scores.locator(".practice-output")).to_be_empty()
     press(scores, "Check")
     assert asked(scores)["code"] == STUB
 
 
 def test_two_checks_wait_for_each_other(visit):
     scores, softmax = visit().locator(".practice[data-exercise]").all()
-    edit(scores, "while True: ...")
+    edit(scores, "while True: ...  # slowly")
     press(scores, "Check")
     press(softmax, "Check")
     expect(softmax.locator(".practice-says")).to_contain_text("This one is next")
