@@ -6,12 +6,10 @@ environment variable GLASSFORMER_PYTHON names a folder that has it.
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 import nbformat
@@ -22,6 +20,8 @@ from playwright.sync_api import expect
 from serving import Quiet
 from small_site import build
 
+from glassformer.exercises import commands, hint, reveal
+from glassformer.exercises.record import ENVIRONMENT, Record
 from tools import editor
 from tools.browser import axe_violations, contrast_violations
 from tools.pages.practice import task
@@ -67,17 +67,17 @@ self.addEventListener("message", ({ data: { do: what, id, request } }) => {
   if (request.do === "try") {
     for (const text of ["one\\n", "two\\n"]) postMessage({ id, told: { says: "output", text } });
     postMessage({ id, told: { says: "value", text: "array([<i>3</i>])" } });
-    postMessage({ id, answer: { panels: [], status: "", files: {} } });
+    postMessage({ id, answer: { panels: [], right: false, kept: "", files: {} } });
     return;
   }
   const link = { text: "chapter 03", link: "../03-attention.ipynb" };
   const bad = { text: "no link", link: "javascript:alert(1)" };
   const lines = [["✓", [{ text: "<img src=x onerror=alert(1)> " }, link, bad, { text: "axis", code: true }]]];
   const answer = panel([{ text: `Asked to ${request.do}` }], { lines, code: JSON.stringify(request) });
-  const table = { kind: "table", caption: "Done", heads: ["a", "b"], rows: [["1", "<b>"]], closing: [link] };
-  const status = request.do === "check" && code.includes("right") ? "right" : "wrong";
-  const files = { mine: "# mine\\n", progress: "{}" };
-  postMessage({ id, answer: { panels: request.do === "progress" ? [table] : [answer], status, files } });
+  const right = code.includes("right");
+  const kept = request.keep === "yes" ? (code.includes("other") ? "different" : "added") : "";
+  const files = { "my_transformer.py": "# mine\\n", "progress.json": "{}" };
+  postMessage({ id, answer: { panels: [answer], right, kept, files } });
 });
 """
 WITH_PYTHON = {
@@ -153,6 +153,17 @@ def visit(instead, browser):
         window.close()
 
 
+@pytest.fixture
+def shown(monkeypatch, tmp_path):
+    """Returns what the commands of a new reader's notebook displayed, in order."""
+    panels = []
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "progress.json"))
+    monkeypatch.setattr(commands, "_record", Record())
+    monkeypatch.setattr(commands, "_hints_given", {})
+    monkeypatch.setattr(commands, "display", panels.append)
+    return panels
+
+
 def first(page):
     """Returns the place of the first exercise."""
     return page.locator(".practice").first
@@ -199,7 +210,7 @@ def test_the_page_has_a_place_for_each_exercise_that_it_can_check(small):
     top = document.select_one(".practice-page")
     assert (top["data-chapter"], top["data-setup"]) == ("03", SETUP)
     scores, softmax, in_torch = document.select(".practice")
-    assert (scores["data-exercise"], scores["data-function"]) == ("attention.scores", "scores")
+    assert (scores["data-exercise"], scores["data-loads"]) == ("attention.scores", "")
     assert not scores.has_attr("data-keep")
     assert softmax.has_attr("data-keep")
     assert scores.textarea.get_text() == STUB
@@ -222,7 +233,7 @@ def test_without_javascript_the_page_has_its_cells(visit):
 def test_what_is_not_needed_is_not_loaded(visit):
     page = visit()
     page.wait_for_load_state("networkidle")
-    heavy = lambda: [url for url in page.asked if re.search("codemirror|python/|worker|glassformer.zip", url)]  # noqa: E731
+    heavy = lambda: [url for url in page.asked if re.search("codemirror|python/|worker|glassformer.tgz", url)]  # noqa: E731
     assert heavy() == []
     place = first(page)
     place.locator("textarea").focus()
@@ -311,31 +322,56 @@ def test_python_is_told_what_it_needs(visit):
     edit(scores, "right = 1")
     press(scores, "Check")
     assert asked(scores) == {
-        "do": "check", "exercise": "attention.scores", "code": "right = 1", "keep": False, "earlier": {},
-        "files": {"mine": None, "progress": None},
+        "do": "check", "exercise": "attention.scores", "code": "right = 1", "keep": "no", "earlier": {}, "files": {},
     }  # fmt: skip
     edit(scores, "wrong = 1")
-    press(softmax, "Hint")
+    press(softmax, "Check")
     request = asked(softmax)
-    assert (request["do"], request["keep"]) == ("hint", True)
+    assert (request["do"], request["keep"]) == ("check", "yes")
     assert request["earlier"] == {"attention.scores": "right = 1"}
-    assert request["files"] == {"mine": "# mine\n", "progress": "{}"}
+    assert request["files"] == {"my_transformer.py": "# mine\n", "progress.json": "{}"}
     page.reload()
     expect(first(page)).to_contain_text("You have solved this exercise.")
-    press(page.locator(".practice-page"), "Show my progress")
-    expect(page.locator(".practice-page caption")).to_have_text("Done")
-    expect(page.locator(".practice-page td")).to_have_text(["1", "<b>"])
 
 
-def test_the_answer_is_shown_after_one_more_question(visit):
-    place = first(visit())
+def test_a_different_function_in_the_file_is_replaced_only_if_asked(visit):
+    softmax = visit().locator(".practice[data-exercise]").nth(1)
+    edit(softmax, "right = 'other'")
+    press(softmax, "Check")
+    assert asked(softmax)["keep"] == "yes"
+    press(softmax, "Replace it in my_transformer.py")
+    expect(softmax.get_by_role("button", name="Replace it in my_transformer.py")).to_have_count(0)
+    assert asked(softmax)["keep"] == "replace"
+
+
+def said(place):
+    return place.locator(".practice-panel").inner_text()
+
+
+def test_hints_need_no_python_and_are_those_of_a_notebook(visit, shown):
+    page = visit({})
+    place = first(page)
+    for number in (1, 2, 3, 3):
+        press(place, "Hint")
+        hint("attention.scores")
+        expect(place.locator(".practice-panel strong")).to_have_text(f"attention.scores: hint {number} of 3")
+        assert said(place).split() == repr(shown[-1]).replace("`", "").split()
+    assert not [url for url in page.asked if "worker" in url]
+
+
+def test_the_answer_is_shown_after_one_more_question_and_marked(visit, shown):
+    page = visit({})
+    place = first(page)
     press(place, "Show the answer")
     expect(place.get_by_role("button", name="Show it")).to_be_focused()
     press(place, "Not yet")
     expect(place.get_by_role("button", name="Show it")).to_have_count(0)
     press(place, "Show the answer")
     press(place, "Show it")
-    assert asked(place)["do"] == "reveal"
+    reveal("attention.scores")
+    assert said(place).split() == repr(shown[-1]).replace("`", "").split()
+    marks = page.evaluate("localStorage.getItem('glassformer.file: progress.json')")
+    assert json.loads(marks) == {"version": 1, "exercises": {"attention.scores": {"revealed": True}}}
 
 
 def test_the_keyboard_is_enough(visit):
@@ -489,7 +525,7 @@ def test_the_readers_file_can_be_saved_and_opened(visit):
         press(top, "Download my_transformer.py")
     assert download.value.suggested_filename == "my_transformer.py"
     assert Path(download.value.path()).read_text("utf-8") == "# mine\n"
-    mine = "() => localStorage.getItem('glassformer.mine')"
+    mine = "() => localStorage.getItem('glassformer.file: my_transformer.py')"
 
     def choose(content):
         with page.expect_file_chooser() as chooser:
@@ -513,7 +549,7 @@ def test_the_readers_file_can_be_saved_and_opened(visit):
 
 
 def everything(page):
-    """Shows an editor, an offer, output, a verdict and a table."""
+    """Shows an editor, an offer, output, a verdict and a hint."""
     scores, softmax = page.locator(".practice[data-exercise]").all()
     edit(scores, "def scores(query, keys):\n    return 'a' + 3  # why\n" + "long = 1 " * 30)
     press(scores, "Start over")
@@ -523,8 +559,7 @@ def everything(page):
     expect(scores.locator(".practice-output pre")).to_have_count(2)
     press(softmax, "Check")
     asked(softmax)
-    press(page.locator(".practice-page"), "Show my progress")
-    page.locator(".practice-page caption").wait_for()
+    press(softmax, "Hint")
 
 
 def test_it_is_accessible(visit):
@@ -556,29 +591,9 @@ def test_the_bundle_is_what_its_source_says():
     assert editor.LICENCES.read_text("utf-8") == editor.licences()
 
 
-ROOM = """
-import json
-import numpy as np
-
-class Room:
-    def __init__(self, chapter, setup, tell):
-        self.chapter, self.tell = chapter, tell
-
-    def ask(self, text):
-        code = json.loads(text)["code"]
-        self.tell('{"says": "begin", "seconds": 5}')
-        self.tell('{"says": "late", "panel": {"headline": [{"text": "Too slow"}]}}')
-        space = {"np": np}
-        exec(code, space)
-        self.tell('{"says": "end"}')
-        said = f"{self.chapter}: {space['answer']}"
-        return json.dumps({"panels": [{"kind": "panel", "headline": [{"text": said}]}], "status": "wrong", "files": {}})
-"""
-
-
 @pytest.fixture
 def real():
-    """Returns what a site with real Python serves, and a package of which only the room is there."""
+    """Returns the files of real Python by the addresses at which the site has them."""
     folder = os.environ.get("GLASSFORMER_PYTHON")
     if not folder:
         pytest.skip("there is no Python for the page here: GLASSFORMER_PYTHON would name its folder")
@@ -600,34 +615,34 @@ def real():
         for name, data in served.items()
     ]
     served["files.json"] = json.dumps({"version": "0", "numpy": wheel, "files": files}).encode()
-    package = io.BytesIO()
-    with zipfile.ZipFile(package, "w") as archive:
-        archive.writestr("glassformer/__init__.py", "")
-        archive.writestr("glassformer/exercises/__init__.py", "")
-        archive.writestr("glassformer/exercises/page.py", ROOM)
-    found = {f"/_static/python/{name}": data for name, data in served.items()}
-    return found | {"/_static/practice/glassformer.zip": package.getvalue()}
+    return {f"/_static/python/{name}": data for name, data in served.items()}
+
+
+RIGHT = "def scores(query, keys):\n    print('here')\n    return keys @ query / np.sqrt(len(query))\n"
 
 
 def test_real_python_answers_in_the_page(visit, real):
     page = visit(real)
     place = first(page)
     panel = place.locator(".practice-panel")
-    edit(place, "answer = int(np.arange(4).sum())")
+    edit(place, RIGHT.replace(" / np.sqrt(len(query))", ""))
     press(place, "Check")
-    expect(panel).to_have_text("03: 6", timeout=120_000)
-    edit(place, "while True: ...")
+    expect(panel).to_contain_text("attention.scores: not yet, 1 of 4 checks pass", timeout=120_000)
+    expect(panel).to_contain_text("The division by √K is missing.")
+    expect(place.locator(".practice-output")).to_contain_text("here")
+    edit(place, "def scores(query, keys):\n    while True:\n        pass\n")
     press(place, "Check")
-    expect(panel).to_have_text("Too slow", timeout=30_000)
-    edit(place, "answer = 7")
+    late = "✗ one score for each key: your function was still running after 5 s and was stopped."
+    expect(panel).to_contain_text(late, timeout=30_000)
+    edit(place, RIGHT)
     press(place, "Check")
-    expect(panel).to_have_text("03: 7", timeout=60_000)
+    expect(panel).to_contain_text("attention.scores: right, all 4 checks pass", timeout=60_000)
 
     # The browser has kept the large files.
     page.asked.clear()
     page.reload()
     press(place, "Check")
-    expect(panel).to_have_text("03: 7", timeout=60_000)
+    expect(panel).to_contain_text("attention.scores: right, all 4 checks pass", timeout=60_000)
     assert not [url for url in page.asked if url.endswith((".wasm", ".whl", "stdlib.zip"))]
 
 

@@ -1,14 +1,17 @@
-"""A Sphinx extension that packs what judges an exercise, for Python in the reader's browser.
+"""A Sphinx extension that packs what judges an exercise, for Python in the reader's browser, and places Python itself.
 
 `practice/glassformer.tgz` holds the modules that the judges import, with what these import in turn, and the chapters'
 texts. A model that a judge loads is in an archive of its own. They are the same, byte for byte, wherever they are made
-from the same sources.
+from the same sources. Python, NumPy and their list are copied from the folder that `make python-for-the-page` fills, or
+the environment's GLASSFORMER_PYTHON names, if it exists.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import os
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import grimp
 from sphinx.application import Sphinx
 
 from glassformer.exercises import exercises
+from tools import page_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
@@ -84,6 +88,9 @@ def place(app: Sphinx, error: Exception | None) -> None:
         (folder / "glassformer.tgz").write_bytes(package())
         for name in models():
             (folder / f"{name}.tgz").write_bytes(model(name))
+        python = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
+        if (python / page_python.NAME).is_file():
+            shutil.copytree(python, Path(app.outdir) / "_static" / "python", dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 On a practice page, a cell that calls ``check("attention.scores", scores)`` gets a place with a field and buttons::
 
-    <div class="practice" data-exercise="attention.scores" data-function="scores" data-keep>
+    <div class="practice" data-exercise="attention.scores" data-loads="" data-keep>
 
-The field holds the cell's code without the call of ``check``, and ``data-keep`` says that a later cell of the notebook
-keeps the function in the reader's file. book/site/practice/practice.js makes the place work, and practice.css shows it
-instead of the cell where there is JavaScript. Without JavaScript the page is as it would be without this extension.
+The field holds the cell's code without the call of ``check``. ``data-keep`` says that a later cell of the notebook
+keeps the function in the reader's file, and ``data-loads`` names the shipped models that the judge loads. The hints and
+the book's answer lie beside the field, as JSON, so they can be had without Python. book/site/practice/practice.js makes
+the place work, and practice.css shows it instead of the cell where there is JavaScript. Without JavaScript the page is
+as it would be without this extension.
 
 An exercise about a library that a page cannot run gets a sentence that leads to JupyterLab instead.
 """
@@ -14,38 +16,44 @@ An exercise about a library that a page cannot run gets a sentence that leads to
 from __future__ import annotations
 
 import ast
+import contextlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from glassformer.exercises import catalogue
+from glassformer.exercises import catalogue, commands
+from glassformer.exercises.exercise import Exercise
 from tools.pages.order import PRACTICE
 
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "exercises"
 CHAPTER = re.compile(rf"{PRACTICE}(\d\d)-")
-SCRIPTS = ("kept.js", "panel.js", "python.js", "desk.js", "exercise.js", "practice.js")
+SCRIPTS = ("kept.js", "panel.js", "python.js", "results.js", "exercise.js", "practice.js")
 LIBRARIES = {"torch": "PyTorch"}
+_PROGRESS = "../../book/progress.html"
 MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
 <div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
 <p>You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>: your \
-browser runs Python itself, and what you write stays in your browser. <span id="practice-keys">In a field, \
-<kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a line. To leave the field by \
-keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</span></p>
+browser runs Python itself, and what you write stays in your browser. <a href="{progress}">Your progress</a> lists \
+what you have done.</p>
+<p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a \
+line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
-<button type="button" data-do="progress">Show my progress</button>
 <button type="button" data-do="download">Download my_transformer.py</button>
 <button type="button" data-do="open">Open a my_transformer.py</button>
 </div>
 </div>
 """
 FIELD = """\
-<div class="practice" data-exercise="{name}" data-function="{function}"{keep}>
+<div class="practice" data-exercise="{name}" data-loads="{loads}"{keep}>
 <textarea class="practice-field" rows="{rows}" wrap="off" autocomplete="off" autocapitalize="off" spellcheck="false" \
 aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
 <div class="practice-buttons">
@@ -55,6 +63,7 @@ aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
 <button type="button" data-do="reveal">Show the answer</button>
 <button type="button" data-do="restart">Start over</button>
 </div>
+<script type="application/json" class="practice-help">{help}</script>
 </div>
 """
 ELSEWHERE = """\
@@ -102,16 +111,17 @@ def add_places(app: Sphinx, doctree: nodes.document) -> None:
         return
     keeps = kept([code for _, code in cells])
     first, setup = cells[0]
-    _after(first, PAGE.format(chapter=found[1], setup=escape(setup)))
+    _after(first, PAGE.format(chapter=found[1], setup=escape(setup), progress=_PROGRESS))
     for cell, asked in tasks:
         if asked is None:
             continue
-        needs = [LIBRARIES[library] for library in catalogue.find(asked.name).needs]
+        exercise = catalogue.find(asked.name)
+        needs = [LIBRARIES[library] for library in exercise.needs]
         if needs:
             _after(cell, ELSEWHERE.format(library=" and ".join(needs)))
         else:
             cell["classes"].append("practice-cell")
-            _after(cell, _field(asked, title=cell.parent[0].astext(), keep=asked.function in keeps))
+            _after(cell, _field(asked, exercise, title=cell.parent[0].astext(), keep=asked.function in keeps))
 
 
 def _cells(doctree: nodes.document) -> Iterator[tuple[Any, str]]:
@@ -121,15 +131,23 @@ def _cells(doctree: nodes.document) -> Iterator[tuple[Any, str]]:
             yield cell, "\n".join(block.astext() for block in cell[0].findall(nodes.literal_block))
 
 
-def _field(asked: Task, *, title: str, keep: bool) -> str:
+def _field(asked: Task, exercise: Exercise, *, title: str, keep: bool) -> str:
     return FIELD.format(
         name=escape(asked.name),
-        function=asked.function,
+        loads=" ".join(exercise.loads),
         keep=" data-keep" * keep,
         rows=asked.stub.count("\n") + MORE_LINES,
         label=escape(f"Your code for exercise {title}"),
         stub=escape(asked.stub),
+        help=json.dumps(_help(exercise)).replace("</", "<\\/"),
     )
+
+
+def _help(exercise: Exercise) -> dict[str, Any]:
+    """Returns the panels that `hint` and `reveal` show, with links as in a practice notebook."""
+    with contextlib.chdir(NOTEBOOKS):
+        hints = [panel.data() for panel in commands.hints(exercise.prose)]
+        return {"hints": hints, "answer": commands.answer(exercise).data()}
 
 
 def _after(cell: Any, html: str) -> None:

@@ -2,7 +2,7 @@
  * them what Python printed and answered. tools/pages/practice.py writes the field and the buttons into the page. */
 (() => {
   "use strict";
-  const { kept, h, button, Desk } = window.glassformerPractice;
+  const { kept, h, button, Results } = window.glassformerPractice;
   const EDITOR = new URL("../vendor/codemirror/editor.js", document.currentScript.src).href;
 
   const CHANGED = "This exercise has changed since you began it. Your code is as you left it.";
@@ -22,22 +22,25 @@
   class Exercise {
     #field; // the field, until the editor has taken its place
     #editor = null;
+    #hintsGiven = 0;
     #aside = null; // code that "Start over" put aside
     #from; // the stub that the code began from
     #note = h("p", { class: "practice-note", role: "status" });
-    #desk;
+    #results;
     /** `before()` returns the exercises before this one on the page. */
     constructor(place, { python, before }) {
-      const { exercise, function: name, keep } = place.dataset;
-      Object.assign(this, { name: exercise, function: name, keeps: keep !== undefined, before });
+      const { exercise, keep, loads } = place.dataset;
+      const { hints, answer } = JSON.parse(place.querySelector(".practice-help").textContent);
+      Object.assign(this, { name: exercise, keeps: keep !== undefined, models: loads.split(" ").filter(Boolean) });
+      Object.assign(this, { before, hints, answer });
       this.#field = place.querySelector("textarea");
       this.stub = this.#field.defaultValue;
-      this.#desk = new Desk(place, python, (what) => this.#request(what));
+      this.#results = new Results(place, python, (what) => this.#request(what));
       place.querySelector(".practice-buttons").before(this.#note);
       const press = {
-        check: () => this.#judge("check"),
-        try: () => this.#desk.ask("try"),
-        hint: () => this.#desk.ask("hint"),
+        check: () => this.#judge(this.keeps ? "yes" : "no"),
+        try: () => this.#results.ask({ do: "try" }),
+        hint: () => this.#hint(),
         reveal: () => this.#askOnceMore(),
         restart: () => this.#restart(),
       };
@@ -89,7 +92,7 @@
       if (stub !== this.stub && code !== stub) this.#offerNewStub();
       else if (stub !== this.stub) this.#begin(); // nothing was written
       else this.#offerAside();
-      if (this.accepted !== null) this.#desk.says(SOLVED);
+      if (this.accepted !== null) this.#results.says(SOLVED);
     }
 
     #begin() {
@@ -125,7 +128,7 @@
       if (this.code !== this.stub) this.#aside = this.code;
       this.#begin();
       this.#offerAside();
-      this.#desk.clear();
+      this.#results.clear();
     }
 
     focus() {
@@ -153,33 +156,45 @@
 
     #request(what) {
       const earlier = this.before().map(({ name, accepted }) => [name, accepted]);
-      return {
-        do: what,
+      const request = {
+        ...what,
         exercise: this.name,
         code: this.code,
-        keep: this.keeps,
         earlier: Object.fromEntries(earlier.filter(([, code]) => code !== null)),
         files: kept.files,
       };
+      return { request, models: this.models };
     }
 
-    async #judge(what) {
+    async #judge(keep) {
       const code = this.code;
-      const answer = await this.#desk.ask(what);
-      if (answer?.status === "right") kept.write(`right: ${this.name}`, code);
-      if (answer?.offer === "replace") {
-        this.#desk.offer("", button("Replace it in my_transformer.py", () => this.#judge("replace")));
+      const answer = await this.#results.ask({ do: "check", keep });
+      if (answer?.right) kept.write(`right: ${this.name}`, code);
+      if (answer?.kept === "different") {
+        this.#results.offer("", button("Replace it in my_transformer.py", () => this.#judge("replace")));
       }
     }
 
+    /** Shows the next hint, and in the end the last one again. */
+    #hint() {
+      this.#results.clear();
+      this.#results.show(this.hints[Math.min(this.#hintsGiven++, this.hints.length - 1)]);
+    }
+
+    #reveal() {
+      kept.mark({ [this.name]: { revealed: true } });
+      this.#results.clear();
+      this.#results.show(this.answer);
+    }
+
     #askOnceMore() {
-      const show = button("Show it", () => this.#desk.ask("reveal"));
+      const show = button("Show it", () => this.#reveal());
       const no = button("Not yet", () => {
-        this.#desk.clear();
+        this.#results.clear();
         this.focus();
       });
-      this.#desk.clear();
-      this.#desk.offer(SURE, show, no);
+      this.#results.clear();
+      this.#results.offer(SURE, show, no);
       show.focus();
     }
   }

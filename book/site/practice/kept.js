@@ -3,13 +3,14 @@
  *   code: NAME    what was typed for an exercise: JSON, { stub, code, aside }. `stub` is what it began from, and `aside` is the
  *                 text that "Start over" put aside, if there is one
  *   right: NAME   the last code that was right
- *   mine          the file my_transformer.py
- *   progress      the record of what was done, as JupyterLab keeps it
+ *   file: NAME    a file of the reader, as JupyterLab keeps it: my_transformer.py, its earlier versions, progress.json
  *
  * If the browser keeps nothing, because the reader forbids it or it is full, the page remembers until it is closed.
  */
 (() => {
   "use strict";
+  const OURS = "glassformer.";
+  const [FILE, RECORD] = ["file: ", "progress.json"];
   const remembered = new Map(); // what the browser would not keep
 
   const kept = {
@@ -17,14 +18,24 @@
     read(key) {
       if (remembered.has(key)) return remembered.get(key);
       try {
-        return localStorage.getItem(`glassformer.${key}`);
+        return localStorage.getItem(OURS + key);
       } catch {
         return null;
       }
     },
+    /** The keys of everything that is kept. */
+    names() {
+      const names = new Set(remembered.keys());
+      try {
+        for (const key of Object.keys(localStorage)) if (key.startsWith(OURS)) names.add(key.slice(OURS.length));
+      } catch {
+        // nothing is kept
+      }
+      return [...names];
+    },
     write(key, text) {
       try {
-        localStorage.setItem(`glassformer.${key}`, text);
+        localStorage.setItem(OURS + key, text);
         remembered.delete(key);
       } catch {
         remembered.set(key, text);
@@ -41,14 +52,30 @@
       }
     },
     type: (name, typed) => kept.write(`code: ${name}`, JSON.stringify(typed)),
-    /** The reader's files, as Python gets them and returns them. */
+    /** The reader's files by name, as Python gets them and returns them. */
     get files() {
-      return { mine: kept.read("mine"), progress: kept.read("progress") };
+      const names = kept.names().filter((key) => key.startsWith(FILE));
+      return Object.fromEntries(names.map((key) => [key.slice(FILE.length), kept.read(key)]));
     },
     set files(files) {
-      for (const key of ["mine", "progress"]) {
-        if (typeof files?.[key] === "string" && files[key] !== kept.read(key)) kept.write(key, files[key]);
+      for (const [name, text] of Object.entries(files)) {
+        if (text !== kept.read(FILE + name)) kept.write(FILE + name, text);
       }
+    },
+    file: (name) => kept.read(FILE + name),
+    /** The marks of each exercise: { NAME: { tried, revealed, done } }. */
+    get marks() {
+      try {
+        return JSON.parse(kept.file(RECORD)).exercises ?? {};
+      } catch {
+        return {};
+      }
+    },
+    /** Adds marks to those that are kept; none is ever taken away, as in JupyterLab. */
+    mark(more) {
+      const { marks } = kept;
+      for (const [name, flags] of Object.entries(more)) marks[name] = { ...marks[name], ...flags };
+      kept.files = { [RECORD]: JSON.stringify({ version: 1, exercises: marks }) };
     },
   };
   window.glassformerPractice = { kept };

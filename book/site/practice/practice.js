@@ -1,7 +1,7 @@
 /* Makes a practice page work: its exercises (exercise.js), and the buttons for all of them at its top. */
 (() => {
   "use strict";
-  const { kept, h, button, Python, Desk, Exercise } = window.glassformerPractice;
+  const { kept, h, button, Python, Results, Exercise } = window.glassformerPractice;
   const FILE = "my_transformer.py";
   const LIMIT = 1_000_000; // bytes of a file that is opened: more is no file of ours
 
@@ -20,7 +20,7 @@
     const top = document.querySelector(".practice-page");
     const { chapter, setup } = top.dataset;
     const python = new Python({ chapter, setup });
-    const desk = new Desk(top, python, () => ({ do: "progress", files: kept.files }));
+    const results = new Results(top);
     const warning = h("p", { class: "practice-note", role: "status" });
     top.append(warning);
     kept.complain = () => (warning.textContent = UNKEPT);
@@ -33,10 +33,10 @@
     }
 
     function download() {
-      desk.clear();
-      const { mine } = kept.files;
+      results.clear();
+      const mine = kept.file(FILE);
       if (mine === null) {
-        desk.says(NO_FILE);
+        results.says(NO_FILE);
         return;
       }
       const url = URL.createObjectURL(new Blob([mine], { type: "text/x-python" }));
@@ -45,19 +45,19 @@
     }
 
     async function open(file) {
-      desk.clear();
+      results.clear();
       const text = file.size > LIMIT ? "\0" : await file.text();
       const isText = !text.includes("\0") && !text.includes("\ufffd");
-      const { mine } = kept.files;
+      const mine = kept.file(FILE);
       const take = () => {
-        kept.files = { mine: text };
-        desk.clear();
-        desk.says(OPENED);
+        kept.files = { [FILE]: text };
+        results.clear();
+        results.says(OPENED);
       };
-      if (!isText) desk.says(NOT_TEXT);
-      else if (mine === text) desk.says(SAME);
+      if (!isText) results.says(NOT_TEXT);
+      else if (mine === text) results.says(SAME);
       else if (mine === null) take();
-      else desk.offer(OTHER, button("Replace it", take), button("Keep the old one", () => desk.clear()));
+      else results.offer(OTHER, button("Replace it", take), button("Keep the old one", () => results.clear()));
     }
 
     const chooser = h("input", { type: "file", accept: ".py,text/x-python", hidden: "", "aria-label": `Open a ${FILE}` });
@@ -67,7 +67,7 @@
       chooser.value = ""; // so that the same file can be chosen again
     });
     top.append(chooser);
-    const press = { progress: () => desk.ask("progress"), download, open: () => chooser.click() };
+    const press = { download, open: () => chooser.click() };
     for (const [what, act] of Object.entries(press)) {
       top.querySelector(`[data-do=${what}]`).addEventListener("click", act);
     }

@@ -7,7 +7,7 @@
   "use strict";
   const SITE = new URL("..", document.currentScript.src); // the folder _static/
   const PYTHON = new URL("python/", SITE);
-  const PACKAGE = new URL("practice/glassformer.zip", SITE);
+  const PACKAGE = new URL("practice/glassformer.tgz", SITE);
   const WORKER = new URL("practice/worker.mjs", SITE);
 
   const FROM_DISK =
@@ -57,7 +57,8 @@
       return this.#waiting > 0;
     }
 
-    /** Asks for something, and returns the answer. `make` returns the request, when its turn has come. Meanwhile, `watch` is
+    /** Asks for something, and returns the answer. `make` returns { request, models }, the request and
+     *  the shipped models that it needs, when its turn has come. Meanwhile, `watch` is
      *  told: begins(), loading(loaded, total) in bytes, ready(), told(message). */
     ask(make, watch) {
       this.#waiting++;
@@ -74,7 +75,7 @@
         const send = () => {
           if (this.#asked !== asked) return; // it was stopped
           watch.ready();
-          this.#worker.postMessage({ id: asked.id, request: make() });
+          this.#worker.postMessage({ id: asked.id, ...make() });
         };
         this.#start().then(send, (error) => this.#asked === asked && this.#finish("reject", error));
       });
@@ -137,7 +138,7 @@
     #late() {
       const { late } = this.#asked;
       this.#end();
-      this.#finish("resolve", { panels: late ? [late] : [], status: "interrupted", files: {} });
+      this.#finish("resolve", { panels: [late], files: {} });
       this.#start().catch(() => {}); // so that the next request finds it ready
     }
 

@@ -7,21 +7,25 @@
 
 const SHELF = "glassformer-python "; // begins the names of our caches; the version of Python's files follows
 const ENTRY = "pyodide.mjs";
+const FOLDER = "/notebooks/exercises"; // where a practice notebook would be: links to chapters begin there
 
 const say = (message) => self.postMessage(message);
 const problem = (words) => Object.assign(new Error(words), { isPlain: true });
 
-let room = null; // glassformer.exercises.page.Room
+let desk = null; // glassformer.exercises.desk.Desk
+let put = null; // puts an archive where Python finds modules
+const models = new Set(); // those that are there
 let asked = null; // the id of the request that is being answered
 
 self.addEventListener("message", async ({ data }) => {
   try {
     if (data.do === "start") {
-      room = await open(data);
+      desk = await open(data);
       say({ says: "ready" });
     } else {
       asked = data.id;
-      say({ id: asked, answer: JSON.parse(room.ask(JSON.stringify(data.request))) });
+      for (const model of data.models) await bringModel(model);
+      say({ id: asked, answer: JSON.parse(desk.ask(JSON.stringify(data.request))) });
     }
   } catch (error) {
     say({ says: "broken", text: error.isPlain ? error.message : String(error) });
@@ -33,14 +37,25 @@ async function open({ python, package: ours, chapter, setup }) {
   const files = await bring(python, about);
   const { loadPyodide } = await import(new URL(ENTRY, python));
   const pyodide = await withFiles(files, () => loadPyodide({ indexURL: python }));
-  const place = pyodide.runPython("import site; site.getsitepackages()[0]");
-  for (const archive of [files.get(new URL(about.numpy, python).href), book]) {
-    pyodide.unpackArchive(archive, "zip", { extractDir: place });
-  }
+  const extractDir = pyodide.runPython("import site; site.getsitepackages()[0]");
+  put = (archive) => pyodide.unpackArchive(archive, format(archive), { extractDir });
+  put(files.get(new URL(about.numpy, python).href));
+  put(book);
   pyodide.runPython("import importlib; importlib.invalidate_caches()");
-  const { Room } = pyodide.pyimport("glassformer.exercises.page");
+  const { Desk } = pyodide.pyimport("glassformer.exercises.desk");
+  const folder = pyodide.pyimport("pathlib").Path(FOLDER);
   const tell = (text) => say({ id: asked, told: JSON.parse(text) });
-  return Room.callKwargs({ chapter, setup, tell });
+  return Desk.callKwargs({ chapter, setup, folder, tell });
+}
+
+/** How an archive is packed: a wheel is a zip, ours are .tgz, which some servers unpack on their own. */
+const format = ([first, second]) => (first === 0x50 ? "zip" : first === 0x1f && second === 0x8b ? "gztar" : "tar");
+
+/** Brings a shipped model that a judge loads; the browser's own cache keeps it. */
+async function bringModel(name) {
+  if (models.has(name)) return;
+  put(await whole(new URL(`${name}.tgz`, self.location)));
+  models.add(name);
 }
 
 // --- files -------------------------------------------------------------------------------------------------

@@ -8,12 +8,11 @@
   const STARTING = "Python is starting …";
   const RUNNING = "Python is running …";
   const DONE = "Your code ran and printed nothing.";
-  const LATE = "Your code was still running when its time was up, so it was stopped.";
   const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
   const loading = (total) =>
     `Python (${megabytes(total)} MB) is being loaded from this site. This happens once; then your browser keeps it.`;
 
-  class Desk {
+  class Results {
     #python;
     #request;
     #isBusy = false;
@@ -31,6 +30,10 @@
 
     says(words) {
       this.#line.textContent = words;
+    }
+
+    show(...panels) {
+      this.#answer.append(...panels.map(draw));
     }
 
     offer(words, ...buttons) {
@@ -73,7 +76,7 @@
       try {
         const answer = await this.#python.ask(() => this.#request(what), watch);
         kept.files = answer.files;
-        if (isCurrent()) this.#show(answer, what);
+        if (isCurrent()) this.#answered(answer, what);
         return answer;
       } catch (error) {
         if (isCurrent()) this.#fail(error);
@@ -90,12 +93,10 @@
       this.#answer.append(draw({ headline: [{ text: message }], code: details ?? stack }));
     }
 
-    #show({ panels, status }, what) {
+    #answered({ panels }, what) {
       this.says("");
-      this.#answer.append(...panels.map(draw));
-      if (panels.length) return;
-      if (status === "interrupted") this.says(LATE);
-      else if (what === "try" && !this.#output.hasChildNodes()) this.says(DONE);
+      this.show(...panels);
+      if (what === "try" && !panels.length && !this.#output.hasChildNodes()) this.says(DONE);
     }
 
     #hear({ says, text }) {
@@ -133,5 +134,5 @@
     }
   }
 
-  Object.assign(window.glassformerPractice, { Desk });
+  Object.assign(window.glassformerPractice, { Results });
 })();
