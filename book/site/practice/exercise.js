@@ -107,7 +107,10 @@
         this.#offerAside();
         this.focus();
       });
-      const take = button("Start over with the new version", () => this.#restart());
+      const take = button("Start over with the new version", () => {
+        this.#restart();
+        this.focus();
+      });
       this.#note.replaceChildren(CHANGED, " ", keep, " ", take);
     }
 

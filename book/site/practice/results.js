@@ -15,6 +15,7 @@
   class Results {
     #python;
     #request;
+    #home; // where the focus goes if what has it is taken away
     #isBusy = false;
     #round = 0; // counts how often this was cleared: what belongs to an earlier round is not shown
     #line = h("p", { class: "practice-says", role: "status" });
@@ -25,6 +26,7 @@
     constructor(place, python, request) {
       this.#python = python;
       this.#request = request;
+      this.#home = place.querySelector("[data-do]");
       place.append(this.#line, this.#work, this.#output, this.#answer);
     }
 
@@ -43,8 +45,12 @@
     clear() {
       this.#round++;
       this.says("");
-      this.#output.replaceChildren();
-      this.#answer.replaceChildren();
+      for (const box of [this.#output, this.#answer]) this.#empty(box);
+    }
+
+    #empty(box) {
+      if (box.contains(document.activeElement)) this.#home.focus();
+      box.replaceChildren();
     }
 
     /** Asks Python and shows its answer, which is returned, or null if there is none. */
@@ -129,8 +135,8 @@
     }
 
     #rests() {
+      this.#empty(this.#work);
       this.#work.hidden = true;
-      this.#work.replaceChildren();
     }
   }
 
