@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,14 @@ CHAPTER = re.compile(rf"{PRACTICE}(\d\d)-")
 SCRIPTS = ("kept.js", "panel.js", "python.js", "results.js", "exercise.js", "practice.js")
 LIBRARIES = {"torch": "PyTorch"}
 _PROGRESS = "../../book/progress.html"
+KEEP_ALONE = re.compile(r"\s*keep\(\w+\)\s*")
 MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
 <div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
 <p>You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>: your \
 browser runs Python itself, and what you write stays in your browser. <a href="{progress}">Your progress</a> lists \
-what you have done.</p>
+what you have done. The commands below are those of JupyterLab.</p>
 <p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a \
 line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
@@ -111,8 +113,11 @@ def add_places(app: Sphinx, doctree: nodes.document) -> None:
         return
     keeps = kept([code for _, code in cells])
     first, setup = cells[0]
-    _after(first, PAGE.format(chapter=found[1], setup=escape(setup), progress=_PROGRESS))
-    for cell, asked in tasks:
+    top = practice(html=PAGE.format(chapter=found[1], setup=escape(setup), progress=_PROGRESS))
+    first.parent.insert(first.parent.index(_commands(first)), top)
+    for (cell, code), (_, asked) in zip(cells, tasks, strict=True):
+        if KEEP_ALONE.fullmatch(code):  # the page keeps a right answer by itself
+            cell["classes"].append("practice-cell")
         if asked is None:
             continue
         exercise = catalogue.find(asked.name)
@@ -122,6 +127,14 @@ def add_places(app: Sphinx, doctree: nodes.document) -> None:
         else:
             cell["classes"].append("practice-cell")
             _after(cell, _field(asked, exercise, title=cell.parent[0].astext(), keep=asked.function in keeps))
+
+
+def _commands(first: nodes.container) -> nodes.Node:
+    """Returns the sentence that introduces a notebook's commands, or the first cell if no list of them is above it."""
+    for sentence, listed in pairwise(first.parent.children):
+        if isinstance(listed, nodes.bullet_list):
+            return sentence
+    return first
 
 
 def _cells(doctree: nodes.document) -> Iterator[tuple[Any, str]]:

@@ -50,5 +50,12 @@
 
   const draw = (one) => (one.kind === "table" ? table(one) : panel(one));
 
-  Object.assign(window.glassformerPractice, { h, button, block, draw });
+  /** Lets the reader save a text as a file. */
+  function download(name, text) {
+    const url = URL.createObjectURL(new Blob([text]));
+    h("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  }
+
+  Object.assign(window.glassformerPractice, { h, button, block, draw, download });
 })();

@@ -1,7 +1,7 @@
 /* Makes a practice page work: its exercises (exercise.js), and the buttons for all of them at its top. */
 (() => {
   "use strict";
-  const { kept, h, button, Python, Results, Exercise } = window.glassformerPractice;
+  const { kept, h, button, download, Python, Results, Exercise } = window.glassformerPractice;
   const FILE = "my_transformer.py";
   const LIMIT = 1_000_000; // bytes of a file that is opened: more is no file of ours
 
@@ -32,16 +32,11 @@
       exercises.push(new Exercise(place, { python, before: () => exercises.slice(0, number) }));
     }
 
-    function download() {
+    function save() {
       results.clear();
       const mine = kept.file(FILE);
-      if (mine === null) {
-        results.says(NO_FILE);
-        return;
-      }
-      const url = URL.createObjectURL(new Blob([mine], { type: "text/x-python" }));
-      h("a", { href: url, download: FILE }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 60_000);
+      if (mine === null) results.says(NO_FILE);
+      else download(FILE, mine);
     }
 
     async function open(file) {
@@ -67,7 +62,7 @@
       chooser.value = ""; // so that the same file can be chosen again
     });
     top.append(chooser);
-    const press = { download, open: () => chooser.click() };
+    const press = { download: save, open: () => chooser.click() };
     for (const [what, act] of Object.entries(press)) {
       top.querySelector(`[data-do=${what}]`).addEventListener("click", act);
     }

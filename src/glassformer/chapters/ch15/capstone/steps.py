@@ -176,7 +176,9 @@ def _forgets(trainer: _Trainer, one: np.ndarray, other: np.ndarray, steady: np.n
     message = (
         f"from the same weights, {LONGER[0]} steps were taken on one text and then {LONGER[1]} on another. "
     )
-    message += f"In {against:.0%} of the weights, the last step still moves in the direction of the first text."
+    message += (
+        f"In {against:.0%} of the weights, the last step still moves in the direction of the first text."
+    )
     raise Told(message, "gradients-kept")
 
 

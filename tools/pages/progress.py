@@ -1,0 +1,89 @@
+"""A Sphinx extension for the page that shows readers what they have done: it puts all exercises there, as JSON.
+
+book/site/practice/progress.js draws them with the marks that the browser keeps, as `progress()` does in a notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from glassformer import contents
+from glassformer.exercises.catalogue import of_chapter
+from glassformer.widgets.predict import names
+from tools.pages.order import PRACTICE
+
+PAGE = "book/progress"
+SCRIPTS = ("kept.js", "panel.js", "progress.js")
+
+PLACE = """\
+<div class="practice-progress">
+<div class="practice-buttons">
+<button type="button" data-do="open">Open a progress.json</button>
+<button type="button" data-do="download">Download progress.json</button>
+</div>
+<script type="application/json">{chapters}</script>
+</div>
+<noscript><p>Your progress is shown by JavaScript, which is off in this browser.</p></noscript>
+"""
+
+
+class progress(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names nodes so)
+    """The place, `html`, which search does not find."""
+
+
+def chapters() -> list[dict[str, Any]]:
+    """Returns every chapter with its exercises, the names of its predictions and the first question of its quiz."""
+    return [
+        {
+            "number": page.number,
+            "title": page.title,
+            "page": f"../notebooks/{page.name}.ipynb",
+            "practice": f"../{PRACTICE}{page.name}.ipynb",
+            "exercises": [
+                {"name": one.name, "title": one.title, "stars": one.stars, "minutes": one.minutes}
+                for one in of_chapter(page.number).values()
+            ],
+            "predictions": names(page.number),
+            "quiz": _first_question(page.number),
+        }
+        for page in contents.pages()
+        if page.written
+    ]
+
+
+def _first_question(number: str) -> str | None:
+    """Returns the question under which a browser keeps the answers to a chapter's quiz; None if it has no quiz."""
+    file = contents.folder(number) / "quiz.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))["question"][0]["text"] if file.is_file() else None
+
+
+def add_place(app: Sphinx, doctree: nodes.document) -> None:
+    """Adds the place to the end of the page."""
+    if app.env.docname == PAGE:
+        data = json.dumps(chapters()).replace("</", "<\\/")
+        next(doctree.findall(nodes.section)).append(progress(html=PLACE.format(chapters=data)))
+
+
+def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Adds the scripts and the style to this page alone."""
+    if page == PAGE:
+        app.add_css_file("practice/practice.css")
+        for script in SCRIPTS:
+            app.add_js_file(f"practice/{script}", loading_method="defer")
+
+
+def write(writer: Any, node: progress) -> None:
+    writer.body.append(node["html"])
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict:
+    app.add_node(progress, html=(write, None))
+    app.connect("doctree-read", add_place)
+    app.connect("html-page-context", add_files)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
