@@ -1,6 +1,7 @@
 """Tests of a page's desk. That its verdicts are a notebook's, for all known answers: test_numpy_alone."""
 
 import _thread
+import builtins
 import json
 import sys
 
@@ -10,6 +11,7 @@ from glassformer.exercises import check, own_file
 from glassformer.exercises.desk import MOST_OUTPUT, Desk
 from glassformer.exercises.showing import Shown, shown_by
 
+INPUT = builtins.input
 STUB = "def scores(query, keys):\n    ...\n"
 PLAIN = "def scores(query, keys):\n    return keys @ query\n"
 RIGHT = "def scores(query, keys):\n    return keys @ query / np.sqrt(len(query))\n"
@@ -130,6 +132,7 @@ def test_an_error_is_shown_with_the_readers_own_lines(page, code):
     assert headlines(answer) == [
         "attention.scores: your code raised an error, so there is nothing to check yet"
     ]
+    assert builtins.input is INPUT
     assert page.ask(RIGHT)["right"]  # and the next check works
 
 
@@ -179,8 +182,14 @@ def test_exercises_above_are_the_readers_if_accepted_and_else_the_books(page):
     assert page.tells("value")[0]["text"] == "('__main__', array([0.5, 0.5]))"
     page.ask(seen, exercise="attention.attend_one", do="try")
     assert page.tells("value")[0]["text"].startswith("('glassformer.")
-    page.ask("scores", exercise="attention.softmax", do="try", earlier={"attention.scores": "import gone"})
-    assert "<function scores" in page.tells("value")[0]["text"]  # the book's, since the answer fails now
+    fails_now = f"{RIGHT}\nimport gone"  # and half of what it defines is there
+    page.ask(
+        "scores.__module__", exercise="attention.softmax", do="try", earlier={"attention.scores": fails_now}
+    )
+    assert "glassformer" in page.tells("value")[0]["text"]
+    page.files = {"my_transformer.py": RIGHT}  # which only `mine` reads, and this exercise does not
+    page.ask("scores.__module__", exercise="attention.softmax", do="try")
+    assert "glassformer" in page.tells("value")[0]["text"]
     page.ask("merge_heads", exercise="attention.scores", do="try")
     assert "NameError" in page.tells("error")[0]["text"]  # comes below
 
