@@ -101,6 +101,38 @@ def test_a_new_worker_goes_on_with_the_files_of_the_page(page, folder):
     assert other.ask(OTHERWISE, keep="yes")["kept"] == "added"
 
 
+WITH_A_CLASS = """\
+import math as m
+
+
+class Scale:
+    width = 4
+
+
+def root(n):
+    return m.sqrt(n)
+
+
+def scores(query, keys):
+    return keys @ query / root(len(query)) + 0 * Scale.width
+"""
+
+
+def test_what_an_answer_uses_is_kept_with_it(page):
+    assert page.ask(WITH_A_CLASS, keep="yes")["kept"] == "added"
+    for part in ("import math as m\n", "class Scale:\n    width = 4\n", "def root(n):\n"):
+        assert part in page.files["my_transformer.py"]
+
+
+def test_the_main_module_of_others_is_as_before(page):
+    before = sys.modules["__main__"]
+    page.ask("import sys\nsys.modules['__main__'].mine = 1", do="try")
+    assert sys.modules["__main__"] is before
+    assert not hasattr(before, "mine")
+    page.ask("mine", do="try")
+    assert "NameError" in page.tells("error")[0]["text"]  # each request begins anew
+
+
 def test_wrong_answers_are_never_kept(page):
     assert page.ask(PLAIN, keep="yes")["kept"] == ""
     assert "my_transformer.py" not in page.files

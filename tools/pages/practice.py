@@ -80,7 +80,7 @@ class practice(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names no
 
 @dataclass(frozen=True)
 class Task:
-    """What a cell asks for: an exercise's name, the name of its function, and the cell's code without the check."""
+    """An exercise that a cell asks for: its name, the name of its function, and the cell's code without the check."""
 
     name: str
     function: str

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from . import commands, own_file, record
@@ -74,7 +75,7 @@ class Desk:
         page = Shown(
             lambda panel: panels.append(panel.data()), lambda panel: self._tell("late", panel=panel.data())
         )
-        with shown_by(page), time_kept_by(self._time), _without_input(), self._output():
+        with shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output():
             found = _ACTS[asked["do"]](self, find(asked["exercise"]), asked)
         return json.dumps({"panels": panels, "files": self._files(), "right": False, "kept": "", **found})
 
@@ -137,7 +138,7 @@ class Desk:
 
     def _scope(self, exercise: Exercise, earlier: Mapping[str, str]) -> dict[str, Any]:
         """Returns the namespace in which the reader's code begins."""
-        scope: dict[str, Any] = {"__name__": "__main__", "In": []}
+        scope = vars(sys.modules["__main__"])
         for statement in ast.parse(self._setup).body:
             with contextlib.suppress(Exception):  # a library or a model that the page does not have
                 exec(compile(ast.Module([statement], []), "<setup>", "exec"), scope)
@@ -251,6 +252,18 @@ def _traceback(error: BaseException, file: str) -> str:
     own = next((i for i, frame in enumerate(frames) if frame.filename == file), len(frames))
     told.stack = traceback.StackSummary.from_list(frames[own:])
     return "".join(told.format()).rstrip()
+
+
+@contextlib.contextmanager
+def _new_main() -> Iterator[None]:
+    """Gives the reader's code a main module of its own, in which `keep` finds what it uses, as in a notebook."""
+    before, main = sys.modules["__main__"], ModuleType("__main__")
+    vars(main)["In"] = []  # the cells that were run
+    sys.modules["__main__"] = main
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = before
 
 
 @contextlib.contextmanager
