@@ -254,7 +254,7 @@ def restore_with_an_array(arrays):
     return weights, m, v, arrays["step"].copy()
 
 
-@wrong("training.restore", "should be four things")
+@wrong("training.restore", "should return four things")
 def restore_weights_alone(arrays):
     return restore_by_partition(arrays)[0]
 
