@@ -31,7 +31,9 @@ from sphinx.application import Sphinx
 
 from glassformer.exercises import catalogue, commands
 from glassformer.exercises.exercise import Exercise
+from tools.pages import places
 from tools.pages.order import PRACTICE
+from tools.pages.places import place
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "exercises"
 CHAPTER = re.compile(rf"{PRACTICE}(\d\d)-")
@@ -74,10 +76,6 @@ JupyterLab to do it: <code>make lab</code> in the folder of the book starts Jupy
 """
 
 
-class practice(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names nodes so)
-    """A place, `html`, that search does not find."""
-
-
 @dataclass(frozen=True)
 class Task:
     """An exercise that a cell asks for: its name, the name of its function, and the cell's code without the check."""
@@ -113,7 +111,7 @@ def add_places(app: Sphinx, doctree: nodes.document) -> None:
         return
     keeps = kept([code for _, code in cells])
     first, setup = cells[0]
-    top = practice(html=PAGE.format(chapter=found[1], setup=escape(setup), progress=_PROGRESS))
+    top = place(html=PAGE.format(chapter=found[1], setup=escape(setup), progress=_PROGRESS))
     first.parent.insert(first.parent.index(_commands(first)), top)
     for (cell, code), (_, asked) in zip(cells, tasks, strict=True):
         if KEEP_ALONE.fullmatch(code):  # the page keeps a right answer by itself
@@ -164,24 +162,17 @@ def _help(exercise: Exercise) -> dict[str, Any]:
 
 
 def _after(cell: Any, html: str) -> None:
-    cell.parent.insert(cell.parent.index(cell) + 1, practice(html=html))
+    cell.parent.insert(cell.parent.index(cell) + 1, place(html=html))
 
 
 def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Adds the scripts and the style to pages that have such a place, and to no others."""
-    if doctree is not None and any(doctree.findall(practice)):
-        app.add_css_file("practice/practice.css")
-        for script in SCRIPTS:
-            app.add_js_file(f"practice/{script}", loading_method="defer")
-
-
-def write(writer: Any, node: practice) -> None:
-    writer.body.append(node["html"])
-    raise nodes.SkipNode
+    if page.startswith(PRACTICE) and doctree is not None and any(doctree.findall(place)):
+        places.add_files(app, SCRIPTS)
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_node(practice, html=(write, None))
+    app.setup_extension(places.__name__)
     app.connect("doctree-read", add_places)
     app.connect("html-page-context", add_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,7 +15,9 @@ from sphinx.application import Sphinx
 from glassformer import contents
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.widgets.predict import names
+from tools.pages import places
 from tools.pages.order import PRACTICE
+from tools.pages.places import place
 
 PAGE = "book/progress"
 SCRIPTS = ("kept.js", "panel.js", "progress.js")
@@ -30,10 +32,6 @@ PLACE = """\
 </div>
 <noscript><p>Your progress is shown by JavaScript, which is off in this browser.</p></noscript>
 """
-
-
-class progress(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names nodes so)
-    """The place, `html`, which search does not find."""
 
 
 def chapters() -> list[dict[str, Any]]:
@@ -66,24 +64,17 @@ def add_place(app: Sphinx, doctree: nodes.document) -> None:
     """Adds the place to the end of the page."""
     if app.env.docname == PAGE:
         data = json.dumps(chapters()).replace("</", "<\\/")
-        next(doctree.findall(nodes.section)).append(progress(html=PLACE.format(chapters=data)))
+        next(doctree.findall(nodes.section)).append(place(html=PLACE.format(chapters=data)))
 
 
 def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Adds the scripts and the style to this page alone."""
     if page == PAGE:
-        app.add_css_file("practice/practice.css")
-        for script in SCRIPTS:
-            app.add_js_file(f"practice/{script}", loading_method="defer")
-
-
-def write(writer: Any, node: progress) -> None:
-    writer.body.append(node["html"])
-    raise nodes.SkipNode
+        places.add_files(app, SCRIPTS)
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_node(progress, html=(write, None))
+    app.setup_extension(places.__name__)
     app.connect("doctree-read", add_place)
     app.connect("html-page-context", add_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -50,6 +50,18 @@
 
   const draw = (one) => (one.kind === "table" ? table(one) : panel(one));
 
+  /** Lets the reader choose a file when a button is pressed; `opened` gets it. */
+  function opens(pressed, name, accept, opened) {
+    const chooser = h("input", { type: "file", accept, hidden: "", "aria-label": `Open a ${name}` });
+    chooser.addEventListener("change", () => {
+      const [file] = chooser.files;
+      if (file) opened(file);
+      chooser.value = ""; // so that the same file can be chosen again
+    });
+    pressed.after(chooser);
+    pressed.addEventListener("click", () => chooser.click());
+  }
+
   /** Lets the reader save a text as a file. */
   function download(name, text) {
     const url = URL.createObjectURL(new Blob([text]));
@@ -57,5 +69,5 @@
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   }
 
-  Object.assign(window.glassformerPractice, { h, button, block, draw, download });
+  Object.assign(window.glassformerPractice, { h, button, block, draw, opens, download });
 })();

@@ -1,7 +1,7 @@
 /* Makes a practice page work: its exercises (exercise.js), and the buttons for all of them at its top. */
 (() => {
   "use strict";
-  const { kept, h, button, download, Python, Results, Exercise } = window.glassformerPractice;
+  const { kept, h, button, opens, download, Python, Results, Exercise } = window.glassformerPractice;
   const FILE = "my_transformer.py";
   const LIMIT = 1_000_000; // bytes of a file that is opened: more is no file of ours
 
@@ -55,17 +55,8 @@
       else results.offer(OTHER, button("Replace it", take), button("Keep the old one", () => results.clear()));
     }
 
-    const chooser = h("input", { type: "file", accept: ".py,text/x-python", hidden: "", "aria-label": `Open a ${FILE}` });
-    chooser.addEventListener("change", () => {
-      const [file] = chooser.files;
-      if (file) open(file);
-      chooser.value = ""; // so that the same file can be chosen again
-    });
-    top.append(chooser);
-    const press = { download: save, open: () => chooser.click() };
-    for (const [what, act] of Object.entries(press)) {
-      top.querySelector(`[data-do=${what}]`).addEventListener("click", act);
-    }
+    opens(top.querySelector("[data-do=open]"), FILE, ".py,text/x-python", open);
+    top.querySelector("[data-do=download]").addEventListener("click", save);
   }
 
   start(); // all of this is deferred, so the page has been read

@@ -2,7 +2,7 @@
  * reading. Another record, such as JupyterLab's, can be added to the browser's. tools/pages/progress.py writes the page. */
 (() => {
   "use strict";
-  const { kept, h, draw, download } = window.glassformerPractice;
+  const { kept, h, draw, opens, download } = window.glassformerPractice;
   const FILE = "progress.json";
   const LIMIT = 1_000_000; // bytes: a record of ours is far smaller
   const FLAGS = ["tried", "revealed", "done"];
@@ -84,14 +84,7 @@
     if (text !== null) download(FILE, text);
   }
 
-  const chooser = h("input", { type: "file", accept: ".json,application/json", hidden: "", "aria-label": `Open a ${FILE}` });
-  chooser.addEventListener("change", () => {
-    const [file] = chooser.files;
-    if (file) open(file);
-    chooser.value = ""; // so that the same file can be chosen again
-  });
-  place.append(chooser);
-  place.querySelector("[data-do=open]").addEventListener("click", () => chooser.click());
+  opens(place.querySelector("[data-do=open]"), FILE, ".json,application/json", open);
   place.querySelector("[data-do=download]").addEventListener("click", save);
   addEventListener("storage", show); // another tab has gone on
   show();
