@@ -170,6 +170,28 @@ class PositionsFromZero:
         torch.nn.init.zeros_(self.model.places.weight)
 
 
+class HeadFromZero(functions.Mine):
+    """Has a head that starts at zero, so the ids that it has not met yet are equally likely.
+
+    With the cache it takes the last of the likeliest ids, and without it the first.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.params["head"][...] = 0
+
+    def generate_cached(self, ids, n, temperature, seed):
+        if temperature:
+            return super().generate_cached(ids, n, temperature, seed)
+        text = list(ids)
+        for _ in range(n):
+            cache = {}
+            for one in text[-self.context_length :]:
+                logits = self.step(one, cache)[-1]
+            text.append(int(np.flatnonzero(logits >= logits.max() - 1e-9)[-1]))
+        return text
+
+
 class Undisclosed:
     """Shows no weights and does not learn, so the checker cannot change it."""
 
@@ -343,6 +365,7 @@ DESIGNS = {
     ),
     "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
     "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
+    "a head that starts at zero": (HeadFromZero, ("cache",), ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
     "a cache, but no weights": (design("R", CacheWithoutWeights), ("cache",), ()),
     "a wide model, large first embeddings": (
