@@ -192,6 +192,16 @@ class HeadFromZero(functions.Mine):
         return text
 
 
+class ScaledSublayers(functions.Mine):
+    """Multiplies what its sublayers add by a factor that starts near 0, as LayerScale does."""
+
+    def __init__(self):
+        super().__init__()
+        tiny = 1e-5 * np.random.default_rng(6).normal(size=(2, 40, 24))
+        for block, one in zip(self.params["blocks"], tiny, strict=True):
+            block["wo"], block["wd"] = one[:24], one
+
+
 class Undisclosed:
     """Shows no weights and does not learn, so the checker cannot change it."""
 
@@ -366,6 +376,10 @@ DESIGNS = {
     "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
     "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
     "a head that starts at zero": (HeadFromZero, ("cache",), ()),
+    "tiny first weights": (
+        design("S2", norm="rms", gate=True, activation="silu", bias=False, std=0.005), ("block",), (),
+    ),
+    "what is added starts near zero": (ScaledSublayers, ("block",), ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
     "a cache, but no weights": (design("R", CacheWithoutWeights), ("cache",), ()),
     "a wide model, large first embeddings": (

@@ -638,6 +638,9 @@ REMARKED = {
     "a new Adam in each step": (NewAdam, "training", "the same amount in each step"),
     "no feed-forward": (design("A", network=False), "block", "no feed-forward network"),
     "a network without an activation": (design("B", activation="none"), "block", "no feed-forward network"),
+    "no feed-forward, post-norm": (
+        design("B2", network=False, place="post"), "block", "no feed-forward network",
+    ),
     "no last norm": (design("C", last_norm=False), "model", "no norm before the head"),
     "a copied head": (design("D", tied=False, copied=True), "training", "one is a copy of the other"),
     "values rotated in a block": (
