@@ -202,6 +202,26 @@ class ScaledSublayers(functions.Mine):
             block["wo"], block["wd"] = one[:24], one
 
 
+class NewTensorsEachStep:
+    """Trains functions of tensors, and replaces the tensors in each step; some are fixed."""
+
+    weights = None
+
+    def __init__(self):
+        super().__init__()
+        self.w = {n: p.detach().requires_grad_("norm" not in n) for n, p in self.model.named_parameters()}
+
+    def logits(self, ids):
+        return torch.func.functional_call(self.model, self.w, (ids,))
+
+    def learn(self, ids, targets):
+        loss = self.loss(ids, targets)
+        trained = {n: p for n, p in self.w.items() if p.requires_grad}
+        for (n, p), g in zip(trained.items(), torch.autograd.grad(loss, list(trained.values())), strict=True):
+            self.w[n] = (p - g).detach().requires_grad_()
+        return loss.item()
+
+
 class Undisclosed:
     """Shows no weights and does not learn, so the checker cannot change it."""
 
@@ -380,6 +400,7 @@ DESIGNS = {
         design("S2", norm="rms", gate=True, activation="silu", bias=False, std=0.005), ("block",), (),
     ),
     "what is added starts near zero": (ScaledSublayers, ("block",), ()),
+    "tensors that are new in each step": (design("T2", NewTensorsEachStep, std=0.1), LEARNS, ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
     "a cache, but no weights": (design("R", CacheWithoutWeights), ("cache",), ()),
     "a wide model, large first embeddings": (

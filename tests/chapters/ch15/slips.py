@@ -465,6 +465,68 @@ def cutting(keep):
     return type("Mine", (functions.Mine,), {"pick": pick})
 
 
+class InAPlainList:
+    """Keeps its blocks in a plain list, so that PyTorch does not find their parameters."""
+
+    def __init__(self):
+        super().__init__()
+        blocks = list(self.model.blocks)
+        del self.model.blocks
+        self.model.blocks = blocks
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
+
+
+class HeadsAsTheyLie(functions.Mine):
+    """Splits and merges heads without swapping axes. No position sees a later one, as if by chance."""
+
+    def block(self, x):
+        p = self.params["blocks"][1]
+        q, k, v = ((functions.rms(x, p["g1"]) @ p[n]).reshape(2, len(x), -1) for n in ("wq", "wk", "wv"))
+        mask = np.triu(np.full((len(x),) * 2, -np.inf), 1)
+        return x + functions.attend(q, k, v, mask).reshape(x.shape)
+
+
+class LeavesOutABlock(functions.Mine):
+    """Has a step that does not run the last block."""
+
+    def step(self, id, cache):
+        shorter = self.params | {"blocks": self.params["blocks"][:1]}
+        return functions.gpt(np.array([id]), shorter, 2, kept=cache.setdefault("kv", [[]]))
+
+
+class MaskOfItsOwnRows(functions.Mine):
+    """Hides all keys but the first from a step's single query, as a mask of (T, T) does that begins at row 0."""
+
+    def step(self, id, cache):
+        right = functions.attend
+        functions.attend = lambda q, k, v, mask: right(q, k[:, :1], v[:, :1], 0)
+        try:
+            return super().step(id, cache)
+        finally:
+            functions.attend = right
+
+
+class WarmsUpForever(functions.Mine):
+    """Has a schedule that begins at 0 and never moves on."""
+
+    def learn(self, ids, targets):
+        return functions.gpt_back(ids, targets, self.params, 2)[0]
+
+
+class TooSteep(functions.Mine):
+    """Has a gradient of the gate that is too large, as a wrong slope of the activation makes it."""
+
+    def gradients(self, ids, targets):
+        return {n: 1.5 * g if n.endswith("wg") else g for n, g in super().gradients(ids, targets).items()}
+
+
+class CountedFromTheEnd(functions.Mine):
+    """Adds a number to its logits that depends on how many ids follow."""
+
+    def logits(self, ids):
+        return super().logits(ids) + 0.1 * np.arange(len(ids))[::-1, None]
+
+
 class OneMaximum:
     """Subtracts the largest score of the whole table."""
 
@@ -603,6 +665,7 @@ SLIPS = {
     "only queries rotated": (
         design("A2", positions="halves", rotate_keys=False), "model", "positions-in-queries",
     ),
+    "blocks in a plain list": (design("B2", InAPlainList), "training", "unlisted"),
     "load: a base of 10,000": (BaseFixed, "weights", "other-base"),
     "load: always two blocks": (TwoBlocks, "weights", "one-block"),
     "load: ε": (slip("llama", eps=1e-6), "weights", "other-eps"),
@@ -649,12 +712,22 @@ REMARKED = {
     "load: one of two kinds breaks": (
         design("I", OneKindRaises), "weights", 'cannot take "gpt2": `load` raised KeyError: \'unembedding.weight\'',
     ),
-    "frequencies and no more": (OnlyCounts, "training", "Is the rate too small?"),
+    "frequencies and no more": (OnlyCounts, "training", "Is the rate too small, or too large?"),
     "the book's tokenizer": (
         type("G", (), {"vocab_size": 65, "context_length": 32, "encode": CharTokenizer.from_text(corpus()).encode,
                        "decode": CharTokenizer.from_text(corpus()).decode}),
         "tokenizer", "the book's tokenizer",
     ),
+}  # fmt: skip
+
+# name: (adapter, stage, part of what is told): one of several causes that show alike
+CAUSES = {
+    "heads split and merged as they lie": (HeadsAsTheyLie, "block", "heads that are split or merged without swapping"),
+    "a block left out of the steps": (LeavesOutABlock, "cache", "a part of the model that `step` leaves out"),
+    "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask hides some of them from its query"),
+    "a schedule that is never stepped": (WarmsUpForever, "training", "or its rate is 0"),
+    "the slope of an activation": (TooSteep, "loss", "or the slope of the activation is missing"),
+    "a text of one id": (CountedFromTheEnd, "model", "the first row changes if nothing follows it."),
 }  # fmt: skip
 
 # name: (adapter, stage, part of what is told): a failure that needs no chapter

@@ -58,8 +58,9 @@ def _(own: Own) -> None:
     if _one_for_all(kept):
         raise Told(message, "cache-of-all-blocks")
     raise Wrong(
-        f"{message} The first id has no past. The usual causes are a position that is not 0, keys and values that "
-        "several blocks share, and a cache that is not empty when a new text begins."
+        f"{message} The first id has no past. The usual causes are a part of the model that `step` leaves out, "
+        "such as the last norm, a position that is not 0, keys and values that several blocks share, and a cache that "
+        "is not empty when a new text begins."
     )
 
 
