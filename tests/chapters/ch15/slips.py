@@ -603,6 +603,12 @@ def slip(kind, **choices):
     return only(kind, loading(kind, **choices))
 
 
+class ReshapesLogits:
+    def loss(self, ids, targets):
+        logits = self.logits(ids)
+        return torch.nn.functional.cross_entropy(logits.view(len(ids), -1, ids.shape[-1]), targets)
+
+
 # name: (adapter, stage, mistake)
 SLIPS = {
     "zero_grad forgotten, Adam": (
@@ -692,6 +698,11 @@ SLIPS = {
     "load: the table for a head": (slip("llama", head_of_table=True), "weights", "head-of-embedding"),
     "load: no positions": (slip("gpt2", positions="none"), "weights", "positions-left-out"),
     "load: one block": (slip("llama", layers=1), "weights", "one-block"),
+    "load: four heads": (slip("gpt2", heads=4, kv_heads=4), "weights", "other-heads"),
+    "load: two heads": (slip("llama", heads=2, kv_heads=2, scale=None), "weights", "other-heads"),
+    "load: a norm by the sum": (slip("llama", norm="sum"), "weights", "norm-of-sum"),
+    "load: keys rotated backwards": (slip("llama", key_sign=-1), "weights", "rotation-backwards"),
+    "logits reshaped for the loss": (design("C5", ReshapesLogits), "loss", "logits-reshaped"),
     "load: no network": (slip("gpt2", network=False), "weights", "no-feedforward"),
 }  # fmt: skip
 

@@ -57,6 +57,7 @@ def _(own: Own) -> None:
             ("summed", said.sum()),
             ("divided-by-context", said.sum() / own.context_length),
             ("base-2", said.mean() / math.log(2)),
+            ("logits-reshaped", -log_softmax(logits.reshape(-1, T).T)[rows, targets].mean()),
             ("of-probability", p[rows, targets].mean()),
             ("softmax-twice", -log_softmax(p)[rows, targets].mean()),
             ("labels-unshifted", -log_p[rows, ids].mean()),
