@@ -170,6 +170,58 @@ class PositionsFromZero:
         torch.nn.init.zeros_(self.model.places.weight)
 
 
+class HeadFromZero(functions.Mine):
+    """Has a head that starts at zero, so the ids that it has not met yet are equally likely.
+
+    With the cache it takes the last of the likeliest ids, and without it the first.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.params["head"][...] = 0
+
+    def generate_cached(self, ids, n, temperature, seed):
+        if temperature:
+            return super().generate_cached(ids, n, temperature, seed)
+        text = list(ids)
+        for _ in range(n):
+            cache = {}
+            for one in text[-self.context_length :]:
+                logits = self.step(one, cache)[-1]
+            text.append(int(np.flatnonzero(logits >= logits.max() - 1e-9)[-1]))
+        return text
+
+
+class ScaledSublayers(functions.Mine):
+    """Multiplies what its sublayers add by a factor that starts near 0, as LayerScale does."""
+
+    def __init__(self):
+        super().__init__()
+        tiny = 1e-5 * np.random.default_rng(6).normal(size=(2, 40, 24))
+        for block, one in zip(self.params["blocks"], tiny, strict=True):
+            block["wo"], block["wd"] = one[:24], one
+
+
+class NewTensorsEachStep:
+    """Trains functions of tensors, and replaces the tensors in each step; some are fixed."""
+
+    weights = None
+
+    def __init__(self):
+        super().__init__()
+        self.w = {n: p.detach().requires_grad_("norm" not in n) for n, p in self.model.named_parameters()}
+
+    def logits(self, ids):
+        return torch.func.functional_call(self.model, self.w, (ids,))
+
+    def learn(self, ids, targets):
+        loss = self.loss(ids, targets)
+        trained = {n: p for n, p in self.w.items() if p.requires_grad}
+        for (n, p), g in zip(trained.items(), torch.autograd.grad(loss, list(trained.values())), strict=True):
+            self.w[n] = (p - g).detach().requires_grad_()
+        return loss.item()
+
+
 class Undisclosed:
     """Shows no weights and does not learn, so the checker cannot change it."""
 
@@ -343,6 +395,12 @@ DESIGNS = {
     ),
     "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
     "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
+    "a head that starts at zero": (HeadFromZero, ("cache",), ()),
+    "tiny first weights": (
+        design("S2", norm="rms", gate=True, activation="silu", bias=False, std=0.005), ("block",), (),
+    ),
+    "what is added starts near zero": (ScaledSublayers, ("block",), ()),
+    "tensors that are new in each step": (design("T2", NewTensorsEachStep, std=0.1), LEARNS, ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
     "a cache, but no weights": (design("R", CacheWithoutWeights), ("cache",), ()),
     "a wide model, large first embeddings": (

@@ -465,6 +465,68 @@ def cutting(keep):
     return type("Mine", (functions.Mine,), {"pick": pick})
 
 
+class InAPlainList:
+    """Keeps its blocks in a plain list, so that PyTorch does not find their parameters."""
+
+    def __init__(self):
+        super().__init__()
+        blocks = list(self.model.blocks)
+        del self.model.blocks
+        self.model.blocks = blocks
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
+
+
+class HeadsAsTheyLie(functions.Mine):
+    """Splits and merges heads without swapping axes. No position sees a later one, as if by chance."""
+
+    def block(self, x):
+        p = self.params["blocks"][1]
+        q, k, v = ((functions.rms(x, p["g1"]) @ p[n]).reshape(2, len(x), -1) for n in ("wq", "wk", "wv"))
+        mask = np.triu(np.full((len(x),) * 2, -np.inf), 1)
+        return x + functions.attend(q, k, v, mask).reshape(x.shape)
+
+
+class LeavesOutABlock(functions.Mine):
+    """Has a step that does not run the last block."""
+
+    def step(self, id, cache):
+        shorter = self.params | {"blocks": self.params["blocks"][:1]}
+        return functions.gpt(np.array([id]), shorter, 2, kept=cache.setdefault("kv", [[]]))
+
+
+class MaskOfItsOwnRows(functions.Mine):
+    """Hides all keys but the first from a step's single query, as a mask of (T, T) does that begins at row 0."""
+
+    def step(self, id, cache):
+        right = functions.attend
+        functions.attend = lambda q, k, v, mask: right(q, k[:, :1], v[:, :1], 0)
+        try:
+            return super().step(id, cache)
+        finally:
+            functions.attend = right
+
+
+class WarmsUpForever(functions.Mine):
+    """Has a schedule that begins at 0 and never moves on."""
+
+    def learn(self, ids, targets):
+        return functions.gpt_back(ids, targets, self.params, 2)[0]
+
+
+class TooSteep(functions.Mine):
+    """Has a gradient of the gate that is too large, as a wrong slope of the activation makes it."""
+
+    def gradients(self, ids, targets):
+        return {n: 1.5 * g if n.endswith("wg") else g for n, g in super().gradients(ids, targets).items()}
+
+
+class CountedFromTheEnd(functions.Mine):
+    """Adds a number to its logits that depends on how many ids follow."""
+
+    def logits(self, ids):
+        return super().logits(ids) + 0.1 * np.arange(len(ids))[::-1, None]
+
+
 class OneMaximum:
     """Subtracts the largest score of the whole table."""
 
@@ -541,6 +603,12 @@ def slip(kind, **choices):
     return only(kind, loading(kind, **choices))
 
 
+class ReshapesLogits:
+    def loss(self, ids, targets):
+        logits = self.logits(ids)
+        return torch.nn.functional.cross_entropy(logits.view(len(ids), -1, ids.shape[-1]), targets)
+
+
 # name: (adapter, stage, mistake)
 SLIPS = {
     "zero_grad forgotten, Adam": (
@@ -603,6 +671,7 @@ SLIPS = {
     "only queries rotated": (
         design("A2", positions="halves", rotate_keys=False), "model", "positions-in-queries",
     ),
+    "blocks in a plain list": (design("B2", InAPlainList), "training", "unlisted"),
     "load: a base of 10,000": (BaseFixed, "weights", "other-base"),
     "load: always two blocks": (TwoBlocks, "weights", "one-block"),
     "load: ε": (slip("llama", eps=1e-6), "weights", "other-eps"),
@@ -629,6 +698,11 @@ SLIPS = {
     "load: the table for a head": (slip("llama", head_of_table=True), "weights", "head-of-embedding"),
     "load: no positions": (slip("gpt2", positions="none"), "weights", "positions-left-out"),
     "load: one block": (slip("llama", layers=1), "weights", "one-block"),
+    "load: four heads": (slip("gpt2", heads=4, kv_heads=4), "weights", "other-heads"),
+    "load: two heads": (slip("llama", heads=2, kv_heads=2, scale=None), "weights", "other-heads"),
+    "load: a norm by the sum": (slip("llama", norm="sum"), "weights", "norm-of-sum"),
+    "load: keys rotated backwards": (slip("llama", key_sign=-1), "weights", "rotation-backwards"),
+    "logits reshaped for the loss": (design("C5", ReshapesLogits), "loss", "logits-reshaped"),
     "load: no network": (slip("gpt2", network=False), "weights", "no-feedforward"),
 }  # fmt: skip
 
@@ -638,6 +712,9 @@ REMARKED = {
     "a new Adam in each step": (NewAdam, "training", "the same amount in each step"),
     "no feed-forward": (design("A", network=False), "block", "no feed-forward network"),
     "a network without an activation": (design("B", activation="none"), "block", "no feed-forward network"),
+    "no feed-forward, post-norm": (
+        design("B2", network=False, place="post"), "block", "no feed-forward network",
+    ),
     "no last norm": (design("C", last_norm=False), "model", "no norm before the head"),
     "a copied head": (design("D", tied=False, copied=True), "training", "one is a copy of the other"),
     "values rotated in a block": (
@@ -646,12 +723,22 @@ REMARKED = {
     "load: one of two kinds breaks": (
         design("I", OneKindRaises), "weights", 'cannot take "gpt2": `load` raised KeyError: \'unembedding.weight\'',
     ),
-    "frequencies and no more": (OnlyCounts, "training", "Is the rate too small?"),
+    "frequencies and no more": (OnlyCounts, "training", "Is the rate too small, or too large?"),
     "the book's tokenizer": (
         type("G", (), {"vocab_size": 65, "context_length": 32, "encode": CharTokenizer.from_text(corpus()).encode,
                        "decode": CharTokenizer.from_text(corpus()).decode}),
         "tokenizer", "the book's tokenizer",
     ),
+}  # fmt: skip
+
+# name: (adapter, stage, part of what is told): one of several causes that show alike
+CAUSES = {
+    "heads split and merged as they lie": (HeadsAsTheyLie, "block", "heads that are split or merged without swapping"),
+    "a block left out of the steps": (LeavesOutABlock, "cache", "a part of the model that `step` leaves out"),
+    "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask hides some of them from its query"),
+    "a schedule that is never stepped": (WarmsUpForever, "training", "or its rate is 0"),
+    "the slope of an activation": (TooSteep, "loss", "or the slope of the activation is missing"),
+    "a text of one id": (CountedFromTheEnd, "model", "the first row changes if nothing follows it."),
 }  # fmt: skip
 
 # name: (adapter, stage, part of what is told): a failure that needs no chapter

@@ -14,7 +14,7 @@ from tests.exercises.test_numpy_alone import LIBRARIES
 
 from .designs.parts import Adapter, design
 from .right import DESIGNS, LEFT_OUT, UNKNOWN, UNSEEN, Attends
-from .slips import REMARKED, SLIPS, TOLD
+from .slips import CAUSES, REMARKED, SLIPS, TOLD
 
 AMPLE = 580.0  # seconds; the machine that tests may be busy
 ROOT = Path(__file__).parents[3]
@@ -68,6 +68,14 @@ def test_what_is_no_chapters_mistake_is_told(name):
     adapter, stage, part = TOLD[name]
     found = judge(adapter, stage, AMPLE)
     assert (found.status, found.mistake) == (WRONG, "")
+    assert part in found.message
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_what_was_done_is_among_the_causes_that_are_told(name):
+    adapter, stage, part = CAUSES[name]
+    found = judge(adapter, stage, AMPLE)
+    assert found.status == WRONG
     assert part in found.message
 
 

@@ -4,6 +4,7 @@
 """
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -18,15 +19,15 @@ RIGHT = {
     "layers": 2,
     "heads": 4, "kv_heads": 4, "width": 24, "d_ff": 48, "qk_norm": False, "cap": None, "window": None, "sink": False,
     "hide": -math.inf, "diagonal": 1, "activation": "gelu", "gate": False, "bias": True, "tied": True, "network": True,
-    "rotate_values": False, "rotate_keys": True, "sign": 1, "scale": None, "std": 0.02, "context": 32, "dropout": 0.0,
-    "copied": False, "head_of_table": False,
+    "rotate_values": False, "rotate_keys": True, "sign": 1, "key_sign": 1, "scale": None, "std": 0.02, "context": 32,
+    "dropout": 0.0, "copied": False, "head_of_table": False,
 }  # fmt: skip
 
 
-def turned(x, start, c):
+def turned(x, start, c, sign=1):
     n, half = x.shape[-2], x.shape[-1] // 2
     places = torch.arange(start, start + n, dtype=x.dtype)
-    angles = c.sign * places[:, None] * c.base ** (-torch.arange(half, dtype=x.dtype) / half)
+    angles = sign * c.sign * places[:, None] * c.base ** (-torch.arange(half, dtype=x.dtype) / half)
     cos, sin = angles.cos(), angles.sin()
     if c.positions == "halves":
         a, b = x[..., :half], x[..., half:]
@@ -36,16 +37,16 @@ def turned(x, start, c):
 
 
 class Rms(nn.Module):
-    def __init__(self, width, eps):
+    def __init__(self, width, eps, of=torch.mean):
         super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+        self.weight, self.eps, self.of = nn.Parameter(torch.ones(width)), eps, of
 
     def forward(self, x):
-        return x * (x.pow(2).mean(-1, keepdim=True) + self.eps).rsqrt() * self.weight
+        return x * (self.of(x.pow(2), -1, keepdim=True) + self.eps).rsqrt() * self.weight
 
 
 def normed(c, width):
-    return nn.LayerNorm(width, c.eps) if c.norm == "layer" else Rms(width, c.eps)
+    return {"layer": nn.LayerNorm, "rms": Rms, "sum": partial(Rms, of=torch.sum)}[c.norm](width, c.eps)
 
 
 def mix(q, k, v, c, causal=True):
@@ -89,7 +90,7 @@ class Attention(nn.Module):
             q, k = self.norm_q(q), self.norm_k(k)
         start = past.length if past is not None else 0
         if c.positions in ("halves", "neighbours"):
-            q, k = turned(q, start, c), turned(k, start, c) if c.rotate_keys else k
+            q, k = turned(q, start, c), turned(k, start, c, c.key_sign) if c.rotate_keys else k
             v = turned(v, start, c) if c.rotate_values else v
         if past is not None:
             k, v = past.add(k, v)

@@ -231,6 +231,11 @@ class Own:
             said = _instead(raised(error), f"`{name}`")
             raise Wrong(f"{said}{self._advice(name, function, args)}") from error
 
+    def raw(self, name: str, *args: Any) -> Any:
+        """Calls a piece that has run before, and returns its result as it is, with PyTorch's graph of it."""
+        with self._runs(name):
+            return self.piece(name)(*(_dressed(one, self.tensors, self.batched) for one in args))
+
     def decode(self, ids: np.ndarray) -> Any:
         """Calls `decode`; if it cannot use tensors, as a dictionary cannot, calls it with a list of integers."""
         try:

@@ -57,6 +57,7 @@ def _(own: Own) -> None:
             ("summed", said.sum()),
             ("divided-by-context", said.sum() / own.context_length),
             ("base-2", said.mean() / math.log(2)),
+            ("logits-reshaped", -log_softmax(logits.reshape(-1, T).T)[rows, targets].mean()),
             ("of-probability", p[rows, targets].mean()),
             ("softmax-twice", -log_softmax(p)[rows, targets].mean()),
             ("labels-unshifted", -log_p[rows, ids].mean()),
@@ -129,7 +130,7 @@ def _(own: Own) -> None:
             raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
     unclear = [name for name, one in seen.items() if not (one.wrong or one.agrees) and name in found]
     if unclear and not any(one.wrong for one in seen.values()):
-        _louder(own, seen, unclear, weights, ids, targets)
+        _louder(own, seen, found, unclear, weights, ids, targets)
     wrong = [name for name, one in seen.items() if one.wrong]
     if not wrong:
         if not any(one.agrees for one in seen.values()):
@@ -176,7 +177,7 @@ def _measured(own: Own, weight, gradient, ids, targets, where=None) -> Slope:  #
     return found if found.agrees else replace(found, error=np.inf)  # it is not certain
 
 
-def _louder(own: Own, seen: dict[str, Slope], unclear: list[str], weights, ids, targets) -> None:  # noqa: ANN001
+def _louder(own: Own, seen: dict[str, Slope], found, unclear: list[str], weights, ids, targets) -> None:  # noqa: ANN001
     """Measures slopes again that cannot be seen at the first weights, such as those of queries while scores are tiny.
 
     A backward pass that is right is right at any weights, so all of them are moved, and moved back.
@@ -185,11 +186,11 @@ def _louder(own: Own, seen: dict[str, Slope], unclear: list[str], weights, ids, 
     try:
         for one in weights.values():
             one += (LOUDER * rng.normal(size=one.shape)).astype(one.dtype)
-        found = _gradients(own, ids, targets)
+        louder = _gradients(own, ids, targets)
         for name in unclear:
-            again = _measured(own, weights[name], found.get(name), ids, targets)
+            again = _measured(own, weights[name], louder.get(name), ids, targets)
             if again.wrong:
-                seen[name] = again
+                seen[name], found[name] = again, louder.get(name, 0 * weights[name])
     finally:
         for name, one in weights.items():
             one[...] = kept[name]

@@ -91,6 +91,10 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
             )
         )
     changes.append(("one-head", "", {"n_heads": 1, "n_kv_heads": 1, "qk_norm": False}))
+    for n in (n for n in range(2, c.d_model) if c.d_model % n == 0 and n != c.n_heads and not c.qk_norm):
+        said = f"Your model seems to have {n} heads instead of {c.n_heads}."
+        for more in ({}, {"attention_scale": c.attention_scale}):
+            changes.append(("other-heads", said, {"n_heads": n, "n_kv_heads": n, **more}))
     if c.qk_norm:
         changes.append(("no-qk-norm", "", {"qk_norm": False}))
     if c.embedding_norm:
@@ -146,7 +150,8 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
         )
         yield "rmsnorm-for-layernorm", "Its bias is added.", _uncentred
     if c.norm == "rmsnorm":
-        yield "eps-outside", "", _eps_outside  # the gallery has it for LayerNorm
+        yield "eps-outside", "", lambda model: _sized(model, _eps_outside)  # the gallery has it for LayerNorm
+        yield "norm-of-sum", "", lambda model: _sized(model, _of_sum)
     if c.qk_norm:
         yield "qk-norm-late", "", _normed_after_rotating
     yield "parallel-block", "", _parallel
@@ -170,15 +175,17 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
     def backwards(x: Any, angles: Any, **more: Any) -> Any:
         return right(x, -angles, **more)
 
-    def of_one(which: int) -> Callable:
+    def of_one(which: int, other: Callable = lambda x, angles, **more: x) -> Callable:
         def rotate(x: Any, angles: Any, **more: Any) -> Any:
             seen.append(x)
-            return right(x, angles, **more) if len(seen) % 2 == which else x
+            return (right if len(seen) % 2 == which else other)(x, angles, **more)
 
         return rotate
 
     for mistake, detail, other in (
         ("rotation-backwards", "", backwards),
+        ("rotation-backwards", "In yours, this holds for the keys alone.", of_one(1, backwards)),
+        ("rotation-backwards", "In yours, this holds for the queries alone.", of_one(0, backwards)),
         ("rotation-of-one", "In yours, only the queries seem to be rotated.", of_one(1)),
         ("rotation-of-one", "In yours, only the keys seem to be rotated.", of_one(0)),
     ):
@@ -315,13 +322,19 @@ def _exchanged(model: scratch.Transformer) -> None:
         gate[...], up[...] = up.copy(), gate.copy()
 
 
-def _eps_outside(model: scratch.Transformer) -> None:
-    """Lets each RMSNorm add ε to the root instead of under it."""
+def _eps_outside(x: np.ndarray, eps: float) -> np.ndarray:
+    return np.sqrt((x * x).mean(axis=-1, keepdims=True)) + eps
+
+
+def _of_sum(x: np.ndarray, eps: float) -> np.ndarray:
+    return np.sqrt((x * x).sum(axis=-1, keepdims=True) + eps)
+
+
+def _sized(model: scratch.Transformer, size: Callable[[np.ndarray, float], np.ndarray]) -> None:
+    """Lets each RMSNorm divide by what this function makes of a vector and ε."""
 
     def forward(norm: Any) -> Callable:
-        return lambda x, saved=None: (
-            x / (np.sqrt((x * x).mean(axis=-1, keepdims=True)) + norm.eps) * norm.weight
-        )
+        return lambda x, saved=None: x / size(x, norm.eps) * norm.weight
 
     decoder = _decoder(model)
     norms = [decoder.norm, decoder.embedding_norm]

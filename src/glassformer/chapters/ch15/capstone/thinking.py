@@ -8,7 +8,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from .adapter import LeaveOut, Missing, NotLookedAt, Own, Told
 from .caching import other_weights
 from .origin import your_own_code
-from .stage import Stage, changed_by, close, differs, ends_alike, leaks
+from .stage import Stage, changed_by, close, cut_short, differs, ends_alike, leaks
 from .training import learn, windows_of
 from .words import remark
 
@@ -131,7 +131,7 @@ def _(own: Own) -> None:
     whole = _through(own, x)
     for n in (4, 1):
         if not close(_through(own, x[:n]), whole[:n]):
-            raise Told(f"the first {n} rows change if nothing follows them.", "over-positions")
+            raise cut_short(n)
     _linear(own)
     _by_position(own)
 
@@ -150,7 +150,8 @@ def _linear(own: Own) -> None:
 
     A single position's attention is its own value, and a norm gives −x the opposite of what it gives x. So without a
     nonlinearity the even part of what is added is constant. The odd parts for many combinations of two vectors then
-    lie in the space of eight: both vectors as they are, and after each matrix, and after both.
+    lie in the space of eight: both vectors as they are, and after each matrix, and after both. What a block adds to
+    them may be tiny, and a nonlinearity still tinier, so both are compared with what is added.
     """
     rng = np.random.default_rng(12)
     if own.width < COMBINATIONS:
@@ -158,18 +159,16 @@ def _linear(own: Own) -> None:
     two = rng.normal(size=(2, own.width))
     x = rng.normal(size=(COMBINATIONS, 2)) @ (two - two.mean(axis=1, keepdims=True))
     plus, minus = (np.concatenate([_through(own, row[None]) for row in sign * x]) for sign in (1, -1))
-    for rows, opposite in (
-        (plus - x, minus + x),
-        (plus, minus),
-    ):  # pre-norm adds to x; post-norm norms the sum
+    # Pre-norm adds to x. Post-norm norms the sum, so both vectors come first, and then what is added.
+    for rows, opposite, first in ((plus - x, minus + x, 0), (plus, minus, 2)):
         even, odd = (rows + opposite) / 2, (rows - opposite) / 2
-        size = np.abs(rows).max()
-        if size < TINY:
-            return
         lengths = np.linalg.svd(odd, compute_uv=False)
-        if np.abs(even - even[0]).max() < LINEAR * size and lengths[8] < LINEAR * lengths[0]:
-            return own.remark(remark("linear-block"))
-    return None
+        added = np.abs(rows).max() * lengths[first] / max(lengths[0], TINY)
+        if added < TINY:
+            return
+        if np.abs(even - even[0]).max() < LINEAR * added and lengths[8] < LINEAR * lengths[first]:
+            own.remark(remark("linear-block"))
+            return
 
 
 your_own_code(block, "block", lambda own: _through(own, _stream(own)))

@@ -16,7 +16,7 @@ from .origin import your_own_code
 from .reading import ids_of
 from .stage import Stage, close, differs, name_it, steady
 from .steps import no_step_is_late, steps_follow_their_text
-from .watch import always_new, keeps_gradients, optimizers_watched, trained_tensors
+from .watch import always_new, keeps_gradients, optimizers_watched, tensors_below, trained_tensors
 from .words import remark
 
 training = Stage("training")
@@ -163,7 +163,7 @@ def _(own: Own) -> None:
 @training.check("it can learn a batch by heart")
 def _(own: Own) -> None:
     [batch] = windows_of(own, 1, 16, 4)
-    before = own.found["first weights"]
+    before, below = own.found["first weights"], _below(own, batch)
     losses = [learn(own, batch)]
     goal, blind = 0.35 * losses[0], math.log(own.vocab_size)
     while losses[-1] > goal and len(losses) < BY_HEART:
@@ -185,6 +185,7 @@ def _(own: Own) -> None:
                 weight = _weights(own)[name]
                 if np.array_equal(was, np.array(as_array(weight))) and _matters(own, weight, batch):
                     raise Told(f"after {len(losses)} steps `{name}` is exactly what it was.", "frozen")
+            _unlisted(own, below, batch, len(losses))
         if len(losses) == BY_HEART // 2 and min(losses) > 0.85 * losses[0]:
             break
     first, last = losses[0], float(np.min(losses[-20:]))
@@ -213,6 +214,25 @@ def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
                          for of in (before, now)]  # fmt: skip
                 if equal == [True, False]:
                     own.remark(remark("tie-copied", one=one, other=other))
+
+
+def _below(own: Own, batch: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+    """Returns PyTorch's tensors from which `loss` is computed, each with the numbers that it has now."""
+    if not own.has("loss"):
+        return []
+    own.number("loss", batch[0, :-1], batch[0, 1:])  # tells an error of `loss` as what it is
+    tensors = tensors_below(own.raw("loss", batch[0, :-1], batch[0, 1:]))
+    return [(one, np.array(as_array(one))) for one in tensors]
+
+
+def _unlisted(own: Own, below: list[tuple[Any, np.ndarray]], batch: np.ndarray, steps: int) -> None:
+    """Raises `Told` if no step has changed some of the tensors from which the loss is computed."""
+    same = [one for one, was in below if np.array_equal(was, as_array(one)) and _matters(own, one, batch)]
+    if same:
+        which = f"a tensor of shape {tuple(same[0].shape)} is exactly what it was"
+        if len(same) > 1:
+            which = f"{len(same)} tensors, such as one of shape {tuple(same[0].shape)}, are exactly what they were"
+        raise Told(f"after {steps} steps, {which}.", "unlisted")
 
 
 def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:

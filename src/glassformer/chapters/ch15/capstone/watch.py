@@ -1,4 +1,7 @@
-"""Watches PyTorch while the reader's code takes training steps: whose gradients are kept, whose optimizer is new."""
+"""Watches PyTorch while the reader's code takes training steps.
+
+It sees whose gradients are kept, whose optimizer is new, and on which tensors the loss depends.
+"""
 
 import contextlib
 import sys
@@ -74,6 +77,25 @@ def trained_tensors(own: Own, steps: Steps) -> list[Any]:
             if isinstance(one, torch.Tensor) and one.is_leaf and one.requires_grad:
                 found[id(one)] = one
     return list(found.values())
+
+
+def tensors_below(result: Any) -> list[Any]:
+    """Returns the tensors that ask for a gradient and from which PyTorch computed a result, such as a loss."""
+    if isinstance(result, Mapping):
+        result = tuple(result.values())
+    results = result if isinstance(result, list | tuple) else [getattr(result, "loss", result)]
+    steps = [getattr(one, "grad_fn", None) for one in results]
+    seen: set[Any] = {None}
+    found = []
+    while steps:
+        step = steps.pop()
+        if step in seen:
+            continue
+        seen.add(step)
+        if hasattr(step, "variable"):
+            found.append(step.variable)
+        steps += [before for before, _ in step.next_functions]
+    return found
 
 
 def keeps_gradients(tensors: list[Any], step: Callable[[], Any]) -> bool:

@@ -236,7 +236,7 @@ def _(own: Own) -> None:
     text = prompt.tolist()
     for one in new:
         # A design may read all that fits or less, but it must read the end.
-        if not any(_likeliest(own, text[-n:], one) for n in range(min(len(text), context), 0, -1)):
+        if not any(likeliest(own, text[-n:], one) for n in range(min(len(text), context), 0, -1)):
             raise Told(
                 f"id {len(text)} is not what `logits` of the last {context} ids predicts.", "context-full"
             )
@@ -266,7 +266,8 @@ def _reads_the_end(own: Own) -> None:
         raise Told(message, "context-full")
 
 
-def _likeliest(own: Own, ids: list[int], one: int) -> bool:
+def likeliest(own: Own, ids: list[int], one: int) -> bool:
+    """Returns whether no id is likelier after these ids than this one, except by what single precision rounds."""
     logits = own.logits(np.array(ids))[-1]
     return bool(logits[one] >= logits.max() - 1e-5 * max(1.0, abs(logits.max())))
 
