@@ -84,7 +84,7 @@ def tensors_below(result: Any) -> list[Any]:
     if isinstance(result, Mapping):
         result = tuple(result.values())
     results = result if isinstance(result, list | tuple) else [getattr(result, "loss", result)]
-    steps = [getattr(one, "grad_fn", None) for one in results]
+    steps: list[Any] = [getattr(one, "grad_fn", None) for one in results]
     seen: set[Any] = {None}
     found = []
     while steps:
