@@ -806,7 +806,7 @@ function render({ model, el }) {
       return [h("div", { class: "gf-bars gf-looks" }, looks.map(([s, share]) => bar(token(s), share)))];
     }
     if (!exact) return [h("p", { class: "gf-waiting" }, waitsFor(machines[scene.reads]) || "Its numbers come with the model.")];
-    if (kind === "text") return [barcode(exact.streams[0]), facts(["id", scene.ids[t]], ["numbers", D])];
+    if (kind === "text") return [barcode(exact.streams[0]), facts(["token id", scene.ids[t]], ["numbers", D])];
     if (kind === "stream") {
       const vector = exact.streams[n];
       const wrote = n ? ["attention", "feedforward"].map((from) => Math.hypot(...exact.writes[from][n - 1])) : null;
@@ -814,7 +814,7 @@ function render({ model, el }) {
         barcode(vector),
         facts(
           ["numbers", D],
-          ["length", numberOf(Math.hypot(...vector))],
+          ["length of the vector", numberOf(Math.hypot(...vector))],
           ...(wrote ? [["heads added", numberOf(wrote[0])], ["feed-forward added", numberOf(wrote[1])]] : []),
         ),
       ];
