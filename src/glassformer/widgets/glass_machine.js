@@ -806,7 +806,7 @@ function render({ model, el }) {
       return [h("div", { class: "gf-bars gf-looks" }, looks.map(([s, share]) => bar(token(s), share)))];
     }
     if (!exact) return [h("p", { class: "gf-waiting" }, waitsFor(machines[scene.reads]) || "Its numbers come with the model.")];
-    if (kind === "text") return [barcode(exact.streams[0]), facts(["token id", scene.ids[t]], ["numbers", D])];
+    if (kind === "text") return [barcode(exact.streams[0]), facts([`${unit().one} id`, scene.ids[t]], ["numbers", D])];
     if (kind === "stream") {
       const vector = exact.streams[n];
       const wrote = n ? ["attention", "feedforward"].map((from) => Math.hypot(...exact.writes[from][n - 1])) : null;
