@@ -1,7 +1,12 @@
+import _thread
+import sys
+
 import pytest
 
-from glassformer.exercises import commands
+from glassformer.exercises import commands, own_file
 from glassformer.exercises.record import ENVIRONMENT, Record
+
+from .at_a_desk import no_thread
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +25,13 @@ def shown(monkeypatch):
     panels = []
     monkeypatch.setattr(commands, "display", panels.append)
     return panels
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Returns a folder for a desk, and takes the threads away, as in a browser."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(own_file.ENVIRONMENT, "unused")  # the desk sets it; here it is restored after the test
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(_thread, "start_new_thread", no_thread)  # as in a browser
+    return tmp_path / "notebooks" / "exercises"

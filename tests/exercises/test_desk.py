@@ -1,66 +1,27 @@
 """Tests of a page's desk. That its verdicts are a notebook's, for all known answers: test_numpy_alone."""
 
-import _thread
 import builtins
 import json
 import sys
 
 import pytest
 
-from glassformer.exercises import check, own_file
-from glassformer.exercises.desk import MOST_OUTPUT, Desk
+from glassformer.exercises import check
+from glassformer.exercises.desk import MOST_OUTPUT
 from glassformer.exercises.showing import Shown, shown_by
+
+from .at_a_desk import Page, headlines, text
 
 INPUT = builtins.input
 STUB = "def scores(query, keys):\n    ...\n"
 PLAIN = "def scores(query, keys):\n    return keys @ query\n"
 RIGHT = "def scores(query, keys):\n    return keys @ query / np.sqrt(len(query))\n"
 OTHERWISE = "def scores(query, keys):\n    return keys @ query * len(query) ** -0.5\n"
-SETUP = "import numpy as np\nfrom no_such_library import nothing\nfrom glassformer.exercises import check, hint, keep\n"
-
-
-def no_thread(*_):
-    raise RuntimeError("can't start new thread")
-
-
-class Page:
-    """A page with a desk: it keeps the reader's files, and what it was told."""
-
-    def __init__(self, folder, chapter="03", **settings):
-        self.told, self.files = [], {}
-        self.desk = Desk(chapter, SETUP, folder, lambda told: self.told.append(json.loads(told)), **settings)
-
-    def ask(self, code, exercise="attention.scores", do="check", keep="no", earlier=None):
-        self.told.clear()
-        asked = {"do": do, "exercise": exercise, "code": code, "keep": keep, "earlier": earlier or {}}
-        answer = json.loads(self.desk.ask(json.dumps(asked | {"files": self.files})))
-        self.files = answer["files"]
-        return answer
-
-    def tells(self, says):
-        return [told for told in self.told if told["says"] == says]
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(own_file.ENVIRONMENT, "unused")  # the desk sets it; here it is restored after the test
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(_thread, "start_new_thread", no_thread)  # as in a browser
-    return tmp_path / "notebooks" / "exercises"
 
 
 @pytest.fixture
 def page(folder):
     return Page(folder)
-
-
-def text(spans):
-    return "".join(span["text"] for span in spans)
-
-
-def headlines(answer):
-    return [text(panel["headline"]) for panel in answer["panels"]]
 
 
 def test_a_stub_a_mistake_and_a_right_answer(page):
@@ -178,7 +139,7 @@ def test_trying_runs_the_code_and_shows_its_value_but_judges_nothing(page):
     answer = page.ask("print('a')\nprint('b')\nnp.arange(3)", do="try")
     assert "".join(told["text"] for told in page.tells("output")) == "a\nb\n"
     assert page.tells("value") == [{"says": "value", "text": "array([0, 1, 2])"}]
-    assert answer == {"panels": [], "files": {}, "right": False, "kept": ""}
+    assert answer == {"panels": [], "files": {}, "right": False, "kept": "", "code": ""}
     page.ask("x = 3", do="try")
     assert page.tells("value") == []
     page.ask("", do="try")

@@ -33,7 +33,7 @@ def judged(tmp_path_factory):
     The page's process has only NumPy, no threads, and of the package only what is packed for the page.
     """
     packed = tmp_path_factory.mktemp("packed")
-    for data in (package.package(), *map(package.model, package.models())):
+    for data in (package.package(), *map(package.data, package.loads())):
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             archive.extractall(packed, filter="data")
     program = [sys.executable, "-m", "tests.exercises.judged"]

@@ -1,9 +1,9 @@
 """A Sphinx extension that packs what judges an exercise, for Python in the reader's browser, and places Python itself.
 
 `practice/glassformer.tgz` holds the modules that the judges import, with what these import in turn, and the chapters'
-texts. A model that a judge loads is in an archive of its own. They are the same, byte for byte, wherever they are made
-from the same sources. Python, NumPy and their list are copied from the folder that `make python-for-the-page` fills, or
-the environment's GLASSFORMER_PYTHON names, if it exists.
+texts. Data that a judge needs, a model or the corpus, is in an archive of its own. They are the same, byte for byte,
+wherever they are made from the same sources. Python, NumPy and their list are copied from the folder that
+`make python-for-the-page` fills, or the environment's GLASSFORMER_PYTHON names, if it exists.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ SOURCES = ROOT / "src"
 
 DESK = "glassformer.exercises.desk"
 WITHOUT = "glassformer.nn"  # it needs PyTorch, which no browser has
+CORPUS = "corpus"
+CAPSTONE_LOADS = (CORPUS, "shakespeare")  # a model
 UNREAD = {"quiz.toml", "predictions.toml", "ruff.toml"}  # the page itself has these, or nobody reads them
 
 
@@ -54,9 +56,9 @@ def files() -> list[Path]:
     return sorted(code | texts)
 
 
-def models() -> set[str]:
-    """Returns the names of the shipped models that judges load."""
-    return {name for exercise in exercises() for name in exercise.loads}
+def loads() -> set[str]:
+    """Returns the names of the data that judges load: shipped models, and the corpus."""
+    return {name for exercise in exercises() for name in exercise.loads} | {*CAPSTONE_LOADS}
 
 
 def package() -> bytes:
@@ -64,20 +66,23 @@ def package() -> bytes:
     return _archive(files())
 
 
-def model(name: str) -> bytes:
-    """Returns the archive of a shipped model, which unpacks into the same folder."""
-    return _archive(sorted((SOURCES / "glassformer" / "assets" / "models" / name).iterdir()))
+def data(name: str) -> bytes:
+    """Returns the archive of such data, which unpacks into the same folder."""
+    assets = SOURCES / "glassformer" / "assets"
+    if name == CORPUS:
+        return _archive([assets / "tinyshakespeare.txt"])
+    return _archive(sorted((assets / "models" / name).iterdir()))
 
 
 def _archive(packed: list[Path]) -> bytes:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for file in packed:
             entry = tarfile.TarInfo(file.relative_to(SOURCES).as_posix())
             text = file.read_bytes()
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text))
-    return gzip.compress(data.getvalue(), mtime=0)
+    return gzip.compress(whole.getvalue(), mtime=0)
 
 
 def place(app: Sphinx, error: Exception | None) -> None:
@@ -86,8 +91,8 @@ def place(app: Sphinx, error: Exception | None) -> None:
         folder = Path(app.outdir) / "_static" / "practice"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "glassformer.tgz").write_bytes(package())
-        for name in models():
-            (folder / f"{name}.tgz").write_bytes(model(name))
+        for name in loads():
+            (folder / f"{name}.tgz").write_bytes(data(name))
         python = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
         if (python / page_python.NAME).is_file():
             shutil.copytree(python, Path(app.outdir) / "_static" / "python", dirs_exist_ok=True)

@@ -11,6 +11,9 @@ the place work, and practice.css shows it instead of the cell where there is Jav
 as it would be without this extension.
 
 An exercise about a library that a page cannot run gets a sentence that leads to JupyterLab instead.
+
+The capstone's page has one field, in the place of the class ``Mine``, and a place with buttons for each cell that calls
+``capstone.check`` or ``capstone.built``. These are about the code in the field.
 """
 
 from __future__ import annotations
@@ -29,26 +32,31 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from glassformer.chapters.ch15.capstone import commands as capstone
+from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises import catalogue, commands
+from glassformer.exercises.desk import ADAPTER
 from glassformer.exercises.exercise import Exercise
-from tools.pages import places
+from tools.pages import package, places
 from tools.pages.order import PRACTICE
 from tools.pages.places import place
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "exercises"
 CHAPTER = re.compile(rf"{PRACTICE}(\d\d)-")
-SCRIPTS = ("kept.js", "panel.js", "python.js", "results.js", "exercise.js", "practice.js")
+SCRIPTS = (
+    "kept.js", "panel.js", "python.js", "results.js", "field.js", "exercise.js", "capstone.js", "practice.js",
+)  # fmt: skip
 LIBRARIES = {"torch": "PyTorch"}
 _PROGRESS = "../../book/progress.html"
+START = "# capstone.start()"  # a cell, which a button stands for
 KEEP_ALONE = re.compile(r"\s*keep\(\w+\)\s*")
 MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
 <div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
-<p>You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>: your \
-browser runs Python itself, and what you write stays in your browser. <a href="{progress}">Your progress</a> lists \
-what you have done. The commands below are those of JupyterLab.</p>
-<p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> checks your code, and <kbd>Tab</kbd> indents a \
+<p>{here} Your browser runs Python itself, and what you write stays in your browser. <a href="{progress}">Your \
+progress</a> lists what you have done. The commands below are those of JupyterLab.</p>
+<p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> {enter} your code, and <kbd>Tab</kbd> indents a \
 line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
 <button type="button" data-do="download">Download my_transformer.py</button>
@@ -56,11 +64,19 @@ line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kb
 </div>
 </div>
 """
-FIELD = """\
-<div class="practice" data-exercise="{name}" data-loads="{loads}"{keep}>
+EXERCISES = "You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>."
+DESIGN = (
+    "You can write your GPT right here, in NumPy. Put all of its code into the one field below, and press "
+    "<strong>Check</strong> at the stage that you are working on. PyTorch does not run in a browser: to use it, and to "
+    "train on a text of your own, open this notebook in JupyterLab (<code>make lab</code> in the folder of the book)."
+)
+TEXTAREA = """\
 <textarea class="practice-field" rows="{rows}" wrap="off" autocomplete="off" autocapitalize="off" spellcheck="false" \
 aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
-<div class="practice-buttons">
+"""
+FIELD = """\
+<div class="practice" data-exercise="{name}" data-loads="{loads}"{keep}>
+{textarea}<div class="practice-buttons">
 <button type="button" data-do="check">Check</button>
 <button type="button" data-do="try">Try it</button>
 <button type="button" data-do="hint">Hint</button>
@@ -68,6 +84,34 @@ aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
 <button type="button" data-do="restart">Start over</button>
 </div>
 <script type="application/json" class="practice-help">{help}</script>
+</div>
+"""
+CAPSTONE = """\
+<div class="practice practice-design" data-loads="{loads}">
+{textarea}<div class="practice-buttons">
+<button type="button" data-do="try">Try it</button>
+<button type="button" data-do="start">Begin with my own functions</button>
+<button type="button" data-do="rules">What may I import?</button>
+<button type="button" data-do="restart">Start over</button>
+</div>
+<script type="application/json" class="practice-help">{help}</script>
+</div>
+"""
+STAGE = """\
+<div class="practice" data-stage="{stage}">
+{title}<div class="practice-buttons">
+<button type="button" data-do="check">{check}</button>
+{hint}</div>
+<script type="application/json" class="practice-help">{help}</script>
+</div>
+"""
+TITLE = "<p><strong>{number} · {stage}</strong>: {title}</p>\n"
+HINT = '<button type="button" data-do="hint">Hint</button>\n'
+BUILT = """\
+<div class="practice" data-built>
+<div class="practice-buttons">
+<button type="button" data-do="built">Show what I have built</button>
+</div>
 </div>
 """
 ELSEWHERE = """\
@@ -102,18 +146,74 @@ def kept(codes: Sequence[str]) -> set[str]:
     return {name for code in codes for name in re.findall(r"^keep\((\w+)\)", code, re.MULTILINE)}
 
 
+def call_of_capstone(code: str) -> tuple[str, str] | None:
+    """Returns the command that a cell calls for the reader's design, and the stage that it names, or ""."""
+    body = ast.parse(code).body
+    match body:
+        case [ast.Expr(ast.Call(ast.Attribute(ast.Name("capstone"), command), [*stages, ast.Name(name)]))]:
+            if name == ADAPTER:
+                return command, "".join(one.value for one in stages if isinstance(one, ast.Constant))
+    return None
+
+
 def add_places(app: Sphinx, doctree: nodes.document) -> None:
     """Adds the places to a practice page that has been read."""
     found = CHAPTER.match(app.env.docname)
     cells = list(_cells(doctree)) if found else []
-    tasks = [(cell, task(code)) for cell, code in cells]
-    if found is None or not any(asked for _, asked in tasks):
+    if found is None:
         return
+    if any(task(code) for _, code in cells):
+        _add_top(found[1], cells[0], EXERCISES, "checks")
+        _add_exercises(cells)
+    elif any(call_of_capstone(code) for _, code in cells):
+        _add_top(found[1], cells[0], DESIGN, "runs")
+        _add_capstone(cells)
+
+
+def _add_top(chapter: str, first: tuple[Any, str], here: str, enter: str) -> None:
+    cell, setup = first
+    html = PAGE.format(chapter=chapter, setup=escape(setup), progress=_PROGRESS, here=here, enter=enter)
+    cell.parent.insert(cell.parent.index(_commands(cell)), place(html=html))
+
+
+def _add_capstone(cells: Sequence[tuple[Any, str]]) -> None:
+    code_before = ""
+    for cell, code in cells[1:]:
+        called = call_of_capstone(code)
+        if code == START:
+            cell["classes"].append("practice-cell")
+            cell.parent[cell.parent.index(cell) - 1]["classes"].append(
+                "practice-cell"
+            )  # the sentences about it
+        elif code.startswith(f"class {ADAPTER}:"):
+            cell["classes"].append("practice-cell")
+            textarea = _textarea(f"{code_before}\n\n\n{code}\n", "Your code for your GPT")
+            help = _json({"rules": capstone.rules_panel().data()})
+            _after(
+                cell, CAPSTONE.format(loads=" ".join(package.CAPSTONE_LOADS), textarea=textarea, help=help)
+            )
+        elif called is not None:
+            cell["classes"].append("practice-cell")
+            command, stage = called
+            _after(cell, BUILT if command == "built" else _stage(stage))
+        elif not code_before:  # where the notebook has the reader's own code
+            cell["classes"].append("practice-cell")
+            code_before = code
+
+
+def _stage(stage: str) -> str:
+    if not stage:
+        return STAGE.format(stage="", title="", check="Check all stages", hint="", help=_json({"hints": []}))
+    title = TITLE.format(number=capstone.number(stage), stage=stage, title=escape(STAGES[stage].words.title))
+    with contextlib.chdir(NOTEBOOKS):
+        help = _json({"hints": [panel.data() for panel in capstone.hints(stage)]})
+    return STAGE.format(stage=stage, title=title, check="Check", hint=HINT, help=help)
+
+
+def _add_exercises(cells: Sequence[tuple[Any, str]]) -> None:
     keeps = kept([code for _, code in cells])
-    first, setup = cells[0]
-    top = place(html=PAGE.format(chapter=found[1], setup=escape(setup), progress=_PROGRESS))
-    first.parent.insert(first.parent.index(_commands(first)), top)
-    for (cell, code), (_, asked) in zip(cells, tasks, strict=True):
+    for cell, code in cells:
+        asked = task(code)
         if KEEP_ALONE.fullmatch(code):  # the page keeps a right answer by itself
             cell["classes"].append("practice-cell")
         if asked is None:
@@ -147,11 +247,18 @@ def _field(asked: Task, exercise: Exercise, *, title: str, keep: bool) -> str:
         name=escape(asked.name),
         loads=" ".join(exercise.loads),
         keep=" data-keep" * keep,
-        rows=asked.stub.count("\n") + MORE_LINES,
-        label=escape(f"Your code for exercise {title}"),
-        stub=escape(asked.stub),
-        help=json.dumps(_help(exercise)).replace("</", "<\\/"),
+        textarea=_textarea(asked.stub, f"Your code for exercise {title}"),
+        help=_json(_help(exercise)),
     )
+
+
+def _textarea(stub: str, label: str) -> str:
+    return TEXTAREA.format(rows=stub.count("\n") + MORE_LINES, label=escape(label), stub=escape(stub))
+
+
+def _json(help: dict[str, Any]) -> str:
+    """Returns data as JSON that can stand in a page."""
+    return json.dumps(help).replace("</", "<\\/")
 
 
 def _help(exercise: Exercise) -> dict[str, Any]:

@@ -18,6 +18,13 @@
 
   const button = (label, onclick) => h("button", { type: "button", onclick }, label);
 
+  /** Makes the buttons of a place work: acts(place, { check: () => … }) for those that the page has. */
+  function acts(place, what) {
+    for (const [name, act] of Object.entries(what)) {
+      place.querySelector(`[data-do=${name}]`)?.addEventListener("click", act);
+    }
+  }
+
   function inline(pieces) {
     return (pieces ?? []).map(({ text, code, link }) => {
       const page = TO_NOTEBOOK.exec(link ?? "")?.[1];
@@ -69,5 +76,5 @@
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   }
 
-  Object.assign(window.glassformerPractice, { h, button, block, draw, opens, download });
+  Object.assign(window.glassformerPractice, { h, button, acts, block, draw, opens, download });
 })();

@@ -1,7 +1,7 @@
-/* Makes a practice page work: its exercises (exercise.js), and the buttons for all of them at its top. */
+/* Makes a practice page work: its exercises (exercise.js) or the capstone (capstone.js), and the buttons at its top. */
 (() => {
   "use strict";
-  const { kept, h, button, opens, download, Python, Results, Exercise } = window.glassformerPractice;
+  const { kept, h, button, acts, opens, download, Python, Results, Exercise, capstone } = window.glassformerPractice;
   const FILE = "my_transformer.py";
   const LIMIT = 1_000_000; // bytes of a file that is opened: more is no file of ours
 
@@ -26,6 +26,7 @@
     kept.complain = () => (warning.textContent = UNKEPT);
     kept.write("kept", "yes"); // complains at once if nothing is kept
 
+    for (const design of document.querySelectorAll(".practice-design")) capstone(design, python);
     const exercises = [];
     for (const place of document.querySelectorAll(".practice[data-exercise]")) {
       const number = exercises.length;
@@ -56,7 +57,7 @@
     }
 
     opens(top.querySelector("[data-do=open]"), FILE, ".py,text/x-python", open);
-    top.querySelector("[data-do=download]").addEventListener("click", save);
+    acts(top, { download: save });
   }
 
   start(); // all of this is deferred, so the page has been read

@@ -57,8 +57,8 @@
       return this.#waiting > 0;
     }
 
-    /** Asks for something, and returns the answer. `make` returns { request, models }, the request and
-     *  the shipped models that it needs, when its turn has come. Meanwhile, `watch` is
+    /** Asks for something, and returns the answer. `make` returns { request, loads }, the request and
+     *  the archives of data that it needs, when its turn has come. Meanwhile, `watch` is
      *  told: begins(), loading(loaded, total) in bytes, ready(), told(message). */
     ask(make, watch) {
       this.#waiting++;
@@ -69,7 +69,7 @@
 
     #answer(make, watch) {
       return new Promise((resolve, reject) => {
-        const asked = { id: ++this.#count, watch, resolve, reject, late: null };
+        const asked = { id: ++this.#count, watch, resolve, reject, late: null, files: {} };
         this.#asked = asked;
         watch.begins();
         const send = () => {
@@ -130,15 +130,21 @@
     #hear({ told, answer }) {
       if (answer) this.#finish("resolve", answer);
       else if (told.says === "late") this.#asked.late = told.panel;
-      else if (told.says === "begin") this.#clock = setTimeout(() => this.#late(), told.seconds * 1000);
+      else if (told.says === "files") this.#asked.files = told.files;
+      else if (told.says === "begin") this.#limit(told.seconds);
       else if (told.says === "end") clearTimeout(this.#clock);
       else this.#asked.watch.told(told);
     }
 
+    #limit(seconds) {
+      clearTimeout(this.#clock);
+      this.#clock = setTimeout(() => this.#late(), seconds * 1000);
+    }
+
     #late() {
-      const { late } = this.#asked;
+      const { late, files } = this.#asked;
       this.#end();
-      this.#finish("resolve", { panels: [late], files: {} });
+      this.#finish("resolve", { panels: [late], files, isLate: true });
       this.#start().catch(() => {}); // so that the next request finds it ready
     }
 

@@ -14,7 +14,7 @@ const problem = (words) => Object.assign(new Error(words), { isPlain: true });
 
 let desk = null; // glassformer.exercises.desk.Desk
 let put = null; // puts an archive where Python finds modules
-const models = new Set(); // those that are there
+const arrived = new Set(); // the archives of data that are there
 let asked = null; // the id of the request that is being answered
 
 self.addEventListener("message", async ({ data }) => {
@@ -24,7 +24,7 @@ self.addEventListener("message", async ({ data }) => {
       say({ says: "ready" });
     } else {
       asked = data.id;
-      for (const model of data.models) await bringModel(model);
+      for (const name of data.loads) await bringData(name);
       say({ id: asked, answer: JSON.parse(desk.ask(JSON.stringify(data.request))) });
     }
   } catch (error) {
@@ -51,11 +51,11 @@ async function open({ python, package: ours, chapter, setup }) {
 /** How an archive is packed: a wheel is a zip, ours are .tgz, which some servers unpack on their own. */
 const format = ([first, second]) => (first === 0x50 ? "zip" : first === 0x1f && second === 0x8b ? "gztar" : "tar");
 
-/** Brings a shipped model that a judge loads; the browser's own cache keeps it. */
-async function bringModel(name) {
-  if (models.has(name)) return;
+/** Brings data that a judge needs, such as a shipped model; the browser's own cache keeps it. */
+async function bringData(name) {
+  if (arrived.has(name)) return;
   put(await whole(new URL(`${name}.tgz`, self.location)));
-  models.add(name);
+  arrived.add(name);
 }
 
 // --- files -------------------------------------------------------------------------------------------------

@@ -7,24 +7,28 @@ neither threads nor IPython. It calls the same commands as a practice notebook, 
 import ast
 import builtins
 import contextlib
+import importlib
 import io
 import json
 import linecache
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import commands, own_file, record
+from . import capstone, commands, own_file, record
 from .catalogue import find, of_chapter
-from .exercise import Exercise
 from .showing import Shown, display, shown_by
 from .timelimit import time_kept_by
 from .verdict import Panel
 
+CAPSTONE = "capstone"  # in a request, this is the exercise whose answer is a whole GPT
+ADAPTER = "Mine"  # the class that it defines
 MOST_OUTPUT = 20_000  # characters; an endless loop that prints must not fill the page
 
 _NAMES = {own_file.ENVIRONMENT: f"{own_file.MODULE}.py", record.ENVIRONMENT: "progress.json"}
@@ -71,81 +75,96 @@ class Desk:
         """
         asked = json.loads(request)
         self._put(asked["files"])
+        self._told = asked["files"]
         panels: list[dict[str, Any]] = []
-        page = Shown(
-            lambda panel: panels.append(panel.data()), lambda panel: self._tell("late", panel=panel.data())
-        )
+        page = Shown(lambda panel: panels.append(panel.data()), self._tell_late)
         with shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output():
-            found = _ACTS[asked["do"]](self, find(asked["exercise"]), asked)
-        return json.dumps({"panels": panels, "files": self._files(), "right": False, "kept": "", **found})
+            found = _ACTS[asked["do"]](self, asked) or {}
+        nothing = {"right": False, "kept": "", "code": ""}
+        return json.dumps({"panels": panels, "files": self._files(), **nothing, **found})
 
     # --- what can be asked for ---
 
-    def _check(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _check(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """Judges the reader's function, and keeps it if it is right and `keep` says so: "yes", "no" or "replace"."""
-        function = self._function(exercise, asked)
+        exercise = find(asked["exercise"])
+        function = self._defined(asked, "function", exercise.reference.__name__)
         if function is None:
-            return {}
+            return None
         if commands.check(exercise.name, function, seconds=self._seconds) is not function:
-            return {}
+            return None
         status = ""
         if asked["keep"] != "no":
             late = f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped"
-            self._tell("late", panel=Panel(late, mood="bad").data())
+            self._tell_late(Panel(late, mood="bad"))
             status, panel = commands.kept(function, replace=asked["keep"] == "replace")
             display(panel)
         return {"right": True, "kept": status}
 
-    def _try(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any]:
-        self._run(exercise, asked)
-        return {}
+    def _try(self, asked: Mapping[str, Any]) -> None:
+        self._run(asked)
+
+    def _stage(self, asked: Mapping[str, Any]) -> None:
+        """Judges one stage of the reader's GPT, or all of them if none is named."""
+        design = self._defined(asked, "class", ADAPTER)
+        if design is not None:
+            capstone.check(*filter(None, [asked["stage"]]), design)
+
+    def _built(self, asked: Mapping[str, Any]) -> None:
+        design = self._defined(asked, "class", ADAPTER)
+        if design is not None:
+            capstone.built(design)
+
+    def _start(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the code of an adapter that uses the functions in the reader's file."""
+        late = f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped"
+        self._tell_late(Panel(late, mood="bad"))
+        panel = capstone.commands.filled_adapter()
+        display(replace(panel, code=""))
+        return None if panel.mood == "bad" else {"code": panel.code}
 
     # --- how the reader's code runs ---
 
-    def _function(self, exercise: Exercise, asked: Mapping[str, Any]) -> Any:
-        """Returns the reader's function, or None if the code failed or does not define it; then a panel says so."""
-        scope = self._run(exercise, asked)
-        name = exercise.reference.__name__
+    def _defined(self, asked: Mapping[str, Any], kind: str, name: str) -> Any:
+        """Returns what the reader's code defines, or None if it failed or does not define it; then a panel says so."""
+        scope, exercise = self._run(asked), asked["exercise"]
         if scope is None:
-            display(
-                Panel(
-                    f"`{exercise.name}`: your code raised an error, so there is nothing to check yet",
-                    mood="bad",
-                )
-            )
+            said = f"`{exercise}`: your code raised an error, so there is nothing to check yet"
+            display(Panel(said, mood="bad"))
         elif name not in scope:
-            said = f"`{exercise.name}`: your code should define a function `{name}`, but it does not"
+            said = f"`{exercise}`: your code should define a {kind} `{name}`, but it does not"
             display(Panel(said, [("", "Start over brings its first line back.")], mood="bad"))
         else:
             return scope[name]
         return None
 
-    def _run(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _run(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error."""
-        stopped = f"`{exercise.name}`: your code was still running after {self._seconds:g} s and was stopped"
+        name = asked["exercise"]
+        stopped = f"`{name}`: your code was still running after {self._seconds:g} s and was stopped"
         why = "Is there a loop whose condition never becomes false?"
-        self._tell("late", panel=Panel(stopped, [("", why)], mood="bad").data())
+        self._tell_late(Panel(stopped, [("", why)], mood="bad"))
         with self._time(self._seconds):
-            scope = self._scope(exercise, asked["earlier"])
+            scope = self._scope(name, asked["earlier"])
             try:
-                value = _executed(exercise.name, asked["code"], scope)
+                value = _executed(name, asked["code"], scope)
                 if value is not None:
                     self._tell("value", text=_cut(repr(value)))
             except BaseException as error:  # SystemExit too: the page goes on
-                self._tell("error", text=_cut(_traceback(error, _file(exercise.name))))
+                self._tell("error", text=_cut(_traceback(error, _file(name))))
                 return None
         return scope
 
-    def _scope(self, exercise: Exercise, earlier: Mapping[str, str]) -> dict[str, Any]:
+    def _scope(self, name: str, earlier: Mapping[str, str]) -> dict[str, Any]:
         """Returns the namespace in which the reader's code begins."""
         scope = vars(sys.modules["__main__"])
         for statement in ast.parse(self._setup).body:
             with contextlib.suppress(Exception):  # a library or a model that the page does not have
                 exec(compile(ast.Module([statement], []), "<setup>", "exec"), scope)
         above = list(of_chapter(self._chapter))
-        above = above[: above.index(exercise.name)] if exercise.name in above else []
+        above = above[: above.index(name)] if name in above else []
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            builds_on = exercise.prose.builds_on
+            builds_on = () if name == CAPSTONE else find(name).prose.builds_on
             for one in map(find, dict.fromkeys([*above, *builds_on])):
                 called = one.reference.__name__
                 scope[called] = commands.own_or_the_books(one)[0] if one.name in builds_on else one.reference
@@ -157,6 +176,14 @@ class Desk:
         return scope
 
     # --- what the page is told ---
+
+    def _tell_late(self, panel: Panel) -> None:
+        """Tells what to show, and the files as they are now, in case the page has to stop this worker."""
+        files = self._files()
+        if files != self._told:
+            self._tell("files", files=files)
+            self._told = files
+        self._tell("late", panel=panel.data())
 
     @contextlib.contextmanager
     def _time(self, seconds: float) -> Iterator[None]:
@@ -183,6 +210,10 @@ class Desk:
             path = self._folder / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(text.encode())
+        # The file may be another one now, and Python would compare only its size and the second of its last change.
+        sys.modules.pop(own_file.MODULE, None)
+        shutil.rmtree(self._folder / "__pycache__", ignore_errors=True)
+        importlib.invalidate_caches()
 
     def _files(self) -> dict[str, str]:
         """Returns the reader's file, earlier versions of it, and the record of progress."""
@@ -192,7 +223,13 @@ class Desk:
         return [path for path in sorted(self._folder.rglob("*")) if path.suffix in (".py", ".json")]
 
 
-_ACTS = {"check": Desk._check, "try": Desk._try}
+_ACTS: dict[str, Callable[[Desk, Mapping[str, Any]], dict[str, Any] | None]] = {
+    "check": Desk._check,
+    "try": Desk._try,
+    "stage": Desk._stage,
+    "built": Desk._built,
+    "start": Desk._start,
+}
 
 
 class _Output(io.TextIOBase):

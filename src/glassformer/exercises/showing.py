@@ -1,7 +1,7 @@
 """Shows panels: below a notebook's cell, or wherever a page without a kernel puts them."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NamedTuple
 
@@ -41,6 +41,15 @@ def display(panel: Panel | Table) -> None:
     from IPython import display as notebook
 
     notebook.display(panel)
+
+
+def one_by_one(names: Iterable[str]) -> Iterable[str]:
+    """Returns names to iterate over, when each takes long: with a progress bar in a notebook, without one on a page."""
+    if _shown.get() is not None:
+        return names
+    from glassformer.progress import bar
+
+    return bar(names)
 
 
 def display_if_late(panel: Panel) -> None:

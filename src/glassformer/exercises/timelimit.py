@@ -22,16 +22,21 @@ GRACE = 1.0  # seconds that we spend on stopping a function that is out of time
 IMPORTS = 120.0  # extra seconds for imports: importing PyTorch for the first time is slow
 
 
-_keeper: ContextVar[Callable[[float], AbstractContextManager]] = ContextVar(
-    "keeper", default=lambda _: contextlib.nullcontext()
-)
+Keeper = Callable[[float], AbstractContextManager]
+_keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+
+
+def keeper() -> Keeper | None:
+    """Returns who keeps the time of this thread from outside (`time_kept_by`), or None if nobody has to."""
+    return _keeper.get()
 
 
 @contextlib.contextmanager
-def time_kept_by(keeper: Callable[[float], AbstractContextManager]) -> Iterator[None]:
+def time_kept_by(keeper: Keeper) -> Iterator[None]:
     """Let somebody outside keep the time in the `with` block, where Python has no threads and cannot do so itself.
 
     ``keeper(seconds)`` returns a context manager that is entered when a time limit begins and left when it ends.
+    A limit that begins within another replaces it.
     """
     token = _keeper.set(keeper)
     try:
@@ -49,7 +54,10 @@ class OutOfTime(Exception):  # noqa: N818 - an event, not an error of ours
 
 
 class Stop(SystemExit):
-    """Raised inside the thread to end it. It is a `SystemExit`, because that ends a thread silently."""
+    """Raised inside the thread to end it. It is a `SystemExit`, because that ends a thread silently.
+
+    Where there are no threads, `work` may raise it to end itself.
+    """
 
 
 def call_within(seconds: float, work: Callable[[], Any]) -> Any:
@@ -80,8 +88,12 @@ def call_within(seconds: float, work: Callable[[], Any]) -> Any:
     except (
         RuntimeError
     ):  # no threads here (Python compiled for the browser): only from outside can it be stopped
-        with _keeper.get()(seconds):
-            return work()
+        keep = keeper()
+        with keep(float(seconds)) if keep else contextlib.nullcontext():
+            try:
+                return work()
+            except Stop:
+                raise OutOfTime(stopped=True) from None
     left, imports, then = seconds, IMPORTS, time.monotonic()
     try:
         while left > 0:

@@ -86,7 +86,7 @@ def test_all_stages_at_once_and_what_was_right_stays_done(shown):
 
 
 def test_what_lies_inside_a_larger_module_may_stay_open(shown, monkeypatch):
-    def judged(adapter, name, seconds, hung):
+    def judged(adapter, name, *rest):
         return Verdict(name, OPEN if name in ("attention", "block", "shipped") else RIGHT, chapter="03")
 
     monkeypatch.setattr(commands, "judge", judged)

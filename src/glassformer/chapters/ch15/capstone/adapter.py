@@ -68,12 +68,14 @@ class Running:
         piece: which of the reader's pieces.
         calls: how often a piece has begun or ended.
         slowness: how many times as long as alone it may take, because something watches it.
+        begin: called with a piece before it runs. It returns a context manager for the time that the piece runs.
         clock: the number of the clock of its thread, if there is one.
     """
 
     piece: str = ""
     calls: int = 0
     slowness: float = 1.0
+    begin: Callable[[str], contextlib.AbstractContextManager] = lambda _: contextlib.nullcontext()
     clock: int | None = None
 
     @contextlib.contextmanager
@@ -105,12 +107,16 @@ class _Call:
 
     def __init__(self, running: Running, piece: str) -> None:
         self.running, self.piece, self.outer = running, piece, running.piece
+        self.timed: contextlib.AbstractContextManager = contextlib.nullcontext()
 
     def __enter__(self) -> None:
         self.running.piece = self.piece
         self.running.calls += 1
+        self.timed = self.running.begin(self.piece)
+        self.timed.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.timed.__exit__(None, None, None)
         if kind is None or not issubclass(kind, Stop):
             self.running.piece = self.outer
             self.running.calls += 1

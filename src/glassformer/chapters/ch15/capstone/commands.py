@@ -1,6 +1,8 @@
 """The capstone's commands: start, check and hint; `card` and `built` look back at what was made."""
 
 import difflib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +10,13 @@ from glassformer.contents import page
 from glassformer.exercises import commands as exercises
 from glassformer.exercises import own_file
 from glassformer.exercises.expect import describe
+from glassformer.exercises.showing import display_if_late, one_by_one
 from glassformer.exercises.source import CannotSaveError
 from glassformer.exercises.verdict import Panel, Table
-from glassformer.progress import bar
 
 from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, STAGES, WRONG, Verdict, judge
 from .layout import names, parts_of_kinds
-from .report import beside, parts
+from .report import NOT_SHOWN, beside, parts
 from .template import adapter_source
 from .words import mistakes, pieces, rules_of_use
 
@@ -28,13 +30,31 @@ _made_before: set[tuple[str, str]] = set()  # (stage, mistake): what to write in
 
 def start() -> None:
     """Put an adapter into the next cell, filled in with the functions of your own file if you have one."""
+    panel = filled_adapter()
+    if panel.mood == "bad":
+        return _show(panel)
+    lines = [*panel.lines]
+    from IPython import get_ipython  # only a notebook needs it
+
+    shell = get_ipython()
+    if shell is not None and hasattr(shell, "kernel"):
+        shell.set_next_input(panel.code)
+        lines.append(("", "You find it in the next cell, and can change it as you like."))
+    lines.append(("", "`capstone.rules()` lists what you may import."))
+    return _show(replace(panel, lines=lines))
+
+
+def filled_adapter() -> Panel:
+    """Returns a panel with the code of an adapter: empty, or filled in with the functions of the reader's own file.
+
+    Its mood is "bad" if there is a file that cannot be imported.
+    """
     try:
         module = own_file.load()
     except CannotSaveError as error:
         said = f"{own_file.MODULE}.py cannot be imported as it is now. {error}"
-        return _show(Panel("Your adapter is empty", [("", said)], code=adapter_source([]), mood="bad"))
+        return Panel("Your adapter is empty", [("", said)], code=adapter_source([]), mood="bad")
     names = [name for name in vars(module) if callable(getattr(module, name))] if module else []
-    source = adapter_source(names)
     filled = [name for name, piece in pieces().items() if set(piece.uses) <= set(names)]
     if not filled:
         lines = [
@@ -46,14 +66,7 @@ def start() -> None:
         open_ones = ", ".join(f"`{name}`" for name in pieces() if name not in filled)
         if open_ones:
             lines.append(("", f"Left to you: {open_ones}."))
-    from IPython import get_ipython  # only a notebook needs it
-
-    shell = get_ipython()
-    if shell is not None and hasattr(shell, "kernel"):
-        shell.set_next_input(source)
-        lines.append(("", "You find it in the next cell, and can change it as you like."))
-    lines.append(("", "`capstone.rules()` lists what you may import."))
-    return _show(Panel("Your adapter", lines, code=source))
+    return Panel("Your adapter", lines, code=adapter_source(names))
 
 
 def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember: bool = True) -> None:
@@ -78,17 +91,20 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         return _show(Panel(f"`seconds` should be a number above 0; yours is {describe(seconds)}", mood="bad"))
     if stage is not None:
-        verdict = judge(adapter, stage, seconds)
+        verdict = judge(adapter, stage, seconds, if_late=lambda late: display_if_late(_one(late)))
         if remember:
             _mark(verdict)
-        return _show(_one(verdict))
+        return _show(_one(_with_advice(verdict)))
+    done = _done() if remember else []
     verdicts: list[Verdict] = []
-    for name in bar(STAGES):
+    for name in one_by_one(STAGES):
         hung = [one.hung for one in verdicts if one.hung]
-        verdicts.append(judge(adapter, name, seconds, hung))
+        if_late = lambda late: display_if_late(_all([*verdicts, late], done))  # noqa: E731 - it belongs to the loop
+        verdict = judge(adapter, name, seconds, hung, if_late)
         if remember:
-            _mark(verdicts[-1])
-        if verdicts[-1].status == INTERRUPTED:
+            _mark(verdict)
+        verdicts.append(_with_advice(verdict))
+        if verdict.status == INTERRUPTED:
             break
     panel = _all(verdicts, _done() if remember else [])
     if panel.lines and panel.lines[-1][1] == WHOLE:
@@ -101,16 +117,27 @@ def hint(stage: Any) -> None:
     """Show the next hint for a stage. There are three, and each gives away more."""
     if not isinstance(stage, str) or stage not in STAGES:
         return _show(_no_stage(stage))
-    hints = STAGES[stage].words.hints
-    number = min(_hints_given.get(stage, 0), len(hints) - 1)
-    _hints_given[stage] = number + 1
-    return _show(Panel(f"`{stage}`: hint {number + 1} of {len(hints)}", [("", hints[number])]))
+    panels = hints(stage)
+    given = min(_hints_given.get(stage, 0), len(panels) - 1)
+    _hints_given[stage] = given + 1
+    return _show(panels[given])
+
+
+def hints(stage: str) -> list[Panel]:
+    """Returns the panels of a stage's hints, in order."""
+    said = STAGES[stage].words.hints
+    return [Panel(f"`{stage}`: hint {i} of {len(said)}", [("", one)]) for i, one in enumerate(said, 1)]
 
 
 def rules() -> None:
     """Show what you may import, and what has to be your own."""
+    return _show(rules_panel())
+
+
+def rules_panel() -> Panel:
+    """Returns what `rules` shows."""
     title, lines = rules_of_use()
-    return _show(Panel(title, [("·", line) for line in lines]))
+    return Panel(title, [("·", line) for line in lines])
 
 
 def kinds() -> None:
@@ -140,6 +167,7 @@ def card(folder: str | Path) -> None:
 
 def built(adapter: Any) -> None:
     """Show what you built, part by part, with how many lines of your own ran, next to GPT-2."""
+    display_if_late(NOT_SHOWN)
     return _show(parts(adapter, _done()))
 
 
@@ -159,7 +187,8 @@ def _done() -> list[str]:
     return [name for name in STAGES if marks.get(_name(name), {}).get("done")]
 
 
-def _number(stage: str) -> str:
+def number(stage: str) -> str:
+    """Returns a stage's number as readers see it."""
     return "★" if stage == STAR else f"{list(STAGES).index(stage) + 1}"
 
 
@@ -169,17 +198,21 @@ def _link(number: str) -> str:
     return f"[Chapter {number}, {page(number).title}]({here}{page(number).name}.ipynb)"
 
 
+def _with_advice(verdict: Verdict) -> Verdict:
+    """Returns the verdict, with what to write instead if this mistake was made before."""
+    known, key = mistakes().get(verdict.mistake), (verdict.stage, verdict.mistake)
+    if known is None:
+        return verdict
+    again = key in _made_before
+    _made_before.add(key)
+    return replace(verdict, aside=(f"Try this: {known.instead}", *verdict.aside)) if again else verdict
+
+
 def _failure(verdict: Verdict) -> list[tuple[str, str]]:
-    """Returns the lines that tell what failed, from the second time on what to write instead, and where to read."""
+    """Returns the lines that tell what failed, and where to read."""
     checks = STAGES[verdict.stage].checks
     title = checks[min(verdict.passed, len(checks) - 1)][0]
     lines = [("✗", verdict.message if verdict.hung else f"{title}: {verdict.message}")]
-    known = mistakes().get(verdict.mistake)
-    if known is not None:
-        key = (verdict.stage, verdict.mistake)
-        if key in _made_before:
-            lines.append(("", f"Try this: {known.instead}"))
-        _made_before.add(key)
     lines += [("", sentence) for sentence in verdict.aside]
     if verdict.mistake == "borrowed":
         return lines
@@ -226,11 +259,11 @@ def _one(verdict: Verdict) -> Panel:
     return Panel(f"`{name}`: {verdict.passed} of {total} checks pass", [*lines, stuck], mood="bad")
 
 
-def _all(verdicts: list[Verdict], done: list[str]) -> Panel:
+def _all(verdicts: Sequence[Verdict], done: list[str]) -> Panel:
     """Returns the panel of all stages, with the reason for each failure. `done`: those that have been right before."""
     lines: list[tuple[str, str]] = []
     for one in verdicts:
-        said = f"{_number(one.stage)} · `{one.stage}`: {STAGES[one.stage].words.title}"
+        said = f"{number(one.stage)} · `{one.stage}`: {STAGES[one.stage].words.title}"
         if one.status == RIGHT:
             lines += [("✓", said), *_unseen(one).values(), *[("→", remark) for remark in one.remarks]]
         elif one.status == WRONG:

@@ -1,13 +1,16 @@
 """Runs a stage's checks on the reader's design, whatever the design does."""
 
-from collections.abc import Collection, Mapping
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from glassformer.exercises.attempt import NotAttempted, altered, raised, too_long
 from glassformer.exercises.expect import Wrong
 from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
-from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
+from glassformer.exercises.timelimit import OutOfTime, Stop, call_within, keeper
 
 from .adapter import NUMBERS, LeaveOut, Missing, NotLookedAt, Own, Running
 from .attention import attention
@@ -78,6 +81,7 @@ class _Limit:
     def __init__(self, of_stage: float, at_a_time: float, running: Running) -> None:
         self.of_stage, self.of_call, self.at_a_time = of_stage, at_a_time, at_a_time
         self.running, self.calls, self.worked = running, running.calls, 0.0
+        self.then = time.monotonic()
 
     def __isub__(self, passed: float) -> "_Limit":
         worked = self.running.worked()
@@ -91,11 +95,32 @@ class _Limit:
         return self
 
     def __gt__(self, seconds: float) -> bool:
-        return min(self.of_stage, self.of_call) > seconds
+        return float(self) > seconds
+
+    def __float__(self) -> float:
+        return min(self.of_stage, self.of_call)
+
+    def of_next_call(self) -> float:
+        """Returns how many seconds the call that begins now may take, where nobody subtracts what has passed.
+
+        Raises:
+            Stop: no time is left for the stage.
+        """
+        before, self.then = self.then, time.monotonic()
+        self -= self.then - before
+        if self.of_stage <= 0:
+            raise Stop
+        return float(self) * self.running.slowness
 
 
 @untouched_randomness()
-def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[str] = ()) -> Verdict:
+def judge(
+    adapter: Any,
+    name: str,
+    seconds: float = SECONDS,
+    hung: Collection[str] = (),
+    if_late: Callable[[Verdict], None] = lambda _: None,
+) -> Verdict:
     """Judges one stage. Raises nothing that the reader's code could cause.
 
     Args:
@@ -104,6 +129,8 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[st
         seconds: how long the stage may take. A single call may take `AT_A_TIME`, or more in proportion if that is
             more than `SECONDS`.
         hung: pieces that did not return in an earlier stage, and are not called again.
+        if_late: where only a page can stop the reader's code, this gets the verdict if the call that begins does not
+            return in time.
     """
     stage = STAGES[name]
     verdict = Verdict(name, OPEN, chapter=stage.words.chapter)
@@ -112,9 +139,32 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[st
     at_a_time = min(seconds, AT_A_TIME * max(1.0, seconds / SECONDS))
     limit: Any = _Limit(seconds, at_a_time, running)
 
+    told: tuple[Any, ...] = ()
+
+    def late(stopped: bool) -> Verdict:
+        piece = running.piece if limit.of_call <= limit.of_stage else ""
+        message = _too_long(name, seconds, stopped)
+        if piece:
+            message = too_long(at_a_time, stopped).replace("your function", f"`{piece}`", 1)
+        return replace(verdict, status=WRONG, passed=passed, message=message, hung=piece, unseen=dict(unseen))
+
+    def begin(piece: str) -> AbstractContextManager:
+        nonlocal told
+        keep = keeper()
+        if keep is None:
+            return nullcontext()
+        left = limit.of_next_call()
+        if told != (piece, passed):
+            told = (piece, passed)
+            with _unwatched():
+                if_late(late(stopped=True))
+        return _quietly(keep(left))
+
     def run() -> Verdict:
         nonlocal passed
+        running.begin = begin
         running.begins()
+        limit.worked = running.worked() or 0.0  # this may be no thread of its own, which has computed before
         try:
             own = Own(adapter, running, hung)
             lacks = [piece for piece in stage.words.needs if not own.has(piece)]
@@ -153,17 +203,39 @@ def judge(adapter: Any, name: str, seconds: float = SECONDS, hung: Collection[st
     try:
         with as_it_was() as changed:
             found = call_within(limit, run)
-    except OutOfTime as late:
-        message, piece = _too_long(name, seconds, late.stopped), running.piece if limit.of_call <= 0 else ""
-        if piece:
-            message = too_long(at_a_time, late.stopped).replace("your function", f"`{piece}`", 1)
-        found = replace(verdict, status=WRONG, passed=passed, message=message, hung=piece)
+    except OutOfTime as out:
+        found = late(out.stopped)
     except KeyboardInterrupt:
         return replace(verdict, status=INTERRUPTED, passed=passed, message="you interrupted it.")
     found = replace(found, unseen=unseen)
     if found.status == WRONG:
         found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)))))
     return found
+
+
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """Hides what the checker itself does from those who watch the reader's code (`origin`, `tracing`)."""
+    profile, trace = sys.getprofile(), sys.gettrace()
+    sys.setprofile(None)
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(trace)
+        sys.setprofile(profile)
+
+
+@contextmanager
+def _quietly(limit: AbstractContextManager) -> Iterator[None]:
+    """Lets a time limit begin and end unwatched; what runs meanwhile is watched as before."""
+    with _unwatched():
+        limit.__enter__()
+    try:
+        yield
+    finally:
+        with _unwatched():
+            limit.__exit__(None, None, None)
 
 
 def _too_long(name: str, seconds: float, stopped: bool) -> str:

@@ -127,6 +127,13 @@ def _shown(nats: float | None) -> str:
     return "none kept" if nats is None else f"{nats:.3f}"
 
 
+def _not_shown(why: str) -> Panel:
+    return Panel("What you built cannot be shown yet", [("", why)], mood="bad")
+
+
+NOT_SHOWN = _not_shown(f"It was still running after {SECONDS:g} s.")
+
+
 @untouched_randomness()
 def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
     """Lists the parts: the chapter, how many lines of the reader's own ran, the sizes, and GPT-2's."""
@@ -143,9 +150,9 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
         with as_it_was():
             found = call_within(SECONDS, run)
     except OutOfTime:
-        found = f"It was still running after {SECONDS:g} s."
+        return NOT_SHOWN
     if isinstance(found, str):
-        return Panel("What you built cannot be shown yet", [("", found)], mood="bad")
+        return _not_shown(found)
     theirs = _of_gpt2()
     rows = []
     for name, stage in STAGES.items():

@@ -57,10 +57,11 @@ _LIBRARIES = tuple(
     str(Path(getattr(sys.modules[name], "__file__", "")).resolve().parent)
     for name in ("glassformer", "numpy", "os")
 )
+_CELLS = ("<ipython", "<capstone>")  # cells in a terminal, and the field on a practice page
 
 
 def _of_the_reader(file: str) -> bool:
     """Returns whether a file is a cell or a file of the reader's, not a library's."""
     if "site-packages" in file or file.startswith(_LIBRARIES):
         return False
-    return not file.startswith("<") or file.startswith("<ipython")
+    return not file.startswith("<") or file.startswith(_CELLS)

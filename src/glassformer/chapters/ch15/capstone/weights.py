@@ -3,15 +3,17 @@
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from glassformer import scratch
+from glassformer import onepage, scratch
 from glassformer.config import ModelConfig
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.published import published
+from glassformer.text import CharTokenizer
 
 from .adapter import NotLookedAt, Own, Told
 from .origin import WATCHED, told_if_borrowed
@@ -65,11 +67,18 @@ def made(kind: str) -> scratch.Transformer:
     return model
 
 
-def the_books() -> tuple[Any, Any]:
-    """Returns the book's trained model and its tokenizer."""
-    from glassformer import shipped  # only the star needs the library that reads its file
+def the_books() -> tuple[scratch.Transformer, CharTokenizer]:
+    """Returns the book's trained model and its tokenizer.
 
-    return shipped.load()
+    `onepage` reads the file, because a practice page has no library that could.
+    """
+    folder = Path(onepage.__file__).parent / "assets" / "models" / "shakespeare"
+    config = ModelConfig.from_json((folder / "config.json").read_text(encoding="utf-8"))
+    model = scratch.Transformer(config, generator=None, dtype=np.float32).eval()
+    read = onepage.GPT(folder)
+    named = {f"{part}.{name}.weight": one for part, own in read.w.items() for name, one in own.items()}
+    model.load_state_dict({name.removeprefix("."): one for name, one in named.items()})
+    return model, CharTokenizer("".join(read.alphabet))
 
 
 def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
