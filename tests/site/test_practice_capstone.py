@@ -77,7 +77,9 @@ def test_the_page_has_one_field_and_a_place_for_each_stage(page):
     code = field(page).locator("textarea").input_value()
     assert code.startswith("# Your tokenizer")
     assert "\n\n\nclass Mine:\n    vocab_size, context_length = 65, 64\n" in code
-    assert "3 · attention: each position averages the values it needs" in stage(page, "attention").inner_text()
+    assert (
+        "3 · attention: each position averages the values it needs" in stage(page, "attention").inner_text()
+    )
     assert "★ · shipped: it is the book's model" in stage(page, "shipped").inner_text()
     for hidden in (
         "capstone.check(",

@@ -148,11 +148,13 @@ def kept(codes: Sequence[str]) -> set[str]:
 
 def call_of_capstone(code: str) -> tuple[str, str] | None:
     """Returns the command that a cell calls for the reader's design, and the stage that it names, or ""."""
-    body = ast.parse(code).body
-    match body:
-        case [ast.Expr(ast.Call(ast.Attribute(ast.Name("capstone"), command), [*stages, ast.Name(name)]))]:
-            if name == ADAPTER:
-                return command, "".join(one.value for one in stages if isinstance(one, ast.Constant))
+    match ast.parse(code).body:
+        case [ast.Expr(ast.Call(ast.Attribute(ast.Name("capstone"), command), [ast.Name(name)]))]:
+            return (command, "") if name == ADAPTER else None
+        case [
+            ast.Expr(ast.Call(ast.Attribute(ast.Name("capstone"), command), [ast.Constant(str(stage)), _]))
+        ]:
+            return command, stage
     return None
 
 
