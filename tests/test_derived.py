@@ -119,7 +119,7 @@ def test_the_notebook_has_the_fact_and_changes_when_it_does(book):
     ("name", "known"),
     [
         ("00-sums-of-gpts.md", "heading, .*title, question, .*JupyterLab, .*exercise sums.two"),
-        ("index.md", "chapters, where to run, JupyterLab"),
+        ("index.md", "chapters, where to run, JupyterLab, practise here"),
         ("elsewhere.md", "none"),
         ("00-another-title.md", "none"),
     ],

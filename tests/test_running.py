@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from tools import book, derived, running
+from tools import book, derived, page_python, running
 from tools.pages import repository
 
 HOME = "https://github.com/someone/something"
 PAGE = "notebooks/04-putting-order-in.ipynb"
 WORD, BLOCK = running.name_in_notebook(), running.in_notebook()
-TEXT = f"Open it in {WORD}, or {WORD}.\n\n{BLOCK}\n\nThe end."
+TEXT = f"Open it in {WORD}, or {WORD}.\n\n{BLOCK}\n\n{running.HERE}The end."
 
 
 def test_a_notebook_says_only_what_is_true_in_every_copy():
@@ -23,7 +23,7 @@ def test_a_notebook_says_only_what_is_true_in_every_copy():
 
 
 def test_without_a_repository_a_page_promises_nothing():
-    said = running.on_page(TEXT, None, PAGE)
+    said = running.on_page(TEXT, None, PAGE, has_python=False)
     assert said.startswith("Open it in JupyterLab, or JupyterLab.\n\n**In JupyterLab**")
     assert said.endswith("The end.")
     assert "make lab" in said
@@ -32,7 +32,7 @@ def test_without_a_repository_a_page_promises_nothing():
 
 
 def test_with_a_repository_a_page_leads_to_its_notebook_and_to_the_repository():
-    said = running.on_page(TEXT, HOME, PAGE)
+    said = running.on_page(TEXT, HOME, PAGE, has_python=False)
     lab = f"https://mybinder.org/v2/gh/someone/something/main?urlpath=lab/tree/{PAGE}"
     assert said.startswith(f"Open it in [JupyterLab]({lab}), or [JupyterLab]({lab}).\n\n**In JupyterLab**")
     assert f"[Open this page on Binder]({lab})" in said
@@ -53,9 +53,13 @@ def test_binder_finds_the_repository_wherever_it_is(home, place):
     assert running.binder(home, "x.ipynb") == f"https://mybinder.org/v2/{place}/main?urlpath=lab/tree/x.ipynb"
 
 
+@pytest.mark.parametrize("has_python", [False, True])
 @pytest.mark.parametrize(("address", "home"), [(None, None), (f"{HOME}.git", HOME), (f"{HOME}/", HOME)])
-def test_the_one_setting_is_enough(address, home):
+def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypatch):
     """It is what the publishing workflow sets: tools/book.py puts it into the theme's options, where pages find it."""
+    monkeypatch.setenv("GLASSFORMER_PYTHON", str(tmp_path))
+    if has_python:
+        (tmp_path / page_python.NAME).write_text("{}")
     theme = book.configuration(address)["sphinx"]["config"]["html_theme_options"]
     cells = [
         {"cell_type": "markdown", "source": ["a\n", "b ", TEXT]},
@@ -68,8 +72,18 @@ def test_the_one_setting_is_enough(address, home):
     )
     repository.fill_in(app, PAGE.removesuffix(".ipynb"), source)
     words, code = json.loads(source[0])["cells"]
-    assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE)
+    assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE, has_python=has_python)
     assert code["source"] == [TEXT]
+
+
+def test_a_page_leads_to_its_practice_only_if_the_site_has_python_for_it():
+    said = running.on_page(running.HERE, None, PAGE, has_python=True)
+    assert "[the practice page](exercises/04-putting-order-in.ipynb) runs Python in your browser" in said
+    assert "](" not in running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=True)
+    assert "practice pages run Python" in running.on_page(
+        running.HERE, None, "notebooks/index.ipynb", has_python=True
+    )
+    assert running.on_page(running.HERE, None, PAGE, has_python=False) == ""
 
 
 def test_every_text_can_say_it():

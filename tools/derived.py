@@ -21,6 +21,9 @@ For the writers of texts, these are more than words:
     notebook." and tells how to open it. tools/running.py has the words. On the published site it links to this very
     notebook on Binder and to the repository; on a site that was built in a copy of the project, and in JupyterLab, it
     explains ``make lab``. So a text never names Binder, Colab, ``make lab`` or the repository itself.
+``{{ practise here }}``
+    On the first page and in any chapter, a sentence of the site that leads to the practice page, if the site has Python
+    for it. Elsewhere it is nothing.
 ``{{ JupyterLab }}``
     The word "JupyterLab" inside a sentence. On the published site it is a link to this very notebook on Binder;
     elsewhere it is only the word.
@@ -224,6 +227,7 @@ FACTS: dict[str, Callable[[Chapter], str]] = {
 ANYWHERE: dict[str, Callable[[], str]] = {
     "where to run": running.in_notebook,
     "JupyterLab": running.name_in_notebook,
+    "practise here": lambda: running.HERE,
 }
 
 

@@ -1,9 +1,9 @@
-"""Says how a reader gets to run the code: the words about JupyterLab, Binder and the repository.
+"""Says how a reader gets to run the code: the words about JupyterLab, Binder, the repository and Python in the page.
 
 A text names a placeholder (tools/derived.py). Notebooks are made before anybody knows where the project is published.
 So what they contain is true in every copy of the project, and is marked by HTML that nobody sees. When the site is
 built, tools/pages/repository.py replaces what is marked: by links if tools/book.py knows the repository, otherwise by
-words that promise nothing.
+words that promise nothing. Readers of a site that has Python for its practice pages are told so; others are not.
 
 Binder starts a copy of the repository, with the package and everything that it needs. Colab has neither the package nor
 the other pages of the book, and our views have not been tried there. So nothing here promises Colab.
@@ -35,10 +35,18 @@ ON_A_PUBLISHED_SITE = (
     " get a copy of [the repository]({repository}) and type `make lab` in its folder."
 )
 
+PRACTISE = (
+    "**Practise here, now:** [the practice page]({practice}) runs Python in your browser, so there is nothing to "
+    "install."
+)
+PRACTICES = "The practice pages run Python in your browser, so there is nothing to install."
+
+HERE = "<!-- practise here -->"
 BLOCK = "<!-- where to run -->\n\n{}\n\n<!-- / -->"
 NAME = '<span class="to-jupyterlab">{}</span>'
 MARKED = re.compile(
-    rf"{BLOCK.replace('{}', '(?P<block>.+?)')}|{NAME.replace('{}', '(?P<name>.+?)')}", re.DOTALL
+    rf"{BLOCK.replace('{}', '(?P<block>.+?)')}|{NAME.replace('{}', '(?P<name>.+?)')}|(?P<here>{HERE})",
+    re.DOTALL,
 )
 
 
@@ -52,17 +60,20 @@ def name_in_notebook() -> str:
     return NAME.format("JupyterLab")
 
 
-def on_page(markdown: str, repository: str | None, page: str) -> str:
+def on_page(markdown: str, repository: str | None, page: str, *, has_python: bool) -> str:
     """Returns the Markdown of a page of the site, with everything that is marked replaced.
 
     Args:
         markdown: the text of the page, or of one of its cells.
         repository: the address of the repository, without a final slash, or None if the project is not published.
         page: the page's notebook, such as ``notebooks/04-putting-order-in.ipynb``.
+        has_python: whether the site has Python for its practice pages.
     """
 
     def words(found: re.Match[str]) -> str:
         address = binder(repository, page) if repository else None
+        if found["here"]:
+            return _practise(page.rpartition("/")[2]) if has_python else ""
         if found["name"]:
             return f"[{found['name']}]({address})" if address else found["name"]
         if address is None:
@@ -70,6 +81,10 @@ def on_page(markdown: str, repository: str | None, page: str) -> str:
         return f"{NOTEBOOKS} {ON_A_PUBLISHED_SITE.format(binder=address, repository=repository)}"
 
     return MARKED.sub(words, markdown)
+
+
+def _practise(notebook: str) -> str:
+    return PRACTICES if notebook == "index.ipynb" else PRACTISE.format(practice=f"exercises/{notebook}")
 
 
 def binder(repository: str, page: str) -> str:

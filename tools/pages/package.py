@@ -74,6 +74,12 @@ def data(name: str) -> bytes:
     return _archive(sorted((assets / "models" / name).iterdir()))
 
 
+def python() -> Path | None:
+    """Returns the folder with Python for the practice pages, or None if there is none."""
+    folder = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
+    return folder if (folder / page_python.NAME).is_file() else None
+
+
 def _archive(packed: list[Path]) -> bytes:
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -93,9 +99,8 @@ def place(app: Sphinx, error: Exception | None) -> None:
         (folder / "glassformer.tgz").write_bytes(package())
         for name in loads():
             (folder / f"{name}.tgz").write_bytes(data(name))
-        python = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
-        if (python / page_python.NAME).is_file():
-            shutil.copytree(python, Path(app.outdir) / "_static" / "python", dirs_exist_ok=True)
+        if (placed := python()) is not None:
+            shutil.copytree(placed, Path(app.outdir) / "_static" / "python", dirs_exist_ok=True)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

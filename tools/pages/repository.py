@@ -1,4 +1,4 @@
-"""A Sphinx extension that fills in what a page says about JupyterLab, Binder and the repository.
+"""A Sphinx extension that fills in what a page says about JupyterLab, Binder, the repository and Python in the page.
 
 tools/running.py has the words. tools/book.py gives the theme the repository's address, if there is one.
 """
@@ -10,6 +10,7 @@ import json
 from sphinx.application import Sphinx
 
 from tools import running
+from tools.pages import package
 
 
 def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
@@ -17,10 +18,14 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
     if not app.env.doc2path(page).endswith(".ipynb"):
         return
     repository = app.config.html_theme_options.get("repository_url")
+    has_python = package.python() is not None
     notebook = json.loads(source[0])
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = running.on_page("".join(cell["source"]), repository, f"{page}.ipynb")
+            source_of_cell = "".join(cell["source"])
+            cell["source"] = running.on_page(
+                source_of_cell, repository, f"{page}.ipynb", has_python=has_python
+            )
     source[0] = json.dumps(notebook)
 
 
