@@ -1,5 +1,6 @@
 """Tests of the download of Python for the practice pages, from a folder that stands in for its host."""
 
+import gzip
 import hashlib
 import json
 
@@ -7,6 +8,7 @@ import pytest
 
 from tools import page_python
 from tools.page_python import WrongFileError, download
+from tools.pages import package
 
 FILES = {"pyodide.mjs": b"export const x = 1;\n", "numpy.whl": b"PK\x03\x04 not really"}
 
@@ -81,3 +83,39 @@ def test_the_list_names_what_pyodide_needs_and_numpy_of_our_version():
     } <= set(names)
     assert all(len(file["sha256"]) == 64 and file["bytes"] > 0 for file in listed["files"])
     assert f"/v{listed['version']}/" in listed["from"]
+
+
+def test_a_site_gets_the_files_of_the_list_and_the_largest_compressed(tmp_path):
+    files = {
+        "pyodide.mjs": b"export {};\n" * 100,
+        "pyodide.asm.wasm": b"\0asm" * 1000,
+        "numpy.whl": b"PK" * 100,
+    }
+    source, site = tmp_path / "source", tmp_path / "site"
+    source.mkdir()
+    for name, data in {**files, "notes.txt": b"not in the list"}.items():
+        (source / name).write_bytes(data)
+    listed = {
+        "version": "1",
+        "numpy": "numpy.whl",
+        "files": [{"name": name, "bytes": len(data)} for name, data in files.items()],
+    }
+    (source / page_python.NAME).write_text(json.dumps(listed))
+    site.mkdir()
+    (site / "pyodide.asm.js").write_text("of an older Python")
+    package.place_python(source, site)
+    placed = json.loads((site / page_python.NAME).read_text())
+    packed = (site / "pyodide.asm.wasm.gz").read_bytes()
+    assert gzip.decompress(packed) == files["pyodide.asm.wasm"]
+    assert len(packed) < len(files["pyodide.asm.wasm"]) / 10
+    assert placed["files"][1].pop("packed") == {"name": "pyodide.asm.wasm.gz", "bytes": len(packed)}
+    assert placed == listed
+    assert sorted(path.name for path in site.iterdir()) == [
+        "files.json",
+        "numpy.whl",
+        "pyodide.asm.wasm.gz",
+        "pyodide.mjs",
+    ]
+    assert (site / "pyodide.mjs").read_bytes() == files["pyodide.mjs"]
+    package.place_python(source, tmp_path / "again")
+    assert (tmp_path / "again" / "pyodide.asm.wasm.gz").read_bytes() == packed

@@ -3,13 +3,15 @@
 `practice/glassformer.tgz` holds the modules that the judges import, with what these import in turn, and the chapters'
 texts. Data that a judge needs, a model or the corpus, is in an archive of its own. They are the same, byte for byte,
 wherever they are made from the same sources. Python, NumPy and their list are copied from the folder that
-`make python-for-the-page` fills, or the environment's GLASSFORMER_PYTHON names, if it exists.
+`make python-for-the-page` fills, or the environment's GLASSFORMER_PYTHON names, if it exists. The largest file is
+compressed, because not every server compresses it.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -29,6 +31,7 @@ DESK = "glassformer.exercises.desk"
 WITHOUT = "glassformer.nn"  # it needs PyTorch, which no browser has
 CORPUS = "corpus"
 CAPSTONE_LOADS = (CORPUS, "shakespeare")  # a model
+PACKED = (".wasm", "lock.json")  # names end so. Modules are imported by their addresses, so they stay as they are
 UNREAD = {"quiz.toml", "predictions.toml", "ruff.toml"}  # the page itself has these, or nobody reads them
 
 
@@ -100,7 +103,21 @@ def place(app: Sphinx, error: Exception | None) -> None:
         for name in loads():
             (folder / f"{name}.tgz").write_bytes(data(name))
         if (placed := python()) is not None:
-            shutil.copytree(placed, Path(app.outdir) / "_static" / "python", dirs_exist_ok=True)
+            place_python(placed, Path(app.outdir) / "_static" / "python")
+
+
+def place_python(source: Path, site: Path) -> None:
+    """Copies the files of Python's list, those of `PACKED` compressed, and a list that says so."""
+    shutil.rmtree(site, ignore_errors=True)
+    site.mkdir(parents=True)
+    listed = json.loads((source / page_python.NAME).read_text(encoding="utf-8"))
+    for file in listed["files"]:
+        content = (source / file["name"]).read_bytes()
+        if file["name"].endswith(PACKED):
+            content = gzip.compress(content, mtime=0)
+            file["packed"] = {"name": f"{file['name']}.gz", "bytes": len(content)}
+        (site / file.get("packed", file)["name"]).write_bytes(content)
+    (site / page_python.NAME).write_text(json.dumps(listed), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

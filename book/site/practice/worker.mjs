@@ -48,8 +48,10 @@ async function open({ python, package: ours, chapter, setup }) {
   return Desk.callKwargs({ chapter, setup, folder, tell });
 }
 
+const isGzip = ([first, second]) => first === 0x1f && second === 0x8b;
+
 /** How an archive is packed: a wheel is a zip, ours are .tgz, which some servers unpack on their own. */
-const format = ([first, second]) => (first === 0x50 ? "zip" : first === 0x1f && second === 0x8b ? "gztar" : "tar");
+const format = (bytes) => (bytes[0] === 0x50 ? "zip" : isGzip(bytes) ? "gztar" : "tar");
 
 /** Brings data that a judge needs, such as a shipped model; the browser's own cache keeps it. */
 async function bringData(name) {
@@ -63,10 +65,10 @@ async function bringData(name) {
 /** Returns all files by their addresses, each from where the browser keeps it, or else from the site. */
 async function bring(python, { version, files }) {
   const shelf = await openShelf(version);
-  const total = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  const total = files.reduce((sum, file) => sum + sent(file).bytes, 0);
   let loaded = 0;
   const tell = (more) => {
-    loaded += more;
+    loaded = Math.min(loaded + more, total); // some servers unpack what they send
     say({ says: "loading", loaded, total });
   };
   const brought = new Map();
@@ -77,15 +79,25 @@ async function bring(python, { version, files }) {
     if (kept) brought.set(url, kept);
     else missing.push({ url, file });
   }
-  tell([...brought.values()].reduce((sum, { length }) => sum + length, 0));
+  tell(total - missing.reduce((sum, { file }) => sum + sent(file).bytes, 0));
   const load = async ({ url, file }) => {
-    const bytes = await whole(url, tell);
+    const bytes = await unpacked(await whole(new URL(sent(file).name, python), tell));
     if (!(await isRight(bytes, file))) throw problem(`The file ${file.name} arrived damaged. Try again.`);
     brought.set(url, bytes);
     await shelf.put(url, bytes);
   };
   await Promise.all(missing.map(load));
   return brought;
+}
+
+/** The file that is sent for a file: itself, or its compressed copy. */
+const sent = (file) => file.packed ?? file;
+
+/** The bytes of a file that may be compressed. If it is damaged, they are not those that were meant, which is found later. */
+async function unpacked(bytes) {
+  if (!isGzip(bytes)) return bytes;
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer().catch(() => new ArrayBuffer(0)));
 }
 
 /** Where the browser keeps files; where it keeps none, or has no room, all of them are loaded each time. */
