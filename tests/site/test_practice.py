@@ -532,6 +532,12 @@ def test_the_readers_file_can_be_saved_and_opened(visit):
         press(top, "Download my_transformer.py")
     assert download.value.suggested_filename == "my_transformer.py"
     assert Path(download.value.path()).read_text("utf-8") == "# mine\n"
+    page.evaluate("() => localStorage.setItem('glassformer.file: my_transformer_old/001.py', '# before')")
+    press(top, "Download my_transformer.py")
+    with page.expect_download() as download:
+        press(top, "001.py")
+    assert download.value.suggested_filename == "my_transformer_old_001.py"
+    assert Path(download.value.path()).read_text("utf-8") == "# before"
     mine = "() => localStorage.getItem('glassformer.file: my_transformer.py')"
 
     def choose(content):

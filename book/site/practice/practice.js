@@ -3,6 +3,7 @@
   "use strict";
   const { kept, h, button, acts, opens, download, Python, Results, Exercise, capstone } = window.glassformerPractice;
   const FILE = "my_transformer.py";
+  const OLD = "my_transformer_old/"; // the folder of its earlier versions
   const LIMIT = 1_000_000; // bytes of a file that is opened: more is no file of ours
 
   const UNKEPT =
@@ -14,6 +15,7 @@
   const OTHER = `This browser already has another ${FILE}, and opening this one replaces it. You can download the old one first.`;
   const OPENED = `${FILE} was opened. The exercises now use its functions.`;
   const SAME = `This is the ${FILE} that this browser already has.`;
+  const BEFORE = `You have replaced functions in ${FILE}. Its earlier versions can be downloaded, too:`;
   const NOT_TEXT = "This is not a Python file that an exercise could have written, so nothing was changed.";
 
   function start() {
@@ -36,8 +38,11 @@
     function save() {
       results.clear();
       const mine = kept.file(FILE);
-      if (mine === null) results.says(NO_FILE);
-      else download(FILE, mine);
+      if (mine === null) return results.says(NO_FILE);
+      download(FILE, mine);
+      const before = Object.entries(kept.files).filter(([name]) => name.startsWith(OLD));
+      const save = ([name, text]) => button(name.slice(OLD.length), () => download(name.replace("/", "_"), text));
+      if (before.length) results.offer(BEFORE, ...before.map(save));
     }
 
     async function open(file) {
