@@ -1225,6 +1225,20 @@ def both_sublayers_read_the_same_stream(model):
         block.forward = forward(block)
 
 
+@loaded_model("residual-of-norm")
+def a_sublayer_is_added_to_the_normed_stream(model):
+    def forward(block):
+        def run(x, past):
+            x = x + block.attn(block.ln_1(x))
+            normed = block.ln_2(x)
+            return normed + block.c_proj(torch.nn.functional.gelu(block.c_fc(normed)))
+
+        return run
+
+    for block in model.h:
+        block.forward = forward(block)
+
+
 @wrong("weights", "tied-reshaped", module)
 def reshaped_and_not_transposed(patch, design):
     right = design.Mine.load

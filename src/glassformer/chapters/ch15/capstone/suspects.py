@@ -74,6 +74,7 @@ def _of_settings(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspec
     for scale, said in (
         (1 / K, "1/K"), (1 / np.sqrt(c.d_model), "1/√D"), (np.sqrt(K), "√K"), (1 / np.sqrt(K), "1/√K"),
         (1 / np.sqrt(K) ** 3, "1/√K³"), (1 / c.d_model, "1/D"), (1 / np.sqrt(len(ids)), "1/√T"),
+        (1 / np.sqrt(2 * K), "1/√(2K)"), (2 / K, "2/K"), (2 / np.sqrt(K), "2/√K"), (1 / (2 * np.sqrt(K)), "1/(2√K)"),
     ):  # fmt: skip
         changes.append(
             ("loaded-scale", f"Your scores seem to be multiplied by {said}.", {"attention_scale": scale})
@@ -155,6 +156,12 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     if c.qk_norm:
         yield "qk-norm-late", "", _normed_after_rotating
     yield "parallel-block", "", _parallel
+    for which, said in (
+        ((1,), "In yours, this holds for the feed-forward network."),
+        ((0,), "In yours, this holds for attention."),
+        ((0, 1), "In yours, this holds for both sublayers."),
+    ):
+        yield "residual-of-norm", said, lambda model, which=which: _added_to_norm(model, which)
     yield "no-activation", "", lambda model: _activation(model, lambda x: x)
     yield "no-last-norm", "", lambda model: setattr(_decoder(model), "norm", None)
     yield "no-feedforward", "", _without_feedforward
@@ -369,6 +376,26 @@ def _parallel(model: scratch.Transformer) -> None:
             + block.attention(block.norm_attention(x), position_ids=more.get("position_ids"))
             + block.feedforward(block.norm_feedforward(x))
         )
+
+    for block in _decoder(model).blocks:
+        block.forward = forward(block)
+
+
+def _added_to_norm(model: scratch.Transformer, which: tuple[int, ...]) -> None:
+    """Adds the sublayers of these numbers to what their norm returns, and not to the stream."""
+
+    def forward(block: Any) -> Callable:
+        def run(x: Any, **more: Any) -> Any:
+            sublayers = (
+                (block.norm_attention, lambda x: block.attention(x, position_ids=more.get("position_ids"))),
+                (block.norm_feedforward, block.feedforward),
+            )
+            for number, (norm, sublayer) in enumerate(sublayers):
+                normed = norm(x)
+                x = (normed if number in which else x) + sublayer(normed)
+            return x
+
+        return run
 
     for block in _decoder(model).blocks:
         block.forward = forward(block)
