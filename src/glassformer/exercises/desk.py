@@ -32,6 +32,9 @@ CAPSTONE = "capstone"  # in a request, this is the exercise whose answer is a wh
 ADAPTER = "Mine"  # the class that it defines
 MOST_OUTPUT = 20_000  # characters; an endless loop that prints must not fill the page
 
+_FILE_HANGS = Panel(
+    f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped", mood="bad"
+)
 _NAMES = {own_file.ENVIRONMENT: f"{own_file.MODULE}.py", record.ENVIRONMENT: "progress.json"}
 
 
@@ -96,8 +99,7 @@ class Desk:
             return None
         status = ""
         if asked["keep"] != "no":
-            late = f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped"
-            self._tell_late(Panel(late, mood="bad"))
+            self._tell_late(_FILE_HANGS)
             status, panel = commands.kept(function, replace=asked["keep"] == "replace")
             display(panel)
         return {"right": True, "kept": status}
@@ -118,8 +120,7 @@ class Desk:
 
     def _start(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the code of an adapter that uses the functions in the reader's file."""
-        late = f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped"
-        self._tell_late(Panel(late, mood="bad"))
+        self._tell_late(_FILE_HANGS)
         panel = capstone.commands.filled_adapter()
         display(replace(panel, code=""))
         return None if panel.mood == "bad" else {"code": panel.code}
