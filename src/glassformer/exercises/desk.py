@@ -19,9 +19,11 @@ from types import ModuleType
 from typing import Any
 
 from . import commands, own_file, record
+from .attempt import restored
 from .catalogue import find, of_chapter
 from .exercise import Exercise
 from .showing import Shown, display, shown_by
+from .surroundings import as_it_was, functions_now, put_functions
 from .timelimit import time_kept_by
 from .verdict import Panel
 
@@ -75,7 +77,9 @@ class Desk:
         page = Shown(
             lambda panel: panels.append(panel.data()), lambda panel: self._tell("late", panel=panel.data())
         )
-        with shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output():
+        with (
+            shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output(), as_it_was()
+        ):  # fmt: skip
             found = _ACTS[asked["do"]](self, find(asked["exercise"]), asked)
         return json.dumps({"panels": panels, "files": self._files(), "right": False, "kept": "", **found})
 
@@ -121,19 +125,28 @@ class Desk:
         return None
 
     def _run(self, exercise: Exercise, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error."""
+        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error.
+
+        Functions of Python and NumPy that the code replaces are restored, because a page has no kernel to restart.
+        """
         stopped = f"`{exercise.name}`: your code was still running after {self._seconds:g} s and was stopped"
         why = "Is there a loop whose condition never becomes false?"
         self._tell("late", panel=Panel(stopped, [("", why)], mood="bad").data())
+        functions = functions_now()
         with self._time(self._seconds):
-            scope = self._scope(exercise, asked["earlier"])
             try:
-                value = _executed(exercise.name, asked["code"], scope)
-                if value is not None:
-                    self._tell("value", text=_cut(repr(value)))
+                try:
+                    scope = self._scope(exercise, asked["earlier"])
+                    value = _executed(exercise.name, asked["code"], scope)
+                    if value is not None:
+                        self._tell("value", text=_cut(repr(value)))
+                finally:
+                    changed = put_functions(functions)
             except BaseException as error:  # SystemExit too: the page goes on
                 self._tell("error", text=_cut(_traceback(error, _file(exercise.name))))
-                return None
+                scope = None
+        if changed:
+            display(Panel(restored(changed, by="code")))
         return scope
 
     def _scope(self, exercise: Exercise, earlier: Mapping[str, str]) -> dict[str, Any]:
