@@ -2,13 +2,16 @@
 
 import builtins
 import json
+import os
 import sys
 
+import numpy as np
 import pytest
 
 from glassformer.exercises import check
 from glassformer.exercises.desk import MOST_OUTPUT
 from glassformer.exercises.showing import Shown, shown_by
+from glassformer.exercises.surroundings import as_it_was
 
 from .at_a_desk import Page, headlines, text
 
@@ -232,3 +235,28 @@ def test_code_that_never_ends_has_a_sentence_of_its_own(page):
     late = page.told[0]
     assert late["says"] == "late"
     assert "your code was still running after 5 s and was stopped" in text(late["panel"]["headline"])
+
+
+REPLACES = {
+    "numpy": ("np.sum = np.sqrt = None\n", "np.sqrt, np.sum; they have"),
+    "builtins": ("import builtins\n\nbuiltins.len = builtins.print = None\n", "len, print; they have"),
+    "an error": ("import builtins\n\nbuiltins.len = None\n1 / 0\n", "len; it has"),
+}
+
+
+@pytest.mark.parametrize("what", REPLACES)
+def test_functions_that_the_code_replaces_are_restored_because_no_kernel_can_be_restarted(page, what):
+    change, named = REPLACES[what]
+    with as_it_was():  # should this fail, the tests go on
+        said, verdict = headlines(page.ask(change + PLAIN))
+    assert said == f"Your code changed {named} been restored."
+    assert [verdict] == headlines(page.ask("1 / 0\n" if what == "an error" else PLAIN))
+    assert headlines(page.ask(RIGHT)) == ["attention.scores: right, all 4 checks pass"]
+
+
+def test_other_settings_of_python_last_for_one_request(page):
+    was = os.getcwd(), sys.getrecursionlimit(), np.get_printoptions(), sys.stdout
+    sets = "import os, sys\nos.chdir('/')\nsys.setrecursionlimit(10**6)\nnp.set_printoptions(precision=2)\n"
+    page.ask(f"{sets}print(os.getcwd(), np.ones(1) / 3)\nsys.stdout = None\n{PLAIN}")
+    assert [told["text"] for told in page.tells("output")] == ["/ [0.33]\n"]
+    assert (os.getcwd(), sys.getrecursionlimit(), np.get_printoptions(), sys.stdout) == was

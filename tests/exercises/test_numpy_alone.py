@@ -26,6 +26,28 @@ LIBRARIES = (
 AT_RANDOM = {"draw_of_its_own"}  # draws numbers of its own, so its verdict differs each time
 
 
+def unpack(folder):
+    """Unpacks into this folder what is packed for a page."""
+    for data in (package.package(), *map(package.data, package.loads())):
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            archive.extractall(folder, filter="data")
+
+
+def judging(blocked, source, folder):
+    """Starts a process that prints all verdicts of the package in `source`; the reader's files go to `folder`."""
+    own = {
+        ENVIRONMENT: str(folder / "progress.json"),
+        own_file.ENVIRONMENT: str(folder / "my_transformer.py"),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.exercises.judged", *blocked],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(source)} | own,
+    )
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
     """Returns all verdicts from two processes: a notebook's, with all libraries, and a page's.
@@ -33,25 +55,8 @@ def judged(tmp_path_factory):
     The page's process has only NumPy, no threads, and of the package only what is packed for the page.
     """
     packed = tmp_path_factory.mktemp("packed")
-    for data in (package.package(), *map(package.data, package.loads())):
-        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-            archive.extractall(packed, filter="data")
-    program = [sys.executable, "-m", "tests.exercises.judged"]
-    running = [
-        subprocess.Popen(
-            [*program, *blocked],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ
-            | {
-                "PYTHONPATH": str(source),
-                ENVIRONMENT: str(packed / "progress.json"),
-                own_file.ENVIRONMENT: str(packed / "my_transformer.py"),
-            },
-        )
-        for blocked, source in (((), ROOT / "src"), (LIBRARIES, packed))
-    ]
+    unpack(packed)
+    running = [judging((), ROOT / "src", packed), judging(LIBRARIES, packed, packed)]
     outputs = [process.communicate()[0] for process in running]
     assert [process.returncode for process in running] == [0, 0]
     return [json.loads(output) for output in outputs]

@@ -1,13 +1,10 @@
 """Tests practice in the page, on a small site of one practice page.
 
-A small worker stands in for Python: it answers with what it was asked. The last tests run real Python, if the
-environment variable GLASSFORMER_PYTHON names a folder that has it.
+A small worker stands in for Python: it answers with what it was asked. Real Python is in test_real_python.py.
 """
 
 import contextlib
-import hashlib
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -251,6 +248,14 @@ def test_what_is_typed_survives_a_reload(visit):
     page.reload()
     expect(first(page).locator("textarea")).to_have_value("a = 1 / 2  # a / key")
     expect(page.locator(".practice textarea").nth(1)).to_have_value(f"{LONG}\n\n# the last line\n")
+
+
+def test_a_click_begins_to_write_where_it_was_in_the_first_field_and_the_next(visit):
+    for place in visit().locator(".practice[data-exercise]").all()[:2]:
+        place.locator("textarea").click(position={"x": 300, "y": 15})  # in or behind the first line
+        expect(place.locator(".cm-content")).to_be_focused()
+        place.page.keyboard.type("!")
+        expect(place.locator(".cm-line").first).to_have_text(re.compile("^def .+!"))
 
 
 def test_starting_over_can_be_taken_back_after_a_reload(visit):
@@ -602,67 +607,3 @@ def test_the_bundle_is_what_its_source_says():
         pytest.skip("node or the editor's packages are not here: `make editor` gets the packages")
     assert editor.BUNDLE.read_text("utf-8") == editor.bundle(), "book/editor has changed: run `make editor`"
     assert editor.LICENCES.read_text("utf-8") == editor.licences()
-
-
-@pytest.fixture
-def real():
-    """Returns the files of real Python by the addresses at which the site has them."""
-    folder = os.environ.get("GLASSFORMER_PYTHON")
-    if not folder:
-        pytest.skip("there is no Python for the page here: GLASSFORMER_PYTHON would name its folder")
-    names = [
-        r"pyodide\.mjs",
-        r"pyodide\.asm\.\w+",
-        r"python_stdlib\.zip",
-        r"pyodide-lock\.json",
-        r"numpy-.*\.whl",
-    ]
-    served = {
-        path.name: path.read_bytes()
-        for path in Path(folder).iterdir()
-        if re.fullmatch("|".join(names), path.name)
-    }
-    wheel = next(name for name in served if name.endswith(".whl"))
-    files = [
-        {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        for name, data in served.items()
-    ]
-    served["files.json"] = json.dumps({"version": "0", "numpy": wheel, "files": files}).encode()
-    return {f"/_static/python/{name}": data for name, data in served.items()}
-
-
-RIGHT = "def scores(query, keys):\n    print('here')\n    return keys @ query / np.sqrt(len(query))\n"
-
-
-def test_real_python_answers_in_the_page(visit, real):
-    page = visit(real)
-    place = first(page)
-    panel = place.locator(".practice-panel")
-    edit(place, RIGHT.replace(" / np.sqrt(len(query))", ""))
-    press(place, "Check")
-    expect(panel).to_contain_text("attention.scores: not yet, 1 of 4 checks pass", timeout=120_000)
-    expect(panel).to_contain_text("The division by √K is missing.")
-    expect(place.locator(".practice-output")).to_contain_text("here")
-    edit(place, "def scores(query, keys):\n    while True:\n        pass\n")
-    press(place, "Check")
-    late = "✗ one score for each key: your function was still running after 5 s and was stopped."
-    expect(panel).to_contain_text(late, timeout=30_000)
-    edit(place, RIGHT)
-    press(place, "Check")
-    expect(panel).to_contain_text("attention.scores: right, all 4 checks pass", timeout=60_000)
-
-    # The browser has kept the large files.
-    page.asked.clear()
-    page.reload()
-    press(place, "Check")
-    expect(panel).to_contain_text("attention.scores: right, all 4 checks pass", timeout=60_000)
-    assert not [url for url in page.asked if url.endswith((".wasm", ".whl", "stdlib.zip"))]
-
-
-def test_a_damaged_file_is_not_used(visit, real):
-    damaged = "/_static/python/python_stdlib.zip"
-    page = visit(real | {damaged: real[damaged][:-1] + b"?"})
-    press(first(page), "Check")
-    expect(first(page).locator(".practice-panel")).to_contain_text(
-        "The file python_stdlib.zip arrived damaged.", timeout=120_000
-    )

@@ -47,7 +47,8 @@
       place.addEventListener("keydown", (event) => isPlain(event) && event.stopPropagation());
       this.#recall();
       this.#field.addEventListener("input", () => this.#typed(this.#field.value));
-      for (const event of ["focus", "pointerdown"]) this.#field.addEventListener(event, () => this.#edit());
+      this.#field.addEventListener("pointerdown", loadEditor);
+      this.#field.addEventListener("focus", () => this.#edit());
     }
 
     get code() {
@@ -127,7 +128,9 @@
 
     /** Puts the editor in the place of the field, as soon as it is loaded. Without it, the field goes on. */
     async #edit() {
-      if (!(await loadEditor()) || this.#editor) return;
+      const isThere = await loadEditor();
+      await new Promise(requestAnimationFrame); // a click that gave the focus has now also moved the caret
+      if (!isThere || this.#editor) return;
       const field = this.#field;
       const hadFocus = field === document.activeElement;
       const [label, description] = ["aria-label", "aria-describedby"].map((name) => field.getAttribute(name));

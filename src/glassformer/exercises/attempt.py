@@ -158,9 +158,14 @@ def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
             were = "have been replaced. Restart the kernel to get the originals back."
         said.append(f"In this notebook, {_listed(before)} {were}")
     if changed:
-        restored = "it has" if len(changed) == 1 else "they have"
-        said.append(f"Your function changed {_listed(changed)}; {restored} been restored.")
+        said.append(restored(changed))
     return said
+
+
+def restored(changed: Sequence[str], by: str = "function") -> str:
+    """Returns the sentence on what the learner's function, or other code, changed in the session."""
+    now = "it has" if len(changed) == 1 else "they have"
+    return f"Your {by} changed {_listed(changed)}; {now} been restored."
 
 
 def _listed(names: Sequence[str]) -> str:

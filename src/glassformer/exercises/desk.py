@@ -22,8 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from . import commands, own_file, record
+from .attempt import restored
 from .catalogue import find, of_chapter
 from .showing import Shown, display, shown_by
+from .surroundings import as_it_was, functions_now, put_functions
 from .timelimit import time_kept_by
 from .verdict import Panel
 
@@ -82,7 +84,9 @@ class Desk:
         self._told = asked["files"]
         panels: list[dict[str, Any]] = []
         page = Shown(lambda panel: panels.append(panel.data()), self._tell_late)
-        with shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output():
+        with (
+            shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output(), as_it_was()
+        ):  # fmt: skip
             found = _ACTS[asked["do"]](self, asked) or {}
         nothing = {"right": False, "kept": "", "code": ""}
         return json.dumps({"panels": panels, "files": self._files(), **nothing, **found})
@@ -141,20 +145,29 @@ class Desk:
         return None
 
     def _run(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error."""
+        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error.
+
+        Functions of Python and NumPy that the code replaces are restored, because a page has no kernel to restart.
+        """
         name = asked["exercise"]
         stopped = f"`{name}`: your code was still running after {self._seconds:g} s and was stopped"
         why = "Is there a loop whose condition never becomes false?"
         self._tell_late(Panel(stopped, [("", why)], mood="bad"))
+        functions = functions_now()
         with self._time(self._seconds):
-            scope = self._scope(name, asked["earlier"])
             try:
-                value = _executed(name, asked["code"], scope)
-                if value is not None:
-                    self._tell("value", text=_cut(repr(value)))
+                try:
+                    scope = self._scope(name, asked["earlier"])
+                    value = _executed(name, asked["code"], scope)
+                    if value is not None:
+                        self._tell("value", text=_cut(repr(value)))
+                finally:
+                    changed = put_functions(functions)
             except BaseException as error:  # SystemExit too: the page goes on
                 self._tell("error", text=_cut(_traceback(error, _file(name))))
-                return None
+                scope = None
+        if changed:
+            display(Panel(restored(changed, by="code")))
         return scope
 
     def _scope(self, name: str, earlier: Mapping[str, str]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def promoted(
 
 likelier = exercise("feedforward.promoted", promoted, axes="n")
 
-_head = np.array([[1.0, 0, -1, 3, 2], [0, 2, 1, -1.5, 0.25]])
+_head = np.array([[1.0, 0, -1.25, 3, 2], [0, 2, 1, -1.5, 0.25]])
 likelier.case(
     "a row that points along the first feature: the head's first row, sorted",
     np.array([1.0, 0]), np.ones(2), _head, 3, want=[3, 4, 0],

@@ -1,0 +1,56 @@
+"""Runs scripts in pages in Firefox, over WebDriver BiDi: Playwright drives only a Firefox that it has built itself."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import websocket
+
+
+def find():
+    """Returns the path of Firefox, or None; the environment's GLASSFORMER_FIREFOX may name it."""
+    names = (os.environ.get("GLASSFORMER_FIREFOX"), "firefox", "firefox-esr")
+    return next((path for path in map(shutil.which, filter(None, names)) if path), None)
+
+
+class Firefox:
+    """One headless window. While it is driven, Firefox leaves out traffic of its own (`remote.prefs.recommended`)."""
+
+    def __init__(self, path, profile):
+        command = [path, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0"]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+        address = next(found[0] for line in self._process.stderr if (found := re.search(r"ws://\S+", line)))
+        self._socket = websocket.create_connection(f"{address}/session", suppress_origin=True)
+        self._socket.settimeout(None)  # pytest has a time limit
+        self._count = 0
+        self._ask("session.new", capabilities={})
+        self._window = self._ask("browsingContext.getTree")["contexts"][0]["context"]
+
+    def _ask(self, method, **parameters):
+        self._count += 1
+        self._socket.send(json.dumps({"id": self._count, "method": method, "params": parameters}))
+        while (answer := json.loads(self._socket.recv())).get("id") != self._count:
+            pass
+        assert answer["type"] == "success", answer
+        return answer["result"]
+
+    def goto(self, url):
+        self._ask("browsingContext.navigate", context=self._window, url=url, wait="complete")
+
+    def evaluate(self, function, given):
+        """Calls a function of the page's JavaScript, as Playwright does, and waits for the text that it returns."""
+        call = f"({function})({json.dumps(given)})"
+        found = self._ask(
+            "script.evaluate", expression=call, target={"context": self._window}, awaitPromise=True
+        )
+        assert found["type"] == "success", found["exceptionDetails"]["text"]
+        return found["result"]["value"]
+
+    def close(self):
+        self._ask("browser.close")
+        self._socket.close()
+        self._process.wait()
