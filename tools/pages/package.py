@@ -31,7 +31,8 @@ DESK = "glassformer.exercises.desk"
 WITHOUT = "glassformer.nn"  # it needs PyTorch, which no browser has
 CORPUS = "corpus"
 CAPSTONE_LOADS = (CORPUS, "shakespeare")  # a model
-PACKED = (".wasm", "lock.json")  # names end so. Modules are imported by their addresses, so they stay as they are
+# Names that end so. Modules are imported by their addresses, so they stay as they are.
+PACKED = (".wasm", "lock.json")
 UNREAD = {"quiz.toml", "predictions.toml", "ruff.toml"}  # the page itself has these, or nobody reads them
 
 
