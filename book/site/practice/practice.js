@@ -41,8 +41,8 @@
       if (mine === null) return results.says(NO_FILE);
       download(FILE, mine);
       const before = Object.entries(kept.files).filter(([name]) => name.startsWith(OLD));
-      const save = ([name, text]) => button(name.slice(OLD.length), () => download(name.replace("/", "_"), text));
-      if (before.length) results.offer(BEFORE, ...before.map(save));
+      const saves = ([name, text]) => button(name.slice(OLD.length), () => download(name.replace("/", "_"), text));
+      if (before.length) results.offer(BEFORE, ...before.map(saves));
     }
 
     async function open(file) {

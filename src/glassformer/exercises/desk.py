@@ -153,7 +153,7 @@ class Desk:
         stopped = f"`{name}`: your code was still running after {self._seconds:g} s and was stopped"
         why = "Is there a loop whose condition never becomes false?"
         self._tell_late(Panel(stopped, [("", why)], mood="bad"))
-        functions = functions_now()
+        functions, changed = functions_now(), []
         with self._time(self._seconds):
             try:
                 try:
