@@ -39,7 +39,7 @@ PRACTISE = (
     "**Practise here, now:** [the practice page]({practice}) runs Python in your browser, so there is nothing to "
     "install."
 )
-PRACTICES = "The practice pages run Python in your browser, so there is nothing to install."
+PRACTICES = "The practice pages, in the last column below, run Python in your browser, so there is nothing to install."
 
 HERE = "<!-- practise here -->"
 BLOCK = "<!-- where to run -->\n\n{}\n\n<!-- / -->"

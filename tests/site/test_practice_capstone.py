@@ -27,6 +27,7 @@ self.addEventListener("message", ({ data: { do: what, id, request, loads } }) =>
   }
   const marks = request.stage === "cache" ? { "capstone.cache": { tried: true, done: true } } : {};
   const files = { ...request.files, "progress.json": JSON.stringify({ exercises: marks }) };
+  if (request.code.includes("quiet")) return postMessage({ id, answer: { panels: [], files, code: "" } });
   const code = request.do === "start" ? "class Mine:\\n    own = 1\\n" : "";
   const repeated = panel(`Asked to ${request.do}`, JSON.stringify({ request, loads }));
   postMessage({ id, answer: { panels: [repeated], files, code } });
@@ -157,3 +158,16 @@ def test_control_and_enter_runs_the_code(page):
     field(page).locator(".cm-content").wait_for()
     field(page).locator(".cm-content").press("Control+Enter")
     assert answered(field(page))["request"]["do"] == "try"
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("quiet = 1")
+    press(field(page), "Try it")
+    expect(field(page).locator(".practice-says")).to_have_text("Your code ran and printed nothing.")
+
+
+def test_a_hint_leaves_the_verdict_and_takes_the_place_of_the_hint_before(page):
+    place = stage(page, "cache")
+    press(place, "Check")
+    answered(place)
+    for _ in range(2):
+        press(place, "Hint")
+    expect(place.locator(".practice-panel strong")).to_have_text(["Asked to stage", "cache: hint 2 of 3"])

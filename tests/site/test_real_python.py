@@ -203,8 +203,8 @@ GOES_WRONG = {  # what the answer and the output should contain
     "exit()": ("exit()\n", NOTHING, "SystemExit"),
     "sys.exit()": (f"import sys\n{HEAD}    sys.exit()\n", "your function raised SystemExit", ""),
     "the end of the process": (f"import os\n{HEAD}    os._exit(0)\n", ENDED, ""),
-    "input()": (f"{HEAD}    return input()\n", "input() cannot ask anybody on this page.", ""),
-    "input() at the top": ("n = input()\n", NOTHING, "input() cannot ask anybody on this page."),
+    "input()": (f"{HEAD}    return input()\n", "input() does not work on this page.", ""),
+    "input() at the top": ("n = input()\n", NOTHING, "input() does not work on this page."),
     "an argument changed": (
         f"{HEAD}    keys *= 2\n    return keys @ query / np.sqrt(len(query)) / 2\n",
         "your function changed its argument keys in place. Work on a copy.",
@@ -228,7 +228,7 @@ GOES_WRONG = {  # what the answer and the output should contain
     "a million lines": (
         "for i in range(1_000_000):\n    print(i)\n",
         "your code should define a function scores, but it does not",
-        "(what else was printed is not shown)",
+        "(the rest of the output is not shown)",
     ),
 }
 

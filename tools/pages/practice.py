@@ -49,13 +49,14 @@ SCRIPTS = (
 LIBRARIES = {"torch": "PyTorch"}
 _PROGRESS = "../../book/progress.html"
 START = "# capstone.start()"  # a cell, which a button stands for
-KEEP_ALONE = re.compile(r"\s*keep\(\w+\)\s*")
+HAS_BUTTON = re.compile(r"\s*(keep\(\w+\)|progress\(.*\))\s*")  # the page keeps a right answer by itself
 MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
 <div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
-<p>{here} Your browser runs Python itself, and what you write stays in your browser. <a href="{progress}">Your \
-progress</a> lists what you have done. The commands below are those of JupyterLab.</p>
+<p>{here} Your browser runs Python itself, and what you write stays in your browser. The commands below are those of \
+JupyterLab. On this page, buttons take their place: if a text says <code>hint(…)</code>, press <strong>Hint</strong>.\
+</p>
 <p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> {enter} your code, and <kbd>Tab</kbd> indents a \
 line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
@@ -64,7 +65,10 @@ line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kb
 </div>
 </div>
 """
-EXERCISES = "You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>."
+EXERCISES = (
+    "You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>. "
+    f'<a href="{_PROGRESS}">Your progress</a> lists what you have done.'
+)
 DESIGN = (
     "You can write your GPT right here, in NumPy. Put all of its code into the one field below, and press "
     "<strong>Check</strong> at the stage that you are working on. PyTorch does not run in a browser: to use it, and to "
@@ -174,7 +178,7 @@ def add_places(app: Sphinx, doctree: nodes.document) -> None:
 
 def _add_top(chapter: str, first: tuple[Any, str], here: str, enter: str) -> None:
     cell, setup = first
-    html = PAGE.format(chapter=chapter, setup=escape(setup), progress=_PROGRESS, here=here, enter=enter)
+    html = PAGE.format(chapter=chapter, setup=escape(setup), here=here, enter=enter)
     cell.parent.insert(cell.parent.index(_commands(cell)), place(html=html))
 
 
@@ -216,8 +220,11 @@ def _add_exercises(cells: Sequence[tuple[Any, str]]) -> None:
     keeps = kept([code for _, code in cells])
     for cell, code in cells:
         asked = task(code)
-        if KEEP_ALONE.fullmatch(code):  # the page keeps a right answer by itself
+        if HAS_BUTTON.fullmatch(code):
             cell["classes"].append("practice-cell")
+        elif re.search(r"^keep\(", code, re.MULTILINE):  # what it showed was about the book's own function
+            for output in cell[1:]:
+                output["classes"].append("practice-cell")
         if asked is None:
             continue
         exercise = catalogue.find(asked.name)

@@ -52,8 +52,7 @@
     }
 
     function hint() {
-      results.clear();
-      results.show(hints[Math.min(hintsGiven++, hints.length - 1)]);
+      results.suggest(hints[Math.min(hintsGiven++, hints.length - 1)]);
     }
 
     acts(place, { check, hint });

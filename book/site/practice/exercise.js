@@ -4,7 +4,7 @@
   "use strict";
   const { kept, button, acts, Field, Results } = window.glassformerPractice;
 
-  const SURE = "The answer ends the puzzle, and your progress will say that you have seen it. Show it now?";
+  const SURE = "Once you have seen the answer, there is nothing left to find out. Your progress will say so. Show it now?";
   const SOLVED = "✓ You have solved this exercise.";
 
   class Exercise {
@@ -57,8 +57,7 @@
 
     /** Shows the next hint, and in the end the last one again. */
     #hint() {
-      this.#results.clear();
-      this.#results.show(this.hints[Math.min(this.#hintsGiven++, this.hints.length - 1)]);
+      this.#results.suggest(this.hints[Math.min(this.#hintsGiven++, this.hints.length - 1)]);
     }
 
     #reveal() {

@@ -18,6 +18,7 @@
     #home; // where the focus goes if what has it is taken away
     #isBusy = false;
     #round = 0; // counts how often this was cleared: what belongs to an earlier round is not shown
+    #hint = null;
     #line = h("p", { class: "practice-says", role: "status" });
     #work = h("div", { class: "practice-work", hidden: "" });
     #output = h("div", { class: "practice-output" });
@@ -36,6 +37,13 @@
 
     show(...panels) {
       this.#answer.append(...panels.map(draw));
+    }
+
+    /** Shows a hint below what is there, in the place of the hint before. */
+    suggest(panel) {
+      this.#hint?.remove();
+      this.#hint = draw(panel);
+      this.#answer.append(this.#hint);
     }
 
     offer(words, ...buttons) {
@@ -102,7 +110,7 @@
     #answered({ panels }, what) {
       this.says("");
       this.show(...panels);
-      if (what === "try" && !panels.length && !this.#output.hasChildNodes()) this.says(DONE);
+      if (what.do === "try" && !panels.length && !this.#output.hasChildNodes()) this.says(DONE);
     }
 
     #hear({ says, text }) {

@@ -12,6 +12,7 @@ import io
 import json
 import linecache
 import os
+import re
 import shutil
 import sys
 import traceback
@@ -180,9 +181,12 @@ class Desk:
         above = above[: above.index(name)] if name in above else []
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             builds_on = () if name == CAPSTONE else find(name).prose.builds_on
+            mine = self._files().get(_NAMES[own_file.ENVIRONMENT], "")
             for one in map(find, dict.fromkeys([*above, *builds_on])):
                 called = one.reference.__name__
-                scope[called] = commands.own_or_the_books(one)[0] if one.name in builds_on else one.reference
+                is_kept = re.search(rf"^def {called}\(", mine, re.MULTILINE)
+                own = one.name in builds_on or is_kept
+                scope[called] = commands.own_or_the_books(one)[0] if own else one.reference
                 if one.name in earlier:
                     try:
                         _executed(one.name, earlier[one.name], scope)
@@ -261,7 +265,7 @@ class _Output(io.TextIOBase):
             self._line += text[: self._left]
             self._left -= len(text)
             if self._left <= 0:
-                self._line += "\n… (what else was printed is not shown)\n"
+                self._line += "\n… (the rest of the output is not shown)\n"
             if "\n" in text or self._left <= 0:
                 self.flush()
         return len(text)
@@ -298,11 +302,11 @@ def _cut(text: str) -> str:
 
 
 def _traceback(error: BaseException, file: str) -> str:
-    """Returns the error as Python prints it, from the reader's own first line on."""
+    """Returns the error as Python prints it, from the reader's own first line on, and without lines of this file."""
     told = traceback.TracebackException.from_exception(error)
     frames = list(told.stack)
     own = next((i for i, frame in enumerate(frames) if frame.filename == file), len(frames))
-    told.stack = traceback.StackSummary.from_list(frames[own:])
+    told.stack = traceback.StackSummary.from_list(one for one in frames[own:] if one.filename != __file__)
     return "".join(told.format()).rstrip()
 
 
@@ -323,7 +327,7 @@ def _without_input() -> Iterator[None]:
     """Makes `input` say that nobody can answer, as a notebook without a console does."""
 
     def no_input(prompt: object = "") -> str:
-        raise RuntimeError("input() cannot ask anybody on this page. Pass what you need as an argument.")
+        raise RuntimeError("input() does not work on this page. Pass what you need as an argument.")
 
     before = builtins.input
     builtins.input = no_input

@@ -119,6 +119,14 @@ def test_a_reader_begins_with_the_functions_of_their_own_file(page):
     assert page.files["my_transformer.py"] == OWN_FILE.replace("sqrt", "cbrt")
 
 
+def test_a_file_whose_functions_make_no_piece_yet_is_not_called_empty(page):
+    page.files = {"my_transformer.py": "def softmax(x):\n    return x\n"}
+    [panel] = ask(page, "", do="start")["panels"]
+    assert text(panel["lines"][0][1]).startswith(
+        "The functions in my_transformer.py do not make a whole piece yet"
+    )
+
+
 def test_a_file_that_cannot_be_imported_replaces_no_code(page):
     page.files = {"my_transformer.py": "def embed(:\n"}
     answer = ask(page, "", do="start")

@@ -57,9 +57,10 @@ def filled_adapter() -> Panel:
     names = [name for name in vars(module) if callable(getattr(module, name))] if module else []
     filled = [name for name, piece in pieces().items() if set(piece.uses) <= set(names)]
     if not filled:
-        lines = [
-            ("", f"There is nothing of yours in {own_file.MODULE}.py, so you begin with an empty adapter.")
-        ]
+        said = f"There is nothing of yours in {own_file.MODULE}.py"
+        if any(not name.startswith("_") for name in names):
+            said = f"The functions in {own_file.MODULE}.py do not make a whole piece yet"
+        lines = [("", f"{said}, so you begin with an empty adapter.")]
     else:
         listed = ", ".join(f"`{name}`" for name in filled)
         lines = [("", f"With your own functions from {own_file.MODULE}.py: {listed}.")]
