@@ -20,6 +20,19 @@ class Attends:
         return mix(q, k, v, self.choices, causal)
 
 
+class AddsItsBiasWithTheMask:
+    """Adds penalties for distance (ALiBi) in the step that hides later positions, and so only there."""
+
+    def attention(self, q, k, v, causal):
+        return mix(q, k, v, self.choices if causal else SimpleNamespace(**RIGHT), causal)
+
+
+class InDoublePrecision:
+    def __init__(self):
+        super().__init__()
+        self.model.double()
+
+
 class RotatesInside:
     def attention(self, q, k, v, causal):
         return mix(turned(q, 0, self.choices), turned(k, 0, self.choices), v, self.choices, causal)
@@ -366,6 +379,10 @@ DESIGNS = {
     "ALiBi, inside attention, too": (
         design("D", Attends, positions="alibi"), ("attention", *THINKS, "cache"), ("a bias on the scores",),
     ),
+    "ALiBi, inside attention only under the mask": (
+        design("D", AddsItsBiasWithTheMask, positions="alibi"), ("attention", *THINKS), ("a bias on the scores",),
+    ),
+    "double precision in PyTorch": (design("A", InDoublePrecision), ("embedding", *ALL), ()),
     "sinusoids, post-norm, no last norm, dropout": (
         design("E", positions="waves", place="post", last_norm=False, dropout=0.1), (*THINKS, *LEARNS, "cache"), (),
     ),

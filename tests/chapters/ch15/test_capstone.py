@@ -586,6 +586,16 @@ def without_the_norms_second_term(patch, design):
     patch.setattr(design, "rms_back", back)
 
 
+@wrong("loss", "gradient")
+def without_the_gain_which_is_1_at_first(patch, design):
+    def back(dy, x, g):
+        r = 1 / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5)
+        d = r * dy - x * r**3 * np.mean(dy * x, -1, keepdims=True)
+        return d, (dy * x * r).sum(tuple(range(x.ndim - 1)))
+
+    patch.setattr(design, "rms_back", back)
+
+
 @method("gradients", "loss", "no-gradient")
 def one_forgotten(self, ids, targets):
     found = functions.named(functions.gpt_back(ids, targets, self.params, 2)[1])

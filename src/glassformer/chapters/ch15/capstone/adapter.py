@@ -227,7 +227,7 @@ class Own:
         batched = self.batched and name != "decode"  # one text, whatever a model reads
         try:
             with self._runs(name):
-                return learner(*(_dressed(one, self.tensors, batched) for one in args))
+                return learner(*(_dressed(one, self.tensors, batched, self._floats()) for one in args))
         except (Stop, NotAttempted, Missing):
             raise
         except Wrong as wrong:
@@ -237,10 +237,23 @@ class Own:
             said = _instead(raised(error), f"`{name}`")
             raise Wrong(f"{said}{self._advice(name, function, args)}") from error
 
+    def _floats(self) -> str:
+        """Returns the type of the stream's numbers: that of PyTorch's weights, if all are in double precision."""
+        if not self.tensors or "floats" in self.found:
+            return self.found.get("floats", "float32")
+        self.found["floats"] = "float32"
+        with contextlib.suppress(Exception):  # whatever is wrong with them is told where they are checked
+            kinds = {str(one.dtype) for one in self._named("weights")().values() if one.is_floating_point()}
+            if kinds == {"torch.float64"}:
+                self.found["floats"] = "float64"
+        return self.found["floats"]
+
     def raw(self, name: str, *args: Any) -> Any:
         """Calls a piece that has run before, and returns its result as it is, with PyTorch's graph of it."""
         with self._runs(name):
-            return self.piece(name)(*(_dressed(one, self.tensors, self.batched) for one in args))
+            return self.piece(name)(
+                *(_dressed(one, self.tensors, self.batched, self._floats()) for one in args)
+            )
 
     def decode(self, ids: np.ndarray) -> Any:
         """Calls `decode`; if it cannot use tensors, as a dictionary cannot, calls it with a list of integers."""
@@ -263,7 +276,9 @@ class Own:
                 continue
             try:
                 with self._runs(name):
-                    function(*(_dressed(one, tensors, batched) for one in copy.deepcopy(args)))
+                    function(
+                        *(_dressed(one, tensors, batched, self._floats()) for one in copy.deepcopy(args))
+                    )
             except Stop:
                 raise
             except BaseException:
@@ -375,8 +390,8 @@ def _is_empty(value: Any) -> bool:
     return {one.opname for one in steps} <= NOTHING and all(one in (None, ...) for one in constants)
 
 
-def _dressed(value: Any, tensors: bool, batched: bool) -> Any:
-    """An array as the adapter wants it; anything else as it is."""
+def _dressed(value: Any, tensors: bool, batched: bool, floats: str) -> Any:
+    """An array as the adapter wants it, with tensors of real numbers in the type `floats`; anything else as it is."""
     if not isinstance(value, np.ndarray):
         return value
     value = value[None] if batched else value
@@ -384,7 +399,7 @@ def _dressed(value: Any, tensors: bool, batched: bool) -> Any:
         return value
     import torch
 
-    return torch.from_numpy(value.astype(np.float32 if value.dtype.kind == "f" else np.int64))
+    return torch.from_numpy(value.astype(floats if value.dtype.kind == "f" else np.int64))
 
 
 def _in_words(tensors: bool, batched: bool) -> str:

@@ -231,7 +231,8 @@ def _design(own: Own) -> Design | None:
     has = []
     if (bare.sum(axis=-1) < 1 - 1e-3).any():
         has.append("sink")
-    if np.ptp(np.where(bare > 0, bare, np.nan)[..., -1, :][0]) > 1e-4 or (bare == 0).any():
+    # Some add their bias in the same step as the mask, so only under `causal`; there the last row sees all positions.
+    if np.ptp(np.where(bare > 0, bare, np.nan)[..., -1, :][0]) > 1e-4 or (bare == 0).any() or _uneven(masked):
         has.append("bias")
     exact = {True: masked, False: bare}
     for inside, scores, free in _maps():
@@ -247,6 +248,11 @@ def _design(own: Own) -> Design | None:
             (*has, *inside), lambda q, k, scores=scores, factor=factor: factor * scores(q, k), exact
         )
     return None
+
+
+def _uneven(weights: np.ndarray) -> bool:
+    """Returns whether some head's last position prefers some positions, although all scores are 0."""
+    return bool(np.ptp(weights[:, -1], axis=-1).max() > 1e-4)
 
 
 def _unknown_inside(own: Own) -> list[str]:

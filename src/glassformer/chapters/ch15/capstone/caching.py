@@ -59,8 +59,8 @@ def _(own: Own) -> None:
         raise Told(message, "cache-of-all-blocks")
     raise Wrong(
         f"{message} The first id has no past. The usual causes are a part of the model that `step` leaves out, "
-        "such as the last norm, a position that is not 0, keys and values that several blocks share, and a cache that "
-        "is not empty when a new text begins."
+        "such as the last norm, probabilities in the place of logits, a position that is not 0, keys and values that "
+        "several blocks share, and a cache that is not empty when a new text begins."
     )
 
 

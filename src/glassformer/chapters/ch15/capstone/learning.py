@@ -16,7 +16,8 @@ loss = Stage("loss")
 
 SMOOTHING = (0.05, 0.1, 0.2)  # the usual parts of a target that go to all ids
 MATRICES = 24  # weights whose gradient is looked at, at most
-LOUDER = 0.1  # by how much all weights are moved if a slope cannot be seen
+AGAIN = 6  # of these are looked at again at other weights
+LOUDER = 0.1  # by how much all weights are moved then; those that are all alike, such as gains of 1, more
 FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
 
 
@@ -128,9 +129,13 @@ def _(own: Own) -> None:
         seen[name] = _measured(own, weights[name], gradient, ids, targets)
         if gradient is None and seen[name].wrong:
             raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
-    unclear = [name for name, one in seen.items() if not (one.wrong or one.agrees) and name in found]
-    if unclear and not any(one.wrong for one in seen.values()):
-        _louder(own, seen, found, unclear, weights, ids, targets)
+    if not any(one.wrong for one in seen.values()):
+        clear = [name for name, one in seen.items() if one.agrees and name in found]
+        unclear = [name for name, one in seen.items() if not one.agrees and name in found]
+        some = (
+            [clear[i] for i in {*np.linspace(0, len(clear) - 1, AGAIN).astype(int).tolist()}] if clear else []
+        )
+        _louder(own, seen, found, unclear + some, weights, ids, targets)
     wrong = [name for name, one in seen.items() if one.wrong]
     if not wrong:
         if not any(one.agrees for one in seen.values()):
@@ -178,14 +183,16 @@ def _measured(own: Own, weight, gradient, ids, targets, where=None) -> Slope:  #
 
 
 def _louder(own: Own, seen: dict[str, Slope], found, unclear: list[str], weights, ids, targets) -> None:  # noqa: ANN001
-    """Measures slopes again that cannot be seen at the first weights, such as those of queries while scores are tiny.
+    """Measures slopes again at other weights: all are moved, and moved back.
 
-    A backward pass that is right is right at any weights, so all of them are moved, and moved back.
+    Some slopes cannot be seen at the first weights, such as those of queries while scores are tiny. And some mistakes
+    cannot, such as a gain that is left out while all gains are 1. A backward pass that is right is so at any weights.
     """
     kept, rng = {name: one.copy() for name, one in weights.items()}, np.random.default_rng(8)
     try:
         for one in weights.values():
-            one += (LOUDER * rng.normal(size=one.shape)).astype(one.dtype)
+            size = LOUDER if np.ptp(one) else 5 * LOUDER
+            one += (size * rng.normal(size=one.shape)).astype(one.dtype)
         louder = _gradients(own, ids, targets)
         for name in unclear:
             again = _measured(own, weights[name], louder.get(name), ids, targets)
