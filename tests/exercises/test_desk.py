@@ -199,6 +199,16 @@ def test_exercises_of_other_chapters_come_from_the_readers_file(folder):
     assert page.tells("value") == [{"says": "value", "text": "'mine'"}]
 
 
+def test_a_file_that_is_replaced_within_a_second_is_read_again(page, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for (
+        x
+    ) in "123456":  # Python would take the bytecode of a file with the same size and second for the new one's
+        page.files = {"my_transformer.py": f"x = {x}\n"}
+        page.ask("import my_transformer\nmy_transformer.x", do="try")
+        assert page.tells("value")[0]["text"] == x
+
+
 # --- the page keeps the time ---
 
 

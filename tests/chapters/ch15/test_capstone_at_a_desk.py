@@ -111,9 +111,7 @@ def test_a_reader_begins_with_the_functions_of_their_own_file(page):
     assert answer["panels"][0]["code"] == ""
     [panel] = ask(page, answer["code"], "attention")["panels"]
     assert panel["mood"] == "good"
-    # Another file of the same size, within the same second.
     page.files = {"my_transformer.py": OWN_FILE.replace("sqrt", "cbrt")}
-    assert len(page.files["my_transformer.py"]) == len(OWN_FILE)
     [panel] = ask(page, answer["code"], "attention")["panels"]
     assert panel["mood"] == "bad"
     assert page.files["my_transformer.py"] == OWN_FILE.replace("sqrt", "cbrt")
