@@ -5,14 +5,16 @@
 ;; time, so that eight sums stay in registers while `inner` rows of B pass by; a last single row has four sums. A strip is short
 ;; enough to stay in the fastest cache while all rows of A meet it.
 ;;
-;; Every address and every step from one row or strip to the next is in bytes, so rows may be far apart. What lies behind the last column of B, up to a whole strip, must be numbers (zeros) as well.
+;; Every address and every step from one row, column or strip to the next is in bytes, so rows may be far apart. A step from
+;; column to column of A other than four bytes reads a matrix along its columns: its transpose. What lies behind the last column
+;; of B, up to a whole strip, must be numbers (zeros) as well.
 ;;
 ;; `make kernel` assembles this text and writes kernel.js. A test compares them.
 (module
   (import "page" "memory" (memory 0))
   (func (export "multiply")
     (param $c i32) (param $cRow i32)
-    (param $a i32) (param $aRow i32)
+    (param $a i32) (param $aRow i32) (param $aStep i32)
     (param $b i32) (param $bRow i32) (param $bStrip i32)
     (param $rows i32) (param $inner i32) (param $strips i32)
     (param $keep i32) ;; −1 to add to what is in C (all bits of it count), 0 to overwrite it (none does)
@@ -63,8 +65,8 @@
           (local.set $t1 (f32x4.add (local.get $t1) (f32x4.mul (local.get $y) (local.get $b1))))
           (local.set $t2 (f32x4.add (local.get $t2) (f32x4.mul (local.get $y) (local.get $b2))))
           (local.set $t3 (f32x4.add (local.get $t3) (f32x4.mul (local.get $y) (local.get $b3))))
-          (local.set $p (i32.add (local.get $p) (i32.const 4)))
-          (local.set $q (i32.add (local.get $q) (i32.const 4)))
+          (local.set $p (i32.add (local.get $p) (local.get $aStep)))
+          (local.set $q (i32.add (local.get $q) (local.get $aStep)))
           (br_if $next (i32.ne (local.tee $r (i32.add (local.get $r) (local.get $bRow))) (local.get $end))))))
         (local.set $q (i32.add (local.get $to) (local.get $cRow)))
         (v128.store (local.get $to) (local.get $s0))
@@ -92,7 +94,7 @@
           (local.set $s1 (f32x4.add (local.get $s1) (f32x4.mul (local.get $x) (v128.load offset=16 (local.get $r)))))
           (local.set $s2 (f32x4.add (local.get $s2) (f32x4.mul (local.get $x) (v128.load offset=32 (local.get $r)))))
           (local.set $s3 (f32x4.add (local.get $s3) (f32x4.mul (local.get $x) (v128.load offset=48 (local.get $r)))))
-          (local.set $from (i32.add (local.get $from) (i32.const 4)))
+          (local.set $from (i32.add (local.get $from) (local.get $aStep)))
           (br_if $next (i32.ne (local.tee $r (i32.add (local.get $r) (local.get $bRow))) (local.get $end))))))
         (v128.store (local.get $to) (local.get $s0))
         (v128.store offset=16 (local.get $to) (local.get $s1))
@@ -138,6 +140,29 @@
         (f32x4.add (v128.const f32x4 1 1 1 1) (call $exp (f32x4.neg (local.get $x))))))
       (local.set $up (i32.add (local.get $up) (i32.const 16)))
       (local.set $gate (i32.add (local.get $gate) (i32.const 16)))
+      (local.set $count (i32.sub (local.get $count) (i32.const 4)))
+      (br $next))))
+
+  ;; The same backward: from the gradient of up · gate · σ(gate) to those of gate and up, for `count` numbers of each.
+  (func (export "gateBack")
+    (param $grad i32) (param $toGate i32) (param $toUp i32) (param $gate i32) (param $up i32) (param $count i32)
+    (local $x v128) (local $share v128) (local $g v128)
+    (block $done (loop $next
+      (br_if $done (i32.le_s (local.get $count) (i32.const 0)))
+      (local.set $x (v128.load (local.get $gate)))
+      (local.set $share (f32x4.div (v128.const f32x4 1 1 1 1)
+        (f32x4.add (v128.const f32x4 1 1 1 1) (call $exp (f32x4.neg (local.get $x))))))
+      (local.set $g (f32x4.mul (v128.load (local.get $grad)) (local.get $share)))
+      (v128.store (local.get $toUp) (f32x4.mul (local.get $g) (local.get $x)))
+      (v128.store (local.get $toGate) (f32x4.mul
+        (f32x4.mul (local.get $g) (v128.load (local.get $up)))
+        (f32x4.add (v128.const f32x4 1 1 1 1)
+          (f32x4.mul (local.get $x) (f32x4.sub (v128.const f32x4 1 1 1 1) (local.get $share))))))
+      (local.set $grad (i32.add (local.get $grad) (i32.const 16)))
+      (local.set $toGate (i32.add (local.get $toGate) (i32.const 16)))
+      (local.set $toUp (i32.add (local.get $toUp) (i32.const 16)))
+      (local.set $gate (i32.add (local.get $gate) (i32.const 16)))
+      (local.set $up (i32.add (local.get $up) (i32.const 16)))
       (local.set $count (i32.sub (local.get $count) (i32.const 4)))
       (br $next))))
 

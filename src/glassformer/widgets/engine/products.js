@@ -5,29 +5,37 @@ import { KERNEL } from "./kernel.js";
 export const STRIP = 16; // columns that are multiplied together
 export const strips = (columns) => Math.ceil(columns / STRIP);
 
+// How long the rows of a matrix are that is multiplied again and again: an odd number of strips. If rows were a power of two
+// apart, those of a strip would drive each other out of the processor's cache.
+export const apart = (columns) => (strips(columns) | 1) * STRIP;
+
 const PAGE = 65536; // bytes
 let kernel = null; // the module once it is compiled; false if that failed, because another attempt would fail, too
 
-// `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, soften, norm, isFast }.
-//   multiply(c, cRow, a, aRow, b, bRow, bStrip, rows, inner, strips, keep)
-// computes C = A·B for `keep` = 0 and C += A·B for `keep` = -1. All places (c, a, b) and steps (from row to row, and from strip
-// to strip of B) are in bytes. `rows` are those of A and C, `inner` those of B, and `strips`
-// are how often there are 16 columns of B and C.
+// `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, soften, norm, isFast }. `plain` does
+// without WebAssembly; so does `double`, whose numbers have 64 bits.
+//   multiply(c, cRow, a, aRow, aStep, b, bRow, bStrip, rows, inner, strips, keep)
+// computes C = A·B for `keep` = 0 and C += A·B for `keep` = -1. All places (c, a, b) and steps (from row to row, from column to
+// column of A, and from strip to strip of B) are in bytes, four for a number. `rows` are those of A and C, `inner` those of B,
+// and `strips` are how often there are 16 columns of B and C. For the transpose of a matrix as A, exchange its two steps.
 //   gate(up, gate, count)
 // multiplies `count` numbers at `up`, a multiple of four, by the SiLU of those at `gate`.
+//   gateBack(grad, toGate, toUp, gate, up, count)
+// maps the gradient of what `gate` computed to those of its two inputs.
 //   soften(at, end)
 // replaces the numbers between two places, a multiple of four, by their softmax. An entry of -Infinity becomes less than 1e-37.
 //   norm(at, step, runs, n, gain, eps)
 // divides each of `runs` times n numbers, whose beginnings are `step` bytes apart, by the root of (their mean square + eps), and
 // multiplies them by the n numbers at `gain`.
-export function memoryOf(size, { plain = false } = {}) {
-  const fast = plain ? null : inKernel(size);
+export function memoryOf(size, { plain = false, double = false } = {}) {
+  const fast = plain || double ? null : inKernel(size);
   if (fast) return fast;
-  const numbers = new Float32Array(size);
+  const numbers = new (double ? Float64Array : Float32Array)(size);
   return {
     numbers,
     multiply: (...all) => multiplied(numbers, ...all),
     gate: (...all) => gated(numbers, ...all),
+    gateBack: (...all) => gatedBack(numbers, ...all),
     soften: (...all) => softened(numbers, ...all),
     norm: (...all) => normed(numbers, ...all),
     isFast: false,
@@ -53,8 +61,8 @@ function inKernel(size) {
 
 // The same in JavaScript: two rows of A and four columns of B at a time, whose eight sums are local variables.
 function multiplied(numbers, ...bytes) {
-  const [c, cRow, a, aRow, b, bRow, bStrip] = bytes.slice(0, 7).map((place) => place >> 2);
-  const [rows, inner, count, keep] = bytes.slice(7);
+  const [c, cRow, a, aRow, aStep, b, bRow, bStrip] = bytes.slice(0, 8).map((place) => place >> 2);
+  const [rows, inner, count, keep] = bytes.slice(8);
   for (let column = 0; column < count * STRIP; column += 4) {
     const first = b + (column >> 4) * bStrip + (column & 15);
     for (let row = 0; row < rows; row += 2) {
@@ -79,8 +87,8 @@ function multiplied(numbers, ...bytes) {
         x += two * e;
         y += two * f;
         z += two * g;
-        p++;
-        q++;
+        p += aStep;
+        q += aStep;
         r += bRow;
       }
       store(numbers, to, keep, s, t, u, v);
@@ -99,6 +107,16 @@ function store(numbers, at, keep, s, t, u, v) {
 function gated(numbers, up, gate, count) {
   for (let i = up / 4, j = gate / 4; i < up / 4 + count; i++, j++) {
     numbers[i] = (numbers[i] * numbers[j]) / (1 + Math.exp(-numbers[j]));
+  }
+}
+
+function gatedBack(numbers, ...bytes) {
+  let [grad, toGate, toUp, gate, up] = bytes.slice(0, 5).map((place) => place >> 2);
+  for (const end = grad + bytes[5]; grad < end; grad++, toGate++, toUp++, gate++, up++) {
+    const share = 1 / (1 + Math.exp(-numbers[gate]));
+    const x = numbers[gate];
+    numbers[toGate] = numbers[grad] * numbers[up] * share * (1 + x * (1 - share));
+    numbers[toUp] = numbers[grad] * x * share;
   }
 }
 

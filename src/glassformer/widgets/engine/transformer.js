@@ -3,7 +3,7 @@
 // Matrices are multiplied in a memory of their own, by the kernel of products.js.
 // tests/widgets/test_transformer.py compares it with glassformer.scratch: logits, all arrays of the trace, all strategies.
 
-import { STRIP, memoryOf, strips } from "./products.js";
+import { STRIP, apart, memoryOf, strips } from "./products.js";
 
 // --- which models -----------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ export const readTensors = (file) => drained(tensorSteps(file));
 
 // The cosine and the sine, one after the other, of the angle by which RoPE turns pair i at each position: base^(−2i/K) per
 // position.
-function anglesOf(positions, { K, base }) {
+export function anglesOf(positions, { K, base }) {
   const angles = new Float64Array(positions * K);
   for (let i = 0; i < K / 2; i++) {
     const frequency = base ** ((-2 * i) / K);
@@ -127,10 +127,6 @@ function headsFirst(x, { H, K }) {
 }
 
 const wide = (columns) => strips(columns) * STRIP; // whole strips
-
-// The same for the rows of a weight matrix, an odd number of them: if rows were a power of two apart, the rows of a strip would
-// drive each other out of the processor's cache.
-const apart = (columns) => (strips(columns) | 1) * STRIP;
 
 const asMatrix = (shape) => (shape.length === 2 ? shape : [1, shape[0]]); // a norm's gain is a single row
 
@@ -280,7 +276,7 @@ export class Transformer {
 
   // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`; its rows and its strips are so far apart.
   #multiply(C, A, b, bRow, bStrip, rows, inner, columns, keep) {
-    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4 * b, 4 * bRow, 4 * bStrip, rows, inner, strips(columns), keep);
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * bRow, 4 * bStrip, rows, inner, strips(columns), keep);
   }
 
   // `count` rows times a weight matrix.
@@ -537,7 +533,7 @@ export class Transformer {
   }
 }
 
-function drained(steps) {
+export function drained(steps) {
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;

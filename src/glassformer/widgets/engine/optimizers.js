@@ -1,0 +1,233 @@
+// The optimizers of a Trainable, and how their rates change from step to step: AdamW for all weights, or Muon for the matrices
+// inside the blocks and AdamW for the rest. Chapter 10 derives them.
+// tests/widgets/test_optimizers.py compares them with glassformer.scratch and glassformer.train.
+
+import { STRIP, apart, memoryOf, strips } from "./products.js";
+
+const COEFFICIENTS = [3.4445, -4.775, 2.0315]; // of Muon's polynomial, as in scratch/optimizer.py
+const SMALLEST = 1e-7; // avoids dividing a gradient of zeros by 0
+
+// --- schedule ---------------------------------------------------------------------------------------------------------
+
+// The fraction of every rate at step 0, 1, …: it rises along a line for `warmup` steps, then falls along a line to 0.
+export function rateShare({ steps, warmup, decay }, step) {
+  if (step < warmup) return (step + 1) / (warmup + 1);
+  const progress = Math.min(1, (step - warmup) / Math.max(1, steps - warmup));
+  return { none: 1, linear: 1 - progress, cosine: (1 + Math.cos(Math.PI * progress)) / 2 }[decay];
+}
+
+// Muon's momentum at step 0, 1, …: it rises along a line.
+export function muonMomentum({ muon_momentum_start: start, muon_momentum: end, muon_momentum_warmup: over }, step) {
+  return start + (end - start) * (over ? Math.min(1, step / over) : 1);
+}
+
+// --- the whole step ---------------------------------------------------------------------------------------------------
+
+// The recipe's settings have the names of glassformer.train.TrainingConfig.
+export class Optimizer {
+  #trainable;
+  #settings;
+  #muon = null;
+  constructor(trainable, settings) {
+    this.#trainable = trainable;
+    this.#settings = settings;
+    if (settings.optimizer === "muon") this.#muon = new Muon(trainable, settings.muon_iterations);
+  }
+
+  // Changes all weights by their gradients, at step 0, 1, …: a generator that pauses. Returns the length of the gradient before
+  // it was clipped.
+  *step(step) {
+    const { weights } = this.#trainable;
+    const { learning_rate: rate, weight_decay: decay } = this.#settings;
+    const length = this.#clip();
+    yield;
+    const share = rateShare(this.#settings, step);
+    const momentum = muonMomentum(this.#settings, step);
+    for (const weight of Object.values(weights)) {
+      if (this.#muon && weight.kind === "matrices") yield* this.#muon.step(weight, { rate: share * rate, momentum, decay });
+      else this.#adam(weight, share, step);
+      yield;
+    }
+    return length;
+  }
+
+  // What the optimizer remembers of each weight, to go on from: a copy.
+  read() {
+    const { memory, blocks, size } = this.#trainable;
+    return [blocks.first, blocks.second].map((at) => memory.numbers.slice(at, at + size));
+  }
+
+  load(kept) {
+    const { memory, blocks } = this.#trainable;
+    kept.forEach((numbers, i) => memory.numbers.set(numbers, [blocks.first, blocks.second][i]));
+  }
+
+  // Shortens all gradients together to `clip` at most.
+  #clip() {
+    const { memory, blocks, size } = this.#trainable;
+    const { numbers } = memory;
+    let squares = 0;
+    for (let i = blocks.gradient; i < blocks.gradient + size; i++) squares += numbers[i] * numbers[i];
+    const length = Math.sqrt(squares);
+    const factor = this.#settings.clip ? this.#settings.clip / (length + 1e-6) : 1;
+    if (factor < 1) for (let i = blocks.gradient; i < blocks.gradient + size; i++) numbers[i] *= factor;
+    return length;
+  }
+
+  #rateOf(kind) {
+    const { learning_rate: rate, embedding_rate, head_rate, norm_rate } = this.#settings;
+    return { embeddings: embedding_rate ?? rate, head: head_rate ?? rate, norms: norm_rate ?? rate, matrices: rate }[kind];
+  }
+
+  #adam({ at, n, row, kind }, share, step) {
+    const { memory, blocks } = this.#trainable;
+    const { numbers } = memory;
+    const { betas, eps, weight_decay: decay } = this.#settings;
+    const [ofMean, ofSquare] = betas;
+    const rate = share * this.#rateOf(kind);
+    const kept = kind === "norms" ? 1 : 1 - rate * decay;
+    const whole = Math.sqrt(1 - ofSquare ** (step + 1)); // both means start at 0, which these correct
+    const length = rate / (1 - ofMean ** (step + 1));
+    const [gradient, first, second] = [blocks.gradient, blocks.first, blocks.second];
+    for (let i = at; i < at + n * row; i++) {
+      const g = numbers[gradient + i];
+      const m = ofMean * numbers[first + i] + (1 - ofMean) * g;
+      const v = ofSquare * numbers[second + i] + (1 - ofSquare) * g * g;
+      numbers[first + i] = m;
+      numbers[second + i] = v;
+      numbers[i] = kept * numbers[i] - (length * m) / (Math.sqrt(v) / whole + eps);
+    }
+  }
+}
+
+// --- Muon -------------------------------------------------------------------------------------------------------------
+
+// Moves a matrix by one whose singular values are all near 1. Its memory holds the matrix in its wide form, n rows of m ≥ n
+// numbers, and the squares that it is multiplied by.
+class Muon {
+  #trainable;
+  #iterations;
+  #memory;
+  #places = {};
+  constructor(trainable, iterations) {
+    this.#trainable = trainable;
+    this.#iterations = iterations;
+    const shapes = Object.values(trainable.weights).filter(({ kind }) => kind === "matrices");
+    const n = Math.max(...shapes.map((weight) => Math.min(weight.n, weight.m)));
+    const m = Math.max(...shapes.map((weight) => Math.max(weight.n, weight.m)));
+    let size = 0;
+    const take = (rows, columns) => {
+      const at = size;
+      size += rows * apart(columns);
+      return { at, row: apart(columns) };
+    };
+    this.#places = { x: take(n, m), other: take(n, m), turned: take(m, n) };
+    for (const name of ["square", "factor", "product", "spare"]) this.#places[name] = take(n, n);
+    this.#memory = memoryOf(size, { plain: !trainable.isFast, double: trainable.memory.numbers instanceof Float64Array });
+  }
+
+  *step(weight, { rate, momentum, decay }) {
+    const { memory, blocks } = this.#trainable;
+    const { numbers } = memory;
+    const own = this.#memory.numbers;
+    const { at, row } = weight;
+    const isWide = weight.n <= weight.m;
+    const [n, m] = isWide ? [weight.n, weight.m] : [weight.m, weight.n];
+    const { x } = this.#places;
+    let squares = 0;
+    for (let i = 0; i < weight.n; i++) {
+      for (let j = 0, from = at + i * row; j < weight.m; j++, from++) {
+        const gradient = numbers[blocks.gradient + from];
+        const mean = numbers[blocks.first + from] + (1 - momentum) * (gradient - numbers[blocks.first + from]);
+        numbers[blocks.first + from] = mean;
+        const ahead = mean + (1 - momentum) * (gradient - mean); // once more towards the gradient
+        own[isWide ? x.at + i * x.row + j : x.at + j * x.row + i] = ahead;
+        squares += ahead * ahead;
+      }
+    }
+    const inverse = 1 / Math.max(Math.sqrt(squares), SMALLEST);
+    for (let i = 0; i < n; i++) for (let j = x.at + i * x.row; j < x.at + i * x.row + m; j++) own[j] *= inverse;
+    yield;
+    const update = yield* n < m && this.#iterations <= 5 ? this.#fromTheSquare(n, m) : this.#orthogonalized(n, m);
+    const length = rate * Math.sqrt(Math.max(1, weight.m / weight.n));
+    for (let i = 0; i < weight.n; i++) {
+      for (let j = 0, to = at + i * row; j < weight.m; j++, to++) {
+        const moved = own[isWide ? update.at + i * update.row + j : update.at + j * update.row + i];
+        numbers[to] = (1 - rate * decay) * numbers[to] - length * moved;
+      }
+    }
+  }
+
+  // Every iteration multiplies X by aI + bZ + cZ², with Z = X·Xᵀ, which brings its singular values closer to 1.
+  *#orthogonalized(n, m) {
+    let { x, other } = this.#places;
+    const { square, factor } = this.#places;
+    for (let i = 0; i < this.#iterations; i++) {
+      this.#square(x, n, m);
+      this.#factor(square, factor, n);
+      yield;
+      this.#multiply(other, factor, x, n, n, m);
+      [x, other] = [other, x];
+      yield;
+    }
+    return x;
+  }
+
+  // The same from the squares alone: if F·X replaces X, then F·Z·F replaces Z. X itself is multiplied once, at the end.
+  *#fromTheSquare(n, m) {
+    const { x, other, factor } = this.#places;
+    let { square, product, spare } = this.#places;
+    this.#square(x, n, m);
+    yield;
+    for (let i = 0; i < this.#iterations; i++) {
+      if (i > 0) {
+        this.#multiply(spare, factor, square, n, n, n);
+        this.#multiply(square, spare, factor, n, n, n);
+        yield;
+      }
+      this.#factor(square, factor, n);
+      yield;
+      if (i === 0) this.#copy(product, factor, n);
+      else {
+        this.#multiply(spare, factor, product, n, n, n);
+        [product, spare] = [spare, product];
+      }
+    }
+    yield;
+    this.#multiply(other, product, x, n, n, m);
+    return other;
+  }
+
+  // Z = X·Xᵀ
+  #square(x, n, m) {
+    const { turned, square } = this.#places;
+    const { numbers } = this.#memory;
+    for (let i = 0; i < m; i++) {
+      const to = turned.at + i * turned.row;
+      for (let j = 0, from = x.at + i; j < n; j++, from += x.row) numbers[to + j] = numbers[from];
+      numbers.fill(0, to + n, to + strips(n) * STRIP);
+    }
+    this.#multiply(square, x, turned, n, m, n);
+  }
+
+  // F = aI + bZ + cZ²
+  #factor(square, factor, n) {
+    const [a, b, c] = COEFFICIENTS;
+    const { numbers } = this.#memory;
+    this.#multiply(factor, square, square, n, n, n);
+    for (let i = 0; i < n; i++) {
+      const [to, from] = [factor.at + i * factor.row, square.at + i * square.row];
+      for (let j = 0; j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
+      numbers[to + i] += a;
+    }
+  }
+
+  #copy(to, from, n) {
+    this.#memory.numbers.copyWithin(to.at, from.at, from.at + n * from.row);
+  }
+
+  #multiply(C, A, B, rows, inner, columns) {
+    const places = [C.at, C.row, A.at, A.row, 1, B.at, B.row, STRIP].map((place) => 4 * place);
+    this.#memory.multiply(...places, rows, inner, strips(columns), 0);
+  }
+}

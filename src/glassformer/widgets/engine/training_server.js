@@ -1,0 +1,222 @@
+// Runs a Training and answers a view's messages, in a worker (training_worker.js) or, in short slices, on the page.
+//
+//   { do: "begin", settings, kind }   start anew; settings and kind as in training.js
+//   { do: "run", to }                 train until that step, or to the end if it is missing
+//   { do: "pause" }
+//   { do: "back", step }              to a checkpoint
+//   { do: "follow", weight }          { name, i, j }: report its value and gradient at every step; null: no longer
+//   { do: "look", block, head }       report that head's attention weights from now on; block null: no longer
+//   { do: "nudge", weight }           measure the slope along one weight in two ways
+//   { do: "judge" }                   the loss of the whole held-out text
+//   { do: "fetch" }                   the model as it is now
+//
+// What it tells (`told`), always with the `step` that it belongs to:
+//   "begun"     { parameters, characters, config, landmarks, isFast, shapes, steps }
+//   "progress"  { from, losses, gradients, speed, isRunning, followed, checkpoints, held }: the losses of steps from, …; `speed`
+//               in steps a second; followed [[step, value, gradient], …] since the last time; held [[step, loss], …], all so far
+//   "sample"    { text }
+//   "head"      { block, head, shares, size, read }: attention weights (size, size) for the characters that were read
+//   "slopes"    { weight, value, loss, gradient, nudge, losses, difference }
+//   "judged"    { loss }
+//   "model"     { config, characters, tensors }
+//   "diverged"  { loss }: it is not a number any more, and training has stopped
+//   "failed"    { why }: a sentence
+
+import { shapesOf } from "./trainable.js";
+import { Training } from "./training.js";
+
+const [REPORT, SAMPLE, LOOK] = [150, 4000, 600]; // milliseconds between two reports, samples, and looks at a head, at least
+const EVERY = 250; // steps between two checkpoints, when a part of the held-out text is judged
+const PART = 20; // batches of it
+const STOPPED = new Error("stopped");
+
+const channel = new MessageChannel();
+const resumed = [];
+channel.port1.onmessage = () => resumed.shift()();
+const turn = () =>
+  new Promise((resume) => {
+    resumed.push(resume);
+    channel.port2.postMessage(0);
+  });
+
+export class TrainingServer {
+  #tell;
+  #slice;
+  #training = null;
+  #asked = []; // messages that wait for their turn, between two steps
+  #isBusy = false;
+  #isStopped = false;
+  #end = 0; // the step to train to
+  #followed = null;
+  #looked = null;
+  #seen = []; // of the followed weight, since the last report
+  #held = []; // [step, loss] of a part of the held-out text
+  #reported = { at: 0, step: 0 };
+  #sampled = 0; // when
+  #lookedAt = 0;
+
+  // tell(message) receives every answer; `slice` is how many milliseconds it may compute before others get a turn.
+  constructor(tell, slice) {
+    this.#tell = (told, message = {}) => tell({ told, step: this.#training?.step ?? 0, ...message });
+    this.#slice = slice;
+  }
+
+  receive(message) {
+    if (message.do === "pause") this.#end = 0; // after the step that is under way
+    else this.#asked.push(message);
+    this.#work();
+  }
+
+  // Ends everything, within a slice.
+  stop() {
+    this.#isStopped = true;
+  }
+
+  async #work() {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    let isRunning = false;
+    while (!this.#isStopped) {
+      try {
+        if (this.#asked.length) await this.#answer(this.#asked.shift());
+        else if (this.#training && this.#training.step < this.#end) await this.#step();
+        else if (isRunning) await this.#rest();
+        else break;
+      } catch (error) {
+        if (error === STOPPED) break;
+        this.#end = 0;
+        this.#tell("failed", { why: error.message });
+      }
+      isRunning = this.#training !== null && this.#training.step < this.#end;
+    }
+    this.#isBusy = false;
+  }
+
+  async #answer(message) {
+    const training = this.#training;
+    switch (message.do) {
+      case "begin":
+        return this.#begin(message);
+      case "run":
+        this.#end = Math.min(message.to ?? Infinity, training.recipe.steps);
+        this.#reported.at = performance.now();
+        return this.#report();
+      case "back":
+        this.#end = 0;
+        training.goBack(message.step);
+        this.#held = this.#held.filter(([step]) => step <= message.step);
+        this.#seen = [];
+        this.#reported.step = message.step;
+        this.#report();
+        return this.#sample();
+      case "follow":
+        [this.#followed, this.#seen] = [message.weight, []];
+        return undefined;
+      case "look":
+        this.#looked = message.block === null ? null : message;
+        return this.#look();
+      case "nudge":
+        return this.#tell("slopes", { weight: message.weight, ...(await this.#finished(training.slopes(message.weight))) });
+      case "judge":
+        return this.#tell("judged", { loss: await this.#finished(training.heldOut()) });
+      case "fetch":
+        return this.#tell("model", { config: training.config, characters: training.text.characters, tensors: training.tensors() });
+      default:
+        throw new Error(`nobody knows what ${JSON.stringify(message.do)} means`);
+    }
+  }
+
+  async #begin({ settings, kind }) {
+    this.#end = 0;
+    this.#training = null;
+    const training = new Training(settings, kind);
+    [this.#training, this.#seen, this.#held, this.#followed, this.#looked] = [training, [], [], null, null];
+    this.#reported = { at: performance.now(), step: 0 };
+    const { parameters, config, isFast, text, recipe } = training;
+    const landmarks = text.landmarks();
+    this.#tell("begun", { parameters, config, isFast, landmarks, characters: text.characters, shapes: shapesOf(config), steps: recipe.steps });
+    await this.#judgePart();
+    this.#report();
+    await this.#sample();
+  }
+
+  async #step() {
+    const training = this.#training;
+    const loss = await this.#finished(training.train());
+    if (!Number.isFinite(loss)) {
+      this.#end = 0;
+      this.#report();
+      return this.#tell("diverged", { loss });
+    }
+    if (this.#followed) this.#seen.push([training.step, ...training.weight(this.#followed)]);
+    if (training.step % EVERY === 0 || training.step === training.recipe.steps) {
+      training.keep();
+      await this.#judgePart();
+    }
+    const now = performance.now();
+    if (now - this.#reported.at > REPORT) this.#report();
+    if (now - this.#lookedAt > LOOK) await this.#look();
+    if (now - this.#sampled > SAMPLE) await this.#sample();
+    return undefined;
+  }
+
+  // When training stops, everything is shown as it is then; at the end, the whole held-out text is judged.
+  async #rest() {
+    this.#report();
+    await this.#look();
+    await this.#sample();
+    if (this.#training.step === this.#training.recipe.steps) await this.#answer({ do: "judge" });
+  }
+
+  async #judgePart() {
+    const training = this.#training;
+    const loss = await this.#finished(training.heldOut(PART));
+    this.#held = [...this.#held.filter(([step]) => step < training.step), [training.step, loss]];
+  }
+
+  #report() {
+    const training = this.#training;
+    const now = performance.now();
+    const { at, step: from } = this.#reported;
+    this.#tell("progress", {
+      from,
+      losses: training.losses.slice(from),
+      gradients: training.gradients.slice(from),
+      speed: now > at ? (1000 * (training.step - from)) / (now - at) : 0,
+      isRunning: training.step < this.#end,
+      followed: this.#seen,
+      checkpoints: training.checkpoints.map(({ step }) => step),
+      held: this.#held,
+    });
+    this.#seen = [];
+    this.#reported = { at: now, step: training.step };
+  }
+
+  async #sample() {
+    this.#tell("sample", { text: await this.#finished(this.#training.write()) });
+    this.#sampled = performance.now();
+  }
+
+  async #look() {
+    if (!this.#looked) return;
+    const { block, head } = this.#looked;
+    const { text } = this.#training;
+    const shares = await this.#finished(this.#training.head(block, head));
+    const read = [...text.heldOut.subarray(0, text.length)].map((id) => text.characters[id]);
+    this.#tell("head", { block, head, shares, size: text.length, read });
+    this.#lookedAt = performance.now();
+  }
+
+  // A generator's result, in slices.
+  async #finished(steps) {
+    let began = performance.now();
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done) return value;
+      if (performance.now() - began < this.#slice) continue;
+      await turn();
+      if (this.#isStopped) throw STOPPED;
+      began = performance.now();
+    }
+  }
+}

@@ -1,0 +1,56 @@
+// Starts a training server in a worker of its own, so that the page stays free, or on the page where a browser allows no worker,
+// as some do for pages opened from disk. This module is also what the worker runs.
+
+import { TrainingServer } from "./training_server.js";
+
+const IN_WORKER = 30; // milliseconds that the server may compute before it hears messages again
+const ON_PAGE = 4; // the same where it shares the page with the reader
+const NAME = "glassformer training";
+
+if (typeof WorkerGlobalScope !== "undefined" && globalThis instanceof WorkerGlobalScope && globalThis.name === NAME) {
+  const server = new TrainingServer((message) => postMessage(message), IN_WORKER);
+  addEventListener("message", ({ data }) => server.receive(data));
+  postMessage({ told: "ready" });
+}
+
+// hear(message) receives what training_server.js tells. Returns { send(message), stop(), inWorker }: inWorker is a promise of
+// whether there is a worker.
+export function startTraining(hear) {
+  let trains = null; // whoever does, once that is known: { send, stop }
+  let isStopped = false;
+  const waiting = [];
+  let tellWhere;
+  const inWorker = new Promise((resolve) => (tellWhere = resolve));
+  const begin = (who, isWorker) => {
+    trains = who;
+    if (isStopped) return trains.stop();
+    waiting.forEach((message) => trains.send(message));
+    return tellWhere(isWorker);
+  };
+  const onPage = () => {
+    const server = new TrainingServer(hear, ON_PAGE);
+    begin({ send: (message) => server.receive(message), stop: () => server.stop() }, false);
+  };
+  try {
+    const worker = new Worker(import.meta.url, { type: "module", name: NAME });
+    worker.addEventListener("message", ({ data }) => {
+      if (data.told === "ready") begin({ send: (message) => worker.postMessage(message), stop: () => worker.terminate() }, true);
+      else hear(data);
+    });
+    worker.addEventListener("error", (event) => {
+      event.preventDefault();
+      if (!trains) onPage(); // its code could not be loaded
+      else hear({ told: "failed", step: 0, why: event.message || "the browser has ended the training" });
+    });
+  } catch {
+    onPage();
+  }
+  return {
+    inWorker,
+    send: (message) => (trains ? trains.send(message) : waiting.push(message)),
+    stop() {
+      isStopped = true;
+      trains?.stop();
+    },
+  };
+}
