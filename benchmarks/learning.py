@@ -185,8 +185,11 @@ def main() -> int:
         return is_fast
 
     if given.firefox:
+        path = firefox.find()
+        if path is None:
+            parser.error("there is no Firefox; GLASSFORMER_FIREFOX may name it")
         with tempfile.TemporaryDirectory() as profile:
-            window = firefox.Firefox(firefox.find(), profile)
+            window = firefox.Firefox(path, profile)
             is_fast = measure(window)
             window.close()
         return int(not is_fast)
