@@ -75,19 +75,21 @@ export class TrainingServer {
   async #work() {
     if (this.#isBusy) return;
     this.#isBusy = true;
-    let isRunning = false;
+    let isRunning = false; // steps were made that have not been followed by a rest
     while (!this.#isStopped) {
       try {
         if (this.#asked.length) await this.#answer(this.#asked.shift());
-        else if (this.#training && this.#training.step < this.#end) await this.#step();
-        else if (isRunning) await this.#rest();
-        else break;
+        else if (this.#training && this.#training.step < this.#end) isRunning = await this.#step();
+        else if (isRunning) {
+          isRunning = false;
+          await this.#rest();
+        } else break;
       } catch (error) {
         if (error === STOPPED) break;
         this.#end = 0;
+        isRunning = false;
         this.#tell("failed", { why: error.message });
       }
-      isRunning = this.#training !== null && this.#training.step < this.#end;
     }
     this.#isBusy = false;
   }
@@ -140,13 +142,15 @@ export class TrainingServer {
     await this.#sample();
   }
 
+  // Returns whether training can go on.
   async #step() {
     const training = this.#training;
     const loss = await this.#finished(training.train());
     if (!Number.isFinite(loss)) {
       this.#end = 0;
       this.#report();
-      return this.#tell("diverged", { loss });
+      this.#tell("diverged", { loss });
+      return false;
     }
     if (this.#followed) this.#seen.push([training.step, ...training.weight(this.#followed)]);
     if (training.step % EVERY === 0 || training.step === training.recipe.steps) {
@@ -157,7 +161,7 @@ export class TrainingServer {
     if (now - this.#reported.at > REPORT) this.#report();
     if (now - this.#lookedAt > LOOK) await this.#look();
     if (now - this.#sampled > SAMPLE) await this.#sample();
-    return undefined;
+    return true;
   }
 
   // When training stops, everything is shown as it is then; at the end, the whole held-out text is judged.
