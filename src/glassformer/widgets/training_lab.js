@@ -84,7 +84,12 @@ function render({ model, el }) {
 
   // --- before, and while it trains ---
 
-  const choices = setup(model, own, () => drawn.ask());
+  const forget = () => (trouble = "");
+  for (const name of TRAITS) model.on(`change:${name}`, forget);
+  const choices = setup(model, own, () => {
+    forget();
+    drawn.ask();
+  });
   const startButton = button("Start training", () => start());
   startButton.classList.add("gf-lab-start");
   const about = h("p", { class: "gf-lab-about" });
@@ -234,7 +239,7 @@ function render({ model, el }) {
       ["Step", `${grouped(step)} of ${grouped(steps)}`],
       ["Loss, mean", run.losses.length ? fixed(run.mean(), 3) : "–"],
       ["Characters read", grouped(step * batch_size * length)],
-      ["Speed", speed ? `${speed < 10 ? fixed(speed, 1) : Math.round(speed)} steps a second` : "–"],
+      ["Steps a second", speed ? fixed(speed, speed < 10 ? 1 : 0) : "–"],
       ["Still to go", run.isOver ? "nothing" : run.is === "running" && speed ? duration(left) : "–"],
     ];
     if (facts.children.length !== pairs.length) facts.replaceChildren(...pairs.map(([term]) => h("div", {}, h("dt", {}, term), h("dd", {}))));
@@ -335,6 +340,7 @@ function render({ model, el }) {
   return () => {
     run?.stop();
     clearTimeout(timer);
+    for (const name of TRAITS) model.off(`change:${name}`, forget);
     files.stop();
     choices.stop();
     drawn.stop();

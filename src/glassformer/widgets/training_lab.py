@@ -105,8 +105,12 @@ class TrainingLab(FileView, module="training_lab"):
     _recipe = Dict(read_only=True).tag(sync=True)
     _sizes = Dict(read_only=True).tag(sync=True)
     _landmarks = Dict(read_only=True).tag(sync=True)
-    _pytorch = List(read_only=True).tag(sync=True)  # losses that the book's size reached with PyTorch, one for a seed
-    _measured = Dict(read_only=True).tag(sync=True)  # runs of the small model that tools/training_lab.py recorded
+    _pytorch = List(read_only=True).tag(
+        sync=True
+    )  # losses that the book's size reached with PyTorch, one for a seed
+    _measured = Dict(read_only=True).tag(
+        sync=True
+    )  # runs of the small model that tools/training_lab.py recorded
 
     @default("_recipe")
     def _default_recipe(self) -> dict[str, Any]:
@@ -134,7 +138,9 @@ class TrainingLab(FileView, module="training_lab"):
     @validate("text")
     def _validate_text(self, proposal: dict) -> str:
         if len(proposal["value"]) > KEPT:
-            raise TraitError(f"text has {len(proposal['value'])} characters, but at most {KEPT} can be stored")
+            raise TraitError(
+                f"text has {len(proposal['value'])} characters, but at most {KEPT} can be stored"
+            )
         return proposal["value"]
 
     @validate("weight")

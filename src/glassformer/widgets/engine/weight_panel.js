@@ -87,11 +87,12 @@ export function weightPanel(model, run) {
     { class: "gf-lab-panel", "aria-label": "One weight" },
     h("p", { class: "gf-lab-heading" }, "One weight"),
     h("div", { class: "gf-weight-place" }, h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: select.id }, "Matrix or vector"), select), numbers.map((each) => each.element)),
-    value.element,
-    slope.element,
-    h("div", { class: "gf-buttons" }, nudge),
-    measured,
-    said,
+    h(
+      "div",
+      { class: "gf-weight-body" },
+      h("div", {}, value.element, slope.element),
+      h("div", {}, h("div", { class: "gf-buttons" }, nudge), measured, said),
+    ),
   );
   const shapes = () => run().begun.shapes;
   const clamped = (number, size) => Math.min(Math.max(0, Math.round(Number(number)) || 0), size - 1);
