@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab check test book notebooks heights kernel editor python-for-the-page ledger bench experiments experiments-again models environment
+.PHONY: lab check test book notebooks heights kernel training-lab editor python-for-the-page ledger bench experiments experiments-again models environment
 
 lab: environment  ## open the book in JupyterLab to read, run and practise
 	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
@@ -26,6 +26,9 @@ heights: environment  ## measure the views again: the heights that pages reserve
 
 kernel: environment  ## assemble the page's WebAssembly kernel again, after a change to kernel.wat
 	@$(VENV)/bin/python tools/kernel.py
+
+training-lab: environment  ## train the small model of TrainingLab again, unbroken and broken (takes half an hour)
+	@$(VENV)/bin/python tools/training_lab.py
 
 editor: environment  ## bundle the practice pages' editor again, after a change to book/editor (needs node)
 	@$(VENV)/bin/python tools/editor.py

@@ -3,8 +3,8 @@
     python tools/heights.py     open every view in Chromium, measure it in columns of several widths, and write
                                 book/site/heights.js, which `book/site/widget-host.js` reads
 
-Views are measured with their initial settings. Each chapter's quiz is measured by itself, "Quiz 04", and so is each
-prediction, "Predict 00 hotter".
+Views are measured with their initial settings. Each chapter's quiz is measured by itself, "Quiz 04", and so are each
+prediction, "Predict 00 hotter", and the short form of a view, "TrainingLab short".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/heights.py`, which has only tools/ on its path
 
 from glassformer import contents, widgets  # noqa: E402
-from glassformer.widgets import predict  # noqa: E402
+from glassformer.widgets import predict, training_lab  # noqa: E402
 from glassformer.widgets.kit.view import View  # noqa: E402
 from tools import browser, views  # noqa: E402
 
@@ -83,18 +83,24 @@ class Heights:
 
 
 def names() -> list[str]:
-    """Returns what the views are called here: by class; a quiz also by its chapter, a prediction by both its names."""
+    """Returns what the views are called here: by class; a quiz also by its chapter, a prediction by both its names.
+
+    A short form is called by its name as well.
+    """
     numbers = contents.numbers()
     quizzes = [f"Quiz {number}" for number in numbers if (contents.folder(number) / "quiz.toml").is_file()]
     predictions = [f"Predict {number} {name}" for number in numbers for name in predict.names(number)]
-    return [name for name in widgets.__all__ if name not in ("Quiz", "Predict")] + quizzes + predictions
+    views = [name for name in widgets.__all__ if name not in ("Quiz", "Predict")]
+    return [*views, *(f"TrainingLab {name}" for name in training_lab.NAMES if name), *quizzes, *predictions]
 
 
 def view_of(name: str) -> View:
     """Returns the view of that name with its initial settings."""
-    kind, *loaded = name.split()
+    kind, *more = name.split()
     view = getattr(widgets, kind)
-    return view.load(*loaded) if loaded else view()
+    if not more:
+        return view()
+    return view(name=more[0]) if kind == "TrainingLab" else view.load(*more)
 
 
 def measure(chromium: Browser) -> Heights:

@@ -32,7 +32,8 @@
   const FILES = { weights: "", neurons: "-neurons", vocabulary: "-vocabulary" };
   const OTHER = /^(weights|vocabulary) of ([a-z]+)$/; // or, of another model
   const TOKENIZER = /^tokenizer ([a-z0-9_]+)$/; // or a vocabulary, which belongs to no model of the book
-  const isAnswered = (what) => Object.hasOwn(FILES, what) || OTHER.test(what) || TOKENIZER.test(what);
+  const CORPUS = "corpus"; // or the text that a model can learn from
+  const isAnswered = (what) => Object.hasOwn(FILES, what) || OTHER.test(what) || TOKENIZER.test(what) || what === CORPUS;
   const problem = (words, { final = false } = {}) => Object.assign(new Error(words), { final });
 
   /** A file on its way to the page: how much has arrived, and the promise of a DataView of it. All views share it. */
@@ -155,8 +156,8 @@
   function deliver(own, what, anew = false) {
     const vocabulary = TOKENIZER.exec(what)?.[1];
     const [, kind, other] = OTHER.exec(what) ?? [what, what, own];
-    const model = vocabulary ? "tokenizer" : other;
-    const name = vocabulary ? `tokenizer-${vocabulary}` : `${model}${FILES[kind]}`;
+    const model = what === CORPUS ? CORPUS : vocabulary ? "tokenizer" : other;
+    const name = what === CORPUS ? CORPUS : vocabulary ? `tokenizer-${vocabulary}` : `${model}${FILES[kind]}`;
     const known = deliveries.get(name);
     if (known && anew) known.startAnew();
     if (known) return known;
@@ -183,8 +184,8 @@
   }
 
   /** What a widget may ask of its host. `set` tells listeners at once; there is no kernel to save to. The messages that
-   *  are answered here are { ask: "weights" }, { ask: "neurons" }, { ask: "weights of NAME" } and { ask: "tokenizer NAME" };
-   *  widgets/engine/weights.js describes the answers. */
+   *  are answered here are { ask: "weights" }, { ask: "neurons" }, { ask: "weights of NAME" }, { ask: "tokenizer NAME" } and
+   *  { ask: "corpus" }; widgets/engine/weights.js describes the answers. */
   class Model {
     #state;
     #listeners = new Map(); // event name -> Set of callbacks
@@ -285,7 +286,7 @@
     return heights[next - 1] + part * (heights[next] - heights[next - 1]);
   }
 
-  // What heights.js calls a view, by its class: "ClockHands", "Quiz 04", "Predict 00 hotter".
+  // What heights.js calls a view, by its class: "ClockHands", "Quiz 04", "Predict 00 hotter", "TrainingLab short".
   const nameOf = (model) =>
     [model.get("_anywidget_id")?.split(".").at(-1), model.get("chapter"), model.get("name")].filter(Boolean).join(" ");
 

@@ -21,6 +21,7 @@ from glassformer.published import published
 from glassformer.text import BytePairTokenizer
 from glassformer.trace import trace
 from glassformer.widgets.kit.view import View
+from glassformer.widgets.training_lab import landmarks
 from tools import heights, notebooks
 
 
@@ -631,6 +632,16 @@ def schedule_designer(shown, state):
     np.testing.assert_allclose(column(rows, 2), right, rtol=6e-4)
 
 
+def training_lab(shown, state):
+    """It trains on the page itself, with the text from scripts, and pauses."""
+    shown.root.get_by_role("button", name="Start training").press("Enter")
+    step = shown.root.locator(".gf-lab-facts dd").first
+    expect(step).to_have_text(re.compile(r"^[1-9]\d* of 1,500$"), timeout=120_000)
+    shown.root.get_by_role("button", name="Pause").press("Enter")
+    expect(shown.root.locator(".gf-says")).to_have_text(re.compile("^Paused after"))
+    np.testing.assert_allclose(column(shown.table(), 1), list(landmarks().values()), atol=5.1e-5)
+
+
 def wiring_switcher(shown, state):
     for family, label in (("encoder", "Encoder"), ("encoder-decoder", "Encoder–decoder")):
         shown.press(label, "Space")
@@ -692,6 +703,7 @@ CHECKS = {
     "ScheduleDesigner": schedule_designer,
     "ShapeTracer": shape_tracer,
     "ShuffleSentence": shuffle_sentence,
+    "TrainingLab": training_lab,
     "WiringSwitcher": wiring_switcher,
 }
 

@@ -1,9 +1,10 @@
 """A Sphinx extension that puts the weights of the book's models next to the pages, for book/site/widget-host.js.
 
 Each model has a file models/NAME.bin. Another, models/NAME-neurons.bin, is there if something is known of its neurons,
-and models/NAME-vocabulary.bin if it reads byte pairs. A page opened from disk may not fetch a file, but it may add
-scripts. So the same bytes are also in scripts, models/NAME-0.js and so on, in base64 and in parts that a page can
-decode without a pause that a reader notices. A page loads them when a view of a model comes near or is used.
+and models/NAME-vocabulary.bin if it reads byte pairs. The text that a model learns on the page is models/corpus.bin. A
+page opened from disk may not fetch a file, but it may add scripts. So the same bytes are also in scripts,
+models/NAME-0.js and so on, in base64 and in parts that a page can decode without a pause that a reader notices. A page
+loads them when a view of a model comes near or is used.
 
 The format, measured on the model "shakespeare" in kB as they are sent:
 
@@ -35,6 +36,7 @@ from glassformer import shipped
 from glassformer.chapters.ch02 import real_tokens
 from glassformer.chapters.ch06 import neuron_explorer
 from glassformer.checkpoints import MODEL
+from glassformer.text import corpus
 
 PART = 3 * 2**16  # bytes in a script: decoding them takes about 3 milliseconds
 
@@ -81,6 +83,12 @@ def vocabulary(file: str) -> bytes:
     return _packed(script, len(script))
 
 
+def text_to_learn() -> bytes:
+    """Returns the packed Shakespeare that a model can learn from on the page."""
+    file = corpus().encode()
+    return _packed(file, len(file))
+
+
 def scripts(name: str, file: bytes) -> dict[str, str]:
     """Returns the scripts that give a page opened from disk the same bytes, by the names of their files."""
     parts = [file[start : start + PART] for start in range(0, len(file), PART)]
@@ -99,6 +107,7 @@ def write_models(folder: Path) -> None:
     files |= {f"{name}-neurons": neurons(name) for name in neuron_explorer.known()}
     files |= {f"{name}-vocabulary": file for name, file in vocabularies().items()}
     files |= {f"tokenizer-{one.file}": vocabulary(one.file) for one in real_tokens.VOCABULARIES}
+    files["corpus"] = text_to_learn()
     for name, file in files.items():
         (folder / f"{name}.bin").write_bytes(file)
         for script, text in scripts(name, file).items():

@@ -84,7 +84,7 @@ export class TrainingServer {
         else break;
       } catch (error) {
         if (error === STOPPED) break;
-        this.#end = 0;
+        [this.#end, this.#wasRunning] = [0, false];
         this.#tell("failed", { why: error.message });
       }
     }
@@ -93,6 +93,7 @@ export class TrainingServer {
 
   async #answer(message) {
     const training = this.#training;
+    if (!training && message.do !== "begin") return undefined; // it could not begin, which has been told
     switch (message.do) {
       case "begin":
         return this.#begin(message);
@@ -144,7 +145,7 @@ export class TrainingServer {
     this.#wasRunning = true;
     const loss = await this.#finished(training.train());
     if (!Number.isFinite(loss)) {
-      this.#end = 0;
+      [this.#end, this.#wasRunning] = [0, false];
       this.#report();
       return this.#tell("diverged", { loss });
     }

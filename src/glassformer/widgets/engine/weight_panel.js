@@ -1,0 +1,150 @@
+// One weight of a model that is being trained: its value and gradient as they change, and its slope measured in two ways.
+
+import { button, fixed, grouped, h, hold, put, setAll, svg, uniqueId, write } from "../kit/kit.js";
+import { line, linear, words } from "../kit/plot.js";
+
+const [WIDTH, HEIGHT] = [320, 62];
+const BOX = { left: 4, right: 316, top: 8, bottom: 54 };
+const MOST = 300; // points of a line
+
+// A weight's name as a reader knows it: "block 0: W_o", "embedding", "head".
+export function titleOf(name) {
+  const [, block, part] = /^decoder\.blocks\.(\d+)\.(.*)\.weight$/.exec(name) ?? [];
+  const others = {
+    "token_embedding.weight": "token embedding",
+    "decoder.embedding_norm.weight": "norm after the embedding",
+    "decoder.norm.weight": "last norm",
+    "unembedding.weight": "output head",
+  };
+  const parts = { norm_attention: "norm before attention", norm_feedforward: "norm before the feed-forward network", norm_q: "norm of the queries", norm_k: "norm of the keys" };
+  const last = part?.split(".").at(-1);
+  return part ? `block ${block}: ${parts[last] ?? last}` : others[name];
+}
+
+// In how many digits two slopes agree; Infinity if they are equal.
+export function digits(a, b) {
+  const off = Math.abs(a - b) / Math.max(Math.abs(a), Math.abs(b));
+  return a === b ? Infinity : Math.max(0, Math.floor(-Math.log10(off)));
+}
+
+export const scientific = (x) => {
+  if (x === 0) return "0";
+  const power = Math.floor(Math.log10(Math.abs(x)));
+  return power < -3 ? `${fixed(x / 10 ** power, 3)} × 10${superscript(power)}` : fixed(x, 5);
+};
+const superscript = (power) => [...String(power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
+
+// What the two measurements say, in a sentence.
+export function verdict({ gradient, difference }) {
+  if (gradient === 0 && difference === 0) return "Both slopes are 0: at the moment, this weight has no effect on this text.";
+  const same = digits(gradient, difference);
+  const way = gradient > 0 ? "increases" : "decreases";
+  const start = `Making the weight a little larger ${way} the loss.`;
+  if (same === 0) return `${start} The two slopes differ: the loss changes too little, or bends too much, for so large a nudge.`;
+  return `${start} The two slopes agree in ${same === Infinity ? "all" : same} digit${same === 1 ? "" : "s"}.`;
+}
+
+function spark(title, style) {
+  const path = svg("polyline", { class: style });
+  const zero = line(BOX.left, 0, BOX.right, 0, "gf-grid");
+  const ends = [words("", BOX.left, 9), words("", BOX.left, HEIGHT - 1)];
+  const now = h("strong", {});
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "gf-panel", "aria-hidden": "true" }, zero, path, ends);
+  const element = h("div", {}, h("p", { class: "gf-panel-title" }, `${title}: `, now), drawing);
+  function draw(points) {
+    write(now, points.length ? scientific(points.at(-1)[1]) : "from the next step on");
+    const every = Math.ceil(points.length / MOST);
+    const shown = points.filter((_, i) => i % every === 0 || i === points.length - 1);
+    const values = shown.map(([, value]) => value);
+    const [low, high] = [Math.min(0, ...values), Math.max(0, ...values)];
+    const y = high > low ? linear([low, high], [BOX.bottom, BOX.top]) : () => BOX.bottom;
+    const x = linear([shown[0]?.[0] ?? 0, Math.max((shown.at(-1)?.[0] ?? 0), (shown[0]?.[0] ?? 0) + 1)], [BOX.left, BOX.right]);
+    put(path, { points: shown.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join(" ") });
+    put(zero, { y1: y(0), y2: y(0) });
+    [high, low].forEach((end, i) => write(ends[i], points.length && end !== 0 ? scientific(end) : ""));
+  }
+  return { element, draw };
+}
+
+// `run()` is the training, or null.
+export function weightPanel(model, run) {
+  const select = h("select", { id: uniqueId() });
+  const numbers = ["Row", "Column"].map((label) => {
+    const input = h("input", { type: "number", class: "gf-input", min: 0, step: 1, id: uniqueId(), inputmode: "numeric" });
+    return { input, element: h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: input.id }, label), input) };
+  });
+  const [row, column] = numbers.map(({ input }) => input);
+  const value = spark("Value", "gf-weight-value");
+  const slope = spark("Gradient of the last step", "gf-weight-slope");
+  const measured = h("div", { class: "gf-weight-slopes" });
+  const said = h("p", { class: "gf-weight-said", "aria-live": "polite" });
+  const nudge = button("Nudge it", () => {
+    put(nudge, { "aria-busy": "true" });
+    run().nudge();
+  });
+  const element = h(
+    "section",
+    { class: "gf-lab-panel", "aria-label": "One weight" },
+    h("p", { class: "gf-lab-heading" }, "One weight"),
+    h("div", { class: "gf-weight-place" }, h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: select.id }, "Matrix or vector"), select), numbers.map((each) => each.element)),
+    h(
+      "div",
+      { class: "gf-weight-body" },
+      h("div", {}, value.element, slope.element),
+      h("div", {}, h("div", { class: "gf-buttons" }, nudge), measured, said),
+    ),
+  );
+  const shapes = () => run().begun.shapes;
+  const clamped = (number, size) => Math.min(Math.max(0, Math.round(Number(number)) || 0), size - 1);
+  // The chosen weight, or the nearest that this model has.
+  function chosen([name, i, j] = model.get("weight")) {
+    const found = name in shapes() ? name : Object.keys(shapes())[0];
+    const shape = shapes()[found];
+    return { name: found, i: clamped(i, shape[0]), j: shape.length === 2 ? clamped(j, shape[1]) : 0 };
+  }
+  function choose() {
+    const { name, i, j } = chosen([select.value, row.value, column.value]);
+    setAll(model, { weight: [name, i, j] });
+    follow();
+    draw();
+  }
+  for (const input of [select, row, column]) input.addEventListener("change", choose);
+
+  function follow() {
+    const weight = chosen();
+    const shape = shapes()[weight.name];
+    select.value = weight.name;
+    put(row, { max: shape[0] - 1 });
+    put(column, { max: (shape[1] ?? 1) - 1 });
+    [row.value, column.value] = [weight.i, weight.j];
+    column.disabled = shape.length === 1;
+    run().follow(weight);
+  }
+  // To be called once a training has begun.
+  function begin() {
+    select.replaceChildren(...Object.keys(shapes()).map((name) => h("option", { value: name }, titleOf(name))));
+    follow();
+  }
+
+  function draw() {
+    const { followed, slopes } = run();
+    const points = followed?.points ?? [];
+    value.draw(points.map(([step, now]) => [step, now]));
+    slope.draw(points.map(([step, , gradient]) => [step, gradient]));
+    if (slopes) nudge.removeAttribute("aria-busy");
+    hold(measured, [slopes?.step, slopes?.gradient, slopes?.difference, slopes?.value], () => slopes === null ? [] : slopesTable(slopes));
+    write(said, slopes ? verdict(slopes) : "");
+  }
+  return { element, begin, draw };
+}
+
+function slopesTable({ step, nudge, gradient, losses, difference, value }) {
+  const rows = [
+    ["after step", grouped(step)],
+    [`loss at ${fixed(value - nudge, 5)}`, losses[0].toFixed(10)],
+    [`loss at ${fixed(value + nudge, 5)}`, losses[1].toFixed(10)],
+    ["slope, finite difference", difference.toExponential(8).replaceAll("-", "−")],
+    ["slope, backward pass", gradient.toExponential(8).replaceAll("-", "−")],
+  ];
+  return h("table", { class: "gf-readout" }, h("tbody", {}, rows.map(([label, number]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, number)))));
+}

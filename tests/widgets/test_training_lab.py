@@ -1,0 +1,442 @@
+"""Tests the view in which a GPT learns: from a tiny model on a text of its own, in a worker and on the page."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+from traitlets import TraitError
+
+from glassformer.text import corpus
+from glassformer.widgets import TrainingLab
+from glassformer.widgets.training_lab import BREAKS, SMALL, landmarks
+from tools import training_lab, views
+
+LINES = "\n".join(f"{n} bottles of {what} on the wall." for n in range(30) for what in ("milk", "ink"))
+STEPS = 12
+TINY = {"size": "own", "d_model": 32, "n_layers": 1, "steps": STEPS}
+OWN = {**TINY, "source": "own", "text": LINES}
+NUMBER = r"−?\d[\d,]*\.?\d*"
+DONE = re.compile(r"^The loss over the whole held-out text is")
+
+
+class Lab:
+    """The mounted view, by what its reader sees."""
+
+    def __init__(self, view):
+        self.view = view
+        self.root = view.root
+
+    def button(self, name):
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def start(self):
+        self.button("Start training").press("Enter")
+
+    @property
+    def line(self):
+        return self.root.locator(".gf-says")
+
+    def ends(self):
+        """Waits until the whole held-out text is judged."""
+        expect(self.line).to_have_text(DONE, timeout=60_000)
+
+    def fact(self, name):
+        return self.root.locator(f'.gf-lab-facts dt:text-is("{name}") + dd')
+
+    def pauses_at(self, step):
+        expect(self.fact("Step")).to_have_text(re.compile(f"^{step} of"), timeout=60_000)
+
+    def losses(self):
+        """Returns the mean losses and those of the held-out text, at every checkpoint."""
+        _, during, _ = self.view.tables()
+        return [row[1:] for row in during[1:]]
+
+    def nudged(self):
+        cells = self.root.locator(".gf-weight-slopes tr").evaluate_all(
+            "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+        )
+        return {label: float(number.replace("−", "-").replace(",", "")) for label, number in cells}
+
+
+@pytest.fixture
+def lab(mount):
+    return lambda **traits: Lab(mount(TrainingLab(**traits)))
+
+
+# --- before ---
+
+
+def test_it_is_there_before_anything_is_loaded(lab):
+    shown = lab()
+    assert shown.view.says.startswith("This GPT begins with random weights. At each of 1,500 steps")
+    names = shown.root.locator(".gf-curve-name").all_text_contents()
+    assert names == [
+        f"{name} {loss:.2f}"
+        for name, loss in zip(
+            ("knowing nothing", "character frequencies", "pairs of characters"),
+            landmarks().values(),
+            strict=True,
+        )
+    ]
+    assert shown.view.page.evaluate("window.asked") is None
+    assert "Nothing leaves your machine" in shown.root.inner_text()
+
+
+def test_the_landmarks_are_those_of_the_text_that_is_learned(call, browser):
+    page = browser.new_page()
+    found = page.evaluate(
+        """async ([loader, modules, text]) => {
+          const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
+          const { LearnedText } = await link(modules);
+          return new LearnedText(text, { length: 64, rows: 12, seed: 0 }).landmarks();
+        }""",
+        [training_lab.read("loader"), sources("learned_text"), corpus()],
+    )
+    page.close()
+    assert found == pytest.approx(landmarks(), abs=1e-9)
+
+
+def sources(module):
+    return [{"name": name, "source": training_lab.read(name)} for name in training_lab.needed(module)]
+
+
+def test_a_guess_is_made_by_keyboard_and_by_pointer(lab):
+    shown = lab()
+    shown.view.press("I think the loss will end at", "ArrowLeft", "ArrowLeft")
+    assert shown.view.saved()["guess"] == 4.45
+    expect(shown.root.locator(".gf-curve-guess")).to_have_count(1)
+    chart = shown.root.locator(".gf-curve")
+    box = chart.bounding_box()
+    chart.click(position={"x": box["width"] / 2, "y": box["height"] * 131 / 290})  # halfway between 1 and 5
+    assert shown.view.get("guess") == 3
+    expect(shown.root.locator(".gf-curve")).to_contain_text("your guess 3.00")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "The text has 0 characters, but 12 windows of 64 need at least 939."),
+        ("a" * 2000, "The text consists of a single character, so there is nothing to learn."),
+    ],
+)
+def test_a_text_that_cannot_be_learned_is_refused(lab, text, problem):
+    shown = lab(**{**OWN, "text": text})
+    expect(shown.root.locator(".gf-control .gf-hint")).to_have_text(problem)
+    shown.start()
+    assert shown.view.says == problem
+    expect(shown.button("Start training")).to_be_visible()
+    shown.view.control("Your text: paste it here").fill(LINES)
+    expect(shown.root.locator(".gf-control .gf-hint")).to_contain_text(f"{len(LINES):,} characters")
+    assert shown.view.saved()["text"] == LINES
+    assert shown.view.says.startswith("This GPT begins")
+
+
+def test_a_long_text_is_learned_but_not_stored(lab):
+    shown = lab(**OWN)
+    shown.view.control("or open a file of plain text").set_input_files(
+        {"name": "long.txt", "mimeType": "text/plain", "buffer": (20 * LINES).encode()}
+    )
+    expect(shown.root.locator(".gf-control .gf-hint")).to_contain_text(f"{20 * len(LINES):,} characters")
+    assert shown.view.saved()["text"] == ""
+    shown.start()
+    shown.pauses_at(STEPS)
+
+
+# --- training ---
+
+
+def test_it_learns_and_says_how_it_ended(lab):
+    shown = lab(**OWN, guess=2.0)
+    shown.start()
+    expect(shown.button("Pause")).to_be_focused()
+    shown.ends()
+    loss = float(re.search(NUMBER, shown.view.says)[0])
+    assert f"You guessed 2.00: the model did worse than you thought, by {loss - 2:.2f}." in shown.view.says
+    rows = shown.root.locator(".gf-lab-result tr").all_inner_texts()
+    values = [float(row.split("\t")[1]) for row in rows]
+    assert values == sorted(values, reverse=True)
+    assert [row.split("\t")[0] for row in rows if row.startswith("your")] == ["your model", "your guess"]
+    assert shown.losses()[0][0] == "–"
+    means = [float(mean) for mean, _ in shown.losses()[1:]]
+    assert means[-1] < np.log(len(set(LINES))) - 0.3  # it has learned something
+    expect(shown.root.locator(".gf-lab-paper")).not_to_have_text("Nothing yet.")
+    expect(shown.fact("Characters read")).to_have_text(f"{STEPS * 12 * 64:,}")
+    for name in ("Go on", "One step"):
+        expect(shown.button(name)).to_have_attribute("aria-disabled", "true")
+
+
+def test_two_trainings_with_one_seed_are_the_same_and_another_seed_is_not(lab):
+    found = []
+    for seed in (0, 0, 1):
+        shown = lab(**OWN, seed=seed)
+        shown.start()
+        shown.ends()
+        found.append(shown.losses())
+    assert found[0] == found[1] != found[2]
+
+
+def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
+    shown = lab(**{**OWN, "steps": 260})  # a checkpoint is at step 250
+    shown.start()
+    shown.ends()
+    once = shown.losses()
+    shown.view.control("Checkpoint of step").select_option("250")
+    shown.button("Go back").press("Enter")
+    shown.pauses_at(250)
+    expect(shown.line).to_have_text(re.compile("^Paused after 250 steps"))
+    assert shown.losses() == once[:-1]
+    for step in (251, 252):
+        shown.button("One step").press("Enter")
+        shown.pauses_at(step)
+    shown.button("Go on").press("Enter")
+    shown.ends()
+    assert shown.losses() == once
+    shown.button("New training").press("Enter")
+    expect(shown.button("Start training")).to_be_focused()
+
+
+def test_pause_stops_and_the_line_stays_still_while_it_runs(lab):
+    shown = lab(**{**OWN, "steps": 2000})
+    shown.start()
+    expect(shown.fact("Step")).not_to_have_text(re.compile("^0 of"))
+    shown.button("Pause").press("Enter")
+    expect(shown.line).to_have_text(re.compile("^Paused after"))
+    assert shown.line.get_attribute("aria-live") == "polite"
+    step = shown.fact("Step").inner_text()
+    shown.button("Nudge it").press("Enter")
+    expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+    assert shown.fact("Step").inner_text() == step
+    expect(shown.button("Go on")).to_be_visible()
+
+
+# --- one weight, one head ---
+
+
+def test_the_two_slopes_of_a_weight_agree(lab):
+    shown = lab(**OWN)
+    shown.start()
+    shown.ends()
+    for name, row, column in (("output head", 3, 2), ("block 0: W_up", 5, 40), ("last norm", 7, None)):
+        shown.view.control("Matrix or vector").select_option(name)
+        shown.view.control("Row").fill(str(row))
+        shown.view.control("Row").press("Enter")
+        if column is not None:
+            shown.view.control("Column").fill(str(column))
+            shown.view.control("Column").press("Enter")
+        assert shown.view.get("weight")[1:] == [row, column or 0]
+        expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(0)
+        shown.button("Nudge it").press("Enter")
+        expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+        found = shown.nudged()
+        assert found["slope, backward pass"] == pytest.approx(found["slope, finite difference"], rel=1e-5)
+        assert found["slope, backward pass"] != 0
+        low, high = [loss for label, loss in found.items() if label.startswith("loss at")]
+        assert (high - low) / 2e-4 == pytest.approx(found["slope, backward pass"], rel=1e-3, abs=1e-6)
+        expect(shown.root.locator(".gf-weight-said")).to_contain_text("The two slopes agree in")
+
+
+def test_a_weight_outside_the_matrix_becomes_the_nearest(lab):
+    shown = lab(**OWN, weight=["decoder.blocks.5.attention.W_q.weight", 99, 99])
+    shown.start()
+    shown.ends()
+    assert shown.view.control("Matrix or vector").input_value() == "token_embedding.weight"
+    assert shown.view.control("Column").input_value() == "31"
+
+
+def test_the_head_sees_no_character_that_comes_later(lab):
+    shown = lab(**OWN)
+    shown.start()
+    shown.ends()
+    said = shown.root.locator(".gf-head-said")
+    expect(said).to_have_text(re.compile("^At .*, position 20: "))
+    shown.root.locator(".gf-character[tabindex='0']").focus()
+    shown.view.page.keyboard.press("Home")
+    expect(said).to_have_text(re.compile(r"position 0: 100 % to .* \(itself\)\.$"))
+    assert shown.root.locator(".gf-character.gf-hidden").count() == 63
+
+
+# --- breaks ---
+
+
+def test_a_break_asks_for_a_curve_and_trains_the_small_model(lab):
+    shown = lab(size="book", source="own", text=LINES)
+    shown.view.control("No mask").check()
+    for name in ("Small: about a minute", "Your own text"):
+        expect(shown.view.control(name)).to_be_disabled()
+    expect(shown.root.get_by_label("I think the loss will end at")).to_be_hidden()
+    shown.view.control("It does not learn").check()
+    assert shown.view.saved() == {"broken": "mask", "expected": "stuck"}
+    shown.start()
+    expect(shown.root.locator(".gf-lab-about")).to_contain_text("2 blocks, 64 wide", timeout=60_000)
+    expect(shown.root.locator(".gf-lab-about")).to_contain_text("Shakespeare. The break: no mask.")
+    shown.button("New training").press("Enter")
+    expect(shown.button("Start training")).to_be_visible()
+
+
+USUAL = [1.689, 1.705, 1.70]
+
+
+@pytest.mark.parametrize(
+    ("loss", "curve"),
+    [(0.04, "zero"), (1.69, "same"), (1.71, "same"), (1.75, "worse"), (3.3, "stuck"), (None, "stuck")],
+)
+def test_the_curve_that_came_out(call, loss, curve):
+    given = float("nan") if loss is None else loss
+    assert call("training_lab", "outcome", given, USUAL, 3.35) == curve
+
+
+@pytest.mark.parametrize(
+    ("broken", "curve"), [("nothing", "same"), ("rate", "worse"), ("mask", "zero"), ("warmup", "same")]
+)
+def test_what_the_view_says_of_a_break_is_what_was_measured(call, broken, curve):
+    measured = TrainingLab()._measured
+    assert set(measured) == set(BREAKS)
+    usual = [run["loss"] for run in measured["nothing"]]
+    for run in measured[broken]:
+        assert call("training_lab", "outcome", run["loss"], usual, landmarks()["unigram"]) == curve
+
+
+def test_the_recorded_run_begins_like_a_new_one(browser):
+    page = browser.new_page()
+    losses, _ = training_lab.trained(page, TrainingLab(), steps=2 * training_lab.EACH)
+    page.close()
+    [recorded, *_] = TrainingLab()._measured["nothing"]
+    np.testing.assert_allclose(training_lab.course(losses), recorded["course"][:2], atol=0.02)
+    assert len(recorded["course"]) == SMALL["steps"] / training_lab.EACH
+
+
+# --- when something goes wrong ---
+
+# Nobody answers until `release` is called, and then with the problem.
+REFUSED = """() => {
+  const { model } = window.mounted[0];
+  const [on, heard] = [model.on, new Set()];
+  model.on = (event, act) => (event === "msg:custom" ? heard.add(act) : on.call(model, event, act));
+  model.send = async ({ ask }) => heard.forEach((act) => act({ answer: ask, problem: "Not today." }, []));
+}"""
+
+
+def test_a_text_that_does_not_arrive(lab):
+    shown = lab()
+    shown.view.page.evaluate(REFUSED)
+    shown.start()
+    expect(shown.line).to_have_text("The text could not be loaded. Not today.")
+    expect(shown.button("Load the text again")).to_be_visible()
+    expect(shown.button("Start training")).to_be_visible()
+
+
+# The next training cannot take its first step: it finds no numbers.
+BROKEN = """() => {
+  const { fill } = Float32Array.prototype;
+  Float32Array.prototype.fill = function (...given) {
+    Float32Array.prototype.fill = fill;
+    throw new Error("no memory is left");
+  };
+}"""
+
+
+def test_a_training_that_fails_can_be_started_again(lab):
+    shown = lab(**OWN)
+    shown.view.page.evaluate(BROKEN)
+    shown.start()
+    expect(shown.line).to_have_text(
+        "The training has stopped because of an error: no memory is left. You can start again."
+    )
+    shown.start()
+    shown.ends()
+
+
+# --- in a page with an address, where there are workers ---
+
+
+@pytest.fixture
+def served(browser):
+    """Returns a page of views at an address, and its workers."""
+    pages = []
+
+    def open_with(view):
+        page = browser.new_page()
+        pages.append(page)
+        html = views.page_of([view], "")
+        page.route("http://localhost/", lambda route: route.fulfill(body=html, content_type="text/html"))
+        page.goto("http://localhost/")
+        page.locator(".gf-widget").wait_for()
+        return page
+
+    yield open_with
+    for page in pages:
+        page.close()
+
+
+def test_on_a_page_with_an_address_a_worker_trains(served):
+    page = served(TrainingLab(**OWN))
+    page.get_by_role("button", name="Start training").press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-lab-about")).not_to_contain_text("no worker")
+    [worker] = page.workers
+    with worker.expect_event("close"):
+        page.get_by_role("button", name="New training").press("Enter")
+    expect(page.get_by_role("button", name="Start training")).to_be_visible()
+
+
+# --- for everybody ---
+
+
+def test_it_is_accessible_and_fits_a_phone(lab, shoot):
+    shown = lab(**OWN, guess=2.0)
+    assert shown.view.axe_violations() == []
+    shown.start()
+    shown.ends()
+    shown.button("Nudge it").press("Enter")
+    expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+    assert shown.view.axe_violations() == []
+    shoot("training-lab")
+    for width in (390, 360):
+        shown.view.page.set_viewport_size({"width": width, "height": 900})
+        shown.view.rest()
+        assert shown.view.overflow() <= 0
+        shoot(f"training-lab-{width}")
+
+
+def test_the_short_form_has_less_to_choose(lab):
+    shown = lab(name="short", broken="mask", size="own")
+    for group in ("Model", "Text"):
+        expect(shown.root.get_by_role("group", name=group, exact=True)).to_have_count(0)
+    assert shown.view.says.startswith("This GPT begins with random weights. At each of 1,500 steps")
+    expect(shown.root.get_by_label("One head")).to_have_count(0)
+    assert shown.view.axe_violations() == []
+
+
+def test_a_notebook_stores_no_text_that_is_long_and_no_weights():
+    view = TrainingLab(**OWN)
+    stored = {
+        name: len(json.dumps(getattr(view, name)))
+        for name in view.keys
+        if name != "_modules" and name != "layout"
+    }
+    assert sum(stored.values()) < 30_000
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"name": "long"}, "name"),
+        ({"size": "large"}, "size"),
+        ({"d_model": 48}, "d_model"),
+        ({"n_layers": 0}, "n_layers"),
+        ({"steps": 0}, "steps"),
+        ({"rate": 0}, "rate"),
+        ({"broken": "head"}, "broken"),
+        ({"expected": "nothing"}, "expected"),
+        ({"text": "a" * 20_001}, "text has 20001 characters, but at most 20000 can be stored"),
+        ({"weight": ["x", 0]}, r"weight=\['x', 0\] must be the name of a weight, its row and its column"),
+        ({"weight": ["x", 0, -1]}, "weight"),
+        ({"head": [0]}, r"head=\[0\] must be a block and one of its heads"),
+        ({"head": [0, True]}, "head"),
+    ],
+)
+def test_wrong_settings_are_refused(traits, message):
+    with pytest.raises(TraitError, match=message):
+        TrainingLab(**traits)
