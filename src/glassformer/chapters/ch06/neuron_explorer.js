@@ -244,7 +244,8 @@ function render({ model, el }) {
     const hindered = reader.words() || (memory || isOwn ? "" : facts.words() || late);
     const said = hindered || (isOwn ? ownSentence({ block, neuron, here }) : sentence({ block, neuron, memory, open, here }));
     view.says(said);
-    view.describe(() => `Neuron ${neuron} of block ${block}: after which passages it is largest, what it favours, and your text coloured by its value. ${said}`);
+    const drawnToo = isOwn ? "" : "after which passages it is largest, what it favours, and ";
+    view.describe(() => `Neuron ${neuron} of block ${block}: ${drawnToo}your text coloured by its value. ${said}`);
     view.tables(() => (memory ? tables({ block, neuron, memory, open, characters, values }) : isOwn ? [valuesTable(characters, values)] : []));
   }
 
