@@ -74,7 +74,9 @@ def load(path: str | os.PathLike) -> ModelFile:
         tokenizer = tokenizer_from_json(facts.pop("tokenizer"))
     except ValueError as error:
         raise ValueError(f"{path}: the tokenizer's {error}") from error
-    if tokenizer.vocab_size > config.vocab_size:
+    # An encoder and an encoder–decoder have special ids, which stand for no text, beyond those of the tokenizer.
+    special = config.family != "decoder" and tokenizer.vocab_size < config.vocab_size
+    if tokenizer.vocab_size != config.vocab_size and not special:
         raise ValueError(
             f"{path}: the tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={config.vocab_size}"
         )

@@ -1,15 +1,10 @@
 """Tests that every view of the book's decoder takes a model of the reader's own, and gives the book's model back."""
 
-import json
-
-import numpy as np
 import pytest
-from own import CHARACTERS, in_a_file, small
+from own import in_a_file, small
 from playwright.sync_api import expect
 
 from glassformer import widgets
-from glassformer.scratch import softmax
-from glassformer.text import CharTokenizer
 
 TAKE = (
     "GlassMachine",

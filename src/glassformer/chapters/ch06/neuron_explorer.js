@@ -111,7 +111,9 @@ function wayOf(way) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "What makes one neuron large?",
-    hint: "Read the passages after which the neuron is most positive, or most negative. Guess which character it then favours, and check. After that, try a text of your own.",
+    hint: model.get("_own")
+      ? "Choose a neuron of your model, and see its value at each character of your text."
+      : "Read the passages after which the neuron is most positive, or most negative. Guess which character it then favours, and check. After that, try a text of your own.",
   });
   const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
   const stored = model.get("_stored");
@@ -189,7 +191,7 @@ function render({ model, el }) {
   view.controls.append(
     choice(model, "block", { label: "Block", options: range(L).map((i) => [i, i]) }),
     h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: number.id }, `Neuron (0 to ${F - 1})`), number),
-    !isOwn && toggle(model, "guess", { label: "Guess first" }),
+    ...(isOwn ? [] : [toggle(model, "guess", { label: "Guess first" })]),
     h("div", { class: "gf-buttons" }, !isOwn && button("Another clear neuron", another), button("A random neuron", random)),
   );
 

@@ -415,7 +415,8 @@ function render({ model, el }) {
 
 function ofOwn({ config: { context_length: context }, characters, text, stored: { windows } }) {
   if (context < 2) throw new Refusal(`This view measures losses in texts, but context_length=${context}`);
-  const known = windows.map((window) => [...knownIn(window, characters)].slice(0, context + 1).join("")).filter((window) => [...window].length > 1);
+  const pieces = (all) => range(Math.ceil((all.length - 1) / context)).map((i) => all.slice(i * context, (i + 1) * context + 1).join(""));
+  const known = windows.flatMap((window) => pieces([...knownIn(window, characters)]));
   const texts = known.length ? known : [text + text];
   const count = sum(texts.map((window) => [...window].length - 1));
   return { off: [], _stored: { text: "", windows: texts, alone: {}, worth: {}, worth_of: count } };

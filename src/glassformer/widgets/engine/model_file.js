@@ -302,7 +302,7 @@ async function fromCheckpoint(files, folder) {
   }
   const parts = { file: new DataView(numbers), name: which, config: model, tokenizer: jsonIn(characters, tokenizer) };
   const run = folder.split("/").filter((part) => stepOf(part) < 0).at(-1);
-  return { name: run ?? `step ${step}`, ...modelOf({ ...parts, facts: { steps: String(step) } }) };
+  return { name: run || `step ${step}`, ...modelOf({ ...parts, facts: { steps: String(step) } }) };
 }
 
 async function fromFolder(files, folder) {
