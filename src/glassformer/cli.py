@@ -316,7 +316,7 @@ def generate(
         **inputs,
         **strategy,
     )
-    text = [] if reads else list(ids)
+    text = [] if reads else ids.tolist()
     shown = ""
     for step in steps:
         text.append(int(step[0]))

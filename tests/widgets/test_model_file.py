@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from close import SINGLE, assert_close
-from own import CHARACTERS, SIZES, in_a_file, in_one_file, small
+from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small
 from safetensors.numpy import save
 
 from glassformer import checkpoints, model_files, nn, onepage, shipped, tasks, text, train

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mounting import BLANK, MOUNT
-from own import CHARACTERS, in_a_file, small
+from own_models import CHARACTERS, in_a_file, small
 from playwright.sync_api import expect
 
 from glassformer import inside, model_files, widgets
