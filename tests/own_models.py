@@ -1,8 +1,10 @@
 """Makes small models of one's own for the tests, with weights from a seed, and their files."""
 
 import numpy as np
+import torch
 from safetensors.numpy import save
 
+from glassformer import nn, tasks, train
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
 from glassformer.text import CharTokenizer
@@ -49,3 +51,21 @@ def in_a_file(folder, model, name="my-gpt.safetensors", **options):
     path = folder / name
     path.write_bytes(in_one_file(model, **options))
     return str(path)
+
+
+def trained(folder):
+    """Trains for four steps with a checkpoint every two, in a folder, which it returns."""
+    model = nn.Transformer(ModelConfig(**SIZES), generator=torch.Generator().manual_seed(0))
+    ids = np.arange(300) * 7 % len(CHARACTERS)
+    settings = train.TrainingConfig(
+        steps=4, batch_size=2, evaluate_every=0, save_every=2, device="cpu", ema=0.5
+    )
+    train.Trainer(
+        model,
+        tasks.NextToken(ids, 8, 2, 0),
+        settings,
+        folder,
+        tokenizer=CharTokenizer(CHARACTERS),
+        progress=False,
+    ).run()
+    return folder

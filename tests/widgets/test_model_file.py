@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 from close import SINGLE, assert_close
-from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small
+from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small, trained
 from safetensors.numpy import save
 
-from glassformer import checkpoints, model_files, nn, onepage, shipped, tasks, text, train
+from glassformer import checkpoints, model_files, onepage, shipped, text
 from glassformer.config import ModelConfig
 from glassformer.widgets.engine.model import source_of
 from glassformer.widgets.kit.modules import needed, read
@@ -136,23 +136,6 @@ def test_the_one_page_reads_it(tmp_path):
     page = onepage.GPT(tmp_path / in_a_file(tmp_path, model))
     assert "".join(page.alphabet) == CHARACTERS
     assert_close(page(IDS, [[] for _ in range(2)]), model(np.array(IDS)), SINGLE)
-
-
-def trained(folder):
-    model = nn.Transformer(ModelConfig(**SIZES), generator=torch.Generator().manual_seed(0))
-    ids = np.arange(300) * 7 % len(CHARACTERS)
-    settings = train.TrainingConfig(
-        steps=4, batch_size=2, evaluate_every=0, save_every=2, device="cpu", ema=0.5
-    )
-    train.Trainer(
-        model,
-        tasks.NextToken(ids, 8, 2, 0),
-        settings,
-        folder,
-        tokenizer=text.CharTokenizer(CHARACTERS),
-        progress=False,
-    ).run()
-    return folder
 
 
 def files_of(folder, root):

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mounting import BLANK, MOUNT
-from own_models import CHARACTERS, in_a_file, small
+from own_models import CHARACTERS, in_a_file, small, trained
 from playwright.sync_api import expect
 
-from glassformer import inside, model_files, widgets
+from glassformer import checkpoints, inside, model_files, widgets
 from glassformer.generate.reader import window_start
 from glassformer.scratch import softmax
 from glassformer.text import CharTokenizer, inputs_and_targets
@@ -195,6 +195,18 @@ def test_other_views_offer_the_model_and_show_it_when_asked(mount, file):
         expect(line(w).get_by_role("radio", include_hidden=True).first).not_to_be_visible()
     assert "my-gpt" not in line(second).inner_text()
     expect(said(first)).to_have_text("This browser no longer keeps your model.")
+
+
+def test_the_folder_of_a_run_is_opened(mount, tmp_path):
+    folder = trained(tmp_path / "my-run")
+    w = mount(widgets.LogitLens())
+    line(w).locator("input[webkitdirectory]").set_input_files(str(folder))
+    expect(summary(w)).to_have_text("Model: my-run")
+    text = w.root.locator("textarea").input_value()
+    text = text[window_start(len(text), 40) :]
+    w.rest()
+    p = softmax(checkpoints.load_model(folder)(CharTokenizer(CHARACTERS).encode(text))[-1].astype(np.float64))
+    assert float(w.tables()[0][-1][2]) == pytest.approx(p.max(), abs=1e-3)
 
 
 def test_another_model_takes_the_place_of_the_first(mount, file, tmp_path):
