@@ -59,7 +59,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def learning(browser):
-    page = opened(browser, "trainable")
+    page = opened(browser, "trainable", "transformer")
     yield page
     page.close()
 
@@ -164,5 +164,5 @@ def test_other_models_are_refused_by_name(learning, change, why):
 
 def test_the_names_are_those_of_a_checkpoint(learning):
     model, _ = shipped.load()
-    found = learning.evaluate("(config) => Object.entries(engine.shapesOf(config))", fields(model.config))
+    found = learning.evaluate("(config) => [...engine.weightsOf(config)]", fields(model.config))
     assert found == [[name, list(weight.shape)] for name, weight in model.named_parameters().items()]

@@ -12,7 +12,7 @@
 // glassformer/model_files.py reads it by the same rules; tests/widgets/test_model_file.py keeps the two in agreement.
 // The author of a file is unknown before it is read, so everything is checked before anything large is made from it.
 
-import { readTensors, refusal } from "./transformer.js";
+import { readTensors, refusal, weightsOf } from "./transformer.js";
 
 export const FORMAT = "glassformer model 1";
 export const ENDING = ".safetensors";
@@ -137,25 +137,6 @@ function configOf(given, name) {
   return config;
 }
 
-// The names and shapes of a decoder's weights, one after another: a file can ask for any number of blocks.
-function* weightsOf({ vocab_size: V, d_model: D, n_layers, n_heads, d_head: K, d_ff: F, qk_norm, embedding_norm }) {
-  const HK = n_heads * K;
-  yield ["token_embedding", [V, D]];
-  if (embedding_norm) yield ["decoder.embedding_norm", [D]];
-  for (let i = 0; i < n_layers; i++) {
-    const block = `decoder.blocks.${i}`;
-    yield [`${block}.norm_attention`, [D]];
-    for (const matrix of ["W_q", "W_k", "W_v"]) yield [`${block}.attention.${matrix}`, [D, HK]];
-    yield [`${block}.attention.W_o`, [HK, D]];
-    for (const norm of qk_norm ? ["norm_q", "norm_k"] : []) yield [`${block}.attention.${norm}`, [K]];
-    yield [`${block}.norm_feedforward`, [D]];
-    for (const matrix of ["W_gate", "W_up"]) yield [`${block}.feedforward.${matrix}`, [D, F]];
-    yield [`${block}.feedforward.W_down`, [F, D]];
-  }
-  yield ["decoder.norm", [D]];
-  yield ["unembedding", [D, V]];
-}
-
 // --- tokenizers -------------------------------------------------------------------------------------------------------
 
 function charactersOf(given, name) {
@@ -211,8 +192,7 @@ function headerOf(file, name) {
 // The weights of a file, if they are those of the configuration.
 function tensorsOf(file, entries, config, name) {
   const missing = new Set(Object.keys(entries));
-  for (const [part, shape] of weightsOf(config)) {
-    const tensor = `${part}.weight`;
+  for (const [tensor, shape] of weightsOf(config)) {
     demand(missing.delete(tensor), `${name}: ${tensor} is missing`);
     const given = entries[tensor].shape;
     const fits = given.length === shape.length && shape.every((n, i) => n === given[i]);

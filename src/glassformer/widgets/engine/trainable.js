@@ -5,7 +5,7 @@
 // tests/widgets/test_trainable.py compares every gradient with glassformer.scratch.
 
 import { STRIP, apart, memoryOf, strips } from "./products.js";
-import { anglesOf, refusal } from "./transformer.js";
+import { anglesOf, refusal, weightsOf } from "./transformer.js";
 
 // Why a configuration cannot be trained here, in words; null if it can.
 export function untrainable(config) {
@@ -24,31 +24,6 @@ function kindOf(name, shape) {
   if (shape.length === 1) return "norms";
   if (name.includes(".blocks.")) return "matrices";
   return name.startsWith("unembedding.") ? "head" : "embeddings";
-}
-
-// The names and shapes of all weights, in the order of a checkpoint.
-export function shapesOf({ vocab_size: V, d_model: D, d_ff: F, d_head: K, n_layers }) {
-  const block = (i) =>
-    Object.entries({
-      "norm_attention.weight": [D],
-      "attention.W_q.weight": [D, D],
-      "attention.W_k.weight": [D, D],
-      "attention.W_v.weight": [D, D],
-      "attention.W_o.weight": [D, D],
-      "attention.norm_q.weight": [K],
-      "attention.norm_k.weight": [K],
-      "norm_feedforward.weight": [D],
-      "feedforward.W_up.weight": [D, F],
-      "feedforward.W_gate.weight": [D, F],
-      "feedforward.W_down.weight": [F, D],
-    }).map(([name, shape]) => [`decoder.blocks.${i}.${name}`, shape]);
-  return Object.fromEntries([
-    ["token_embedding.weight", [V, D]],
-    ["decoder.embedding_norm.weight", [D]],
-    ...Array.from({ length: n_layers }, (_, i) => block(i)).flat(),
-    ["decoder.norm.weight", [D]],
-    ["unembedding.weight", [D, V]],
-  ]);
 }
 
 export class Trainable {
@@ -75,7 +50,7 @@ export class Trainable {
 
     let size = 0;
     const take = (count) => (size += count) - count;
-    for (const [name, shape] of Object.entries(shapesOf(config))) {
+    for (const [name, shape] of weightsOf(config)) {
       const [n, m] = shape.length === 2 ? shape : [1, shape[0]];
       this.weights[name] = { name, kind: kindOf(name, shape), shape, n, m, row: apart(m), at: take(n * apart(m)) };
     }

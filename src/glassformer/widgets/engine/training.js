@@ -3,10 +3,10 @@
 // Names of settings are those of glassformer's ModelConfig and TrainingConfig.
 // tests/widgets/test_training.py compares whole runs with glassformer.scratch.
 
-import { LearnedText, normals } from "./learned_text.js";
+import { LearnedText, normals, tooShort } from "./learned_text.js";
 import { Optimizer, unsupported } from "./optimizers.js";
-import { Trainable, shapesOf, untrainable } from "./trainable.js";
-import { Transformer } from "./transformer.js";
+import { Trainable, untrainable } from "./trainable.js";
+import { Transformer, weightsOf } from "./transformer.js";
 import { Writer } from "./writer.js";
 
 const D_HEAD = 32;
@@ -26,7 +26,7 @@ export function configOf(recipe, { d_model, n_layers, length, vocab_size }) {
 // if the recipe says `zero_init`. A generator that pauses.
 function* drawn(config, seed, zeroInit) {
   const tensors = {};
-  for (const [i, [name, shape]] of Object.entries(shapesOf(config)).entries()) {
+  for (const [i, [name, shape]] of [...weightsOf(config)].entries()) {
     const count = shape.reduce((a, b) => a * b);
     const isOutput = name.endsWith(".W_o.weight") || name.endsWith(".W_down.weight");
     const deviation = name === "token_embedding.weight" ? DRAWN_AT : shape[0] ** -0.5;
@@ -37,6 +37,14 @@ function* drawn(config, seed, zeroInit) {
     yield;
   }
   return tensors;
+}
+
+// Why these settings cannot be used with a text of so many characters, in a sentence; null if they can.
+export function problem({ recipe, d_model, n_layers, length, batch_size: rows, changes = {} }, count) {
+  if (d_model % D_HEAD) return `d_model=${d_model} is not a multiple of ${D_HEAD}.`;
+  const config = configOf(recipe.model, { d_model, n_layers, length, vocab_size: 2 });
+  const why = untrainable(config) ?? unsupported({ ...recipe.training, ...changes });
+  return why ? `This model cannot be trained here: ${why}.` : tooShort(count, { length, rows });
 }
 
 export class Training {
@@ -51,9 +59,8 @@ export class Training {
   // Error with a sentence if the settings cannot be used.
   static *of(settings, kind = {}) {
     const { recipe, text, d_model, n_layers, length, batch_size: rows, steps, seed, causal = true, changes = {} } = settings;
-    if (d_model % D_HEAD) throw new Error(`d_model=${d_model} is not a multiple of ${D_HEAD}.`);
-    const why = untrainable(configOf(recipe.model, { d_model, n_layers, length, vocab_size: 2 })) ?? unsupported({ ...recipe.training, ...changes });
-    if (why) throw new Error(`This model cannot be trained here: ${why}.`);
+    const why = problem(settings, Infinity); // the text tells by itself
+    if (why) throw new Error(why);
     const training = new Training();
     training.kind = { ...kind, causal };
     training.text = yield* LearnedText.of(text, { length, rows, seed });
@@ -63,7 +70,7 @@ export class Training {
     yield;
     training.model.load(yield* drawn(training.config, seed, training.recipe.zero_init));
     training.optimizer = new Optimizer(training.model, training.recipe);
-    training.parameters = Object.values(shapesOf(training.config)).reduce((sum, shape) => sum + shape.reduce((a, b) => a * b), 0);
+    training.parameters = [...weightsOf(training.config)].reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b), 0);
     training.keep();
     return training;
   }

@@ -22,8 +22,8 @@
 //   "diverged"  { loss }: it is not a number any more, and training has stopped
 //   "failed"    { why }: a sentence
 
-import { shapesOf } from "./trainable.js";
 import { Training } from "./training.js";
+import { weightsOf } from "./transformer.js";
 
 const [REPORT, SAMPLE, LOOK] = [150, 4000, 600]; // milliseconds between two reports, samples, and looks at a head, at least
 const EVERY = 250; // steps between two checkpoints, when a part of the held-out text is judged
@@ -134,7 +134,7 @@ export class TrainingServer {
     const { parameters, config, isFast, text, recipe } = training;
     const landmarks = await this.#finished(text.landmarks());
     const characters = text.known.join("");
-    this.#tell("begun", { parameters, config, isFast, landmarks, characters, shapes: shapesOf(config), steps: recipe.steps });
+    this.#tell("begun", { parameters, config, isFast, landmarks, characters, shapes: Object.fromEntries(weightsOf(config)), steps: recipe.steps });
     await this.#judgePart();
     this.#report();
     await this.#sample();

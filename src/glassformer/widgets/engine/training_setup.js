@@ -136,7 +136,15 @@ export function setup(model, own, changed) {
   });
   const element = h("div", { class: "gf-lab-setup" }, get("name") !== "short" && [size, source, broken, sizes, text], guess, curves.element);
 
-  const problemOf = () => (isOwn(get) ? problem(settingsOf(get, own.text)) : null);
+  let known = { text: null }; // of the reader's text, which may be long: counted once
+  const counts = () => {
+    if (known.text !== own.text) {
+      const characters = [...own.text];
+      known = { text: own.text, count: characters.length, different: new Set(characters).size };
+    }
+    return known;
+  };
+  const problemOf = () => (isOwn(get) ? problem(settingsOf(get, own.text), counts().count) : null);
   function draw() {
     const isBroken = get("name") !== "short" && get("broken") !== "nothing";
     for (const each of [size, source]) each.disabled = isBroken;
@@ -145,7 +153,7 @@ export function setup(model, own, changed) {
     guess.hidden = isBroken;
     curves.element.hidden = !isBroken;
     const problem = problemOf();
-    if (isOwn(get)) write(count, problem ?? `${grouped([...own.text].length)} characters, ${new Set(own.text).size} different ones.`);
+    if (isOwn(get)) write(count, problem ?? `${grouped(counts().count)} characters, ${counts().different} different ones.`);
   }
   draw();
   return { element, draw, problemOf, stop: curves.stop };

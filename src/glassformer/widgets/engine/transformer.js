@@ -43,6 +43,31 @@ export function refusal(config) {
 
 // --- weights ----------------------------------------------------------------------------------------------------------
 
+// The names and shapes of a decoder's weights, in the order of a checkpoint, one after another: a configuration from outside can
+// ask for any number of blocks.
+export function* weightsOf({ vocab_size: V, d_model: D, n_layers, n_heads, d_head: K, d_ff: F, qk_norm, embedding_norm }) {
+  const HK = n_heads * K;
+  const block = {
+    norm_attention: [D],
+    "attention.W_q": [D, HK],
+    "attention.W_k": [D, HK],
+    "attention.W_v": [D, HK],
+    "attention.W_o": [HK, D],
+    ...(qk_norm ? { "attention.norm_q": [K], "attention.norm_k": [K] } : {}),
+    norm_feedforward: [D],
+    "feedforward.W_up": [D, F],
+    "feedforward.W_gate": [D, F],
+    "feedforward.W_down": [F, D],
+  };
+  yield ["token_embedding.weight", [V, D]];
+  if (embedding_norm) yield ["decoder.embedding_norm.weight", [D]];
+  for (let i = 0; i < n_layers; i++) {
+    for (const [name, shape] of Object.entries(block)) yield [`decoder.blocks.${i}.${name}.weight`, shape];
+  }
+  yield ["decoder.norm.weight", [D]];
+  yield ["unembedding.weight", [D, V]];
+}
+
 let halves = null; // the value of every 16-bit float, by its bits: to look it up is fifty times as fast as to compute it
 
 function valuesOfHalves() {
