@@ -264,6 +264,15 @@ def with_header(header, numbers=b""):
     return struct.pack("<Q", len(header)) + header + numbers
 
 
+def sharing(name, other):
+    """Returns a model file in which one weight has the bytes of another, and nobody its own."""
+    content = in_one_file(small())
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    header[name]["data_offsets"] = header[other]["data_offsets"]
+    return with_header(header, content[end:])
+
+
 PLACE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 W = "decoder.norm.weight"
 INFINITE = np.full(16, np.inf, np.float32)
@@ -281,6 +290,7 @@ HOSTILE = {
     "beyond the end": with_header({"a": PLACE}, bytes(4)),
     "bytes of nobody": with_header({"a": PLACE}, bytes(12)),
     "overlapping": with_header({"a": PLACE, "b": PLACE}, bytes(8)),
+    "two weights in one place": sharing(W, "decoder.embedding_norm.weight"),
     "a hole": with_header({"a": PLACE | {"data_offsets": [4, 12]}}, bytes(12)),
     "backwards": with_header({"a": PLACE | {"data_offsets": [8, 0]}}, bytes(8)),
     "negative": with_header({"a": PLACE | {"shape": [-2]}}, bytes(8)),

@@ -45,12 +45,13 @@ function forget() {
   kept("readwrite", (shelf) => shelf.delete(KEY)).catch(() => {});
 }
 
-// Its parts: what `opened` gives, and the bytes of its file. They are made once for all views.
+// Its configuration and characters, the bytes of its file, and how many numbers it has. They are made once for all views.
 function partsOf(model) {
   model.parts ??= (async () => {
     const bytes = await model.blob.arrayBuffer();
     const file = { name: `${model.name}${ENDING}`, size: bytes.byteLength, arrayBuffer: async () => bytes };
-    return { ...(await opened([file])), bytes };
+    const { config, characters, tensors } = await opened([file]);
+    return { config, characters, bytes, size: Object.values(tensors).reduce((sum, { data }) => sum + data.length, 0) };
   })();
   return model.parts;
 }
@@ -170,10 +171,9 @@ const HOW = `Open a .safetensors file that this book has saved, or all files of 
 const hasFolders = () => "webkitdirectory" in HTMLInputElement.prototype && !matchMedia("(pointer: coarse)").matches;
 
 const counted = (n, one) => `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;
-function described(name, { config, tensors }) {
-  const numbers = Object.values(tensors).reduce((sum, { data }) => sum + data.length, 0);
+function described(name, { config, size }) {
   const { n_layers, n_heads, vocab_size } = config;
-  return `This view shows ${name}: ${counted(n_layers, "block")} of ${counted(n_heads, "head")}, ${counted(vocab_size, "character")}, ${counted(numbers, "parameter")}.`;
+  return `This view shows ${name}: ${counted(n_layers, "block")} of ${counted(n_heads, "head")}, ${counted(vocab_size, "character")}, ${counted(size, "parameter")}.`;
 }
 
 // The line, and the panel that it opens. `choose(isOwn)` changes the view, `tryFiles(files)` opens files.
