@@ -8,9 +8,11 @@ import pytest
 from playwright.sync_api import expect
 from traitlets import TraitError
 
+from glassformer.experiments.recipes import rung
 from glassformer.text import corpus
+from glassformer.train.recipe import Recipe
 from glassformer.widgets import TrainingLab
-from glassformer.widgets.training_lab import BREAKS, SMALL, landmarks
+from glassformer.widgets.training_lab import BREAKS, RUNG, SMALL, landmarks
 from tools import training_lab, views
 
 LINES = "\n".join(f"{n} bottles of {what} on the wall." for n in range(30) for what in ("milk", "ink"))
@@ -96,6 +98,12 @@ def test_the_landmarks_are_those_of_the_text_that_is_learned(call, browser):
     )
     page.close()
     assert found == pytest.approx(landmarks(), abs=1e-9)
+
+
+def test_the_runs_in_pytorch_are_those_of_the_same_recipe_and_size():
+    assert rung(RUNG).training == Recipe.of_the_book("modern").training
+    assert rung(RUNG).model == Recipe.of_the_book("modern").model
+    assert len(TrainingLab()._pytorch) > 1
 
 
 def sources(module):

@@ -78,10 +78,6 @@ export class TrainingRun {
     this.#worker.send({ do: "look", block, head });
   }
 
-  fetch() {
-    this.#worker.send({ do: "fetch" });
-  }
-
   stop() {
     this.#worker.stop();
   }
