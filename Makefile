@@ -41,6 +41,7 @@ ledger: environment  ## measure the parity ledger again and write its page
 
 bench: environment  ## compare speed and memory with transformers and PyTorch
 	@$(VENV)/bin/python benchmarks/bench.py
+	@$(VENV)/bin/python benchmarks/learning.py
 
 experiments: environment  ## make the long runs that the chapters show, if their results are missing (takes hours)
 	@$(VENV)/bin/python tools/experiments.py

@@ -65,8 +65,8 @@ def test_every_shape_is_that_of_its_axes(shapes):
 
 def test_shapes_follow_the_text():
     other = page.shapes_of("To be")
-    assert other[60]["scores"] == (4, 5, 5)
-    assert other[79]["return"] == (5, 65)
+    assert other[61]["scores"] == (4, 5, 5)
+    assert other[80]["return"] == (5, 65)
 
 
 def test_written_chapters_are_linked_and_read_aloud(shown):

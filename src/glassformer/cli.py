@@ -130,7 +130,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="The name of a published model, a JSON file with a configuration, or a folder with a config.json.",
+        help="The name of a published model, a JSON file with a configuration, a folder with a config.json, or a "
+        ".safetensors file saved in a page of the book.",
     ),
 ]
 
@@ -209,7 +210,7 @@ def generate(
         typer.Argument(
             metavar="MODEL",
             help="One of the book's models (shakespeare or dates); a folder made by train, or one with config.json "
-            "and model.safetensors; or a name on the Hugging Face hub.",
+            "and model.safetensors; a .safetensors file saved in a page of the book; or a name on the hub.",
         ),
     ] = "shakespeare",
     prompt: Annotated[
@@ -315,7 +316,7 @@ def generate(
         **inputs,
         **strategy,
     )
-    text = [] if reads else list(ids)
+    text = [] if reads else ids.tolist()
     shown = ""
     for step in steps:
         text.append(int(step[0]))
@@ -486,12 +487,15 @@ class Opened(NamedTuple):
 
 def _opened(name: str, room: Room) -> Opened:
     """Returns the model of that name or in that folder. The book's own names come first: ./dates is a folder."""
-    from glassformer import checkpoints, huggingface, shipped
+    from glassformer import checkpoints, huggingface, model_files, shipped
     from glassformer.huggingface.files import CONFIG, TOKENIZER
     from glassformer.text import library_errors, tokenizer_from_json
 
     if name in shipped.NAMES:
         return _ours(*shipped.load(name, room=room.value))
+    if name.endswith(model_files.ENDING):
+        config, tokenizer, weights, _ = model_files.load(name)
+        return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
     if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
         checkpoint = checkpoints.load(name)
         if checkpoint.tokenizer is None:
@@ -540,12 +544,15 @@ def _ours(model: Any, tokenizer: Any) -> Opened:
 def _config(name: str) -> ModelConfig:
     """Returns the configuration with that name, in that file, or in the config.json of that folder.
 
-    A file is a `ModelConfig` or, if it states its `model_type`, a config.json of Hugging Face.
+    A JSON file is a `ModelConfig` or, if it states its `model_type`, a config.json of Hugging Face.
     """
+    from glassformer import model_files
     from glassformer.huggingface import config_from_hf
     from glassformer.huggingface.files import CONFIG
 
     path = Path(name)
+    if name.endswith(model_files.ENDING):
+        return model_files.load(path).config
     if path.is_dir():
         path = path / CONFIG
     elif not name.endswith(".json"):

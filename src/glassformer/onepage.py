@@ -1,8 +1,6 @@
-"""A GPT on one page: reads the files of a trained model and writes text.
+"""A GPT on one page: reads a trained model and writes text. [03]: see chapter 03.
 
-    python -m glassformer.onepage "A horse! a horse! my kingdom for"
-
-[03]: derived in chapter 03. Axes: T new characters, S all so far, H heads of K.
+Run it: python -m glassformer.onepage "A horse! a horse! my kingdom for"
 """
 
 import json
@@ -33,22 +31,25 @@ def norm(x, gain):  # [05]
 
 
 class GPT:
-    def __init__(self, folder):  # [13]
-        """The shipped model: its config, its alphabet, its weights by part."""
-        self.config = json.loads((folder / "config.json").read_bytes())
-        tokenizer = json.loads((folder / "tokenizer.json").read_bytes())
-        self.alphabet, self.w = list(tokenizer["characters"]), {}
-        file = (folder / "model.safetensors").read_bytes()
-        header_end = 8 + int.from_bytes(file[:8], "little")
-        for name, entry in json.loads(file[8:header_end]).items():
-            start, end = (header_end + offset for offset in entry["data_offsets"])
-            array = np.frombuffer(file[start:end], "<f2").astype(np.float32)
+    def __init__(self, path):  # [13]
+        """A model's config, alphabet and weights, from a folder or a file."""
+        raw = (path / "model.safetensors" if path.is_dir() else path).read_bytes()
+        header_end = 8 + int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:header_end])
+        texts = header.pop("__metadata__", {})  # of one file: both texts
+        for name in {"config", "tokenizer"} - texts.keys():
+            texts[name] = (path / f"{name}.json").read_bytes()
+        self.config, self.w = json.loads(texts["config"]), {}
+        self.alphabet = list(json.loads(texts["tokenizer"])["characters"])
+        for name, at in header.items():
+            start, end = (header_end + offset for offset in at["data_offsets"])
+            x = np.frombuffer(raw[start:end], f"float{at['dtype'][1:]}")
             part, _, name = name.removesuffix(".weight").rpartition(".")
-            self.w.setdefault(part, {})[name] = array.reshape(entry["shape"])
+            self.w.setdefault(part, {})[name] = np.float32(x.reshape(at["shape"]))
 
     def attention(self, x, w, cache):  # [03]
         """Each position mixes the values of all positions up to itself."""
-        T, H = len(x), self.config["n_heads"]
+        T, H = len(x), self.config["n_heads"]  # T of S are new; H heads
         rows = x @ w["W_q"], x @ w["W_k"], x @ w["W_v"]  # (T, D) each
         q, k, v = (r.reshape(T, H, -1).swapaxes(0, 1) for r in rows)  # (H, T, K)
         past = cache[0].shape[1] if cache else 0
@@ -86,10 +87,9 @@ class GPT:
             if not caches or caches[0][0].shape[1] == C:  # none yet, or full
                 new = ids[max(0, (C - len(ids)) // (C // 2) * -(C // 2)) :]
                 caches = [[] for _ in range(self.config["n_layers"])]
-            logits = self(new, caches)[-1]
+            logits = self(new, caches)[-1].astype(float) / (temperature or 1)
             best = np.argsort(-logits)[: top_k if temperature else 1]
-            p = softmax(logits[best].astype(float) / (temperature or 1))
-            ids.append(rng.choice(best, p=p))
+            ids.append(rng.choice(best, p=softmax(logits[best])))
             yield self.alphabet[ids[-1]]
             new = ids[-1:]
 

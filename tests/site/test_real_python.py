@@ -12,7 +12,7 @@ import re
 import tarfile
 from pathlib import Path
 
-import firefox
+from tools import firefox
 import pytest
 from playwright.sync_api import expect
 from test_practice import CHANGED, PAGE, code, edit, first, instead, press, small, visit  # noqa: F401

@@ -52,7 +52,7 @@ def run(page, name, numbers, given, *, plain):
 class Product:
     """Three matrices in a memory, with gaps between their rows, and what the product must leave there."""
 
-    def __init__(self, rows, inner, columns, *, adds=False, in_strips=True, value=None):
+    def __init__(self, rows, inner, columns, *, adds=False, in_strips=True, across=False, value=None):
         random = np.random.default_rng([rows, inner, columns])
         strips = -(-columns // 16)
         self.A = random.normal(size=(rows, inner)).astype(np.float32)
@@ -61,8 +61,9 @@ class Product:
         if value is not None:
             self.A[-1, 0] = value
         self.before = random.normal(size=(rows, 16 * strips)).astype(np.float32)
-        a = random.normal(size=(rows, inner + 3)).astype(np.float32)
-        a[:, :inner] = self.A
+        a = random.normal(size=(inner, rows + 3) if across else (rows, inner + 3)).astype(np.float32)
+        a[:, : rows if across else inner] = self.A.T if across else self.A
+        a_row, a_step = (1, rows + 3) if across else (inner + 3, 1)
         if in_strips:
             b = np.concatenate([self.B[:, i : i + 16].ravel() for i in range(0, 16 * strips, 16)] or [[]])
             b_row, b_strip = 16, 16 * inner
@@ -74,7 +75,7 @@ class Product:
         c[:, : 16 * strips] = self.before
         self.numbers = np.concatenate([a.ravel(), b, c.ravel()])
         self.c_at, self.c_shape = a.size + len(b), c.shape
-        places = [self.c_at, c_row, 0, inner + 3, a.size, b_row, b_strip]
+        places = [self.c_at, c_row, 0, a_row, a_step, a.size, b_row, b_strip]
         self.given = [*(4 * place for place in places), rows, inner, strips, -1 if adds else 0]
         with np.errstate(invalid="ignore"):
             product = self.A.astype(float) @ self.B.astype(float)
@@ -122,6 +123,14 @@ def test_the_rows_of_b_may_be_far_apart(page, shape, plain):
 
 
 @PLAIN
+@pytest.mark.parametrize("adds", [False, True], ids=["set", "added"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_may_be_the_transpose_of_a_stored_matrix(page, shape, adds, plain):
+    product = Product(*shape, adds=adds, across=True)
+    product.check(run(page, "multiply", product.numbers, product.given, plain=plain))
+
+
+@PLAIN
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("rows", [3, 4])
 def test_what_is_no_number_stays_in_its_row(page, rows, value, plain):
@@ -157,6 +166,25 @@ def test_the_gate_passes_on_what_is_no_number(page, plain):
     numbers = np.array([1, np.nan, np.inf, 1, np.nan, 1, 1, np.inf])
     found = run(page, "gate", numbers, [0, 16, 4], plain=plain)[:4]
     np.testing.assert_array_equal(found, [np.nan, np.nan, np.inf, np.inf])
+
+
+@PLAIN
+def test_the_gradient_of_the_gate_is_numpys(page, plain):
+    gate = np.concatenate([np.linspace(-80, 80, 401), np.linspace(-5, 5, 403), [0.0, -0.0, 1e-30, 300]])
+    gate = gate.astype(np.float32)
+    n = len(gate)
+    assert n % 4 == 0
+    up, grad = np.random.default_rng(0).normal(size=(2, n)).astype(np.float32)
+    before = np.full(n, 7, np.float32)
+    numbers = np.concatenate([grad, before, before, gate, up])
+    found = run(page, "gateBack", numbers, [0, 4 * n, 8 * n, 12 * n, 16 * n, n], plain=plain)
+    share = 1 / (1 + np.exp(-gate.astype(float)))
+    slope = share * (1 + gate * (1 - share))
+    assert_close(found[n : 2 * n], grad * up * slope, SINGLE)
+    np.testing.assert_allclose(found[2 * n : 3 * n], grad * gate * share, rtol=2e-6, atol=1e-33)
+    for i, given in enumerate([grad, None, None, gate, up]):
+        if given is not None:
+            np.testing.assert_array_equal(found[i * n : (i + 1) * n], given)
 
 
 @PLAIN

@@ -1,50 +1,31 @@
 """Tests the model that learns in a page: its loss and every gradient against `scratch`, in three kinds of memory.
 
-With the WebAssembly kernel and in plain JavaScript, numbers have 32 bits. In plain JavaScript with 64 bits, the agreement
-shows that nothing but rounding differs.
+With the WebAssembly kernel and in plain JavaScript, numbers have 32 bits. In plain JavaScript with 64 bits, the
+agreement shows that nothing but rounding differs.
 """
 
-import base64
+import dataclasses
 
 import numpy as np
 import pytest
 from close import DOUBLE, SINGLE, assert_close
+from learning import arrays_of, bytes_of, fields, opened
 
+from glassformer import shipped
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer, cross_entropy, cross_entropy_backward
-from glassformer.widgets.engine.model import source_of
-from glassformer.widgets.kit.modules import needed, read
+from glassformer.text import corpus
 
-PAGE = """async ([modules, loader]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const { Trainable, shapesOf, untrainable } = await link(modules);
-  const drained = (steps) => {
-    for (;;) {
-      const { done, value } = steps.next();
-      if (done) return value;
-    }
-  };
-  const numbersOf = (text) => new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-  const textOf = (array) => {
-    const bytes = new Uint8Array(Float64Array.from(array).buffer);
-    let text = "";
-    for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-    return btoa(text);
-  };
-  window.why = untrainable;
-  window.shapes = shapesOf;
-  window.learned = ({ config, rows, weights, inputs, targets, kind, times }) => {
-    const model = new Trainable(config, rows, kind);
-    if (model.isFast !== !(kind.plain || kind.double)) throw new Error(`isFast=${model.isFast}`);
-    model.load(Object.fromEntries(Object.entries(weights).map(([name, text]) => [name, { data: numbersOf(text) }])));
-    let loss;
-    for (let i = 0; i < times; i++) {
-      loss = drained(model.loss({ inputs, targets }));
-      drained(model.backward({ inputs, targets }));
-    }
-    const all = Object.entries(model.gradients()).map(([name, { shape, data }]) => [name, { shape, data: textOf(data) }]);
-    return { loss, gradients: Object.fromEntries(all) };
-  };
+LEARN = """({ config, rows, weights, inputs, targets, kind, times }) => {
+  const model = new engine.Trainable(config, rows, kind);
+  if (model.isFast !== !(kind.plain || kind.double)) throw new Error(`isFast=${model.isFast}`);
+  model.load(unpacked(weights));
+  let loss;
+  for (let i = 0; i < times; i++) {
+    loss = drained(model.loss({ inputs, targets }));
+    drained(model.backward({ inputs, targets }));
+  }
+  return { loss, gradients: packed(model.gradients()) };
 }"""
 
 KINDS = {"kernel": {}, "plain": {"plain": True}, "double": {"double": True}}
@@ -78,9 +59,7 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def learning(browser):
-    page = browser.new_page()
-    modules = [{"name": module, "source": read(module)} for module in needed("trainable")]
-    page.evaluate(PAGE, [modules, read("loader")])
+    page = opened(browser, "trainable")
     yield page
     page.close()
 
@@ -110,32 +89,17 @@ def ours(model, inputs, targets):
 
 def theirs(page, model, inputs, targets, kind, *, times=1, causal=True):
     """Returns the loss and the gradients of the page, which reads the batch `times` times."""
-    found = page.evaluate(
-        "(asked) => learned(asked)",
-        {
-            "config": fields(model.config),
-            "rows": len(inputs),
-            "weights": {
-                name: base64.b64encode(np.ascontiguousarray(weight, np.float64).tobytes()).decode()
-                for name, weight in model.named_parameters().items()
-            },
-            "inputs": inputs.ravel().tolist(),
-            "targets": targets.ravel().tolist(),
-            "kind": KINDS[kind] | {"causal": causal},
-            "times": times,
-        },
-    )
-    gradients = {
-        name: np.frombuffer(base64.b64decode(given["data"])).reshape(given["shape"])
-        for name, given in found["gradients"].items()
+    asked = {
+        "config": fields(model.config),
+        "rows": len(inputs),
+        "weights": {name: bytes_of(weight) for name, weight in model.named_parameters().items()},
+        "inputs": inputs.ravel().tolist(),
+        "targets": targets.ravel().tolist(),
+        "kind": KINDS[kind] | {"causal": causal},
+        "times": times,
     }
-    return found["loss"], gradients
-
-
-def fields(config):
-    import json
-
-    return json.loads(config.to_json())
+    found = page.evaluate(LEARN, asked)
+    return found["loss"], arrays_of(found["gradients"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -150,3 +114,55 @@ def test_every_gradient_is_that_of_scratch(learning, sizes, kind):
     assert list(found) == list(model.named_parameters())
     for name, gradient in expected.items():
         assert_close(found[name], gradient, within, what=name)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "double"])
+def test_so_is_that_of_the_books_model(learning, kind):
+    shown, tokenizer = shipped.load()
+    config = dataclasses.replace(shown.config, context_length=64, dropout=0.0)
+    model = Transformer(config, generator=None, dtype=np.float64)
+    for name, weight in shown.named_parameters().items():
+        model.named_parameters()[name][:] = weight
+    ids = np.array(tokenizer.encode(corpus()[: 2 * 64 + 1]))
+    inputs, targets = ids[:-1].reshape(2, 64), ids[1:].reshape(2, 64)
+    loss, expected = ours(model, inputs, targets)
+    found_loss, found = theirs(learning, model, inputs, targets, kind)
+    within = DOUBLE if kind == "double" else SINGLE
+    assert found_loss == pytest.approx(loss, rel=within)
+    for name, gradient in expected.items():
+        assert_close(found[name], gradient, within, what=name)
+
+
+def test_without_the_mask_the_gradients_are_those_of_scratch_without_it(learning):
+    model, inputs, targets = drawn(SIZES["two heads"], rows=3)
+    with_mask, _ = ours(model, inputs, targets)
+    for block in model.decoder.blocks:
+        block.attention.causal = False
+    loss, expected = ours(model, inputs, targets)
+    assert loss != pytest.approx(with_mask, rel=1e-6)
+    found_loss, found = theirs(learning, model, inputs, targets, "double", causal=False)
+    assert found_loss == pytest.approx(loss, rel=DOUBLE)
+    for name, gradient in expected.items():
+        assert_close(found[name], gradient, DOUBLE, what=name)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"d_model": 24, "n_heads": 1}, "d_model=24 is not a multiple of 16"),
+        ({"d_model": 32, "n_heads": 4}, "d_head=8 is not a multiple of 16"),
+        ({"qk_norm": False}, "qk_norm=false is not true"),
+        ({"norm": "layernorm"}, 'norm="layernorm" is not "rmsnorm"'),
+        ({"n_heads": 2, "n_kv_heads": 1}, "n_kv_heads=1 is not n_heads=2"),
+        ({"family": "encoder"}, 'family="encoder" is not "decoder"'),
+    ],
+)
+def test_other_models_are_refused_by_name(learning, change, why):
+    config = ModelConfig(**{**LEARNED, **SIZES["two heads"], **change})
+    assert learning.evaluate("(config) => engine.untrainable(config)", fields(config)) == why
+
+
+def test_the_names_are_those_of_a_checkpoint(learning):
+    model, _ = shipped.load()
+    found = learning.evaluate("(config) => Object.entries(engine.shapesOf(config))", fields(model.config))
+    assert found == [[name, list(weight.shape)] for name, weight in model.named_parameters().items()]

@@ -6,6 +6,7 @@ import { shade, shareBar } from "./kit/shares.js";
 import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
 import { bytePairs } from "./engine/byte_pairs.js";
 import { Reading } from "./engine/reading.js";
+import { takesOwn } from "./engine/own_model.js";
 import { textField } from "./engine/text_field.js";
 import { UNITS } from "./engine/units.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
@@ -886,6 +887,7 @@ function render({ model, el }) {
   ];
 
   function draw() {
+    if (scene.T === 0) return view.says(waitsFor(letters));
     const now = chosen();
     const place = columns();
     drawPictures(place);
@@ -955,6 +957,7 @@ function render({ model, el }) {
   arrive();
   const stopResizing = onResize(tower, drawn.ask);
   own.start();
+  if (scene.T === 0) read(); // of a reader's own model, nothing is stored
   return () => {
     toGo = 0;
     own.stop();
@@ -969,4 +972,17 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+const ofOwn = ({ config: { n_layers: L, n_heads: H }, text }) => {
+  const empty = { shape: [L + 1, 0, 1], largest: 1, numbers: "" };
+  const stored = { reads: "letters", text: "", hidden: 0, ids: [], spelled: {}, guesses: [[]], probabilities: [[]], finals: {}, looks: {} };
+  return {
+    _stored: { ...stored, streams: empty, neurons: empty, weights: { ...empty, shape: [L, H, 0] } },
+    _words: {},
+    reads: "letters",
+    position: [...text].length - 1,
+    part: `guess ${L}`,
+    step: 0,
+  };
+};
+
+export default { render: takesOwn(render, ofOwn) };

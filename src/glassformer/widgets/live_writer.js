@@ -4,6 +4,7 @@ import { button, fixed, frame, h, once, percent, put, redrawing, setAll, slider,
 import { shareBar } from "./kit/shares.js";
 import { NAMES, alphabet, named } from "./engine/model.js";
 import { inSlices } from "./engine/reading.js";
+import { takesOwn } from "./engine/own_model.js";
 import { textField } from "./engine/text_field.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { Writer, unpackedLogits } from "./engine/writer.js";
@@ -32,7 +33,7 @@ function temperatureInWords(T) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "A small Transformer is writing",
-    hint: "It learned from Shakespeare’s plays and writes one character at a time.",
+    hint: `${model.get("_own") ? "It is your own" : "It learned from Shakespeare’s plays"} and writes one character at a time.`,
   });
   const { context_length: context } = model.get("_config");
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
@@ -392,4 +393,9 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+const ofOwn = ({ config: { vocab_size: V } }) => ({
+  _stored: { text: "", origin: "", written: "", logits: { columns: V, numbers: "" } },
+  written: "",
+});
+
+export default { render: takesOwn(render, ofOwn) };

@@ -3,6 +3,7 @@ import { largest, range, softmax } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, setAll, toggle, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
 import { named, unpacked, visible } from "../../widgets/engine/model.js";
+import { takesOwn } from "../../widgets/engine/own_model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { cividis, legend, paint, palette } from "../../widgets/kit/plot.js";
 
@@ -203,7 +204,7 @@ function render({ model, el }) {
   function draw() {
     const { block, head, masked } = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
     const { characters, T, rows, version } = shown;
-    if (T === 0) return;
+    if (T === 0) return view.says(reader.words());
     const query = Math.min(model.get("query"), T - 1);
     const chosen = rows(block, head);
     const canShow = masked || live; // without a mask, the stored weights are of no use
@@ -257,4 +258,11 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+const ofOwn = ({ config: { n_layers: L, n_heads: H }, text }) => ({
+  _stored: { text: "", weights: { shape: [L, H, 0, 0], largest: 1, numbers: "" } },
+  block: Math.min(2, L - 1),
+  head: Math.min(2, H - 1),
+  query: [...text].length - 1,
+});
+
+export default { render: takesOwn(render, ofOwn) };

@@ -3,6 +3,7 @@ import { largest, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, hold, onResize, percent, put, redrawing, setAll, slider, write } from "../../widgets/kit/kit.js";
 import { named, streamsOf, visible } from "../../widgets/engine/model.js";
 import { windowStart } from "../../widgets/engine/transformer.js";
+import { takesOwn } from "../../widgets/engine/own_model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade, shareBar } from "../../widgets/kit/shares.js";
@@ -161,7 +162,7 @@ function render({ model, el }) {
     h(
       "div",
       { class: "gf-buttons" },
-      button("Original line", () => setAll(model, { text: model.get("_stored").text })),
+      model.get("_stored").text && button("Original line", () => setAll(model, { text: model.get("_stored").text })),
       [...SCENE].every((character) => idOf.has(character)) && button("A longer scene", () => setAll(model, { text: SCENE })),
     ),
     slider(model, "position", {
@@ -400,6 +401,7 @@ function render({ model, el }) {
   ];
 
   function draw() {
+    if (scene.T === 0) return view.says(reader.words());
     const place = layout();
     const now = chosen();
     drawTable(place);
@@ -430,4 +432,10 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+const ofOwn = ({ config: { n_layers: L }, text }) => ({
+  _stored: { text: "", guesses: [[]], probabilities: [[]], losses: [[]], ranks: [[]], added: [] },
+  position: text.length - 1,
+  depth: L - 1,
+});
+
+export default { render: takesOwn(render, ofOwn) };

@@ -1,8 +1,9 @@
 // What excites each neuron of the book's model, what it then promotes, and its values on a text. See neuron_explorer.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
-import { button, choice, fixed, frame, h, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, choice, fixed, frame, h, hold, put, redrawing, setAll, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
 import { named, unpacked, visible } from "../../widgets/engine/model.js";
+import { takesOwn } from "../../widgets/engine/own_model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend, tint } from "../../widgets/kit/plot.js";
@@ -41,6 +42,13 @@ export function sentence({ block, neuron, memory, open, here }) {
   const share = here && Math.round((100 * Math.abs(here.value)) / largest(memory));
   const own = here ? ` In your text, its value at position ${here.at} (${named(here.character)}) is ${signed(here.value)}; in size, that is ${share} % of its largest.` : "";
   return `Block ${block}, neuron ${neuron}: in a million characters, ${peaks}.${says}${own}`;
+}
+
+// Of a reader's own model, nothing is known but the values on this text.
+export function ownSentence({ block, neuron, here }) {
+  const known = "Which passages make a neuron large, and what it favours, is known of the book’s model only.";
+  if (!here) return known;
+  return `Block ${block}, neuron ${neuron} of your model: its value at position ${here.at} (${named(here.character)}) is ${signed(here.value)}. ${known}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -103,10 +111,13 @@ function wayOf(way) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "What makes one neuron large?",
-    hint: "Read the passages after which the neuron is most positive, or most negative. Guess which character it then favours, and check. After that, try a text of your own.",
+    hint: model.get("_own")
+      ? "Choose a neuron of your model, and see its value at each character of your text."
+      : "Read the passages after which the neuron is most positive, or most negative. Guess which character it then favours, and check. After that, try a text of your own.",
   });
   const { n_layers: L, d_ff: F, context_length: context } = model.get("_config");
   const stored = model.get("_stored");
+  const isOwn = Boolean(model.get("_own")); // a reader's own model
   const storedValues = unpacked(stored.values).data;
   view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   const send = (changes) => setAll(model, changes);
@@ -144,7 +155,7 @@ function render({ model, el }) {
   const facts = weightsFor(model, { view, told: () => drawn.ask(), again: () => wantTable() });
   async function wantTable() {
     late = "";
-    if (table || isFirst(model.get("block"), model.get("neuron"))) return;
+    if (isOwn || table || isFirst(model.get("block"), model.get("neuron"))) return;
     view.busy("contexts", true);
     try {
       table = await facts.beside("neurons");
@@ -180,8 +191,8 @@ function render({ model, el }) {
   view.controls.append(
     choice(model, "block", { label: "Block", options: range(L).map((i) => [i, i]) }),
     h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: number.id }, `Neuron (0 to ${F - 1})`), number),
-    toggle(model, "guess", { label: "Guess first" }),
-    h("div", { class: "gf-buttons" }, button("Another clear neuron", another), button("A random neuron", random)),
+    ...(isOwn ? [] : [toggle(model, "guess", { label: "Guess first" })]),
+    h("div", { class: "gf-buttons" }, !isOwn && button("Another clear neuron", another), button("A random neuron", random)),
   );
 
   // --- what is drawn
@@ -209,8 +220,8 @@ function render({ model, el }) {
     if (Number(number.value) !== neuron || (number.value === "" && number !== document.activeElement)) number.value = neuron;
     const open = opened || !guess;
     const memory = memoryOf(block, neuron);
-    const [characters, values] = [[...text].slice(0, context), memory ? valuesOf(state) : []];
-    const furthest = memory && largest(memory);
+    const [characters, values] = [[...text].slice(0, context), memory || isOwn ? valuesOf(state) : []];
+    const furthest = memory ? largest(memory) : Math.max(...values.map(Math.abs), 1e-6);
     if (memory && shown !== `${block} ${neuron} ${open}`) {
       shown = `${block} ${neuron} ${open}`;
       const most = Math.max(...memory.map(([, , , adds]) => adds[0]));
@@ -220,17 +231,24 @@ function render({ model, el }) {
         legend((t) => tint(2 * t - 1), low, high, h("span", {}, "The ends of the scale are its largest distance from zero in a million characters.")),
       );
     }
-    for (const { element } of ways) put(element, { class: `gf-way${memory ? "" : " gf-late"}` });
+    if (isOwn && values.length) {
+      hold(scale, [furthest], () => legend((t) => tint(2 * t - 1), signed(-furthest), signed(furthest), h("span", {}, "The ends of the scale are its largest distance from zero in this text.")));
+    }
+    for (const { element } of ways) {
+      put(element, { class: `gf-way${memory ? "" : " gf-late"}` });
+      element.hidden = isOwn;
+    }
     write(opener, opened ? "Hide the answer" : "Which characters does it favour?");
     opener.parentElement.hidden = !guess;
     const at = Math.min(state.position, Math.max(values.length - 1, 0));
     line.show(characters, values.length, at, (t) => ({ colours: tint, value: values[t] / furthest, says: signed(values[t]) }));
     const here = values.length > 0 && { character: characters[at], at, value: values[at] };
-    const hindered = reader.words() || (memory ? "" : facts.words() || late);
-    const said = hindered || sentence({ block, neuron, memory, open, here });
+    const hindered = reader.words() || (memory || isOwn ? "" : facts.words() || late);
+    const said = hindered || (isOwn ? ownSentence({ block, neuron, here }) : sentence({ block, neuron, memory, open, here }));
     view.says(said);
-    view.describe(() => `Neuron ${neuron} of block ${block}: after which passages it is largest, what it favours, and your text coloured by its value. ${said}`);
-    view.tables(() => (memory ? tables({ block, neuron, memory, open, characters, values }) : []));
+    const drawnToo = isOwn ? "" : "after which passages it is largest, what it favours, and ";
+    view.describe(() => `Neuron ${neuron} of block ${block}: ${drawnToo}your text coloured by its value. ${said}`);
+    view.tables(() => (memory ? tables({ block, neuron, memory, open, characters, values }) : isOwn ? [valuesTable(characters, values)] : []));
   }
 
   const drawn = redrawing(model, TRAITS, draw);
@@ -270,12 +288,24 @@ function tables({ block, neuron, memory, open, characters, values }) {
           },
         ]
       : []),
-    {
-      caption: "Its value at each character of your text",
-      headers: ["Position", "Character", "Value"],
-      rows: () => values.map((value, t) => [t, visible(characters[t]), signed(value, 3)]),
-    },
+    valuesTable(characters, values),
   ];
 }
 
-export default { render };
+const valuesTable = (characters, values) => ({
+  caption: "Its value at each character of your text",
+  headers: ["Position", "Character", "Value"],
+  rows: () => values.map((value, t) => [t, visible(characters[t]), signed(value, 3)]),
+});
+
+const ofOwn = ({ text }) => ({
+  _stored: { text: "", block: 0, neuron: 0, values: { shape: [0], largest: 1, numbers: "" }, memory: null },
+  _missed: [],
+  block: 0,
+  neuron: 0,
+  position: [...text].length - 1,
+  guess: false,
+  opened: false,
+});
+
+export default { render: takesOwn(render, ofOwn) };

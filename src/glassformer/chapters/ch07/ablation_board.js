@@ -3,7 +3,9 @@ import { mulberry32, range } from "../../widgets/kit/maths.js";
 import { button, fixed, frame, h, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
 import { alphabet } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
-import { textField } from "../../widgets/engine/text_field.js";
+import { knownIn, textField } from "../../widgets/engine/text_field.js";
+import { Refusal } from "../../widgets/engine/model_file.js";
+import { takesOwn } from "../../widgets/engine/own_model.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { Transformer, distribution, draw as drawId } from "../../widgets/engine/transformer.js";
 
@@ -82,6 +84,7 @@ export function merged(off, H) {
 }
 
 const sum = (list) => list.reduce((a, b) => a + b, 0);
+const inNumbers = (x) => (Number.isFinite(x) ? signed(x, 4) : "…");
 const signed = (x, digits = 3) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
 
 // --- words ----------------------------------------------------------------------------------------------------------
@@ -93,8 +96,8 @@ const inWords = (part) => {
 };
 const listed = (words) => (words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0]);
 
-export function sentence({ off, H, intact, now, alone, characters }) {
-  const on = `on ${characters} characters that it was not trained on`;
+export function sentence({ off, H, intact, now, alone, on }) {
+  if (intact === undefined) return "The model is reading the text …";
   if (off.length === 0) return `Everything is on: the loss is ${fixed(intact, 3)} nats ${on}. Switch a part off: how much will the loss rise?`;
   if (now === undefined) return "The model is reading the text without them …";
   const parts = merged(off, H);
@@ -124,6 +127,7 @@ function render({ model, el }) {
   const { known, ids } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
   const everything = partsOf(L, H);
+  const measuredOn = stored.worth_of.toLocaleString("en-US");
   const guess = Math.log(known.length); // the loss of a uniform guess
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -135,6 +139,9 @@ function render({ model, el }) {
 
   const texts = stored.windows.map(ids);
   const characters = sum(texts.map((text) => text.length - 1));
+  const isOwn = Boolean(model.get("_own")); // a reader's own model, of which nothing has been measured before
+  const on = isOwn ? `on ${characters} characters of the book’s held-out text` : `on ${characters} characters that it was not trained on`;
+  const nNew = Math.min(N_NEW, Math.floor(context / 2));
   const results = new Map();
   const now = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const keys = ({ text, off, temperature, seed }) => ({
@@ -148,11 +155,13 @@ function render({ model, el }) {
     results.set(key.text, losses.text ?? Number.NaN);
     results.set(key.writes, writes);
   };
-  const [off0, temperature0, seed0] = stored.state;
-  const first = { text: stored.text, temperature: temperature0, seed: seed0 };
-  remember({ ...first, off: [] }, stored.intact);
-  remember({ ...first, off: off0 }, stored.now);
-  for (const part of everything) results.set(keys({ ...first, off: [part] }).validation, stored.alone[part]);
+  if (!isOwn) {
+    const [off0, temperature0, seed0] = stored.state;
+    const first = { text: stored.text, temperature: temperature0, seed: seed0 };
+    remember({ ...first, off: [] }, stored.intact);
+    remember({ ...first, off: off0 }, stored.now);
+    for (const part of everything) results.set(keys({ ...first, off: [part] }).validation, stored.alone[part]);
+  }
 
   const found = (state) => Object.fromEntries(Object.entries(keys(state)).map(([what, key]) => [what, results.get(key)]));
   const missing = (state) => Object.entries(keys(state)).filter(([, key]) => !results.has(key));
@@ -182,7 +191,7 @@ function render({ model, el }) {
           const transformer = ablated(whole, one.off);
           const steps =
             what === "writes"
-              ? written(transformer, read.slice(-(context - N_NEW)), N_NEW, one.temperature, one.seed)
+              ? written(transformer, read.slice(-(context - nNew)), nNew, one.temperature, one.seed)
               : meanLoss(transformer, what === "text" ? [read] : texts);
           const result = await inSlices(steps, wanted);
           if (result === undefined) return; // another switch was used meanwhile
@@ -197,6 +206,23 @@ function render({ model, el }) {
     }
     view.busy("results", false);
     drawn.ask();
+    if (isOwn && !trouble) await measure(wanted);
+  }
+
+  // What each part of a reader's own model is worth alone, one after another, as long as nothing else is wanted.
+  async function measure(wanted) {
+    const whole = await weights.model();
+    const nothing = results.get(keys({ ...now(), off: [] }).validation);
+    Object.assign(stored.alone, { nothing });
+    for (const name of switches.keys()) {
+      if (name in stored.worth) continue;
+      const loss = await inSlices(meanLoss(ablated(whole, headsOf(name)), texts), wanted);
+      if (loss === undefined) return;
+      stored.alone[name] = loss;
+      stored.worth[name] = loss - nothing;
+      for (const other of switches.keys()) showWorth(other);
+      drawn.ask();
+    }
   }
 
   // --- controls
@@ -223,8 +249,7 @@ function render({ model, el }) {
 
   // --- the board
 
-  const most = Math.max(...Object.values(stored.worth));
-  const switches = new Map(); // name -> { input, cell }, the attention of a block among them
+  const switches = new Map(); // name -> { input, element, bar, number }, the attention of a block among them
   const heads = (block) => range(H).map((i) => `block ${block}: head ${i}`);
   const headsOf = (name) => (name.endsWith("attention") ? heads(name.match(/\d+/)[0]) : [name]);
   function flip(name) {
@@ -235,18 +260,26 @@ function render({ model, el }) {
     send({ off: inOrder(off) });
   }
   function cell(name, title, style) {
-    const worth = stored.worth[name];
     const input = h("input", { type: "checkbox", tabindex: -1, onchange: () => flip(name) });
-    const bar = h("i", { class: "gf-worth", style: `--share: ${Math.max(0, worth / most).toFixed(4)}`, "aria-hidden": "true" });
-    put(input, { "aria-label": `${name}, ${signed(worth)} nats without it` });
+    const bar = h("i", { class: "gf-worth", "aria-hidden": "true" });
+    const number = h("span", { class: "gf-worth-number" });
     const element = h(
       "label",
       { class: `gf-switch ${style}` },
       h("span", { class: "gf-switch-name" }, input, title),
-      h("span", { class: "gf-worth-of" }, bar, h("span", { class: "gf-worth-number" }, fixed(worth, 3))),
+      h("span", { class: "gf-worth-of" }, bar, number),
     );
-    switches.set(name, { input, element });
+    switches.set(name, { input, element, bar, number });
+    showWorth(name);
     return element;
+  }
+  function showWorth(name) {
+    const { input, bar, number } = switches.get(name);
+    const [worth, most] = [stored.worth[name], Math.max(...Object.values(stored.worth))];
+    const isKnown = worth !== undefined;
+    put(bar, { style: `--share: ${(isKnown && most > 0 ? Math.max(0, worth / most) : 0).toFixed(4)}` });
+    put(input, { "aria-label": `${name}, ${isKnown ? `${signed(worth)} nats without it` : "not yet measured"}` });
+    write(number, isKnown ? fixed(worth, 3) : "…");
   }
   const board = h(
     "div",
@@ -286,7 +319,7 @@ function render({ model, el }) {
     return { bars, number, track, element: h("div", {}, h("p", { class: "gf-result-of" }, title, " ", number), track) };
   };
   const meters = {
-    validation: meter(`Loss on ${characters} unseen characters:`),
+    validation: meter(`Loss on ${characters} ${isOwn ? "characters of the book’s held-out text" : "unseen characters"}:`),
     text: meter("Loss on your text:"),
   };
   const page = (title) => {
@@ -303,7 +336,7 @@ function render({ model, el }) {
     h(
       "p",
       { class: "gf-hint" },
-      `The number and the bar next to each switch show by how many nats the loss rises if only this part is off, measured on ${stored.worth_of.toLocaleString("en-US")} characters.`,
+      `The number and the bar next to each switch show by how many nats the loss rises if only this part is off, measured on ${measuredOn} characters.`,
     ),
   );
 
@@ -331,19 +364,19 @@ function render({ model, el }) {
       bars.forEach((bar, i) => (bar.style.width = `${Math.min(100, (100 * ([a, b][i] || 0)) / widest)}%`));
       track.lastChild.style.left = `${(100 * guess) / widest}%`;
     }
-    const prompt = [...text].slice(0, context).slice(-(context - N_NEW)).join("");
+    const prompt = [...text].slice(0, context).slice(-(context - nNew)).join("");
     for (const [{ prompt: before, words }, { writes }] of [[pages.now, changed], [pages.intact, intact]]) {
       write(before, prompt);
       write(words, writes ?? "…");
     }
-    const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, characters };
+    const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, on };
     view.says((needed && weights.words()) || trouble || sentence(said));
     view.describe(
       () =>
         `A board of ${L} blocks, each with ${H} attention heads and a feed-forward network. ` +
         `${off.length ? `Off: ${merged(off, H).join(", ")}.` : "Everything is on."} ${sentence(said)} It writes: ${changed.writes ?? ""}`,
     );
-    const alone = (name) => signed(stored.alone[name] - stored.alone.nothing, 4);
+    const alone = (name) => inNumbers(stored.alone[name] - stored.alone.nothing);
     view.tables(() => [
       {
         caption: "Loss in nats per character, now and with all parts",
@@ -356,12 +389,12 @@ function render({ model, el }) {
           }),
       },
       {
-        caption: `How much the loss rises without each part alone, on ${stored.worth_of.toLocaleString("en-US")} characters and on these ${characters}`,
+        caption: `How much the loss rises without each part alone, on ${measuredOn} characters and on these ${characters}`,
         headers: ["Part", "State", "Rise", "Rise on these"],
         rows: () =>
           [...switches].map(([name]) => {
             const some = headsOf(name).filter((part) => gone.has(part)).length;
-            return [name, some === 0 ? "on" : some < headsOf(name).length ? "partly on" : "off", signed(stored.worth[name], 4), alone(name)];
+            return [name, some === 0 ? "on" : some < headsOf(name).length ? "partly on" : "off", inNumbers(stored.worth[name]), alone(name)];
           }),
       },
     ]);
@@ -380,4 +413,13 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+function ofOwn({ config: { context_length: context }, characters, text, stored: { windows } }) {
+  if (context < 2) throw new Refusal(`This view measures losses in texts, but context_length=${context}`);
+  const pieces = (all) => range(Math.ceil((all.length - 1) / context)).map((i) => all.slice(i * context, (i + 1) * context + 1).join(""));
+  const known = windows.flatMap((window) => pieces([...knownIn(window, characters)]));
+  const texts = known.length ? known : [text + text];
+  const count = sum(texts.map((window) => [...window].length - 1));
+  return { off: [], _stored: { text: "", windows: texts, alone: {}, worth: {}, worth_of: count } };
+}
+
+export default { render: takesOwn(render, ofOwn) };

@@ -18,7 +18,7 @@ from glassformer.widgets.engine.mulberry import mulberry32
 from glassformer.widgets.kit.view import Number
 
 N_CHARACTERS = 512  # of the validation text, on which the loss is measured in the page
-N_NEW = 60  # characters that the model writes
+N_NEW = 60  # characters that the model writes, or half its context if that is less
 
 
 class _Draws(np.random.Generator):
@@ -70,9 +70,10 @@ class AblationBoard(ModelView, module="ablation_board"):
     def writes(self, off: Sequence[str] | None = None) -> str:
         """Returns what the model writes after the text; `off` is as for `losses`."""
         context = self._source.config.context_length
-        prompt = self.text[:context][-(context - N_NEW) :]
+        n_new = min(N_NEW, context // 2)
+        prompt = self.text[:context][-(context - n_new) :]
         off = tuple(self.off if off is None else off)
-        return _writes(self.model, prompt, off, self.temperature, self.seed)
+        return _writes(self.model, prompt, n_new, off, self.temperature, self.seed)
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:
@@ -131,11 +132,11 @@ def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | Non
 
 
 @cache
-def _writes(name: str, prompt: str, off: tuple[str, ...], temperature: float, seed: int) -> str:
+def _writes(name: str, prompt: str, n_new: int, off: tuple[str, ...], temperature: float, seed: int) -> str:
     tokenizer = source_of(name).tokenizer
     with inside.without(_model(name), off) as model:
         [ids] = generate(
-            model, tokenizer.encode(prompt), N_NEW, temperature=temperature, generator=_Draws(seed)
+            model, tokenizer.encode(prompt), n_new, temperature=temperature, generator=_Draws(seed)
         )
     return tokenizer.decode(ids[len(prompt) :])
 

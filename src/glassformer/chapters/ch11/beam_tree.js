@@ -2,6 +2,8 @@
 import { button, choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
+import { Refusal } from "../../widgets/engine/model_file.js";
+import { takesOwn } from "../../widgets/engine/own_model.js";
 import { textReader } from "../../widgets/engine/text_reader.js";
 import { legendOf } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
@@ -416,4 +418,9 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+function ofOwn({ config: { context_length: context }, text }) {
+  if (context <= MOST_NEW) throw new Refusal(`This view writes up to ${MOST_NEW} characters, but context_length=${context}`);
+  return { _stored: { of: [] }, text: [...text].slice(-LONGEST).join(""), end: "", step: MOST_NEW, node: [0, 0] };
+}
+
+export default { render: takesOwn(render, ofOwn) };

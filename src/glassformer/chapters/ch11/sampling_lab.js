@@ -6,6 +6,7 @@ import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
 import { inSlices } from "../../widgets/engine/reading.js";
+import { takesOwn } from "../../widgets/engine/own_model.js";
 import { textField } from "../../widgets/engine/text_field.js";
 import { RUN, Writer, leftOf, parting, rankOf, uniformAt } from "../../widgets/engine/writer.js";
 
@@ -569,4 +570,13 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+const AT_FIRST = 60; // characters that a reader's own model writes, as in sampling_lab.py
+const ofOwn = ({ config: { vocab_size: V } }) => ({
+  _stored: { text: "", columns: [{ written: "", logits: [] }] },
+  ...Object.fromEntries(["", "other_"].flatMap((prefix) => [[`${prefix}top_k`, V], [`${prefix}picked`, []]])),
+  branches: [],
+  length: AT_FIRST,
+  position: 0,
+});
+
+export default { render: takesOwn(render, ofOwn) };

@@ -30,26 +30,51 @@ export function normals(seed, number, count, deviation) {
   return drawn;
 }
 
-// Why a text cannot be learned, in a sentence; null if it can. `length` is T, and `rows` is B.
-export function tooShort(text, length, rows) {
-  const least = Math.ceil((Math.max(2, rows) + 1) * (length + 1) * (1 / (1 - HELD_OUT)));
-  const found = [...text].length;
-  if (found < least) return `The text has ${found} characters, but ${rows} windows of ${length} need at least ${least}.`;
-  return new Set(text).size < 2 ? "The text consists of a single character, so there is nothing to learn." : null;
+// Characters that are looked at before the page may get a turn.
+const AT_ONCE = 20_000;
+
+// The characters of a text as numbers of Unicode.
+function* pointsOf(text) {
+  const points = new Int32Array(text.length);
+  let count = 0;
+  for (let i = 0; i < text.length; count++) {
+    points[count] = text.codePointAt(i);
+    i += points[count] > 0xffff ? 2 : 1;
+    if (count % AT_ONCE === 0) yield;
+  }
+  return points.subarray(0, count);
 }
 
 export class LearnedText {
   #orders = new Map(); // of the last two epochs
-  // `length` is T, and `rows` is B.
-  constructor(text, { length, rows, seed }) {
-    this.characters = [...new Set(text)].sort().join("");
-    const ids = new Map([...this.characters].map((character, id) => [character, id]));
-    const all = Int32Array.from(text, (character) => ids.get(character));
-    const end = Math.round(all.length * (1 - HELD_OUT));
-    [this.ids, this.heldOut] = [all.subarray(0, end), all.subarray(end)];
-    Object.assign(this, { length, rows, seed });
+
+  // Reads a text, pausing. `length` is T, and `rows` is B. Throws an Error with a sentence if the text is too short.
+  static *of(text, { length, rows, seed }) {
+    const points = yield* pointsOf(text);
+    const least = Math.ceil(((rows + 2) * length + 1) / HELD_OUT);
+    if (points.length < least) {
+      throw new Error(`The text has ${points.length} characters, but must have at least ${least}, so that a tenth of it fills ${rows} windows of ${length}.`);
+    }
+    const isKnown = new Uint8Array(0x110000);
+    yield;
+    for (let i = 0; i < points.length; i++) isKnown[points[i]] = 1;
+    yield;
+    const idOf = new Int32Array(0x110000);
+    const known = [];
+    for (let point = 0; point < isKnown.length; point++) {
+      if (!isKnown[point]) continue;
+      idOf[point] = known.length;
+      known.push(String.fromCodePoint(point));
+    }
+    yield;
+    if (known.length < 2) throw new Error("The text consists of a single character, so there is nothing to learn.");
+    yield;
+    const found = new LearnedText();
+    for (let i = 0; i < points.length; i++) points[i] = idOf[points[i]];
+    const end = Math.round(points.length * (1 - HELD_OUT));
     // One window fewer than fit, so that all of them can be shifted by up to a window's length.
-    this.windows = Math.floor((this.ids.length - 1) / length) - 1;
+    const windows = Math.floor((end - 1) / length) - 1;
+    return Object.assign(found, { known, ids: points.subarray(0, end), heldOut: points.subarray(end), length, rows, seed, windows });
   }
 
   // The inputs and targets (B·T) of step 0, 1, …: every window once in an epoch, in a new order and with new cuts.
@@ -77,22 +102,28 @@ export class LearnedText {
   }
 
   // The mean loss, in nats, of guessing the held-out text without a model: blindly, from how often each character occurs, and from
-  // the character before. Every count is one higher, so that nothing is impossible.
-  landmarks() {
-    const V = this.characters.length;
+  // the character before. Every count is one higher, so that nothing is impossible. A generator that pauses.
+  *landmarks() {
+    const V = this.known.length;
     const single = new Float64Array(V).fill(1);
-    const pairs = new Float64Array(V * V).fill(1);
+    const pairs = new Map(); // V may be large
+    const after = new Float64Array(V).fill(V);
     for (let i = 0; i < this.ids.length; i++) {
       single[this.ids[i]]++;
-      if (i) pairs[this.ids[i - 1] * V + this.ids[i]]++;
+      if (i) {
+        const pair = this.ids[i - 1] * V + this.ids[i];
+        pairs.set(pair, (pairs.get(pair) ?? 1) + 1);
+        after[this.ids[i - 1]]++;
+      }
+      if (i % AT_ONCE === 0) yield;
     }
     const total = single.reduce((a, b) => a + b);
-    const after = Float64Array.from({ length: V }, (_, id) => pairs.subarray(id * V, (id + 1) * V).reduce((a, b) => a + b));
     let [unigram, bigram] = [0, 0];
     for (let i = 1; i < this.heldOut.length; i++) {
       const [before, id] = [this.heldOut[i - 1], this.heldOut[i]];
       unigram -= Math.log(single[id] / total);
-      bigram -= Math.log(pairs[before * V + id] / after[before]);
+      bigram -= Math.log((pairs.get(before * V + id) ?? 1) / after[before]);
+      if (i % AT_ONCE === 0) yield;
     }
     const count = this.heldOut.length - 1;
     return { "ln V": Math.log(V), unigram: unigram / count, bigram: bigram / count };

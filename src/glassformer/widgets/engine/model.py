@@ -11,7 +11,7 @@ from safetensors.numpy import load as arrays_from
 from safetensors.numpy import save
 from traitlets import Dict, TraitError, Unicode, default, validate
 
-from glassformer import shipped
+from glassformer import model_files, shipped
 from glassformer.checkpoints import MODEL, checksum_of, load, model_of
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
@@ -19,6 +19,9 @@ from glassformer.text import CharTokenizer, tokenizer_from_json
 from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
+
+MOST_KEPT = 2**30
+"""The most bytes that the page reserves for keys and values; a configuration can ask for any number."""
 
 # The assumptions that transformer.js states; a test keeps the two in agreement.
 MUST_BE = {
@@ -48,7 +51,13 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
         if fields[name] != value:
             return f"{name}={_in_json(fields[name])} is not {_in_json(value)}"
     kv_heads, heads = fields["n_kv_heads"], fields["n_heads"]
-    return None if kv_heads == heads else f"n_kv_heads={kv_heads} is not n_heads={heads}"
+    if kv_heads != heads:
+        return f"n_kv_heads={kv_heads} is not n_heads={heads}"
+    blocks = fields["n_layers"] + (fields["n_decoder_layers"] or 0) + 1
+    kept = 16 * blocks * fields["context_length"] * heads * max(fields["d_head"], 16)
+    if kept > MOST_KEPT:
+        return f"with context_length={fields['context_length']}, its keys and values need more than 1 GiB"
+    return None
 
 
 def _in_json(value: Any) -> str:
@@ -71,17 +80,20 @@ class Source(NamedTuple):
 
 
 def source_of(name: str) -> Source:
-    """Loads a shipped model by its name, or the last checkpoint in a folder.
+    """Loads a shipped model by its name, a model file, or the last checkpoint in a folder.
 
     Raises:
-        ValueError: the page cannot run it (the message says why), or a file does not match its checksum.
-        FileNotFoundError: there is no such model and no such folder.
+        ValueError: the page cannot run it (the message says why), or a file is not what was written.
+        FileNotFoundError: there is no such model, no such file and no such folder.
     """
     if name in shipped.NAMES:
         folder = shipped.PLACE / name
         config = ModelConfig.from_json((folder / shipped.CONFIG).read_text("utf-8"))
         tokenizer = tokenizer_from_json((folder / shipped.TOKENIZER).read_text("utf-8"))
         weights = (folder / MODEL).read_bytes()
+    elif name.endswith(model_files.ENDING):
+        config, tokenizer, arrays, _ = model_files.load(name)
+        weights = save(arrays)
     else:
         if not Path(name).is_dir():
             raise FileNotFoundError(
@@ -122,7 +134,8 @@ class ModelView(FileView):
     `_families` of models that it shows.
 
     Traits:
-        model: "shakespeare", "masked" or "dates", or the folder of a run, such as "runs/first". Read-only.
+        model: "shakespeare", "masked" or "dates", the folder of a run, such as "runs/first", or a file that a page of
+            the book has saved, such as "my-gpt.safetensors". Read-only.
         text: what the model reads, at least one character; of a long text, it may see only a part.
         typed: what the reader wrote in the view. The model reads the characters in it that it knows, so the two
             differ if it has others; `typed` counts only as long as `text` is what the model reads of it.

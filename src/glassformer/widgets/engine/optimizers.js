@@ -9,16 +9,28 @@ const SMALLEST = 1e-7; // avoids dividing a gradient of zeros by 0
 
 // --- schedule ---------------------------------------------------------------------------------------------------------
 
-// The fraction of every rate at step 0, 1, …: it rises along a line for `warmup` steps, then falls along a line to 0.
-export function rateShare({ steps, warmup, decay }, step) {
+// The fraction of every rate at step 0, 1, …: it rises along a line for `warmup` steps, then falls to `final_share`.
+export function rateShare({ steps, warmup, decay, final_share: last }, step) {
   if (step < warmup) return (step + 1) / (warmup + 1);
   const progress = Math.min(1, (step - warmup) / Math.max(1, steps - warmup));
-  return { none: 1, linear: 1 - progress, cosine: (1 + Math.cos(Math.PI * progress)) / 2 }[decay];
+  const falling = { none: 1, linear: 1 - progress, cosine: (1 + Math.cos(Math.PI * progress)) / 2 };
+  return last + (1 - last) * falling[decay];
 }
 
 // Muon's momentum at step 0, 1, …: it rises along a line.
 export function muonMomentum({ muon_momentum_start: start, muon_momentum: end, muon_momentum_warmup: over }, step) {
   return start + (end - start) * (over ? Math.min(1, step / over) : 1);
+}
+
+// Settings that are not supported here, and the value that they must have.
+const MUST_BE = { accumulation: 1, embedding_decay: null, init: "ours", ema: null, dtype: "float32", compile: false };
+
+// Why these settings cannot be used here, in words; null if they can.
+export function unsupported(settings) {
+  for (const [name, value] of Object.entries(MUST_BE)) {
+    if (settings[name] !== value) return `${name}=${JSON.stringify(settings[name])} is not ${JSON.stringify(value)}`;
+  }
+  return null;
 }
 
 // --- the whole step ---------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ export function runs(text, characters) {
 // What the model begins with if there is nothing to read: a line break, as at the beginning of a play.
 export const startOf = (characters) => (characters.includes("\n") ? "\n" : [...characters][0]);
 
-const knownIn = (text, characters) =>
+export const knownIn = (text, characters) =>
   runs(text, characters)
     .filter(({ known }) => known)
     .map((run) => run.text)

@@ -61,8 +61,9 @@ export class Trainable {
   #layers = [];
   #sizes;
 
-  // `rows` are how many texts a batch has. `causal: false` leaves the mask out, to show what happens without.
-  constructor(config, rows, { plain = false, double = false, causal = true } = {}) {
+  // `rows` are how many texts a batch has. `causal: false` leaves the mask out, to show what happens without. `moves: false` leaves
+  // out what an optimizer remembers.
+  constructor(config, rows, { plain = false, double = false, causal = true, moves = true } = {}) {
     const why = untrainable(config);
     if (why) throw new Error(`this model cannot be trained here: ${why}`);
     this.config = config;
@@ -79,7 +80,8 @@ export class Trainable {
       this.weights[name] = { name, kind: kindOf(name, shape), shape, n, m, row: apart(m), at: take(n * apart(m)) };
     }
     this.size = size; // of all weights, with the gaps between their rows
-    this.blocks = { gradient: take(size), first: take(size), second: take(size) };
+    this.blocks = { gradient: take(size) };
+    if (moves) Object.assign(this.blocks, { first: take(this.size), second: take(this.size) });
     const matrix = (count, columns) => ({ row: apart(columns), at: take(count * apart(columns)) });
     const numbers = (count) => take(Math.ceil(count / STRIP) * STRIP);
     for (let i = 0; i < n_layers; i++) {

@@ -3,8 +3,8 @@
 // Names of settings are those of glassformer's ModelConfig and TrainingConfig.
 // tests/widgets/test_training.py compares whole runs with glassformer.scratch.
 
-import { LearnedText, normals, tooShort } from "./learned_text.js";
-import { Optimizer } from "./optimizers.js";
+import { LearnedText, normals } from "./learned_text.js";
+import { Optimizer, unsupported } from "./optimizers.js";
 import { Trainable, shapesOf, untrainable } from "./trainable.js";
 import { Transformer } from "./transformer.js";
 import { Writer } from "./writer.js";
@@ -23,8 +23,8 @@ export function configOf(recipe, { d_model, n_layers, length, vocab_size }) {
 }
 
 // New weights: { name: { shape, data } }. Gains are 1; matrices are drawn with variance 1/n_in; what a sublayer writes is 0 at first
-// if the recipe says `zero_init`.
-export function drawn(config, seed, zeroInit) {
+// if the recipe says `zero_init`. A generator that pauses.
+function* drawn(config, seed, zeroInit) {
   const tensors = {};
   for (const [i, [name, shape]] of Object.entries(shapesOf(config)).entries()) {
     const count = shape.reduce((a, b) => a * b);
@@ -34,15 +34,9 @@ export function drawn(config, seed, zeroInit) {
     if (shape.length === 1) data = new Float64Array(count).fill(1);
     else data = zeroInit && isOutput ? new Float64Array(count) : normals(seed, i, count, deviation);
     tensors[name] = { shape, data };
+    yield;
   }
   return tensors;
-}
-
-// Why these settings cannot be used, in a sentence; null if they can.
-export function problem({ recipe, text, d_model, n_layers, length, batch_size }) {
-  if (d_model % D_HEAD) return `d_model=${d_model} is not a multiple of ${D_HEAD}.`;
-  const why = untrainable(configOf(recipe.model, { d_model, n_layers, length, vocab_size: 2 }));
-  return why ? `This model cannot be trained here: ${why}.` : tooShort(text, length, batch_size);
 }
 
 export class Training {
@@ -51,24 +45,27 @@ export class Training {
   gradients = []; // the length of each step's gradient, before clipping
   checkpoints = []; // { step, weights, kept }
   #probe = null; // a copy of the model for a single text
-  #settings;
 
   // settings: { recipe: { model, training }, text, d_model, n_layers, length, batch_size, steps, seed, causal, changes }, where
-  // `changes` are those of the recipe's training. `kind` says which memory, as in Trainable.
-  constructor(settings, kind = {}) {
-    const why = problem(settings);
-    if (why) throw new Error(why);
+  // `changes` are those of the recipe's training. `kind` says which memory, as in Trainable. A generator that pauses. Throws an
+  // Error with a sentence if the settings cannot be used.
+  static *of(settings, kind = {}) {
     const { recipe, text, d_model, n_layers, length, batch_size: rows, steps, seed, causal = true, changes = {} } = settings;
-    this.#settings = settings;
-    this.kind = { ...kind, causal };
-    this.text = new LearnedText(text, { length, rows, seed });
-    this.config = configOf(recipe.model, { d_model, n_layers, length, vocab_size: this.text.characters.length });
-    this.recipe = { ...recipe.training, steps, batch_size: rows, seed, ...changes };
-    this.model = new Trainable(this.config, rows, this.kind);
-    this.model.load(drawn(this.config, seed, this.recipe.zero_init));
-    this.optimizer = new Optimizer(this.model, this.recipe);
-    this.parameters = Object.values(shapesOf(this.config)).reduce((sum, shape) => sum + shape.reduce((a, b) => a * b), 0);
-    this.keep();
+    if (d_model % D_HEAD) throw new Error(`d_model=${d_model} is not a multiple of ${D_HEAD}.`);
+    const why = untrainable(configOf(recipe.model, { d_model, n_layers, length, vocab_size: 2 })) ?? unsupported({ ...recipe.training, ...changes });
+    if (why) throw new Error(`This model cannot be trained here: ${why}.`);
+    const training = new Training();
+    training.kind = { ...kind, causal };
+    training.text = yield* LearnedText.of(text, { length, rows, seed });
+    training.config = configOf(recipe.model, { d_model, n_layers, length, vocab_size: training.text.known.length });
+    training.recipe = { ...recipe.training, steps, batch_size: rows, seed, ...changes };
+    training.model = new Trainable(training.config, rows, training.kind);
+    yield;
+    training.model.load(yield* drawn(training.config, seed, training.recipe.zero_init));
+    training.optimizer = new Optimizer(training.model, training.recipe);
+    training.parameters = Object.values(shapesOf(training.config)).reduce((sum, shape) => sum + shape.reduce((a, b) => a * b), 0);
+    training.keep();
+    return training;
   }
 
   get isFast() {
@@ -102,7 +99,7 @@ export class Training {
   // What the model writes now, after a line break or the text's first character.
   *write({ length, temperature, seed } = SAMPLED) {
     const transformer = new Transformer(this.config, this.tensors(), { plain: !this.isFast });
-    const known = [...this.text.characters];
+    const { known } = this.text;
     const prompt = [Math.max(0, known.indexOf("\n"))];
     const writer = new Writer(this.config.context_length, { prompt, ids: [], logits: [] });
     writer.fit({ prompt, length, seed, strategy: { temperature }, picked: new Map() });
@@ -174,7 +171,7 @@ export class Training {
 
   #probed(kind) {
     if (!this.#probe || Boolean(this.#probe.kind.double) !== Boolean(kind.double)) {
-      this.#probe = { kind, model: new Trainable(this.config, 1, { ...this.kind, ...kind }) };
+      this.#probe = { kind, model: new Trainable(this.config, 1, { ...this.kind, ...kind, moves: false }) };
     }
     this.#probe.model.memory.numbers.set(this.model.memory.numbers.subarray(0, this.model.size));
     return this.#probe.model;

@@ -47,6 +47,7 @@ export class TrainingServer {
   #isBusy = false;
   #isStopped = false;
   #end = 0; // the step to train to
+  #wasRunning = false; // and what was found has not been shown since
   #followed = null;
   #looked = null;
   #seen = []; // of the followed weight, since the last report
@@ -75,19 +76,15 @@ export class TrainingServer {
   async #work() {
     if (this.#isBusy) return;
     this.#isBusy = true;
-    let isRunning = false; // steps were made that have not been followed by a rest
     while (!this.#isStopped) {
       try {
         if (this.#asked.length) await this.#answer(this.#asked.shift());
-        else if (this.#training && this.#training.step < this.#end) isRunning = await this.#step();
-        else if (isRunning) {
-          isRunning = false;
-          await this.#rest();
-        } else break;
+        else if (this.#training && this.#training.step < this.#end) await this.#step();
+        else if (this.#wasRunning) await this.#rest();
+        else break;
       } catch (error) {
         if (error === STOPPED) break;
-        this.#end = 0;
-        isRunning = false;
+        [this.#end, this.#wasRunning] = [0, false];
         this.#tell("failed", { why: error.message });
       }
     }
@@ -96,6 +93,7 @@ export class TrainingServer {
 
   async #answer(message) {
     const training = this.#training;
+    if (!training && message.do !== "begin") return undefined; // it could not begin, which has been told
     switch (message.do) {
       case "begin":
         return this.#begin(message);
@@ -104,7 +102,7 @@ export class TrainingServer {
         this.#reported.at = performance.now();
         return this.#report();
       case "back":
-        this.#end = 0;
+        [this.#end, this.#wasRunning] = [0, false];
         training.goBack(message.step);
         this.#held = this.#held.filter(([step]) => step <= message.step);
         this.#seen = [];
@@ -122,35 +120,34 @@ export class TrainingServer {
       case "judge":
         return this.#tell("judged", { loss: await this.#finished(training.heldOut()) });
       case "fetch":
-        return this.#tell("model", { config: training.config, characters: training.text.characters, tensors: training.tensors() });
+        return this.#tell("model", { config: training.config, characters: training.text.known.join(""), tensors: training.tensors() });
       default:
         throw new Error(`nobody knows what ${JSON.stringify(message.do)} means`);
     }
   }
 
   async #begin({ settings, kind }) {
-    this.#end = 0;
-    this.#training = null;
-    const training = new Training(settings, kind);
+    [this.#end, this.#wasRunning, this.#training] = [0, false, null];
+    const training = await this.#finished(Training.of(settings, kind));
     [this.#training, this.#seen, this.#held, this.#followed, this.#looked] = [training, [], [], null, null];
     this.#reported = { at: performance.now(), step: 0 };
     const { parameters, config, isFast, text, recipe } = training;
-    const landmarks = text.landmarks();
-    this.#tell("begun", { parameters, config, isFast, landmarks, characters: text.characters, shapes: shapesOf(config), steps: recipe.steps });
+    const landmarks = await this.#finished(text.landmarks());
+    const characters = text.known.join("");
+    this.#tell("begun", { parameters, config, isFast, landmarks, characters, shapes: shapesOf(config), steps: recipe.steps });
     await this.#judgePart();
     this.#report();
     await this.#sample();
   }
 
-  // Returns whether training can go on.
   async #step() {
     const training = this.#training;
+    this.#wasRunning = true;
     const loss = await this.#finished(training.train());
     if (!Number.isFinite(loss)) {
-      this.#end = 0;
+      [this.#end, this.#wasRunning] = [0, false];
       this.#report();
-      this.#tell("diverged", { loss });
-      return false;
+      return this.#tell("diverged", { loss });
     }
     if (this.#followed) this.#seen.push([training.step, ...training.weight(this.#followed)]);
     if (training.step % EVERY === 0 || training.step === training.recipe.steps) {
@@ -161,11 +158,12 @@ export class TrainingServer {
     if (now - this.#reported.at > REPORT) this.#report();
     if (now - this.#lookedAt > LOOK) await this.#look();
     if (now - this.#sampled > SAMPLE) await this.#sample();
-    return true;
+    return undefined;
   }
 
   // When training stops, everything is shown as it is then; at the end, the whole held-out text is judged.
   async #rest() {
+    this.#wasRunning = false;
     this.#report();
     await this.#look();
     await this.#sample();
@@ -206,7 +204,7 @@ export class TrainingServer {
     const { block, head } = this.#looked;
     const { text } = this.#training;
     const shares = await this.#finished(this.#training.head(block, head));
-    const read = [...text.heldOut.subarray(0, text.length)].map((id) => text.characters[id]);
+    const read = [...text.heldOut.subarray(0, text.length)].map((id) => text.known[id]);
     this.#tell("head", { block, head, shares, size: text.length, read });
     this.#lookedAt = performance.now();
   }

@@ -28,13 +28,17 @@ const MUST_BE = {
   pooler: false,
 };
 
+const MOST_KEPT = 2 ** 30; // bytes that are reserved for keys and values; a configuration can ask for any number
+
 // Why a configuration cannot be run here, in words; null if it can.
 export function refusal(config) {
   for (const [name, value] of Object.entries(MUST_BE)) {
     if (config[name] !== value) return `${name}=${JSON.stringify(config[name])} is not ${JSON.stringify(value)}`;
   }
-  const { n_kv_heads, n_heads } = config;
-  return n_kv_heads === n_heads ? null : `n_kv_heads=${n_kv_heads} is not n_heads=${n_heads}`;
+  const { n_kv_heads, n_heads, n_layers, n_decoder_layers, context_length, d_head } = config;
+  if (n_kv_heads !== n_heads) return `n_kv_heads=${n_kv_heads} is not n_heads=${n_heads}`;
+  const kept = 16 * (n_layers + (n_decoder_layers ?? 0) + 1) * context_length * n_heads * Math.max(d_head, 16);
+  return kept > MOST_KEPT ? `with context_length=${context_length}, its keys and values need more than 1 GiB` : null;
 }
 
 // --- weights ----------------------------------------------------------------------------------------------------------

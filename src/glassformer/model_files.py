@@ -1,0 +1,107 @@
+"""Reads models from single files: weights, configuration and tokenizer together, as the book's pages save them.
+
+It is a safetensors file with numbers in float32 or float16, whose `__metadata__` has texts:
+
+```
+format      "glassformer model 1"
+config      the JSON of a ModelConfig
+tokenizer   the JSON of a tokenizer
+```
+
+Others, such as the number of steps, are facts about the model. `widgets/engine/model_file.js` writes such files, and
+reads them by the same rules: whatever does not fit is refused before a model is built.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from glassformer import _checks as checks
+from glassformer.checkpoints import Arrays, arrays_in
+from glassformer.config import ModelConfig
+from glassformer.scratch import Transformer
+from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
+from glassformer.untrusted_files import BYTES, bytes_in, decoded, json_object
+
+ENDING = ".safetensors"
+FORMAT = "glassformer model 1"
+NUMBERS = ("F16", "F32")
+
+
+class ModelFile(NamedTuple):
+    """A model as it was saved."""
+
+    config: ModelConfig
+    tokenizer: CharTokenizer | BytePairTokenizer
+    weights: Arrays
+    facts: dict[str, str]  # what else its metadata say
+
+
+def load(path: str | os.PathLike) -> ModelFile:
+    """Reads a model from a single file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        OSError: it cannot be opened.
+        ValueError: it is not a safetensors file, has weights alone or numbers of another type, or its weights are
+            infinite, or not those of its configuration, or its tokenizer has another size. The message names the
+            file.
+    """
+    path = Path(path)
+    content = bytes_in(path)
+    length = int.from_bytes(content[:8], "little")
+    if BYTES["JSON"] < length <= len(content):
+        raise ValueError(
+            f"{path} is not a safetensors file: its header has {length} bytes, but at most {BYTES['JSON']} are allowed"
+        )
+    weights = arrays_in(path.parent, {path.name: content}, path.name)
+    header = json_object(decoded(content[8 : 8 + length], path), f"the header of {path}")
+    facts = header.pop("__metadata__", {})
+    if facts.pop("format", None) != FORMAT:
+        raise ValueError(
+            f"{path} has weights alone: without format={FORMAT!r} in its metadata, nothing says what model they are of"
+        )
+    for name in ("config", "tokenizer"):
+        if name not in facts:
+            raise ValueError(f"{path} lacks the {name} in its metadata")
+    try:
+        config = ModelConfig.from_json(facts.pop("config"))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: the model's {error}") from error
+    try:
+        tokenizer = tokenizer_from_json(facts.pop("tokenizer"))
+    except ValueError as error:
+        raise ValueError(f"{path}: the tokenizer's {error}") from error
+    # An encoder and an encoder–decoder have special ids, which stand for no text, beyond those of the tokenizer.
+    special = config.family != "decoder" and tokenizer.vocab_size < config.vocab_size
+    if tokenizer.vocab_size != config.vocab_size and not special:
+        raise ValueError(
+            f"{path}: the tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={config.vocab_size}"
+        )
+    for name, tensor in header.items():
+        if tensor["dtype"] not in NUMBERS:
+            raise ValueError(
+                f"{path}: {checks.shown(name)} has dtype {tensor['dtype']}, but it must be {' or '.join(NUMBERS)}"
+            )
+    _check_fit(path, config, weights)
+    for name, values in weights.items():
+        if not np.isfinite(values).all():
+            raise ValueError(f"{path}: {name} has a number that is not finite")
+    return ModelFile(config, tokenizer, weights, facts)
+
+
+def _check_fit(path: Path, config: ModelConfig, weights: Arrays) -> None:
+    """Checks that the weights are those of the configuration, whose sizes may be any number before that."""
+    needs, has = config.parameter_count().total, sum(values.size for values in weights.values())
+    if needs != has:
+        raise ValueError(f"{path} has {has} numbers, but the model's sizes need {needs}")
+    wanted = Transformer(config, generator=None).named_parameters()
+    try:
+        checks.state_dict(
+            {name: weight.shape for name, weight in wanted.items()},
+            {name: values.shape for name, values in weights.items()},
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error

@@ -1,0 +1,88 @@
+"""Tests that commands, views and the one page take a model from a single file, and say in one line why they do not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from close import SINGLE, assert_close
+from own_models import CHARACTERS, in_a_file, small
+from traitlets import TraitError
+from typer.testing import CliRunner
+
+from glassformer import model_files, onepage, scratch, widgets
+from glassformer.cli import app
+from glassformer.generate import generate
+from glassformer.text import CharTokenizer
+from glassformer.widgets.engine.model import refusal, source_of
+
+IDS = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.output, result.exit_code
+
+
+@pytest.mark.parametrize("room", ["scratch", "nn"])
+def test_generate_writes_with_it(tmp_path, room):
+    model, tokenizer = small(), CharTokenizer(CHARACTERS)
+    path = in_a_file(tmp_path, model)
+    options = ("--prompt", "a horse", "--n-new", 12, "--temperature", 0, "--room", room)
+    output, status = run("generate", path, *options)
+    assert status == 0, output
+    [ids] = generate(model, tokenizer.encode("a horse"), 12, temperature=0)
+    assert output == tokenizer.decode(ids) + "\n"
+
+
+def test_params_and_trace_describe_it(tmp_path):
+    model = small()
+    path = in_a_file(tmp_path, model)
+    output, status = run("params", path)
+    assert status == 0
+    assert f"{model.config.parameter_count().total:,}" in output
+    output, status = run("trace", path, "--length", 3)
+    assert status == 0
+    assert "(1, 2, 3, 3)" in output  # attention weights
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_all_readers_compute_the_same(tmp_path, dtype):
+    path = in_a_file(tmp_path, small(), dtype=dtype)
+    model = source_of(path).model
+    assert isinstance(model, scratch.Transformer)
+    page = onepage.GPT(Path(path))
+    assert page.alphabet == list(CHARACTERS)
+    assert_close(page(IDS, [[] for _ in range(2)]), model(IDS), SINGLE)
+    rounded = {name: values.astype(dtype) for name, values in small().named_parameters().items()}
+    assert all((model.named_parameters()[name] == values).all() for name, values in rounded.items())
+
+
+def test_the_machine_shows_it(tmp_path):
+    path = in_a_file(tmp_path, small())
+    machine = widgets.GlassMachine(path)
+    assert machine.model == path
+    assert machine._characters == CHARACTERS
+    assert machine.part == "guess 2"
+
+
+def test_messages_name_the_file_and_the_rule(tmp_path):
+    missing = tmp_path / "no.safetensors"
+    with pytest.raises(FileNotFoundError, match=r"no\.safetensors is missing"):
+        model_files.load(missing)
+    assert run("generate", missing)[0] == f"Error: {missing} is missing\n"
+    alone = in_a_file(tmp_path, small(), format=None)
+    output, status = run("generate", alone)
+    assert (status, output.count("\n")) == (2, 1)
+    assert output.startswith(f"Error: {alone} has weights alone")
+    large = in_a_file(tmp_path, small(context_length=2_000_000))
+    with pytest.raises(
+        TraitError, match="cannot run in a page: with context_length=2000000, its keys and values need more"
+    ):
+        widgets.GlassMachine(large)
+
+
+def test_a_model_that_needs_too_much_memory_is_refused_in_the_page():
+    fields = {**dict(vars(small(context_length=10_000).config))}
+    assert refusal(fields) is None
+    assert "keys and values" in refusal(fields | {"context_length": 1_000_000})

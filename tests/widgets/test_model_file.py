@@ -1,0 +1,419 @@
+"""Tests that widgets/engine/model_file.js and model_files.py write, read and refuse the same files."""
+
+import base64
+import json
+import random
+import struct
+from dataclasses import MISSING, fields
+
+import numpy as np
+import pytest
+import torch
+from close import SINGLE, assert_close
+from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small, trained
+from safetensors.numpy import save
+
+from glassformer import checkpoints, model_files, onepage, shipped, text
+from glassformer.config import ModelConfig
+from glassformer.widgets.engine.model import source_of
+from glassformer.widgets.kit.modules import needed, read
+
+PAGE = """async ([modules, loader]) => {
+  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
+  const file = await link(modules.slice(0, -1));
+  const engine = await link(modules.slice(0, modules.findIndex(({ name }) => name === "transformer") + 1));
+  const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const textOf = (bytes) => {
+    let text = "";
+    for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+    return btoa(text);
+  };
+  const asFile = ({ path, size, bytes }) => ({
+    name: path.split("/").at(-1),
+    webkitRelativePath: path.includes("/") ? path : "",
+    size: size ?? bytes.length,
+    arrayBuffer: async () => bytes.slice().buffer,
+  });
+  const open = (files) => file.opened(files.map(asFile));
+  const tried = async (files) => {
+    try {
+      await open(files);
+      return null;
+    } catch (error) {
+      if (!(error instanceof file.Refusal)) return `BROKEN ${error}`;
+      return error.message;
+    }
+  };
+  const decoded = (files) => files.map(({ bytes, ...more }) => ({ bytes: bytesOf(bytes), ...more }));
+  window.asked = {
+    defaults: () => file.DEFAULTS,
+    refusal: (files) => tried(decoded(files)),
+    async opened(files, ids) {
+      const { name, config, characters, tensors, facts } = await open(decoded(files));
+      const logits = new engine.Transformer(config, tensors).forward(ids);
+      const saved = file.written({ config, tokenizer: { characters }, tensors, facts: { ...facts, text: "é €" } });
+      return { name, config, characters, facts, logits: Array.from(logits), saved: textOf(saved) };
+    },
+    // Every edit is [start, end, bytes in base64]: what is there instead.
+    async edited(base, edits) {
+      const all = bytesOf(base);
+      const found = [];
+      for (const [start, end, news] of edits) {
+        const bytes = Uint8Array.from([...all.subarray(0, start), ...bytesOf(news), ...all.subarray(end)]);
+        found.push(await tried([{ path: "m.safetensors", bytes }]));
+      }
+      return found;
+    },
+  };
+}"""
+
+
+@pytest.fixture(scope="module")
+def reader(browser):
+    page = browser.new_page()
+    names = [*needed("model_file"), "loader"]
+    page.evaluate(PAGE, [[{"name": name, "source": read(name)} for name in names], read("loader")])
+
+    def ask(function, *arguments):
+        return page.evaluate("([name, given]) => window.asked[name](...given)", [function, list(arguments)])
+
+    yield ask
+    page.close()
+
+
+def file(path, content, **more):
+    """Returns a file that the reader chooses."""
+    content = content.encode() if isinstance(content, str) else content
+    return {"path": path, "bytes": base64.b64encode(content).decode(), **more}
+
+
+def one(content):
+    return [file("m.safetensors", content)]
+
+
+IDS = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def logits_of(found, model):
+    return np.array(found["logits"]).reshape(-1, model.config.vocab_size)
+
+
+# --- round trips ---
+
+
+def test_defaults_are_those_of_a_configuration(reader):
+    whole = {field.name: field.default for field in fields(ModelConfig) if field.default is not MISSING}
+    assert reader("defaults") == whole
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("norms", [True, False])
+def test_what_the_page_reads_and_saves_is_the_same_model(reader, tmp_path, dtype, norms):
+    model = small(qk_norm=norms, embedding_norm=norms, rope_base=500.0, attention_scale=0.3)
+    found = reader("opened", one(in_one_file(model, dtype=dtype)), IDS)
+    assert found["name"] == "m"
+    assert found["characters"] == CHARACTERS
+    assert found["config"] == json.loads(model.config.to_json())
+    assert found["facts"] == {"steps": "5"}
+    path = tmp_path / "saved.safetensors"
+    path.write_bytes(base64.b64decode(found["saved"]))
+    read_again = model_files.load(path)
+    assert read_again.config == model.config
+    assert read_again.tokenizer.characters == CHARACTERS
+    assert read_again.facts == {"steps": "5", "text": "é €"}
+    for name, values in model.named_parameters().items():
+        np.testing.assert_array_equal(read_again.weights[name], values.astype(dtype))
+    again = checkpoints.model_of(read_again.config, read_again.weights)
+    assert_close(logits_of(found, model), again(np.array(IDS)), SINGLE)
+    if norms and dtype is np.float32:
+        again = checkpoints.model_of(model.config, read_again.weights, room="nn")
+        with torch.no_grad():
+            assert_close(again(torch.tensor(IDS)).numpy(), logits_of(found, model), SINGLE)
+
+
+def test_the_one_page_reads_it(tmp_path):
+    model = small()
+    page = onepage.GPT(tmp_path / in_a_file(tmp_path, model))
+    assert "".join(page.alphabet) == CHARACTERS
+    assert_close(page(IDS, [[] for _ in range(2)]), model(np.array(IDS)), SINGLE)
+
+
+def files_of(folder, root):
+    return [
+        file(path.relative_to(root).as_posix(), path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+
+
+def test_a_run_of_train_is_opened(reader, tmp_path):
+    folder = trained(tmp_path / "my-run")
+    last = checkpoints.latest(folder)
+    assert len(list(folder.glob("step-*"))) == 2
+    model = checkpoints.load_model(folder)  # the average
+    for files, name in (
+        (files_of(folder, tmp_path), "my-run"),
+        (files_of(last, folder), "step 4"),
+        (files_of(last, last), "step 4"),
+    ):
+        found = reader("opened", files, IDS)
+        assert found["name"] == name
+        assert found["facts"] == {"steps": "4"}
+        assert_close(logits_of(found, model), model(np.array(IDS)), SINGLE)
+
+
+def test_a_damaged_run_is_refused(reader, tmp_path):
+    last = checkpoints.latest(trained(tmp_path / "my-run"))
+    files = {path.name: path.read_bytes() for path in last.iterdir()}
+
+    def said(**changes):
+        new = {name: content for name, content in (files | changes).items() if content is not None}
+        return reader("refusal", [file(name, content) for name, content in new.items()])
+
+    assert said() is None
+    assert said(**{"average.safetensors": None}) == "average.safetensors is missing among the files"
+    assert said(**{"tokenizer.json": None}) == "tokenizer.json is missing among the files"
+    description = files["training.json"]
+    assert said(**{"training.json": description.replace(b"checkpoint 1", b"checkpoint 2")}).startswith(
+        "training.json was not written by this version"
+    )
+    assert said(**{"training.json": description[:-20]}) == "training.json is not JSON"
+    assert "lacks the model" in said(**{"training.json": b'{"format": "glassformer checkpoint 1"}'})
+
+
+def test_a_shipped_folder_is_opened(reader):
+    folder = shipped.PLACE / "shakespeare"
+    names = ("config.json", "tokenizer.json", "model.safetensors", "card.json")
+    files = [file(f"shakespeare/{name}", (folder / name).read_bytes()) for name in names]
+    model, _ = shipped.load()
+    found = reader("opened", files, IDS)
+    assert found["name"] == "shakespeare"
+    assert_close(logits_of(found, model), model(np.array(IDS)), SINGLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("words", "the tokenizer reads byte pairs"),
+        ("masked", 'cannot run in a page: family=encoder is not "decoder"'),
+        ("dates", 'cannot run in a page: family=encoder-decoder is not "decoder"'),
+    ],
+)
+def test_other_models_of_the_book_are_refused_by_name(reader, name, words):
+    folder = shipped.PLACE / name
+    files = [
+        file(f"{name}/{part}", (folder / part).read_bytes())
+        for part in ("config.json", "tokenizer.json", "model.safetensors")
+    ]
+    assert words in reader("refusal", files)
+
+
+# --- refusals ---
+
+
+def test_files_that_are_no_model_are_refused(reader):
+    def said(*files):
+        return reader("refusal", list(files))
+
+    assert said() == said(file("a.txt", "hello"))
+    assert said().startswith("None of these files is a model")
+    good = in_one_file(small())
+    assert said(file("a.safetensors", good), file("b.safetensors", good)).startswith("These are 2 files")
+    assert said(file("a.safetensors", good, size=2**26 + 1)) == (
+        "a.safetensors has 64.0 MB, more than the 64.0 MB that this page opens"
+    )
+    assert said(file("x/config.json", "{}"), file("y/config.json", "{}")).startswith(
+        "These are several models"
+    )
+    assert said(file("config.json", "{}")) == "tokenizer.json is missing among the files"
+    weights = save({"a": np.zeros(3, np.float32)})
+    assert said(file("model.safetensors", weights)).startswith("model.safetensors has weights alone")
+    gpt2 = [file("config.json", '{"model_type": "gpt2"}'), file("tokenizer.json", "{}")]
+    assert "config.json of another library" in said(*gpt2, file("model.safetensors", weights))
+
+
+def python_says(path, content):
+    """Returns why Python refuses to show a file in a page, without the folder; None if it does not."""
+    path.write_bytes(content)
+    try:
+        source = source_of(str(path))
+    except (ValueError, TypeError) as error:
+        return str(error).replace(str(path), path.name)
+    if not isinstance(source.tokenizer, text.CharTokenizer):
+        return "byte pairs"
+    return None if source.config.family == "decoder" else "family"
+
+
+def weights_with(**changes):
+    weights = {name: values.copy() for name, values in small().named_parameters().items()}
+    return {name: values for name, values in (weights | changes).items() if values is not None}
+
+
+def metadata(**changes):
+    config = json.loads(small().config.to_json())
+    texts = {
+        "format": "glassformer model 1",
+        "config": json.dumps(config | changes.pop("config", {})),
+        "tokenizer": text.CharTokenizer(CHARACTERS).to_json(),
+    }
+    return {name: value for name, value in (texts | changes).items() if value is not None}
+
+
+def with_header(header, numbers=b""):
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(header)) + header + numbers
+
+
+PLACE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+W = "decoder.norm.weight"
+INFINITE = np.full(16, np.inf, np.float32)
+HOSTILE = {
+    "empty": b"",
+    "seven bytes": b"1234567",
+    "no header": struct.pack("<Q", 0),
+    "a header beyond the file": struct.pack("<Q", 100) + b"{}",
+    "a header of 2^63 bytes": struct.pack("<Q", 2**63) + b"{}",
+    "not JSON": with_header(b"{nothing}"),
+    "a list": with_header([1]),
+    "not UTF-8": with_header(b'{"\xff": 1}'),
+    "no place": with_header({"a": None}),
+    "no shape": with_header({"a": {"dtype": "F32", "data_offsets": [0, 8]}}, bytes(8)),
+    "beyond the end": with_header({"a": PLACE}, bytes(4)),
+    "bytes of nobody": with_header({"a": PLACE}, bytes(12)),
+    "overlapping": with_header({"a": PLACE, "b": PLACE}, bytes(8)),
+    "a hole": with_header({"a": PLACE | {"data_offsets": [4, 12]}}, bytes(12)),
+    "backwards": with_header({"a": PLACE | {"data_offsets": [8, 0]}}, bytes(8)),
+    "negative": with_header({"a": PLACE | {"shape": [-2]}}, bytes(8)),
+    "enormous": with_header({"a": PLACE | {"shape": [2**62, 2**62]}}, bytes(8)),
+    "metadata of numbers": with_header({"__metadata__": {"format": 3}, "a": PLACE}, bytes(8)),
+    "a name of the language": with_header({"__proto__": PLACE}, bytes(8)),
+    "weights alone": save(weights_with()),
+    "another format": save(weights_with(), metadata(format="glassformer model 2")),
+    "no configuration": save(weights_with(), metadata(config_=None) | {"config": ""}),
+    "no tokenizer": save(weights_with(), metadata(tokenizer=None)),
+    "a tokenizer of a list": save(weights_with(), metadata(tokenizer="[]")),
+    "no characters": save(weights_with(), metadata(tokenizer='{"characters": ""}')),
+    "characters twice": save(weights_with(), metadata(tokenizer='{"characters": "aa"}')),
+    "too few characters": save(weights_with(), metadata(tokenizer='{"characters": "abc"}')),
+    "infinite": save(weights_with(**{W: INFINITE}), metadata()),
+    "NaN": save(weights_with(**{W: np.full(16, np.nan, np.float32)}), metadata()),
+    "a weight too many": save(weights_with(more=np.zeros(1, np.float32)), metadata()),
+    "a weight too few": save(weights_with(**{W: None}), metadata()),
+    "another shape": save(weights_with(**{W: np.ones((4, 4), np.float32)}), metadata()),
+    "float64": save(weights_with(**{W: np.ones(16)}), metadata()),
+    "whole numbers": save(weights_with(**{W: np.ones(16, np.int32)}), metadata()),
+    "a huge model": save(weights_with(), metadata(config={"n_layers": 10**12})),
+    "a huge width": save(weights_with(), metadata(config={"d_model": 10**15})),
+    "a huge context": save(weights_with(), metadata(config={"context_length": 10**9})),
+    "no blocks": save(weights_with(), metadata(config={"n_layers": 0})),
+    "half a block": save(weights_with(), metadata(config={"n_layers": 1.5})),
+    "an unknown field": save(weights_with(), metadata(config={"colour": "red"})),
+    "another field of the language": save(weights_with(), metadata(config={"constructor": 1})),
+    "odd heads": save(weights_with(), metadata(config={"d_head": 7})),
+    "a negative epsilon": save(weights_with(), metadata(config={"norm_eps": -1})),
+    "dropout of 1": save(weights_with(), metadata(config={"dropout": 1.0})),
+    "dropout of words": save(weights_with(), metadata(config={"dropout": "0.5"})),
+    "a flag of words": save(weights_with(), metadata(config={"qk_norm": "yes"})),
+    "yarn": save(
+        weights_with(), metadata(config={"rope_scaling": "yarn", "rope_slow": 3.0, "rope_fast": 2.0})
+    ),
+    "a stretch of its own": save(weights_with(), metadata(config={"rope_scaling": "mine"})),
+    "learned positions": in_one_file(small(positions="learned")),
+    "grouped heads": save(weights_with(), metadata(config={"n_kv_heads": 1})),
+    "a tied head": save(weights_with(), metadata(config={"head": "tied"})),
+    "an encoder": save(weights_with(), metadata(config={"family": "encoder"})),
+    "a decoder of a decoder": save(weights_with(), metadata(config={"n_decoder_layers": 2})),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_both_refuse_what_is_hostile_in_one_sentence(reader, tmp_path, name):
+    here = reader("refusal", one(HOSTILE[name]))
+    there = python_says(tmp_path / "m.safetensors", HOSTILE[name])
+    for said in (here, there):
+        assert said is not None
+        assert not said.startswith("BROKEN")
+        assert "\n" not in said
+        assert len(said) < 600
+    if name not in ("an encoder",):  # Python has views for them
+        assert "m.safetensors" in here
+        assert "m.safetensors" in there
+
+
+@pytest.mark.parametrize(
+    "name", ["weights alone", "no tokenizer", "NaN", "infinite", "learned positions", "a hole", "no blocks"]
+)
+def test_both_begin_with_the_same_words(reader, tmp_path, name):
+    here = reader("refusal", one(HOSTILE[name]))
+    there = python_says(tmp_path / "m.safetensors", HOSTILE[name]).replace(
+        "model='m.safetensors'", "m.safetensors"
+    )
+    assert here.split()[:3] == there.split()[:3]
+
+
+def test_what_is_no_mistake_is_taken_by_both(reader, tmp_path):
+    """The configuration may leave out fields that have a default, and null is derived."""
+    given = {name: SIZES[name] for name in SIZES} | {
+        "d_head": None,
+        "n_kv_heads": None,
+        "attention_scale": None,
+    }
+    for content in (
+        save(weights_with(), metadata() | {"config": json.dumps(given)}),
+        save(weights_with(), metadata(config={"dropout": 0.1, "rope_base": 10})),
+    ):
+        assert reader("refusal", one(content)) is None
+        assert python_says(tmp_path / "m.safetensors", content) is None
+
+
+def edits(content, seed, count):
+    """Returns random damage: flipped bits, other bytes and words, and cuts, as [start, end, what is there instead]."""
+    rng = random.Random(seed)
+    header = 8 + int.from_bytes(content[:8], "little")
+    words = [
+        b"0",
+        b"-1",
+        b"9" * 20,
+        b"null",
+        b"[]",
+        b"{}",
+        b'""',
+        b"true",
+        b"1e3",
+        b"F16",
+        b"BF16",
+        b"\xff",
+        b"\0",
+        b'\\"',
+    ]
+    found = []
+    for _ in range(count):
+        place = rng.randrange(header) if rng.random() < 0.8 else rng.randrange(len(content))
+        match rng.randrange(5):
+            case 0:
+                found.append((place, len(content), b""))  # cut off
+            case 1:
+                found.append((place, place + 1, bytes([content[place] ^ 1 << rng.randrange(8)])))
+            case 2:
+                found.append((place, place + 1, bytes([rng.randrange(256)])))
+            case 3:
+                found.append((place, place + rng.randrange(4), rng.choice(words)))
+            case 4:
+                found.append((place, place + rng.randrange(20), b""))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_both_take_or_refuse_the_same_damaged_files(reader, tmp_path, seed):
+    content = in_one_file(small(seed))
+    damage = edits(content, seed, 600)
+    sent = [[start, end, base64.b64encode(news).decode()] for start, end, news in damage]
+    here = reader("edited", base64.b64encode(content).decode(), sent)
+    assert not [said for said in here if said and said.startswith("BROKEN")]
+    differ = []
+    for said, (start, end, news) in zip(here, damage, strict=True):
+        there = python_says(tmp_path / "m.safetensors", content[:start] + news + content[end:])
+        if (said is None) != (there is None):
+            differ.append((start, content[start - 20 : start], content[start:end][:20], news, said, there))
+    assert not differ
+    assert sum(said is not None for said in here) > 400  # most damage is seen

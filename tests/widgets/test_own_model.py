@@ -1,0 +1,379 @@
+"""Tests that every view of the book's decoder takes a model of the reader's own, and gives the book's model back."""
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mounting import BLANK, MOUNT
+from own_models import CHARACTERS, in_a_file, small, trained
+from playwright.sync_api import expect
+
+from glassformer import checkpoints, inside, model_files, widgets
+from glassformer.generate.reader import window_start
+from glassformer.scratch import softmax
+from glassformer.text import CharTokenizer, inputs_and_targets
+from glassformer.trace import trace
+from glassformer.widgets.kit.modules import needed, read
+
+TAKE = (
+    "GlassMachine",
+    "LiveWriter",
+    "AttentionExplorer",
+    "LogitLens",
+    "NeuronExplorer",
+    "AblationBoard",
+    "SamplingLab",
+    "BeamTree",
+)
+DO_NOT = ("FillIn", "DateTranslator")  # of other families
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return in_a_file(tmp_path_factory.mktemp("own"), small())
+
+
+def line(w):
+    return w.root.locator("details.gf-own")
+
+
+def summary(w):
+    return line(w).locator("summary")
+
+
+def said(w):
+    return line(w).locator(".gf-own-said")
+
+
+def choose_file(w, *files):
+    """Chooses files in the view's own dialog."""
+    line(w).locator("input[type=file]").first.set_input_files(list(files))
+
+
+def opened(w, *files):
+    choose_file(w, *files)
+    expect(said(w)).to_contain_text("This view shows")
+    w.rest()
+
+
+@pytest.mark.parametrize("name", TAKE)
+def test_every_view_shows_the_readers_model_and_then_the_books_again(mount, file, name):
+    w = mount(getattr(widgets, name)())
+    w.rest()
+    before = w.root.locator(".gf-drawing").inner_text(), w.says
+    traits = {trait: w.now(trait) for trait in w.widget.keys}
+    expect(summary(w)).to_have_text("Model: the book’s")
+    opened(w, file)
+    expect(summary(w)).to_have_text("Model: my-gpt")
+    numbers = f"{small().config.parameter_count().total:,}"
+    expect(said(w)).to_have_text(
+        f"This view shows my-gpt: 2 blocks of 2 heads, 30 characters, {numbers} parameters."
+    )
+    assert w.says
+    assert (w.root.locator(".gf-drawing").inner_text(), w.says) != before
+    assert w.axe_violations() == []
+    w.control("the book’s model").check()
+    w.rest()
+    expect(summary(w)).to_have_text("Model: the book’s")
+    if name != "LiveWriter":  # which goes on writing
+        assert {trait: w.now(trait) for trait in w.widget.keys} == traits
+        assert (w.root.locator(".gf-drawing").inner_text(), w.says) == before
+
+
+@pytest.mark.parametrize("name", DO_NOT)
+def test_views_of_other_families_do_not(mount, name):
+    w = mount(getattr(widgets, name)())
+    w.rest()
+    expect(line(w)).to_have_count(0)
+
+
+# --- what it shows ---
+
+
+def test_the_lab_shows_what_scratch_computes(mount, file):
+    w = mount(widgets.SamplingLab())
+    opened(w, file)
+    w.root.get_by_role("button", name="Start again").click()
+    w.rest()
+    text = "".join(character for character in w.widget.text if character in CHARACTERS)
+    model, tokenizer = small(), CharTokenizer(CHARACTERS)
+    start = window_start(len(text), model.config.context_length)
+    expected = softmax(model(tokenizer.encode(text[start:]))[-1].astype(np.float64))
+    shown = {row[0]: float(row[1]) for row in w.tables()[0][1:]}
+    assert len(shown) == len(CHARACTERS)
+    for character, p in zip(CHARACTERS, expected, strict=True):
+        name = {" ": "␣", "\n": "⏎"}.get(character, character)
+        assert shown[name] == pytest.approx(p, abs=1e-4)
+
+
+def test_the_heads_show_what_scratch_computes(mount, file):
+    w = mount(widgets.AttentionExplorer())
+    opened(w, file)
+    text = w.root.locator("textarea").input_value()[:40]
+    with trace() as seen:
+        small()(CharTokenizer(CHARACTERS).encode(text)[None])
+    weights = np.concatenate(seen.arrays("weights"))  # (L, H, T, T)
+    shown = [float(row[2]) for row in w.tables()[0][1:] if row[2] != "hidden"]
+    np.testing.assert_allclose(shown, weights[1, 1, -1], atol=6e-4)  # three digits are shown
+
+
+def test_the_machine_shows_what_scratch_computes_and_writes(mount, file):
+    w = mount(widgets.GlassMachine())
+    opened(w, file)
+    expect(w.root.get_by_label("words", exact=True)).to_be_hidden()  # the book's other model
+    text = w.root.locator("textarea").input_value()
+    p = softmax(small()(CharTokenizer(CHARACTERS).encode(text))[-1].astype(np.float64))
+    last = w.tables()[0][-1]
+    best = CHARACTERS[int(p.argmax())]
+    assert last[1] == {" ": "␣", "\n": "⏎"}.get(best, best)
+    assert float(last[2]) == pytest.approx(p.max(), abs=1e-4)
+    w.root.get_by_role("button", name="One character").click()
+    w.rest()
+    assert len(w.root.locator("textarea").input_value()) == len(text) + 1
+    w.root.get_by_role("button", name="Take the tour").click()
+    w.rest()
+    assert w.root.locator(".gf-tour-count").inner_text() == "Tour: step 1 of 6"
+
+
+def test_the_board_measures_the_readers_model(mount, file):
+    w = mount(widgets.AblationBoard())
+    opened(w, file)
+    expect(w.root.locator(".gf-worth-number", has_text="…")).to_have_count(0)
+    rows = {row[0]: row for row in w.tables()[1][1:]}
+    assert len(rows) == 8  # two blocks: attention, two heads, feed-forward
+    text = w.root.locator("textarea").input_value()[:40]
+    inputs, targets = inputs_and_targets(CharTokenizer(CHARACTERS).encode(text)[None])
+    shown = float(w.tables()[0][2][2])
+    assert shown == pytest.approx(float(inside.mean_loss(small(), [({"ids": inputs}, targets)])), abs=2e-4)
+
+
+def test_a_model_that_knows_none_of_the_characters_is_shown_too(mount, tmp_path):
+    """Nothing of the text is left, so it starts from its own first character."""
+    cyrillic = "абвгдежзик"
+    path = in_a_file(
+        tmp_path, small(vocab_size=len(cyrillic), qk_norm=False, embedding_norm=False), characters=cyrillic
+    )
+    for name in TAKE:
+        w = mount(getattr(widgets, name)())
+        opened(w, path)
+        assert w.says
+
+
+@pytest.mark.parametrize("context", [2, 13])
+def test_a_tiny_context_is_enough_or_refused_in_a_sentence(mount, tmp_path, context):
+    path = in_a_file(tmp_path, small(context_length=context))
+    for name in TAKE:
+        w = mount(getattr(widgets, name)())
+        choose_file(w, path)
+        refused = name == "BeamTree" and context < 13
+        words = (
+            f"This view writes up to 12 characters, but context_length={context}."
+            if refused
+            else "shows my-gpt"
+        )
+        expect(said(w)).to_contain_text(words)
+        expect(summary(w)).to_have_text("Model: the book’s" if refused else "Model: my-gpt")
+        w.rest()
+
+
+# --- choosing ---
+
+
+def test_other_views_offer_the_model_and_show_it_when_asked(mount, file):
+    first, second = mount(widgets.LogitLens()), mount(widgets.AttentionExplorer())
+    opened(first, file)
+    expect(summary(second)).to_have_text("Model: the book’s")
+    summary(second).click()
+    second.control("my-gpt").check()
+    expect(summary(second)).to_have_text("Model: my-gpt")
+    second.rest()
+    first.root.get_by_role("button", name="Forget it").click()
+    for w in (first, second):
+        expect(summary(w)).to_have_text("Model: the book’s")
+        expect(line(w).get_by_role("radio", include_hidden=True).first).not_to_be_visible()
+    assert "my-gpt" not in line(second).inner_text()
+    expect(said(first)).to_have_text("This browser no longer keeps your model.")
+
+
+def test_the_folder_of_a_run_is_opened(mount, tmp_path):
+    folder = trained(tmp_path / "my-run")
+    w = mount(widgets.LogitLens())
+    line(w).locator("input[webkitdirectory]").set_input_files(str(folder))
+    expect(summary(w)).to_have_text("Model: my-run")
+    text = w.root.locator("textarea").input_value()
+    text = text[window_start(len(text), 40) :]
+    w.rest()
+    p = softmax(checkpoints.load_model(folder)(CharTokenizer(CHARACTERS).encode(text))[-1].astype(np.float64))
+    assert float(w.tables()[0][-1][2]) == pytest.approx(p.max(), abs=1e-3)
+
+
+def test_another_model_takes_the_place_of_the_first(mount, file, tmp_path):
+    w = mount(widgets.AttentionExplorer())
+    opened(w, file)
+    other = in_a_file(tmp_path, small(1, n_layers=3), "another.safetensors")
+    choose_file(w, other)
+    expect(summary(w)).to_have_text("Model: another")
+    expect(w.root.locator(".gf-head-of")).to_have_count(6)
+    w.rest()
+
+
+def test_what_the_reader_does_with_it_does_not_reach_the_notebook(mount, file):
+    w = mount(widgets.AttentionExplorer())
+    opened(w, file)
+    w.root.locator("textarea").fill("my own text")
+    w.rest()
+    w.control("Causal mask").uncheck()
+    w.rest()
+    assert w.saved() == {}
+    assert w.now("masked") is True
+    w.control("the book’s model").check()
+    w.rest()
+    assert w.root.locator("textarea").input_value() == w.widget.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("notes.txt", b"hello", "None of these files is a model: choose a .safetensors file"),
+        ("my.safetensors", b"hello", "my.safetensors is not a safetensors file: it is too short."),
+    ],
+)
+def test_what_is_no_model_is_refused_in_a_sentence_and_the_view_stays(mount, tmp_path, name, content, words):
+    w = mount(widgets.LogitLens())
+    before = w.says
+    path = tmp_path / name
+    path.write_bytes(content)
+    choose_file(w, str(path))
+    expect(said(w)).to_contain_text(words)
+    expect(line(w)).to_have_attribute("open", "")
+    expect(summary(w)).to_have_text("Model: the book’s")
+    assert w.says == before
+
+
+def test_a_damaged_model_leaves_the_one_that_is_shown(mount, file, tmp_path):
+    w = mount(widgets.LogitLens())
+    opened(w, file)
+    bad = tmp_path / "bad.safetensors"
+    bad.write_bytes(Path(file).read_bytes()[:-4])
+    choose_file(w, str(bad))
+    expect(said(w)).to_contain_text("bad.safetensors is not a safetensors file")
+    expect(summary(w)).to_have_text("Model: my-gpt")
+
+
+def test_it_is_opened_and_chosen_by_keyboard_alone(mount, page, file):
+    w = mount(widgets.LogitLens(), width=390)
+    summary(w).focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(line(w).get_by_role("button", name="Open your own model …")).to_be_focused()
+    with page.expect_file_chooser() as chosen:
+        page.keyboard.press("Enter")
+    chosen.value.set_files(file)
+    expect(summary(w)).to_have_text("Model: my-gpt")
+    expect(line(w).get_by_role("button", name="Open your own model …")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(w.control("my-gpt")).to_be_focused()
+    page.keyboard.press("ArrowLeft")
+    expect(summary(w)).to_have_text("Model: the book’s")
+    expect(w.control("the book’s model")).to_be_focused()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+DROP = """async ([name, text]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], name));
+  const options = { dataTransfer: data, bubbles: true, cancelable: true };
+  const drawing = document.querySelector(".gf-drawing");
+  drawing.dispatchEvent(new DragEvent("dragover", options));
+  const isMarked = document.querySelector(".gf-widget").classList.contains("gf-own-over");
+  const isTaken = !drawing.dispatchEvent(new DragEvent("drop", options));
+  return [isMarked, isTaken, document.querySelector(".gf-widget").classList.contains("gf-own-over")];
+}"""
+
+
+def test_it_may_be_dropped_on_the_view(mount, page, file):
+    w = mount(widgets.LogitLens())
+    content = base64.b64encode(Path(file).read_bytes()).decode()
+    assert page.evaluate(DROP, ["dropped.safetensors", content]) == [True, True, False]
+    expect(summary(w)).to_have_text("Model: dropped")
+
+
+def test_a_copy_is_saved_that_python_reads(mount, page, file, tmp_path):
+    w = mount(widgets.LogitLens())
+    opened(w, file)
+    with page.expect_download() as saving:
+        w.root.get_by_role("button", name="Save a copy").click()
+    assert saving.value.suggested_filename == "my-gpt.safetensors"
+    saving.value.save_as(tmp_path / "copy.safetensors")
+    copy = model_files.load(tmp_path / "copy.safetensors")
+    for name, values in small().named_parameters().items():
+        np.testing.assert_array_equal(copy.weights[name], values)
+    assert copy.facts == {"steps": "5"}
+
+
+OFFER = """async ([modules, loader, given]) => {
+  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
+  const { offer } = await link(modules);
+  const asTensor = ([name, shape, data]) => [name, { shape, data: Float32Array.from(data) }];
+  const tensors = Object.fromEntries(given.tensors.map(asTensor));
+  offer({ ...given, tensors });
+}"""
+
+
+def test_another_view_of_the_page_may_offer_a_model(mount, page):
+    """As the view does that trains one."""
+    w = mount(widgets.LogitLens())
+    summary(w).click()
+    expect(line(w).get_by_role("radio")).to_have_count(0)
+    model = small()
+    tensors = [[name, list(x.shape), x.ravel().tolist()] for name, x in model.named_parameters().items()]
+    given = {
+        "name": "trained",
+        "config": json.loads(model.config.to_json()),
+        "characters": CHARACTERS,
+        "tensors": tensors,
+    }
+    modules = [{"name": name, "source": read(name)} for name in needed("own_model")]
+    page.evaluate(OFFER, [modules, read("loader"), given])
+    w.control("trained").check()
+    expect(said(w)).to_contain_text("This view shows trained: 2 blocks")
+    w.rest()
+
+
+# --- what the browser keeps ---
+
+
+def test_it_is_there_on_the_next_page_until_it_is_forgotten(browser, file):
+    widget = widgets.LogitLens()
+    state = {name: value for name, value in widget.get_state().items() if name != "layout"}
+    modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
+    context = browser.new_context()
+    context.route("https://book.test/*", lambda route: route.fulfill(body=BLANK, content_type="text/html"))
+    sent = []
+    page = context.new_page()
+    page.on("request", lambda request: sent.append(request.url))
+
+    def visit(address):
+        page.goto(address)
+        page.evaluate(MOUNT, [state, modules])
+        page.locator("details.gf-own summary").click()
+        return page.locator("details.gf-own")
+
+    own = visit("https://book.test/one")
+    own.locator("input[type=file]").first.set_input_files(file)
+    expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
+    own = visit("https://book.test/two")
+    own.get_by_label("my-gpt").check()
+    expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
+    own.get_by_role("button", name="Forget it").click()
+    expect(own.locator("summary")).to_have_text("Model: the book’s")
+    own = visit("https://book.test/three")
+    expect(own.get_by_role("button", name="Open your own model …")).to_be_visible()
+    page.wait_for_timeout(300)
+    expect(own.get_by_role("radio")).to_have_count(0)
+    assert {address for address in sent if not address.startswith("blob:")} == {
+        f"https://book.test/{name}" for name in ("one", "two", "three")
+    }
+    context.close()
