@@ -38,7 +38,7 @@ TRAIN = """async ([sources, state, text, steps]) => {
       if (done) return value;
     }
   };
-  const training = new Training(settingsOf((name) => state[name], text));
+  const training = drained(Training.of(settingsOf((name) => state[name], text)));
   for (let i = 0; i < Math.min(steps ?? Infinity, training.recipe.steps); i++) drained(training.train());
   return [training.losses, steps === null ? drained(training.heldOut()) : null];
 }"""
