@@ -8,12 +8,17 @@ import pytest
 from playwright.sync_api import expect
 from traitlets import TraitError
 
+from glassformer import model_files
+from glassformer.checkpoints import model_of
+from glassformer.experiments.recipes import rung
+from glassformer.scratch import cross_entropy
 from glassformer.text import corpus
-from glassformer.widgets import TrainingLab
-from glassformer.widgets.training_lab import BREAKS, SMALL, landmarks
+from glassformer.train.recipe import Recipe
+from glassformer.widgets import SamplingLab, TrainingLab
+from glassformer.widgets.training_lab import BREAKS, RUNG, SMALL, landmarks
 from tools import training_lab, views
 
-LINES = "\n".join(f"{n} bottles of {what} on the wall." for n in range(30) for what in ("milk", "ink"))
+LINES = "\n".join(f"{n} bottles of {what} on the wall." for n in range(160) for what in ("milk", "ink"))
 STEPS = 12
 TINY = {"size": "own", "d_model": 32, "n_layers": 1, "steps": STEPS}
 OWN = {**TINY, "source": "own", "text": LINES}
@@ -90,12 +95,24 @@ def test_the_landmarks_are_those_of_the_text_that_is_learned(call, browser):
         """async ([loader, modules, text]) => {
           const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
           const { LearnedText } = await link(modules);
-          return new LearnedText(text, { length: 64, rows: 12, seed: 0 }).landmarks();
+          const drained = (work) => {
+            for (;;) {
+              const { done, value } = work.next();
+              if (done) return value;
+            }
+          };
+          return drained(drained(LearnedText.of(text, { length: 64, rows: 12, seed: 0 })).landmarks());
         }""",
         [training_lab.read("loader"), sources("learned_text"), corpus()],
     )
     page.close()
     assert found == pytest.approx(landmarks(), abs=1e-9)
+
+
+def test_the_runs_in_pytorch_are_those_of_the_same_recipe_and_size():
+    assert rung(RUNG).training == Recipe.of_the_book("modern").training
+    assert rung(RUNG).model == Recipe.of_the_book("modern").model
+    assert len(TrainingLab()._pytorch) > 1
 
 
 def sources(module):
@@ -117,16 +134,18 @@ def test_a_guess_is_made_by_keyboard_and_by_pointer(lab):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "The text has 0 characters, but 12 windows of 64 need at least 939."),
-        ("a" * 2000, "The text consists of a single character, so there is nothing to learn."),
+        (
+            "",
+            "The text has 0 characters, but must have at least 8970, so that a tenth of it fills 12 windows of 64.",
+        ),
+        ("a" * 9000, "The text consists of a single character, so there is nothing to learn."),
     ],
 )
 def test_a_text_that_cannot_be_learned_is_refused(lab, text, problem):
     shown = lab(**{**OWN, "text": text})
-    expect(shown.root.locator(".gf-control .gf-hint")).to_have_text(problem)
     shown.start()
-    assert shown.view.says == problem
-    expect(shown.button("Start training")).to_be_visible()
+    expect(shown.line).to_have_text(problem)
+    expect(shown.button("Start training")).to_be_focused()
     shown.view.control("Your text: paste it here").fill(LINES)
     expect(shown.root.locator(".gf-control .gf-hint")).to_contain_text(f"{len(LINES):,} characters")
     assert shown.view.saved()["text"] == LINES
@@ -209,6 +228,40 @@ def test_pause_stops_and_the_line_stays_still_while_it_runs(lab):
     expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
     assert shown.fact("Step").inner_text() == step
     expect(shown.button("Go on")).to_be_visible()
+
+
+# --- keeping the model ---
+
+
+def test_what_is_saved_is_a_model_that_python_reads(lab, tmp_path):
+    shown = lab(**OWN)
+    shown.start()
+    shown.ends()
+    with shown.view.page.expect_download() as download:
+        shown.button("Save my model").press("Enter")
+    assert download.value.suggested_filename == f"my-gpt-{STEPS}-steps.safetensors"
+    download.value.save_as(tmp_path / "mine.safetensors")
+    config, tokenizer, weights, facts = model_files.load(tmp_path / "mine.safetensors")
+    assert (config.d_model, config.n_layers, facts) == (32, 1, {"steps": str(STEPS)})
+    model = model_of(config, weights)
+    ids = tokenizer.encode(LINES)
+    held_out = ids[round(len(ids) * 0.9) :]
+    count = (len(held_out) - 1) // 64
+    windows, targets = (held_out[at : at + 64 * count].reshape(count, 64) for at in (0, 1))
+    loss = float(re.search(NUMBER, shown.view.says)[0])
+    assert cross_entropy(model(windows), targets) == pytest.approx(loss, abs=0.006)
+
+
+def test_it_can_be_used_in_other_views(lab, mount):
+    shown = lab(**OWN)
+    shown.start()
+    shown.ends()
+    shown.button("Use it in this book’s views").press("Enter")
+    expect(shown.root.locator(".gf-lab-kept")).to_contain_text("It is ready.")
+    other = mount(SamplingLab())
+    other.root.locator(".gf-own summary").click()
+    other.root.get_by_role("radio", name=f"my-gpt-{STEPS}-steps").check()
+    expect(other.root.locator(".gf-own-said")).to_contain_text("1 block of 1 head")
 
 
 # --- one weight, one head ---

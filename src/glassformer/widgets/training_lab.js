@@ -6,6 +6,8 @@ import { visible } from "./engine/model.js";
 import { LANDMARKS, learningCurve } from "./engine/learning_curve.js";
 import { TrainingRun } from "./engine/training_run.js";
 import { attentionPanel } from "./engine/attention_panel.js";
+import { ENDING, written } from "./engine/model_file.js";
+import { download, offer } from "./engine/own_model.js";
 import { weightPanel } from "./engine/weight_panel.js";
 
 const CALM = 1500; // milliseconds between drawings, for readers who prefer reduced motion
@@ -147,15 +149,13 @@ function render({ model, el }) {
 
   async function start() {
     if (isLoading) return;
-    [trouble, isLoading] = [choices.problemOf() ?? "", true];
-    if (!trouble) {
-      draw();
-      try {
-        const text = isOwn(get) ? own.text : await files.file("corpus", "the text", (file) => new TextDecoder().decode(file));
-        begin(settingsOf(get, text));
-      } catch (error) {
-        trouble = reasonOf(error);
-      }
+    [trouble, isLoading] = ["", true];
+    draw();
+    try {
+      const text = isOwn(get) ? own.text : await files.file("corpus", "the text", (file) => new TextDecoder().decode(file));
+      begin(settingsOf(get, text));
+    } catch (error) {
+      trouble = reasonOf(error);
     }
     isLoading = false;
     draw();
@@ -164,20 +164,56 @@ function render({ model, el }) {
 
   function begin(settings) {
     run?.stop();
-    const mine = new TrainingRun(settings, (told) => mine === run && hear(told));
+    const mine = new TrainingRun(settings, (...news) => mine === run && hear(...news));
     [run, begun] = [mine, Object.fromEntries(TRAITS.map((name) => [name, get(name)]))];
   }
 
-  function hear(told) {
+  function hear(told, message) {
+    if (told === "model") return keep(message);
     if (told === "begun") {
       for (const panel of panels) panel.begin();
       run.go();
     }
     if (told === "failed") {
-      trouble = `The training has stopped because of an error: ${run.why.replace(/\.$/, "")}. You can start again.`;
+      const isSentence = run.begun === null; // what is wrong with the text or the settings
+      trouble = isSentence ? run.why : `The training has stopped because of an error: ${run.why}. You can start again.`;
+      const had = player.contains(document.activeElement);
       run = null;
+      draw();
+      if (had) startButton.focus();
     }
     later();
+  }
+
+  // --- keeping the model ---
+
+  const wanted = []; // what is to be done with the model when it comes
+  const ask = (act) => () => {
+    wanted.push(act);
+    run.askForModel();
+  };
+  const kept = h("p", { class: "gf-lab-kept", role: "status" });
+  const keeping = h(
+    "div",
+    { class: "gf-lab-keeping" },
+    h(
+      "div",
+      { class: "gf-buttons" },
+      button("Save my model", ask((given, name) => {
+        download(written({ ...given, tokenizer: { characters: given.characters } }), `${name}${ENDING}`);
+        write(kept, `Your browser has saved ${name}${ENDING}. Python reads this file, too.`);
+      })),
+      button("Use it in this book’s views", ask((given, name) => {
+        offer({ ...given, name });
+        write(kept, "It is ready. Under each view that runs a GPT, on any page of this book, you can now choose it: open “Model”.");
+      })),
+    ),
+    kept,
+  );
+  result.after(keeping);
+  function keep({ config, characters, tensors, step }) {
+    const name = `my-gpt-${step}-steps`;
+    wanted.shift()?.({ config, characters, tensors, facts: { steps: String(step) } }, name);
   }
 
   let timer = null;
@@ -286,6 +322,8 @@ function render({ model, el }) {
     player.hidden = run === null;
     about.hidden = run === null;
     details.hidden = !isReady;
+    keeping.hidden = !isReady || run.step === 0;
+    if (keeping.hidden) write(kept, "");
     facts.hidden = !isReady;
     view.busy("text", isLoading);
 

@@ -10,7 +10,6 @@ import numpy as np
 from traitlets import Dict, Enum, Float, Int, List, TraitError, Unicode, default, validate
 
 from glassformer import experiments
-from glassformer.experiments.recipes import LAST
 from glassformer.text import CharTokenizer, corpus
 from glassformer.train.recipe import Recipe
 from glassformer.widgets.kit.view import FileView, Number
@@ -23,6 +22,7 @@ BREAKS = ("nothing", "rate", "mask", "warmup")
 CURVES = ("zero", "same", "worse", "stuck")
 KEPT = 20_000  # characters of the reader's own text that a notebook stores at most
 HELD_OUT = 0.1  # of the text, at its end
+RUNG = "Muon"  # the step of the ladder in experiments/recipes.py that is the modern recipe
 MEASURED = "training_lab.json"  # in assets
 W_O = "decoder.blocks.0.attention.W_o.weight"
 
@@ -128,7 +128,7 @@ class TrainingLab(FileView, module="training_lab"):
 
     @default("_pytorch")
     def _default_pytorch(self) -> list[float]:
-        runs = experiments.stored("recipes", part="ladder", recipe=LAST)
+        runs = experiments.stored("recipes", part="ladder", recipe=RUNG)
         return [run.found["validation_loss"] for run in runs]
 
     @default("_measured")

@@ -45,21 +45,16 @@ function* pointsOf(text) {
   return points.subarray(0, count);
 }
 
-// Why a text of so many characters cannot be learned, in a sentence; null if it can. `length` is T, and `rows` is B.
-export function tooShort(count, { length, rows }) {
-  const least = Math.ceil(((rows + 2) * length + 1) / HELD_OUT);
-  if (count >= least) return null;
-  return `The text has ${count} characters, but must have at least ${least}, so that a tenth of it fills ${rows} windows of ${length}.`;
-}
-
 export class LearnedText {
   #orders = new Map(); // of the last two epochs
 
   // Reads a text, pausing. `length` is T, and `rows` is B. Throws an Error with a sentence if the text is too short.
   static *of(text, { length, rows, seed }) {
     const points = yield* pointsOf(text);
-    const why = tooShort(points.length, { length, rows });
-    if (why) throw new Error(why);
+    const least = Math.ceil(((rows + 2) * length + 1) / HELD_OUT);
+    if (points.length < least) {
+      throw new Error(`The text has ${points.length} characters, but must have at least ${least}, so that a tenth of it fills ${rows} windows of ${length}.`);
+    }
     const isKnown = new Uint8Array(0x110000);
     yield;
     for (let i = 0; i < points.length; i++) isKnown[points[i]] = 1;

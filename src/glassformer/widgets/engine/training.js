@@ -3,7 +3,7 @@
 // Names of settings are those of glassformer's ModelConfig and TrainingConfig.
 // tests/widgets/test_training.py compares whole runs with glassformer.scratch.
 
-import { LearnedText, normals, tooShort } from "./learned_text.js";
+import { LearnedText, normals } from "./learned_text.js";
 import { Optimizer, unsupported } from "./optimizers.js";
 import { Trainable, untrainable } from "./trainable.js";
 import { Transformer, weightsOf } from "./transformer.js";
@@ -39,14 +39,6 @@ function* drawn(config, seed, zeroInit) {
   return tensors;
 }
 
-// Why these settings cannot be used with a text of so many characters, in a sentence; null if they can.
-export function problem({ recipe, d_model, n_layers, length, batch_size: rows, changes = {} }, count) {
-  if (d_model % D_HEAD) return `d_model=${d_model} is not a multiple of ${D_HEAD}.`;
-  const config = configOf(recipe.model, { d_model, n_layers, length, vocab_size: 2 });
-  const why = untrainable(config) ?? unsupported({ ...recipe.training, ...changes });
-  return why ? `This model cannot be trained here: ${why}.` : tooShort(count, { length, rows });
-}
-
 export class Training {
   step = 0; // how many steps are done
   losses = []; // of every step, before it
@@ -59,8 +51,9 @@ export class Training {
   // Error with a sentence if the settings cannot be used.
   static *of(settings, kind = {}) {
     const { recipe, text, d_model, n_layers, length, batch_size: rows, steps, seed, causal = true, changes = {} } = settings;
-    const why = problem(settings, Infinity); // the text tells by itself
-    if (why) throw new Error(why);
+    if (d_model % D_HEAD) throw new Error(`d_model=${d_model} is not a multiple of ${D_HEAD}.`);
+    const why = untrainable(configOf(recipe.model, { d_model, n_layers, length, vocab_size: 2 })) ?? unsupported({ ...recipe.training, ...changes });
+    if (why) throw new Error(`This model cannot be trained here: ${why}.`);
     const training = new Training();
     training.kind = { ...kind, causal };
     training.text = yield* LearnedText.of(text, { length, rows, seed });

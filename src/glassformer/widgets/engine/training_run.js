@@ -1,6 +1,6 @@
 // A training as a view sees it: what the server has told so far, and what it may be asked for.
 //
-//   const run = new TrainingRun(settings, told)   begins; told(what) is called with the name of every message
+//   const run = new TrainingRun(settings, told)   begins; told(what, message) is called for every message
 //   run.is            "preparing", "running", "paused", "done", "diverged" or "failed"
 //   run.begun         { parameters, characters, config, isFast, shapes, steps, landmarks }, null until then
 //   run.step, run.losses, run.held, run.checkpoints, run.speed (steps a second), run.samples [[step, text], …]
@@ -78,7 +78,8 @@ export class TrainingRun {
     this.#worker.send({ do: "look", block, head });
   }
 
-  fetch() {
+  // The model as it is now comes with the message "model".
+  askForModel() {
     this.#worker.send({ do: "fetch" });
   }
 

@@ -2,7 +2,6 @@
 
 import { choice, fixed, grouped, h, setAll, slider, svg, uniqueId, write } from "../kit/kit.js";
 import { range } from "../kit/maths.js";
-import { problem } from "./training.js";
 
 export const BREAKS = {
   nothing: "Nothing is broken",
@@ -136,15 +135,7 @@ export function setup(model, own, changed) {
   });
   const element = h("div", { class: "gf-lab-setup" }, get("name") !== "short" && [size, source, broken, sizes, text], guess, curves.element);
 
-  let known = { text: null }; // of the reader's text, which may be long: counted once
-  const counts = () => {
-    if (known.text !== own.text) {
-      const characters = [...own.text];
-      known = { text: own.text, count: characters.length, different: new Set(characters).size };
-    }
-    return known;
-  };
-  const problemOf = () => (isOwn(get) ? problem(settingsOf(get, own.text), counts().count) : null);
+  let counted = null; // the text whose characters are counted
   function draw() {
     const isBroken = get("name") !== "short" && get("broken") !== "nothing";
     for (const each of [size, source]) each.disabled = isBroken;
@@ -152,9 +143,9 @@ export function setup(model, own, changed) {
     text.hidden = !isOwn(get);
     guess.hidden = isBroken;
     curves.element.hidden = !isBroken;
-    const problem = problemOf();
-    if (isOwn(get)) write(count, problem ?? `${grouped(counts().count)} characters, ${counts().different} different ones.`);
+    if (counted !== own.text) write(count, `${grouped([...own.text].length)} characters, ${new Set(own.text).size} different ones`);
+    counted = own.text;
   }
   draw();
-  return { element, draw, problemOf, stop: curves.stop };
+  return { element, draw, stop: curves.stop };
 }
