@@ -656,7 +656,7 @@ SLIPS = {
     "only the loss is shifted": (ReturnsOthersLoss, "training", "labels-shifted-twice"),
     "a gradient that is not divided by T": (NotDividedByT, "loss", "gradient-summed"),
     "copies of the weights": (ShowsCopies, "loss", "weights-copied"),
-    "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient"),
+    "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient-of-one"),
     "a cache that is never begun anew": (NeverBegunAnew, "cache", "cache-too-long"),
     "the oldest keys dropped": (OldestDropped, "cache", "cache-too-long"),
     "the oldest keys dropped, which a fresh model hardly shows": (OldestDroppedLoudTable, "cache", "cache-too-long"),
@@ -737,7 +737,7 @@ CAUSES = {
     "a block left out of the steps": (LeavesOutABlock, "cache", "a part of the model that `step` leaves out"),
     "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask hides some of them from its query"),
     "a schedule that is never stepped": (WarmsUpForever, "training", "its rate is 0"),
-    "the slope of an activation": (TooSteep, "loss", "or the slope of the activation is missing"),
+    "the slope of an activation": (TooSteep, "loss", "a factor, a transpose"),
     "a text of one id": (CountedFromTheEnd, "model", "the first row changes if nothing follows it."),
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ FIT = 1e-3  # how much of what is measured a fitted number may leave unexplained
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+def _softmax(x: np.ndarray, axis: int | tuple[int, ...] = -1) -> np.ndarray:
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
@@ -40,7 +40,7 @@ def _mixed(
     hidden: np.ndarray | None = None,
     *,
     scale: float | None = None,
-    axis: int = -1,
+    axis: int | tuple[int, ...] = -1,
 ) -> np.ndarray:
     """Computes attention; with `scale`, `axis` or `hidden`, as a mistake would."""
     scores = q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
@@ -88,6 +88,7 @@ def _of_scores(widths: Sequence[int] = ()) -> Iterator[tuple[str, np.ndarray]]:
         yield "scale-model", _mixed(Q, KEYS, V, scale=1 / np.sqrt(width))
     for axis in (-2, -3):
         yield "softmax-axis", _mixed(Q, KEYS, V, axis=axis)
+    yield from _of_whole_tables(Q, KEYS, V, None)
     e = np.exp(plain / np.sqrt(K) - (plain / np.sqrt(K)).max(axis=-1, keepdims=True))
     yield "softmax-axis", e / e.sum(axis=-2, keepdims=True) @ V  # the largest of each row, and the wrong sum
     yield "keys-ask", _mixed(KEYS, Q, V)
@@ -109,6 +110,13 @@ def _values_rotated(
             )
 
 
+def _of_whole_tables(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, hidden: np.ndarray | None
+) -> Iterator[tuple[str, np.ndarray]]:
+    for axes in ((-3, -2, -1), (-2, -1), (-3, -1)):
+        yield "softmax-of-all", _mixed(q, k, v, hidden, axis=axes)
+
+
 def _of_masks() -> Iterator[tuple[str, np.ndarray]]:
     """Yields mistakes in the causal mask, with their results."""
     scores = Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K)
@@ -126,6 +134,7 @@ def _of_masks() -> Iterator[tuple[str, np.ndarray]]:
         yield "mask-of-self", np.concatenate([first, strictly[:, 1:]], axis=1)
         yield "mask-of-zeros", _softmax(np.where(AHEAD, 0, scores)) @ V
         yield "softmax-axis", np.nan_to_num(_mixed(Q, KEYS, V, AHEAD, axis=-2))
+    yield from _of_whole_tables(Q, KEYS, V, AHEAD)
     yield from _values_rotated(Q, KEYS, V, AHEAD)
 
 
@@ -333,6 +342,7 @@ def _(own: Own) -> None:
         ("no-softmax", 0 * V),
         ("always-causal", _mixed(0 * Q, KEYS, V, AHEAD)),
         ("softmax-axis", _mixed(0 * Q, KEYS, V, axis=-3)),
+        *_of_whole_tables(0 * Q, KEYS, V, None),
         *_values_rotated(0 * Q, KEYS, V, None),
     ]
     _told_or_a_design(own, (0 * Q, KEYS, V, False), found, message, iter(candidates))

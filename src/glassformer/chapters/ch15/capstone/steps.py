@@ -6,7 +6,9 @@ another, and a step on a new text differs from one on the old. Signs are compare
 change the sizes of steps.
 """
 
+import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,8 @@ FORGETS = 0.06  # the share of the weights in which a step may still follow the 
 CLEAR = 1e-3  # of the largest number in a step; what is smaller is not looked at
 ACROSS, MANY = 0.1, 256  # a cosine below this has no direction in common, with so many numbers
 SIZE = 12  # ids
+# What the length of a step may grow as, by mistake: the gradient to this power. How far the fitted power may be off.
+POWERS, STRAIGHT = {0.5: "adam-squares", -1.0: "adam-root"}, 0.02
 WAKING = 5  # steps
 
 
@@ -197,16 +201,15 @@ def _in_place(trainer: _Trainer, text: np.ndarray, step: np.ndarray) -> bool:
 
 
 def _against_gradients(trainer: _Trainer, text: np.ndarray, step: dict[str, np.ndarray]) -> None:
-    """Raises `Told` if a matrix's steps have nothing to do with its gradient, which the reader handed over.
+    """Raises `Told` if a matrix's steps have nothing to do with its gradient, or depend on it in a wrong way.
 
     A step may also pull a weight towards 0 (decay).
     """
     own = trainer.own
-    if not own.has("gradients"):
-        return
     for name, weight in _arrays(own).items():
         weight[...] = trainer.start[name]
-    found = own.arrays("gradients", text[:-1], text[1:])
+    handed_over = own.has("gradients")
+    found = own.arrays("gradients", text[:-1], text[1:]) if handed_over else _by_pytorch(own, text)
     for name, added in step.items():
         gradient = found.get(name)
         gradient = None if gradient is None else np.asarray(as_numbers(gradient, name), dtype=np.float64)
@@ -217,13 +220,56 @@ def _against_gradients(trainer: _Trainer, text: np.ndarray, step: dict[str, np.n
         if where.sum() < MANY or not np.abs(gradient).max() > 1e-8:
             continue
         g, d, w = gradient[where], added[where], trainer.start[name][where].astype(np.float64)
-        (_, pull), *_ = np.linalg.lstsq(np.stack([g, w], axis=1), d, rcond=None)
-        along = max(_cosine(-g, d), _cosine(-g, d - pull * w))
-        if along < -ACROSS:
-            raise Told(
-                f"`{name}`: the cosine between a step and minus the gradient is {along:.2f}.", "uphill"
+        if handed_over:
+            _along(name, g, d, w)
+        _grows(name, g, d)
+
+
+def _along(name: str, g: np.ndarray, d: np.ndarray, w: np.ndarray) -> None:
+    """Raises `Told` if a step is not along minus the gradient, whatever decay adds to it."""
+    (_, pull), *_ = np.linalg.lstsq(np.stack([g, w], axis=1), d, rcond=None)
+    along = max(_cosine(-g, d), _cosine(-g, d - pull * w))
+    if along < -ACROSS:
+        raise Told(f"`{name}`: the cosine between a step and minus the gradient is {along:.2f}.", "uphill")
+    if along < ACROSS:
+        message = f"`{name}`: the step on a text and its gradient have nothing in common "
+        message += f"(the cosine between the step and minus the gradient is {_cosine(-g, d):.2f})."
+        raise Told(message, "other-gradient")
+
+
+def _grows(name: str, g: np.ndarray, d: np.ndarray) -> None:
+    """Raises `Told` if steps on one text grow as the root of the gradient, or as its inverse.
+
+    SGD's steps grow as the gradient itself, and Adam's do not depend on its size.
+    """
+    clear = (np.abs(g) > CLEAR * np.abs(g).max()) & (d != 0)
+    if clear.sum() < MANY:
+        return
+    x, y = np.log(np.abs(g[clear])), np.log(np.abs(d[clear]))
+    power, rest = np.polyfit(x, y, 1)
+    if np.std(y - power * x - rest) > STRAIGHT:
+        return
+    for its, mistake in POWERS.items():
+        if abs(power - its) < STRAIGHT:
+            message = (
+                f"`{name}`: on the same text again and again, the length of a step is proportional to the "
             )
-        if along < ACROSS:
-            message = f"`{name}`: the step on a text and its gradient have nothing in common "
-            message += f"(the cosine between the step and minus the gradient is {_cosine(-g, d):.2f})."
-            raise Told(message, "other-gradient")
+            raise Told(f"{message}gradient to the power of {its:g}.", mistake)
+
+
+def _by_pytorch(own: Own, text: np.ndarray) -> dict[str, Any]:
+    """Returns the gradients that PyTorch computes from `loss`; none if it cannot."""
+    if not own.tensors or not own.has("loss"):
+        return {}
+    import torch
+
+    with contextlib.suppress(Exception):  # the checks of the loss tell what is wrong with it
+        trained = {
+            name: one
+            for name, one in own.piece("weights")().items()
+            if isinstance(one, torch.Tensor) and one.requires_grad
+        }
+        loss = own.raw("loss", text[:-1], text[1:])
+        found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+        return {name: one for name, one in zip(trained, found, strict=True) if one is not None}
+    return {}

@@ -1,6 +1,7 @@
 """Computes what a model returns if it was loaded with one mistake, to compare it with what the reader's returned."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -156,6 +157,7 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     if c.qk_norm:
         yield "qk-norm-late", "", _normed_after_rotating
     yield "parallel-block", "", _parallel
+    yield "residual-from-x", "", _attention_lost
     for which, said in (
         ((1,), "In yours, this holds for the feed-forward network."),
         ((0,), "In yours, this holds for attention."),
@@ -224,34 +226,67 @@ def _of_values_for_keys(model: scratch.Transformer, ids: np.ndarray) -> np.ndarr
 def _of_weights(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
     """Yields mistakes that give a right model other weights."""
     own, c = model.named_parameters(), model.config
-    for mistake, change in _other_weights(own):
+    for mistake, detail, change in _other_weights(own):
         other = _with_weights(own, c.replace(dropout=0.0))
         for name, weight in other.named_parameters().items():
             weight[...] = change(name, weight.copy())
-        yield mistake, "", other(ids)
+        yield mistake, detail, other(ids)
 
 
 def _other_weights(
     own: dict[str, np.ndarray],
-) -> Iterator[tuple[str, Callable[[str, np.ndarray], np.ndarray]]]:
-    for which in (("W_q", "W_k", "W_v", "W_o"), ("W_o",), ("W_q", "W_k", "W_v")):
-        ends = tuple(f"{one}.weight" for one in which)
+) -> Iterator[tuple[str, str, Callable[[str, np.ndarray], np.ndarray]]]:
+    ends = [f"W_{one}.weight" for one in ("q", "k", "v", "o", "up", "gate", "down")]
+    for which in (ends[:4], ends[:3], *([end] for end in ends)):
+        only = f" Here it is `{which[0]}` alone." if len(which) == 1 else ""
         yield (
             "not-transposed",
-            lambda name, w, ends=ends: w.T if name.endswith(ends) and w.shape == w.T.shape else w,
+            only.strip(),
+            lambda name, w, which=tuple(which): (
+                w.T
+                if name.endswith(which) and w.shape == w.T.shape
+                else w.reshape(w.shape[::-1]).T
+                if name.endswith(which) and "feedforward" in name
+                else w
+            ),
         )
-    yield "qk-exchanged", lambda name, w: own[_exchanged_in(name, "W_q", "W_k")]
-    yield "kv-exchanged", lambda name, w: own[_exchanged_in(name, "W_k", "W_v")]
+    for mistake, one, other in (("qk-exchanged", "W_q", "W_k"), ("kv-exchanged", "W_k", "W_v"),
+                                ("qv-exchanged", "W_q", "W_v"), ("vo-exchanged", "W_v", "W_o")):  # fmt: skip
+        yield mistake, "", lambda name, w, one=one, other=other: own[_exchanged_in(name, one, other)]
     one, other = "norm_attention", "norm_feedforward"
-    yield "norms-exchanged", lambda name, w: own[_exchanged_in(name, one, other)]
-    yield "norms-exchanged", lambda name, w: own[name.replace(one, other)]
-    yield "norms-exchanged", lambda name, w: own[name.replace(other, one)]
-    for part in ("W_down.bias", "feedforward", "norm", ""):
+    yield "norms-exchanged", "", lambda name, w: own[_exchanged_in(name, one, other)]
+    yield "norms-exchanged", "", lambda name, w: own[name.replace(one, other)]
+    yield "norms-exchanged", "", lambda name, w: own[name.replace(other, one)]
+    for part in ("feedforward", "norm", ""):
         yield (
             "bias-left-out",
+            "",
             lambda name, w, part=part: 0 * w if part in name and name.endswith("bias") else w,
         )
-    yield "norm-gain", lambda name, w: np.ones_like(w) if "norm" in name and name.endswith("weight") else w
+    yield (
+        "norm-gain",
+        "",
+        lambda name, w: np.ones_like(w) if "norm" in name and name.endswith("weight") else w,
+    )
+    yield from _not_loaded(own)
+
+
+def _not_loaded(
+    own: dict[str, np.ndarray],
+) -> Iterator[tuple[str, str, Callable[[str, np.ndarray], np.ndarray]]]:
+    """Yields weights that keep what they usually begin with: in all blocks, in a single one, or outside the blocks."""
+    of_blocks = list(dict.fromkeys(re.sub(r"blocks\.\d+", "blocks.{i}", name) for name in own))
+    for kind in [*of_blocks, *(name for name in own if name not in of_blocks)]:
+        names = {name for name in own if name == kind or re.sub(r"blocks\.\d+", "blocks.{i}", name) == kind}
+        mistake = (
+            "bias-left-out" if kind.endswith("bias") else "norm-gain" if "norm" in kind else "not-loaded"
+        )
+        first = np.ones_like if mistake == "norm-gain" else np.zeros_like
+        yield (
+            mistake,
+            f"Your model runs as if `{kind}` were {'1' if mistake == 'norm-gain' else '0'} everywhere.",
+            lambda name, w, names=names, first=first: first(w) if name in names else w,
+        )
 
 
 def _exchanged_in(name: str, one: str, other: str) -> str:
@@ -376,6 +411,20 @@ def _parallel(model: scratch.Transformer) -> None:
             + block.attention(block.norm_attention(x), position_ids=more.get("position_ids"))
             + block.feedforward(block.norm_feedforward(x))
         )
+
+    for block in _decoder(model).blocks:
+        block.forward = forward(block)
+
+
+def _attention_lost(model: scratch.Transformer) -> None:
+    """Lets the feed-forward network be added to the block's input, without what attention has added."""
+
+    def forward(block: Any) -> Callable:
+        def run(x: Any, **more: Any) -> Any:
+            y = x + block.attention(block.norm_attention(x), position_ids=more.get("position_ids"))
+            return x + block.feedforward(block.norm_feedforward(y))
+
+        return run
 
     for block in _decoder(model).blocks:
         block.forward = forward(block)

@@ -11,7 +11,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
 from .adapter import Missing, NotLookedAt, Own, Told, in_place
-from .learning import asked, log_softmax
+from .learning import asked, log_softmax, without_one
 from .origin import your_own_code
 from .reading import ids_of
 from .stage import Stage, close, differs, name_it, steady
@@ -111,6 +111,9 @@ def _(own: Own) -> None:
             f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
         )
         name_it(found, message, others, SAME_LOSS)
+        left_out = _left_out(own, batch)
+        if left_out:
+            raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
         return  # it may be measured in another way, such as with dropout
 
 
@@ -134,6 +137,18 @@ def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
             }
         )
     return [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
+
+
+def _left_out(own: Own, batch: np.ndarray) -> str:
+    """Returns what the losses of a few steps on a batch all leave out, or nothing."""
+    left: set[str] = set()
+    for step in range(3):
+        log_p = np.concatenate([log_softmax(own.logits(text[:-1])) for text in batch])
+        targets = batch[:, 1:].ravel()
+        said, found = -log_p[np.arange(len(targets)), targets], learn(own, batch)
+        same = {which for which, value in without_one(said, targets) if close(found, value, SAME_LOSS)}
+        left = left & same if step else same
+    return min(left, default="")
 
 
 @training.check("each step follows the gradient of its own batch")
