@@ -13,7 +13,7 @@ from .adapter import Cache, Missing, NotLookedAt, Own, Told, in_place
 from .learning import log_softmax
 from .origin import your_own_code
 from .stage import Stage, changed_by, close, ends_alike, largest, name_it, steady
-from .texts import LONG, PROMPT, likeliest, prompt_of, written
+from .texts import IMMENSE, LONG, PROMPT, likeliest, prompt_of, written
 from .training import learn
 from .window import DRAWN, draws_alike, misread, tipping, warm
 from .words import remark
@@ -67,7 +67,7 @@ def _(own: Own) -> None:
     name_it(found, message, [("step-probabilities", np.exp(log_p)), ("step-probabilities", log_p)])
     raise Wrong(
         f"{message} The first id has no past. The usual causes are a part of the model that `step` leaves out, "
-        "such as the last norm, probabilities in the place of logits, a position that is not 0, keys and values that "
+        "such as the last norm, a position that is not 0, keys and values that "
         "several blocks share, and a cache that is not empty when a new text begins."
     )
 
@@ -98,6 +98,11 @@ def _(own: Own) -> None:
         message = f"after id {t}, according to `logits`, {largest(found, whole[t], 'V')}"
         if t == 1 and close(found, alone[1]):
             raise Told(message, "cache-forgets")
+        coarse = {str(one.dtype) for one in _fractions_in(dict(kept)) if one.dtype.itemsize < 4}
+        if coarse:
+            raise Told(f"{message} The cache holds numbers in {min(coarse)}.", "cache-rounded")
+        if t > 1:
+            raise Told(f"{message} The {t} steps before were right.", "cache-drops")
         raise Told(
             message, "cache-off-by-one" if t else "cache-shared"
         )  # the check before has left something
@@ -257,13 +262,32 @@ def _why(own: Own, message: str, mistake: str) -> Told:
     long = mistake == "cache-too-long"
     prompt = prompt_of(own, own.context_length - 3 if long else PROMPT)
     with contextlib.suppress(Wrong):
+        if mistake == "cached-differs" and _always_alike(own, prompt):
+            return Told(
+                f"{message} With the cache, it writes the same text at this temperature as at an immense one.",
+                "cached-temperature",
+            )
         if mistake != "cached-reads" and not draws_alike(own, prompt, DRAWN if long else DRAWN - PROMPT):
-            return Told(f"{message} They differ even where all ids are equally likely.", "cached-draws")
+            return Told(
+                f"{message} They differ, too, at a temperature where all ids are equally likely.",
+                "cached-draws",
+            )
         for piece, wrong in LONG_TEXTS.items() if long else ():
             seen = misread(own, piece)
             if seen is not None:
                 return Told(f"{message} {seen.said}", wrong[seen.beyond])
     return Told(message, mistake)
+
+
+def _always_alike(own: Own, prompt: np.ndarray) -> bool:
+    """Returns whether with the cache the text is the same at a low temperature and at an immense one."""
+    texts = [
+        [written(own, prompt, 9, one, seed, piece) for one in (warm(own), IMMENSE)]
+        for seed in range(3)
+        for piece in ("generate", "generate_cached")
+    ]
+    without, cached = texts[::2], texts[1::2]
+    return all(one == other for one, other in cached) and any(one != other for one, other in without)
 
 
 your_own_code(cache, "step", lambda own: _step(own, 0, _empty(own)))

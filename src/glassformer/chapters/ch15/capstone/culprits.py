@@ -47,6 +47,9 @@ def culprit(wrong: Collection[str], right: Collection[str]) -> str:
         return "gradient-gain" if _role(next(iter(wrong))) == "norm" else "gradient-of-one"
     if {_role(name) for name in wrong} == {"norm"} and any(_role(name) for name in right):
         return "gradient-gain"
+    roles = {_role(name) for name in wrong}
+    if len(roles) == 1 and "" not in roles and any(_role(name) not in roles for name in right):
+        return "gradient-of-one"
     last = max(map(block_of, wrong))
     if last < 0 or any(block_of(name) < 0 for name in wrong if _role(name) not in ("", "norm")):
         return "gradient"
@@ -54,6 +57,8 @@ def culprit(wrong: Collection[str], right: Collection[str]) -> str:
     mixed = (bad & good) - {"norm"}
     if mixed or not {"q", "k", "v", "o"} <= bad | good:
         return "gradient"
+    if bad == {"norm"}:
+        return "gradient-of-sum"
     network = {"up", "gate", "down"}
     if network & bad:
         if "down" in good:

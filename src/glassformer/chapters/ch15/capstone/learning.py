@@ -68,15 +68,58 @@ def _(own: Own) -> None:
             ("labels-shifted-twice", -log_p[rows, np.roll(targets, -1)].mean()),
             ("labels-shifted-twice", -log_p[rows[1:], targets[:-1]].mean()),
             ("last-target", said[-1]),
+            ("squared-error", ((p - np.eye(own.vocab_size)[targets]) ** 2).mean()),
+            ("perplexity", np.exp(said.mean())),
+            *(("softmax-over-positions", value) for value in _over_positions(logits, targets)),
+            *(("no-logarithm", value) for value in _without_log(logits, targets)),
         ]
         steady(own, ids)
         name_it(found, message, candidates, 1e-5)
         if any(_smoothed(own, part) for part in SMOOTHING):
             raise Told(message, "label-smoothing")
+        _compared(own, message)
         left_out = _left_out(own, targets)
         if left_out:
             raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
-        raise Wrong(message)
+        raise Wrong(
+            f"{message} The usual causes are targets that are cut off, shifted or weighted, logits that are changed "
+            "before the softmax, and something else that is added."
+        )
+
+
+def _over_positions(logits: np.ndarray, targets: np.ndarray) -> Iterator[float]:
+    """Yields losses whose softmax runs over the positions, also if the largest logit of each row was subtracted."""
+    for z in (logits, logits - logits.max(axis=-1, keepdims=True)):
+        yield -log_softmax(z.T).T[np.arange(len(z)), targets].mean()
+
+
+def _without_log(logits: np.ndarray, targets: np.ndarray) -> Iterator[float]:
+    """Yields losses that subtract the sum of the exponentials and not its logarithm."""
+    for z in (logits, logits - logits.max(axis=-1, keepdims=True)):
+        yield float((np.exp(z).sum(axis=-1) - z[np.arange(len(z)), targets]).mean())
+
+
+def _compared(own: Own, message: str) -> None:
+    """Raises `Told` if the losses of several texts are the right ones times or plus a number, or of scaled logits."""
+    found, right, scaled = [], [], []
+    factors = (0.5, 2.0, 0.1, 10.0, own.vocab_size**-0.5, own.vocab_size**0.5)
+    for T, seed in ((12, 4), (5, 6), (16, 7), (9, 8)):
+        ids, targets = asked(own, T, seed)
+        logits, at = own.logits(ids), (np.arange(T), targets)
+        found.append(own.number("loss", ids, targets))
+        right.append(-log_softmax(logits)[at].mean())
+        scaled.append([-log_softmax(factor * logits)[at].mean() for factor in factors])
+    ratios, gaps = np.array(found) / right, np.array(found) - right
+    if np.ptp(ratios) < 1e-4 * abs(ratios[0]):
+        more = f" Of several texts, yours is always {ratios[0]:.4g} times the average."
+        raise Told(f"{message}{more}", "loss-times")
+    if np.ptp(gaps) < 1e-4 * abs(gaps[0]) and abs(gaps[0]) > 1e-3:
+        raise Told(
+            f"{message} Of several texts, yours is always {gaps[0]:.4g} more than the average.", "loss-plus"
+        )
+    for factor, values in zip(factors, np.transpose(scaled), strict=True):
+        if close(found, values, 1e-5):
+            raise Told(f"{message} The logits seem to be multiplied by {factor:.3g}.", "loss-of-scaled")
 
 
 def without_one(said: np.ndarray, targets: np.ndarray) -> Iterator[tuple[str, float]]:

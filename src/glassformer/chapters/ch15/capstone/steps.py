@@ -28,9 +28,11 @@ FORGETS = 0.06  # the share of the weights in which a step may still follow the 
 CLEAR = 1e-3  # of the largest number in a step; what is smaller is not looked at
 ACROSS, MANY = 0.1, 256  # a cosine below this has no direction in common, with so many numbers
 SIZE = 12  # ids
-# What the length of a step may grow as, by mistake: the gradient to this power. How far the fitted power may be off.
-POWERS, STRAIGHT = {0.5: "adam-squares", -1.0: "adam-root"}, 0.02
-WAKING = 5  # steps
+STRAIGHT, UNEVEN = (
+    0.02,
+    0.05,
+)  # relative: what a fit may leave; how much what a gradient is divided by must vary
+WAKING, BURST = 5, 10  # steps; times as large
 
 
 @dataclass
@@ -74,7 +76,11 @@ def _woken(own: Own, start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         own.number("learn", text[:-1], text[1:])
     now = {name: one.copy() for name, one in _arrays(own).items()}
     same = set(now) == set(start) and all(now[name].shape == one.shape for name, one in start.items())
-    return now if same else start
+    if not same or any(
+        np.abs(now[name]).max() > BURST * (1 + np.abs(one).max()) for name, one in start.items()
+    ):
+        return start  # far too long steps leave nothing to look at
+    return now
 
 
 def _fresh(own: Own) -> Own:
@@ -220,9 +226,14 @@ def _against_gradients(trainer: _Trainer, text: np.ndarray, step: dict[str, np.n
         if where.sum() < MANY or not np.abs(gradient).max() > 1e-8:
             continue
         g, d, w = gradient[where], added[where], trainer.start[name][where].astype(np.float64)
+        _divided(name, g, d)
+        if (d > 0).mean() in (0, 1) and 0.2 < (g > 0).mean() < 0.8:
+            way = "down" if d[0] < 0 else "up"
+            raise Told(
+                f"`{name}`: a step moves all of its numbers {way}, whatever their gradient is.", "sign-lost"
+            )
         if handed_over:
             _along(name, g, d, w)
-        _grows(name, g, d)
 
 
 def _along(name: str, g: np.ndarray, d: np.ndarray, w: np.ndarray) -> None:
@@ -237,24 +248,32 @@ def _along(name: str, g: np.ndarray, d: np.ndarray, w: np.ndarray) -> None:
         raise Told(message, "other-gradient")
 
 
-def _grows(name: str, g: np.ndarray, d: np.ndarray) -> None:
-    """Raises `Told` if steps on one text grow as the root of the gradient, or as its inverse.
+def _divided(name: str, g: np.ndarray, d: np.ndarray) -> None:
+    """Raises `Told` if steps on one text are the gradient divided by its square, or by the root of its size, plus ε.
 
-    SGD's steps grow as the gradient itself, and Adam's do not depend on its size.
+    Adam divides by its size, and SGD by nothing.
     """
     clear = (np.abs(g) > CLEAR * np.abs(g).max()) & (d != 0)
-    if clear.sum() < MANY:
+    g, d = g[clear], d[clear]
+    if len(g) < MANY or (d * g > 0).mean() > FORGETS:
         return
-    x, y = np.log(np.abs(g[clear])), np.log(np.abs(d[clear]))
-    power, rest = np.polyfit(x, y, 1)
-    if np.std(y - power * x - rest) > STRAIGHT:
+    by, size = -g / d, np.abs(g)
+    if np.std(by) < UNEVEN * np.abs(by).mean():
         return
-    for its, mistake in POWERS.items():
-        if abs(power - its) < STRAIGHT:
+    rest = {}
+    for what, its in (("size", size), ("square", size**2), ("root", np.sqrt(size))):
+        known = np.stack([its, np.ones_like(its)], axis=1)
+        fit, *_ = np.linalg.lstsq(known, by, rcond=None)
+        rest[what] = float(np.std(by - known @ fit) / np.std(by))
+    for what, said, mistake in (
+        ("square", "the square of the gradient", "adam-root"),
+        ("root", "the root of the gradient's size", "adam-squares"),
+    ):
+        if rest[what] < STRAIGHT and rest["size"] > 5 * rest[what]:
             message = (
-                f"`{name}`: on the same text again and again, the length of a step is proportional to the "
+                f"`{name}`: on the same text again and again, each step is the gradient divided by {said}."
             )
-            raise Told(f"{message}gradient to the power of {its:g}.", mistake)
+            raise Told(message, mistake)
 
 
 def _by_pytorch(own: Own, text: np.ndarray) -> dict[str, Any]:

@@ -360,6 +360,8 @@ def _together(own: Own, ids: np.ndarray) -> np.ndarray:
     want = (*ids.shape, own.vocab_size)
     if found.shape != want:
         message = f"`logits` of ids (B, T) = {ids.shape} should have shape (B, T, V) = {want}; yours has {found.shape}."
+        if found.shape[:2] == (1, ids.size):
+            raise Told(f"{message} So the texts have become one.", "across-texts")
         raise Told(message, "axes-swapped") if sorted(found.shape) == sorted(want) else Wrong(message)
     return found
 

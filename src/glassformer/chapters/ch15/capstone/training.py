@@ -136,7 +136,11 @@ def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
                 "last-target": said[-1],
             }
         )
-    return [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
+    found = [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
+    if len(each) > 1:
+        found += [("texts-unused", float(each[i][""])) for i in (0, -1)]
+        found.append(("summed", float(np.sum([one["summed"] for one in each]))))
+    return found
 
 
 def _left_out(own: Own, batch: np.ndarray) -> str:
@@ -213,6 +217,10 @@ def _(own: Own) -> None:
         if judged > losses[-1] + 0.35 * first:
             steady(own, text[:-1])
             raise Told(f"{said} But `loss` on a text of that batch is {judged:.3f}.", "other-targets")
+        for i, text in enumerate(batch[1:] if own.batched else (), 1):
+            judged = own.number("loss", text[:-1], text[1:])
+            if judged > losses[-1] + 0.35 * first and judged > 0.8 * first:
+                raise Told(f"{said} But `loss` on text {i} of that batch is {judged:.3f}.", "texts-unused")
     if own.has("logits"):
         steady(own, batch[0][:-1])
     own.found["jumps"] = _jumps(losses)
@@ -285,7 +293,7 @@ def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
     left = _shrunk(own)
     if left < SHRUNK:
         return Told(f"{said} Meanwhile every matrix shrank to less than {left:.0%} of its size.", "decay")
-    if _climbs(losses):
+    if _climbs(losses) and losses[-1] > losses[0] + ABOVE:
         return Told(said, "uphill")
     first, blind = own.found["losses"][0], math.log(own.vocab_size)
     highest = max(own.found["losses"] + losses)
@@ -295,7 +303,8 @@ def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
         return Told(said, "too-slow")
     return Wrong(
         f"{said} The usual causes are steps that are too long or too short, a gradient of something other than the "
-        "loss of all positions, and something random in `learn`, such as much dropout."
+        "loss of all positions, a decay that pulls the weights to 0, and something random in `learn`, such as targets "
+        "that are shuffled or much dropout."
     )
 
 

@@ -1,6 +1,7 @@
 """The stage *generation*: it writes, reading the whole text again for each id."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,6 +17,8 @@ generation = Stage("generation")
 
 DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many standard deviations
 DOUBT = 2.0
+SURE = 0.98  # a probability that leaves nothing to draw
+POWER = 0.2  # how far a measured power of the temperature may be off
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
 
 
@@ -41,22 +44,49 @@ def _(own: Own) -> None:
 @generation.check("at temperature 0 it always takes the likeliest id")
 def _(own: Own) -> None:
     prompt = _telling(own)
-    text = prompt.tolist()
-    for i, one in enumerate(written(own, prompt, 8, 0, 0)):
-        logits = _last(own, text)
-        best = int(logits.argmax())
-        if logits[one] < logits[best] - 1e-5 * max(1.0, abs(logits[best])):
+    text, new = prompt.tolist(), written(own, prompt, 8, 0, 0)
+    for i, one in enumerate(new):
+        if not likeliest(own, text[-own.context_length :], one):
+            best = int(_last(own, text).argmax())
             message = f"new id {i} is {one}; according to `logits`, {best} is the likeliest."
             steady(own, np.array(text))
-            known = {
-                "first-row": own.logits(np.array(text))[0].argmax(),
-                "reads-only-new": own.logits(np.array(text[-1:]))[-1].argmax(),
-            }
-            for mistake, its in known.items():
-                if its == one:
-                    raise Told(message, mistake)
+            _greedy_otherwise(own, prompt.tolist(), new, message)
             raise Told(message, "not-greedy")
         text.append(one)
+
+
+def _greedy_otherwise(own: Own, prompt: list[int], new: list[int], message: str) -> None:
+    """Raises `Told` if each new id is the likeliest after something else than the whole text."""
+    texts = [[*prompt, *new[:i]] for i in range(len(new))]
+
+    def fits(read: Callable[[list[int]], list[int]], row: int = -1) -> bool:
+        if any(len(read(text)) < abs(row) for text in texts):
+            return False
+        rows = [own.logits(np.array(read(text)))[row] for text in texts]
+        return all(
+            bool(its[one] >= its.max() - 1e-5 * max(1.0, abs(its.max())))
+            for its, one in zip(rows, new, strict=True)
+        )
+
+    for mistake, read, row in (
+        ("reads-only-new", lambda text: text[-1:], -1),
+        ("first-row", lambda text: text, 0),
+        ("first-row", lambda text: text, -2),
+        ("new-not-read", lambda text: prompt, -1),
+        ("reads-backwards", lambda text: text[::-1], -1),
+    ):
+        if fits(read, row):
+            raise Told(message, mistake)
+    for n in range(2, len(texts[-1])):
+        if fits(lambda text, n=n: text[-n:]):
+            raise Told(f"{message} It seems to read only the last {n} ids.", "window-short")
+    for text, one in zip(texts, new, strict=True):
+        logits = _last(own, text).copy()
+        if one in text or logits[text].max() < logits.max():
+            continue
+        logits[text] = -np.inf
+        if one == logits.argmax():
+            raise Told(f"{message} All likelier ids occur in the text already.", "repeats-forbidden")
 
 
 @generation.check("the same seed writes the same text, and different seeds write different texts")
@@ -97,6 +127,8 @@ def _(own: Own) -> None:
         }
         for by, neighbour in ((1, "next"), (-1, "previous")):
             others[f"drawn-{neighbour}"] = np.roll(want, by)
+        most = np.maximum.accumulate(np.append(0, want))
+        others["not-cumulated"] = np.diff(most) + (1 - want.max()) * (np.arange(len(want)) == 0)
         for mistake, p in others.items():
             if _fits(drawn, p) and np.abs(p - want).sum() > 0.4:
                 raise Told(message, mistake)
@@ -105,6 +137,7 @@ def _(own: Own) -> None:
         # What is drawn where all ids are equally likely shows what is cut off; but not if the temperature is not used.
         if len(set(flat.tolist())) > 1 and not (plain.max() > 3 / own.vocab_size and _fits(flat, plain)):
             _all_come(own, prompt, message)
+        _draws_at_another(own, logits, prompt, {temperature: drawn}, message)
         # A wrong use of the temperature shows best where the likeliest id would then come half of the time.
         for mistake, other, p in (
             ("temperature-times", 1 / low, want),
@@ -115,6 +148,32 @@ def _(own: Own) -> None:
         if _fits(drawn, plain):
             raise Told(message, "temperature-ignored")
         raise Wrong(message)
+
+
+def _draws_at_another(
+    own: Own, logits: np.ndarray, prompt: np.ndarray, drawn: dict[float, np.ndarray], message: str
+) -> None:
+    """Raises `Told` if what is drawn fits the softmax at other temperatures than those that are asked for."""
+    [asked] = drawn
+    drawn |= {times * asked: _drawn(own, prompt, times * asked, range(MORE)) for times in (4, 16)}
+    used = {}
+    for temperature, ids in drawn.items():
+        low, high = 1e-4 * temperature, 1e4 * temperature
+        for _ in range(40):
+            middle = float(np.sqrt(low * high))
+            above = softmax(logits / middle) @ logits > logits[ids].mean()
+            low, high = (middle, high) if above else (low, middle)
+        p = softmax(logits / low)
+        if 1.5 / len(p) < p.max() < SURE and _fits(ids, p):  # else all temperatures around it look alike
+            used[temperature] = low
+    if len(used) < 2:
+        return
+    (first, one), *_, (last, other) = used.items()
+    power = math.log(other / one) / math.log(last / first)
+    for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
+        if abs(power - its) < POWER:
+            listed = " and ".join(f"{now:.3g} in the place of {was:.3g}" for was, now in used.items())
+            raise Told(f"{message} The draws fit temperatures of {listed}: {said}.", "temperature-other")
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
