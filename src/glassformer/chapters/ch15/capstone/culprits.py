@@ -66,7 +66,7 @@ def culprit(wrong: Collection[str], right: Collection[str]) -> str:
         return "gradient-into-block" if bad >= {"q", "k", "v", "o", "down"} else "gradient"
     if bad >= {"q", "k", "v", "o"}:
         return "gradient-between" if network & good else "gradient-into-block"
-    by_attention = {
+    by_attention: dict[tuple[str, ...], str] = {
         ("q", "k"): "gradient-scores",
         ("q",): "gradient-of-queries",
         ("k",): "gradient-of-keys",

@@ -30,6 +30,7 @@ SHRUNK = 0.5  # of its first size: so small no matrix becomes by learning
 OFTEN = 5  # times that an id is read
 STAYS = 1e-3  # of what rows usually turn: so little is no learning
 TINY = 1e-30
+UNREAD = 0.95  # of the first loss: what a text still costs that no step has read
 EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
 
 
@@ -219,7 +220,7 @@ def _(own: Own) -> None:
             raise Told(f"{said} But `loss` on a text of that batch is {judged:.3f}.", "other-targets")
         for i, text in enumerate(batch[1:] if own.batched else (), 1):
             judged = own.number("loss", text[:-1], text[1:])
-            if judged > losses[-1] + 0.35 * first and judged > 0.8 * first:
+            if judged > max(losses[-1] + 0.35 * first, UNREAD * first):
                 raise Told(f"{said} But `loss` on text {i} of that batch is {judged:.3f}.", "texts-unused")
     if own.has("logits"):
         steady(own, batch[0][:-1])
