@@ -603,6 +603,25 @@ def slip(kind, **choices):
     return only(kind, loading(kind, **choices))
 
 
+class FirstText:
+    """Learns the first text of each batch."""
+
+    def learn(self, ids, targets):
+        return super().learn(ids[:1], targets[:1])
+
+
+class WithoutLastBias(Adapter):
+    def load(self, weights, config):
+        if config["kind"] != "gpt2":
+            raise NotImplementedError
+        return super().load({n: w for n, w in weights.items() if n != "decoder.norm.bias"}, config)
+
+
+class JoinsTexts:
+    def logits(self, ids):
+        return super().logits(ids.reshape(1, -1))
+
+
 class ReshapesLogits:
     def loss(self, ids, targets):
         logits = self.logits(ids)
@@ -656,7 +675,7 @@ SLIPS = {
     "only the loss is shifted": (ReturnsOthersLoss, "training", "labels-shifted-twice"),
     "a gradient that is not divided by T": (NotDividedByT, "loss", "gradient-summed"),
     "copies of the weights": (ShowsCopies, "loss", "weights-copied"),
-    "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient"),
+    "a gradient of PyTorch's, doubled": (design("Z", DoublesOne), "loss", "gradient-of-one"),
     "a cache that is never begun anew": (NeverBegunAnew, "cache", "cache-too-long"),
     "the oldest keys dropped": (OldestDropped, "cache", "cache-too-long"),
     "the oldest keys dropped, which a fresh model hardly shows": (OldestDroppedLoudTable, "cache", "cache-too-long"),
@@ -703,6 +722,9 @@ SLIPS = {
     "load: a norm by the sum": (slip("llama", norm="sum"), "weights", "norm-of-sum"),
     "load: keys rotated backwards": (slip("llama", key_sign=-1), "weights", "rotation-backwards"),
     "logits reshaped for the loss": (design("C5", ReshapesLogits), "loss", "logits-reshaped"),
+    "the first text of a batch": (design("F2", FirstText), "training", "texts-unused"),
+    "texts joined to one": (design("G2", JoinsTexts), "model", "across-texts"),
+    "load: without the last norm's bias": (WithoutLastBias, "weights", "bias-left-out"),
     "load: no network": (slip("gpt2", network=False), "weights", "no-feedforward"),
 }  # fmt: skip
 
@@ -737,7 +759,7 @@ CAUSES = {
     "a block left out of the steps": (LeavesOutABlock, "cache", "a part of the model that `step` leaves out"),
     "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask hides some of them from its query"),
     "a schedule that is never stepped": (WarmsUpForever, "training", "its rate is 0"),
-    "the slope of an activation": (TooSteep, "loss", "or the slope of the activation is missing"),
+    "the slope of an activation": (TooSteep, "loss", "a factor, a transpose"),
     "a text of one id": (CountedFromTheEnd, "model", "the first row changes if nothing follows it."),
 }  # fmt: skip
 

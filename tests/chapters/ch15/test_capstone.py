@@ -16,6 +16,7 @@ from glassformer.exercises.source import MODULE
 from tests.exercises.test_machine import CELLS
 
 from .designs import functions, library, module
+from .edits import EDITS
 from .slips import SLIPS
 
 # The fourth is the reader's own file after chapter 11, in the adapter that `start` writes for it.
@@ -228,6 +229,7 @@ def method(name, stage, mistake, design=functions):
 
 def test_every_sentence_is_one_that_a_mistake_is_told_and_no_two_are_alike():
     told = {one.values[2] for one in MUTANTS} | {mistake for _, _, mistake in SLIPS.values()}
+    told |= {mistake for _, mistake, *_ in EDITS.values()}
     assert told == set(mistakes())
     for text in ("says", "instead"):
         assert all(getattr(one, text) for one in mistakes().values())
@@ -586,7 +588,7 @@ def without_the_norms_second_term(patch, design):
     patch.setattr(design, "rms_back", back)
 
 
-@wrong("loss", "gradient")
+@wrong("loss", "gradient-into-block")
 def without_the_gain_which_is_1_at_first(patch, design):
     def back(dy, x, g):
         r = 1 / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5)
@@ -853,7 +855,7 @@ def of_the_last_id(self, text):
     return self.logits(np.array(text[-1:]))[-1]
 
 
-@method("generate", "generation", "context-full", module)
+@method("generate", "generation", "context-error", module)
 def with_all_of_the_text(self, ids, n, temperature, seed):
     generator = torch.Generator().manual_seed(seed)
     for _ in range(n):
@@ -921,7 +923,7 @@ def all_of_the_prompt_but_its_last_id(self, ids, n, temperature, seed):
     return functions.Mine.generate(self, ids[:-1], n, temperature, seed)
 
 
-@method("generate_cached", "cache", "cached-differs")
+@method("generate_cached", "cache", "cached-draws")
 def one_number_drawn_too_many(self, ids, n, temperature, seed):
     rng, cache, out = np.random.default_rng(seed), {}, []
     rng.random()

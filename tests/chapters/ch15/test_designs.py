@@ -13,6 +13,7 @@ from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG,
 from tests.exercises.test_numpy_alone import LIBRARIES
 
 from .designs.parts import Adapter, design
+from .edits import EDITS, edited
 from .right import DESIGNS, LEFT_OUT, UNKNOWN, UNSEEN, Attends
 from .slips import CAUSES, REMARKED, SLIPS, TOLD
 
@@ -84,6 +85,19 @@ def test_a_mistake_is_named(name):
     adapter, stage, mistake = SLIPS[name]
     found = judge(adapter, stage, AMPLE)
     assert (found.status, found.mistake) == (WRONG, mistake), found.message
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_mistake_in_one_line_is_named(name):
+    stage, mistake, *changes = EDITS[name]
+    found = judge(edited(*changes), stage, AMPLE)
+    assert (found.status, found.mistake) == (WRONG, mistake), found.message
+
+
+def test_the_design_whose_lines_are_changed_is_right():
+    found = {stage: judge(edited(), stage, AMPLE) for stage in STAGES}
+    assert {stage for stage, one in found.items() if one.status == WRONG} == set()
+    assert {stage for stage, one in found.items() if one.status == OPEN} == {"shipped"}
 
 
 @pytest.mark.parametrize("name", REMARKED)

@@ -28,7 +28,7 @@ FIT = 1e-3  # how much of what is measured a fitted number may leave unexplained
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def _softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+def _softmax(x: np.ndarray, axis: int | tuple[int, ...] = -1) -> np.ndarray:
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
@@ -40,7 +40,7 @@ def _mixed(
     hidden: np.ndarray | None = None,
     *,
     scale: float | None = None,
-    axis: int = -1,
+    axis: int | tuple[int, ...] = -1,
 ) -> np.ndarray:
     """Computes attention; with `scale`, `axis` or `hidden`, as a mistake would."""
     scores = q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
@@ -88,10 +88,21 @@ def _of_scores(widths: Sequence[int] = ()) -> Iterator[tuple[str, np.ndarray]]:
         yield "scale-model", _mixed(Q, KEYS, V, scale=1 / np.sqrt(width))
     for axis in (-2, -3):
         yield "softmax-axis", _mixed(Q, KEYS, V, axis=axis)
+    yield from _of_whole_tables(Q, KEYS, V, None)
     e = np.exp(plain / np.sqrt(K) - (plain / np.sqrt(K)).max(axis=-1, keepdims=True))
     yield "softmax-axis", e / e.sum(axis=-2, keepdims=True) @ V  # the largest of each row, and the wrong sum
     yield "keys-ask", _mixed(KEYS, Q, V)
     yield "no-softmax", plain / np.sqrt(K) @ V
+    for z in (plain / np.sqrt(K), plain / np.sqrt(K) - (plain / np.sqrt(K)).max(axis=-1, keepdims=True)):
+        yield "softmax-unsummed", np.exp(z) @ V
+    yield "softmax-axis", np.ones((H, T, T)) @ V  # over an axis of length one, such as that of texts
+    yield "sigmoid-weights", 1 / (1 + np.exp(-plain / np.sqrt(K))) @ V
+    yield "one-for-two", _mixed(Q, Q, V)
+    yield "one-for-two", _mixed(KEYS, KEYS, V)
+    yield "values-missing", _mixed(Q, KEYS, KEYS)
+    yield "values-missing", _mixed(Q, KEYS, Q)
+    yield "heads-averaged", np.broadcast_to(_softmax(plain / np.sqrt(K)).mean(axis=0), (H, T, T)) @ V
+    yield "scores-without-sign", _softmax(np.abs(plain) / np.sqrt(K)) @ V
     yield "always-causal", _mixed(Q, KEYS, V, AHEAD)
     yield from _values_rotated(Q, KEYS, V, None)
 
@@ -107,6 +118,13 @@ def _values_rotated(
                 "attention-values-rotated",
                 _mixed(rotated(q, layout, base), rotated(k, layout, base), of_v, hidden),
             )
+
+
+def _of_whole_tables(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, hidden: np.ndarray | None
+) -> Iterator[tuple[str, np.ndarray]]:
+    for axes in ((-3, -2, -1), (-2, -1), (-3, -1)):
+        yield "softmax-of-all", _mixed(q, k, v, hidden, axis=axes)
 
 
 def _of_masks() -> Iterator[tuple[str, np.ndarray]]:
@@ -126,6 +144,7 @@ def _of_masks() -> Iterator[tuple[str, np.ndarray]]:
         yield "mask-of-self", np.concatenate([first, strictly[:, 1:]], axis=1)
         yield "mask-of-zeros", _softmax(np.where(AHEAD, 0, scores)) @ V
         yield "softmax-axis", np.nan_to_num(_mixed(Q, KEYS, V, AHEAD, axis=-2))
+    yield from _of_whole_tables(Q, KEYS, V, AHEAD)
     yield from _values_rotated(Q, KEYS, V, AHEAD)
 
 
@@ -303,7 +322,10 @@ def _told_or_a_design(
             f"your `attention` seems to have {_in_words(inside)} inside, and this stage judges only "
             "softmax(q kᵀ / √K) v. Leave `attention` out of the adapter: the stages *block* and *model* check it."
         )
-    raise Wrong(message)
+    raise Wrong(
+        f"{message} Compare your lines with the formula: the scores are q kᵀ, divided by √K; hidden ones become −∞; "
+        "the softmax runs over the keys, the last axis; and the weights are multiplied by v."
+    )
 
 
 def _another_scale(own: Own, message: str) -> None:
@@ -333,9 +355,15 @@ def _(own: Own) -> None:
         ("no-softmax", 0 * V),
         ("always-causal", _mixed(0 * Q, KEYS, V, AHEAD)),
         ("softmax-axis", _mixed(0 * Q, KEYS, V, axis=-3)),
+        *_of_whole_tables(0 * Q, KEYS, V, None),
         *_values_rotated(0 * Q, KEYS, V, None),
     ]
-    _told_or_a_design(own, (0 * Q, KEYS, V, False), found, message, iter(candidates))
+    again = _attend(own, 0 * Q, KEYS, V, False)
+    if not close(found, again):
+        raise Told("the same queries, keys and values gave two different results.", "dropout-in-evaluation")
+    name_it(found, message, candidates)
+    name_it(_attend(own, Q, KEYS, V, False), message, _of_scores())  # other queries tell more
+    _told_or_a_design(own, (0 * Q, KEYS, V, False), found, message, iter(()))
 
 
 @attention.check("the better a key matches the query, the more weight its value gets")
@@ -352,7 +380,32 @@ def _(own: Own) -> None:
     found, want = _attend(own, Q, KEYS, V, True), _mixed(Q, KEYS, V, AHEAD)
     if not close(found, want):
         message = f"with `causal`, {largest(found, want, 'H T K')}"
-        _told_or_a_design(own, (Q, KEYS, V, True), found, message, _of_masks())
+        name_it(found, message, _of_masks())
+        _hides_too_little(own, message)
+        _told_or_a_design(own, (Q, KEYS, V, True), found, message, iter(()))
+
+
+def _hides_too_little(own: Own, message: str) -> None:
+    """Raises `Told` if hidden keys get weight: in some heads, or because a hidden score is a number not low enough."""
+    weights = _weights_of(own, Q, KEYS, True)
+    if weights is None or not (weights[:, AHEAD] > 1e-6).any():
+        return
+    heads = (weights[:, AHEAD] > 1e-6).any(axis=-1)
+    if not heads.all():
+        listed = ", ".join(map(str, np.flatnonzero(heads)))
+        raise Told(
+            f"{message} Later positions get weight in head {listed}, and in the others not.", "mask-of-some"
+        )
+    scores = Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K)
+    with np.errstate(all="ignore"):
+        for instead in (0 * scores, scores):  # a number in the place of the score, or added to it
+            apart = np.log(weights) - instead
+            seen = np.log(weights[..., 0] / np.exp(scores[..., 0]))[
+                ..., None
+            ]  # what every row's softmax subtracts
+            number = (apart - seen)[:, AHEAD]
+            if np.isfinite(number).all() and np.ptp(number) < FIT * max(1.0, np.abs(number).max()):
+                raise Told(f"{message} The number seems to be {number.flat[0]:.4g}.", "mask-finite")
 
 
 @attention.check("large scores do no harm")

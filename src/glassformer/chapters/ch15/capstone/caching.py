@@ -10,11 +10,13 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, in_numpy
 
 from .adapter import Cache, Missing, NotLookedAt, Own, Told, in_place
+from .learning import log_softmax
 from .origin import your_own_code
-from .stage import Stage, changed_by, close, ends_alike, largest, steady
+from .stage import Stage, changed_by, close, ends_alike, largest, name_it, steady
+from .texts import IMMENSE, LONG, PROMPT, likeliest, prompt_of, written
 from .training import learn
+from .window import DRAWN, draws_alike, misread, tipping, warm
 from .words import remark
-from .writing import PROMPT, half, likeliest, prompt_of, written
 
 cache = Stage("cache")
 
@@ -22,7 +24,11 @@ SHORT = 6  # prompts, continued at temperature 0
 PROMPTS = 10  # that are longer than the context
 TIPPING = 4  # seeds
 NEAR = 2e-3  # relative: two temperatures this near are one, as far as rounding goes
-LONG = 512  # ids; a longer context is not filled
+# What is told of a piece that reads too few of the ids of a long text, and too many.
+LONG_TEXTS = {
+    "generate": ("window-short", "window-beyond"),
+    "generate_cached": ("cache-short", "cache-too-long"),
+}
 FAR = 1e-2  # by at least so much other weights must change the logits
 
 
@@ -57,9 +63,11 @@ def _(own: Own) -> None:
     message = f"after the first id, according to `logits`, {largest(found, want, 'V')}"
     if _one_for_all(kept):
         raise Told(message, "cache-of-all-blocks")
+    log_p = log_softmax(want)
+    name_it(found, message, [("step-probabilities", np.exp(log_p)), ("step-probabilities", log_p)])
     raise Wrong(
         f"{message} The first id has no past. The usual causes are a part of the model that `step` leaves out, "
-        "such as the last norm, probabilities in the place of logits, a position that is not 0, keys and values that "
+        "such as the last norm, a position that is not 0, keys and values that "
         "several blocks share, and a cache that is not empty when a new text begins."
     )
 
@@ -90,6 +98,11 @@ def _(own: Own) -> None:
         message = f"after id {t}, according to `logits`, {largest(found, whole[t], 'V')}"
         if t == 1 and close(found, alone[1]):
             raise Told(message, "cache-forgets")
+        coarse = {str(one.dtype) for one in _fractions_in(dict(kept)) if one.dtype.itemsize < 4}
+        if coarse:
+            raise Told(f"{message} The cache holds numbers in {min(coarse)}.", "cache-rounded")
+        if t > 1:
+            raise Told(f"{message} The {t} steps before were right.", "cache-drops")
         raise Told(
             message, "cache-off-by-one" if t else "cache-shared"
         )  # the check before has left something
@@ -189,7 +202,7 @@ def _(own: Own) -> None:
     n = min(9, own.context_length - PROMPT)
     for seed in range(SHORT):  # one prompt alone may be continued alike by chance
         _writes_the_same(own, prompt_of(own, seed=seed), n, ((0, 0),), "cached-reads")
-    _writes_the_same(own, prompt_of(own), n, ((_warm(own), 5), (1.0, 5)), "cached-differs")
+    _writes_the_same(own, prompt_of(own), n, ((warm(own), 5), (1.0, 5)), "cached-differs")
 
 
 @cache.check("so it does when the text is longer than the context")
@@ -199,44 +212,24 @@ def _(own: Own) -> None:
     context = min(own.context_length, LONG)
     if context < own.context_length:
         raise NotLookedAt(f"a context of more than {LONG} ids takes too long")
-    warm = ((_warm(own), 7), (0, 0))
-    _writes_the_same(own, prompt_of(own, context - 3), 14, warm, "cache-too-long")
+    drawn = ((warm(own), 7), (0, 0))
+    _writes_the_same(own, prompt_of(own, context - 3), 14, drawn, "cache-too-long")
     for seed in range(TIPPING):
         prompt = prompt_of(own, context, seed)
-        _writes_the_same(own, prompt, 4, _tipping(own, prompt, 4, seed), "cache-too-long")
+        how = tuple((one, seed) for one in tipping(own, prompt, 4, seed, NEAR))
+        _writes_the_same(own, prompt, 4, how, "cache-too-long")
     try:
         written(own, prompt_of(own, context + 5), 1, 0, 0)
     except Wrong:
         return  # `generate` need not take a prompt that is longer than the context
     for seed in range(PROMPTS):  # only the first new id shows a long prompt that was read as a whole
-        _writes_the_same(own, prompt_of(own, context + 5, seed), 1, warm, "cache-too-long")
+        _writes_the_same(own, prompt_of(own, context + 5, seed), 1, drawn, "cache-too-long")
 
 
 def _can_be_compared(own: Own) -> None:
     lacks = [piece for piece in ("generate", "generate_cached") if not own.has(piece)]
     if lacks:
         raise NotLookedAt(f"your adapter has no `{lacks[0]}`")
-
-
-def _warm(own: Own) -> float:
-    """Returns a temperature at which small differences in the logits of a long text show in what is drawn."""
-    return max(1e-3, half(own.logits(prompt_of(own, own.context_length))[-1]))
-
-
-def _tipping(own: Own, prompt: np.ndarray, n: int, seed: int) -> tuple[tuple[float, int], ...]:
-    """Returns two temperatures next to each other, with this seed, at which `generate` writes two different texts.
-
-    There one of the draws is at the edge between two ids, so even a small change of the logits shows, as it is while
-    a fresh model's attention contributes little. There are none if the text is the same at all temperatures.
-    """
-    low, high = (_warm(own) * times for times in (0.25, 4))
-    text = written(own, prompt, n, low, seed)
-    if written(own, prompt, n, high, seed) == text:
-        return ()
-    while high > (1 + NEAR) * low:
-        middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if written(own, prompt, n, middle, seed) == text else (low, middle)
-    return (low, seed), (high, seed)
 
 
 def _writes_the_same(
@@ -261,7 +254,40 @@ def _writes_the_same(
             message = (
                 f"{where}, new id {first} is {plain[first]} without the cache and {cached[first]} with it."
             )
-            raise Told(message, mistake)
+            raise _why(own, message, mistake)
+
+
+def _why(own: Own, message: str, mistake: str) -> Told:
+    """Returns the failure of two ways of writing that differ: in random numbers, or in the ids that one reads."""
+    long = mistake == "cache-too-long"
+    prompt = prompt_of(own, own.context_length - 3 if long else PROMPT)
+    with contextlib.suppress(Wrong):
+        if mistake == "cached-differs" and _always_alike(own, prompt):
+            return Told(
+                f"{message} With the cache, it writes the same text at this temperature as at an immense one.",
+                "cached-temperature",
+            )
+        if mistake != "cached-reads" and not draws_alike(own, prompt, DRAWN if long else DRAWN - PROMPT):
+            return Told(
+                f"{message} They differ, too, at a temperature where all ids are equally likely.",
+                "cached-draws",
+            )
+        for piece, wrong in LONG_TEXTS.items() if long else ():
+            seen = misread(own, piece)
+            if seen is not None:
+                return Told(f"{message} {seen.said}", wrong[seen.beyond])
+    return Told(message, mistake)
+
+
+def _always_alike(own: Own, prompt: np.ndarray) -> bool:
+    """Returns whether with the cache the text is the same at a low temperature and at an immense one."""
+    texts = [
+        [written(own, prompt, 9, one, seed, piece) for one in (warm(own), IMMENSE)]
+        for seed in range(3)
+        for piece in ("generate", "generate_cached")
+    ]
+    without, cached = texts[::2], texts[1::2]
+    return all(one == other for one, other in cached) and any(one != other for one, other in without)
 
 
 your_own_code(cache, "step", lambda own: _step(own, 0, _empty(own)))

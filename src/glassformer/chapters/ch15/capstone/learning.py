@@ -1,6 +1,7 @@
 """The stage *loss*: one number, what a fresh model pays, and gradients compared with finite differences."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from glassformer.exercises.expect import Wrong, as_numbers
 
 from .adapter import NotLookedAt, Own, Told, in_place
+from .culprits import block_of, culprit
 from .origin import your_own_code
 from .slopes import Slope, slope, ways
 from .stage import Stage, close, name_it, steady
@@ -66,12 +68,81 @@ def _(own: Own) -> None:
             ("labels-shifted-twice", -log_p[rows, np.roll(targets, -1)].mean()),
             ("labels-shifted-twice", -log_p[rows[1:], targets[:-1]].mean()),
             ("last-target", said[-1]),
+            ("squared-error", ((p - np.eye(own.vocab_size)[targets]) ** 2).mean()),
+            ("perplexity", np.exp(said.mean())),
+            *(("softmax-over-positions", value) for value in _over_positions(logits, targets)),
+            *(("no-logarithm", value) for value in _without_log(logits, targets)),
         ]
         steady(own, ids)
         name_it(found, message, candidates, 1e-5)
         if any(_smoothed(own, part) for part in SMOOTHING):
             raise Told(message, "label-smoothing")
-        raise Wrong(message)
+        _compared(own, message)
+        left_out = _left_out(own, targets)
+        if left_out:
+            raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
+        raise Wrong(
+            f"{message} The usual causes are targets that are cut off, shifted or weighted, logits that are changed "
+            "before the softmax, and something else that is added."
+        )
+
+
+def _over_positions(logits: np.ndarray, targets: np.ndarray) -> Iterator[float]:
+    """Yields losses whose softmax runs over the positions, also if the largest logit of each row was subtracted."""
+    for z in (logits, logits - logits.max(axis=-1, keepdims=True)):
+        yield -log_softmax(z.T).T[np.arange(len(z)), targets].mean()
+
+
+def _without_log(logits: np.ndarray, targets: np.ndarray) -> Iterator[float]:
+    """Yields losses that subtract the sum of the exponentials and not its logarithm."""
+    for z in (logits, logits - logits.max(axis=-1, keepdims=True)):
+        yield float((np.exp(z).sum(axis=-1) - z[np.arange(len(z)), targets]).mean())
+
+
+def _compared(own: Own, message: str) -> None:
+    """Raises `Told` if the losses of several texts are the right ones times or plus a number, or of scaled logits."""
+    found, right, scaled = [], [], []
+    factors = (0.5, 2.0, 0.1, 10.0, own.vocab_size**-0.5, own.vocab_size**0.5)
+    for T, seed in ((12, 4), (5, 6), (16, 7), (9, 8)):
+        ids, targets = asked(own, T, seed)
+        logits, at = own.logits(ids), (np.arange(T), targets)
+        found.append(own.number("loss", ids, targets))
+        right.append(-log_softmax(logits)[at].mean())
+        scaled.append([-log_softmax(factor * logits)[at].mean() for factor in factors])
+    ratios, gaps = np.array(found) / right, np.array(found) - right
+    if np.ptp(ratios) < 1e-4 * abs(ratios[0]):
+        more = f" Of several texts, yours is always {ratios[0]:.4g} times the average."
+        raise Told(f"{message}{more}", "loss-times")
+    if np.ptp(gaps) < 1e-4 * abs(gaps[0]) and abs(gaps[0]) > 1e-3:
+        raise Told(
+            f"{message} Of several texts, yours is always {gaps[0]:.4g} more than the average.", "loss-plus"
+        )
+    for factor, values in zip(factors, np.transpose(scaled), strict=True):
+        if close(found, values, 1e-5):
+            raise Told(f"{message} The logits seem to be multiplied by {factor:.3g}.", "loss-of-scaled")
+
+
+def without_one(said: np.ndarray, targets: np.ndarray) -> Iterator[tuple[str, float]]:
+    """Yields what is left out, and the loss without it: the targets of one id, or the target at one end."""
+    for id in np.unique(targets):
+        kept = said[targets != id]
+        for all_the_same, count in (
+            ("", len(kept)),
+            (" (but not from the number that it divides by)", len(said)),
+        ):
+            yield f"the targets that are id {id}{all_the_same}", kept.sum() / max(1, count)
+    yield from (("the first target", said[1:].mean()), ("the last target", said[:-1].mean()))
+
+
+def _left_out(own: Own, targets: np.ndarray) -> str:
+    """Returns what the losses of several texts with these targets all leave out, or nothing."""
+    left = {which for which, _ in without_one(np.zeros(len(targets)), targets)}
+    for seed in (4, 6, 7):
+        ids, _ = asked(own, len(targets), seed)
+        said = -log_softmax(own.logits(ids))[np.arange(len(ids)), targets]
+        found = own.number("loss", ids, targets)
+        left &= {which for which, value in without_one(said, targets) if close(found, value, 1e-5)}
+    return min(left, default="")
 
 
 def _smoothed(own: Own, part: float) -> bool:
@@ -194,10 +265,12 @@ def _louder(own: Own, seen: dict[str, Slope], found, unclear: list[str], weights
             size = LOUDER if np.ptp(one) else 5 * LOUDER
             one += (size * rng.normal(size=one.shape)).astype(one.dtype)
         louder = _gradients(own, ids, targets)
-        for name in unclear:
+        looked = list(unclear)
+        for name in looked:
             again = _measured(own, weights[name], louder.get(name), ids, targets)
             if again.wrong:
                 seen[name], found[name] = again, louder.get(name, 0 * weights[name])
+                looked += [one for one in seen if one in louder and one not in looked]  # to compare them all
     finally:
         for name, one in weights.items():
             one[...] = kept[name]
@@ -206,7 +279,7 @@ def _louder(own: Own, seen: dict[str, Slope], found, unclear: list[str], weights
 def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, ids, targets) -> None:  # noqa: ANN001
     """Raises `Told` about gradients that are wrong: all by one factor, or those of a table of ids, or any."""
     others = [name for name in wrong if len(weights[name]) != own.vocab_size]
-    name = (others or wrong)[0]
+    name = max(others or wrong, key=block_of)  # the nearest to the loss
     one = seen[name]
     message = (
         f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
@@ -227,7 +300,7 @@ def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, id
         message += (
             f" {_listed([other for other in wrong if other != name])} disagree, too; {_listed(right)} agree."
         )
-    raise Told(message, "gradient")
+    raise Told(message, culprit(wrong, [other for other, its in seen.items() if its.agrees]))
 
 
 def _listed(names: list[str]) -> str:

@@ -1,6 +1,7 @@
 """A stage of the capstone: its words, its checks in teaching order, and how failures are told apart."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,8 @@ def leaks(changed: np.ndarray, at: int, what: str) -> None:
     if not early:
         return
     listed = ", ".join(map(str, early))
+    if len(early) > 7 and len(early) == at - early[0]:
+        listed = f"{early[0]} to {at - 1}"
     message = f"{what} {at} was replaced, and {'row' if len(early) == 1 else 'rows'} {listed} of the result changed."
     if early == [0]:
         raise Told(
@@ -91,6 +94,18 @@ def changed_by(own: Own, ids: np.ndarray, at: int) -> np.ndarray:
     changed = differs(own.logits(other), own.logits(ids))
     leaks(changed, at, "id")
     return changed
+
+
+@contextlib.contextmanager
+def masked_sometimes(T: int, right: int) -> Iterator[None]:
+    """Tells that T positions see what follows, where `right` positions did not."""
+    try:
+        yield
+    except Told as told:
+        seen = str(told).split(". ")[0]
+        raise Told(
+            f"with {right} positions none sees a later one; but with {T}, {seen}.", "mask-at-times"
+        ) from told
 
 
 def ends_alike(own: Own, ids: np.ndarray) -> None:

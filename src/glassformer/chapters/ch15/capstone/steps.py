@@ -6,7 +6,9 @@ another, and a step on a new text differs from one on the old. Signs are compare
 change the sizes of steps.
 """
 
+import contextlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,11 @@ FORGETS = 0.06  # the share of the weights in which a step may still follow the 
 CLEAR = 1e-3  # of the largest number in a step; what is smaller is not looked at
 ACROSS, MANY = 0.1, 256  # a cosine below this has no direction in common, with so many numbers
 SIZE = 12  # ids
-WAKING = 5  # steps
+STRAIGHT, UNEVEN = (
+    0.02,
+    0.05,
+)  # relative: what a fit may leave; how much what a gradient is divided by must vary
+WAKING, BURST = 5, 10  # steps; times as large
 
 
 @dataclass
@@ -70,7 +76,11 @@ def _woken(own: Own, start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         own.number("learn", text[:-1], text[1:])
     now = {name: one.copy() for name, one in _arrays(own).items()}
     same = set(now) == set(start) and all(now[name].shape == one.shape for name, one in start.items())
-    return now if same else start
+    if not same or any(
+        np.abs(now[name]).max() > BURST * (1 + np.abs(one).max()) for name, one in start.items()
+    ):
+        return start  # far too long steps leave nothing to look at
+    return now
 
 
 def _fresh(own: Own) -> Own:
@@ -197,16 +207,15 @@ def _in_place(trainer: _Trainer, text: np.ndarray, step: np.ndarray) -> bool:
 
 
 def _against_gradients(trainer: _Trainer, text: np.ndarray, step: dict[str, np.ndarray]) -> None:
-    """Raises `Told` if a matrix's steps have nothing to do with its gradient, which the reader handed over.
+    """Raises `Told` if a matrix's steps have nothing to do with its gradient, or depend on it in a wrong way.
 
     A step may also pull a weight towards 0 (decay).
     """
     own = trainer.own
-    if not own.has("gradients"):
-        return
     for name, weight in _arrays(own).items():
         weight[...] = trainer.start[name]
-    found = own.arrays("gradients", text[:-1], text[1:])
+    handed_over = own.has("gradients")
+    found = own.arrays("gradients", text[:-1], text[1:]) if handed_over else _by_pytorch(own, text)
     for name, added in step.items():
         gradient = found.get(name)
         gradient = None if gradient is None else np.asarray(as_numbers(gradient, name), dtype=np.float64)
@@ -217,13 +226,69 @@ def _against_gradients(trainer: _Trainer, text: np.ndarray, step: dict[str, np.n
         if where.sum() < MANY or not np.abs(gradient).max() > 1e-8:
             continue
         g, d, w = gradient[where], added[where], trainer.start[name][where].astype(np.float64)
-        (_, pull), *_ = np.linalg.lstsq(np.stack([g, w], axis=1), d, rcond=None)
-        along = max(_cosine(-g, d), _cosine(-g, d - pull * w))
-        if along < -ACROSS:
+        _divided(name, g, d)
+        if (d > 0).mean() in (0, 1) and 0.2 < (g > 0).mean() < 0.8:
+            way = "down" if d[0] < 0 else "up"
             raise Told(
-                f"`{name}`: the cosine between a step and minus the gradient is {along:.2f}.", "uphill"
+                f"`{name}`: a step moves all of its numbers {way}, whatever their gradient is.", "sign-lost"
             )
-        if along < ACROSS:
-            message = f"`{name}`: the step on a text and its gradient have nothing in common "
-            message += f"(the cosine between the step and minus the gradient is {_cosine(-g, d):.2f})."
-            raise Told(message, "other-gradient")
+        if handed_over:
+            _along(name, g, d, w)
+
+
+def _along(name: str, g: np.ndarray, d: np.ndarray, w: np.ndarray) -> None:
+    """Raises `Told` if a step is not along minus the gradient, whatever decay adds to it."""
+    (_, pull), *_ = np.linalg.lstsq(np.stack([g, w], axis=1), d, rcond=None)
+    along = max(_cosine(-g, d), _cosine(-g, d - pull * w))
+    if along < -ACROSS:
+        raise Told(f"`{name}`: the cosine between a step and minus the gradient is {along:.2f}.", "uphill")
+    if along < ACROSS:
+        message = f"`{name}`: the step on a text and its gradient have nothing in common "
+        message += f"(the cosine between the step and minus the gradient is {_cosine(-g, d):.2f})."
+        raise Told(message, "other-gradient")
+
+
+def _divided(name: str, g: np.ndarray, d: np.ndarray) -> None:
+    """Raises `Told` if steps on one text are the gradient divided by its square, or by the root of its size, plus ε.
+
+    Adam divides by its size, and SGD by nothing.
+    """
+    clear = (np.abs(g) > CLEAR * np.abs(g).max()) & (d != 0)
+    g, d = g[clear], d[clear]
+    if len(g) < MANY or (d * g > 0).mean() > FORGETS:
+        return
+    by, size = -g / d, np.abs(g)
+    if np.std(by) < UNEVEN * np.abs(by).mean():
+        return
+    rest = {}
+    for what, its in (("size", size), ("square", size**2), ("root", np.sqrt(size))):
+        known = np.stack([its, np.ones_like(its)], axis=1)
+        fit, *_ = np.linalg.lstsq(known, by, rcond=None)
+        rest[what] = float(np.std(by - known @ fit) / np.std(by))
+    for what, said, mistake in (
+        ("square", "the square of the gradient", "adam-root"),
+        ("root", "the root of the gradient's size", "adam-squares"),
+    ):
+        if rest[what] < STRAIGHT and rest["size"] > 5 * rest[what]:
+            message = (
+                f"`{name}`: on the same text again and again, each step is the gradient divided by {said}."
+            )
+            raise Told(message, mistake)
+
+
+def _by_pytorch(own: Own, text: np.ndarray) -> dict[str, Any]:
+    """Returns the gradients that PyTorch computes from `loss`; none if it cannot."""
+    if not own.tensors or not own.has("loss"):
+        return {}
+    import torch
+
+    with contextlib.suppress(Exception):  # the checks of the loss tell what is wrong with it
+        trained = {
+            name: one
+            for name, one in own.piece("weights")().items()
+            if isinstance(one, torch.Tensor) and one.requires_grad
+        }
+        loss = own.raw("loss", text[:-1], text[1:])
+        found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+        return {name: one for name, one in zip(trained, found, strict=True) if one is not None}
+    return {}

@@ -8,7 +8,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from .adapter import LeaveOut, Missing, NotLookedAt, Own, Told
 from .caching import other_weights
 from .origin import your_own_code
-from .stage import Stage, changed_by, close, cut_short, differs, ends_alike, leaks
+from .stage import Stage, changed_by, close, cut_short, differs, ends_alike, leaks, masked_sometimes
 from .training import learn, windows_of
 from .words import remark
 
@@ -68,6 +68,10 @@ def _(own: Own) -> None:
     other = x.copy()
     other[5] = np.random.default_rng(8).normal(size=x.shape[1])
     leaks(differs(_through(own, other), _through(own, x)), 5, "position")
+    for T in (2, 5):
+        other = np.concatenate([x[: T - 1], -x[T - 1 : T]])
+        with masked_sometimes(T, len(x)):
+            leaks(differs(_through(own, other), _through(own, x[:T])), T - 1, "position")
 
 
 @block.check("later positions depend on earlier ones")
@@ -200,6 +204,9 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     if 7 not in changed_by(own, _some_ids(own, 12), 7):
         raise Wrong("id 7 was replaced, and row 7 of `logits` did not change: does it read its own id?")
+    for T in (2, 5, own.context_length):
+        with masked_sometimes(T, 12):
+            changed_by(own, _some_ids(own, T), T - 1)
 
 
 @model.check("the last row depends on earlier ids")
@@ -353,6 +360,8 @@ def _together(own: Own, ids: np.ndarray) -> np.ndarray:
     want = (*ids.shape, own.vocab_size)
     if found.shape != want:
         message = f"`logits` of ids (B, T) = {ids.shape} should have shape (B, T, V) = {want}; yours has {found.shape}."
+        if found.shape[:2] == (1, ids.size):
+            raise Told(f"{message} So the texts have become one.", "across-texts")
         raise Told(message, "axes-swapped") if sorted(found.shape) == sorted(want) else Wrong(message)
     return found
 

@@ -11,7 +11,7 @@ from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.text import corpus
 
 from .adapter import Missing, NotLookedAt, Own, Told, in_place
-from .learning import asked, log_softmax
+from .learning import asked, log_softmax, without_one
 from .origin import your_own_code
 from .reading import ids_of
 from .stage import Stage, close, differs, name_it, steady
@@ -30,6 +30,7 @@ SHRUNK = 0.5  # of its first size: so small no matrix becomes by learning
 OFTEN = 5  # times that an id is read
 STAYS = 1e-3  # of what rows usually turn: so little is no learning
 TINY = 1e-30
+UNREAD = 0.95  # of the first loss: what a text still costs that no step has read
 EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
 
 
@@ -111,6 +112,9 @@ def _(own: Own) -> None:
             f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
         )
         name_it(found, message, others, SAME_LOSS)
+        left_out = _left_out(own, batch)
+        if left_out:
+            raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
         return  # it may be measured in another way, such as with dropout
 
 
@@ -133,7 +137,23 @@ def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
                 "last-target": said[-1],
             }
         )
-    return [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
+    found = [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
+    if len(each) > 1:
+        found += [("texts-unused", float(each[i][""])) for i in (0, -1)]
+        found.append(("summed", float(np.sum([one["summed"] for one in each]))))
+    return found
+
+
+def _left_out(own: Own, batch: np.ndarray) -> str:
+    """Returns what the losses of a few steps on a batch all leave out, or nothing."""
+    left: set[str] = set()
+    for step in range(3):
+        log_p = np.concatenate([log_softmax(own.logits(text[:-1])) for text in batch])
+        targets = batch[:, 1:].ravel()
+        said, found = -log_p[np.arange(len(targets)), targets], learn(own, batch)
+        same = {which for which, value in without_one(said, targets) if close(found, value, SAME_LOSS)}
+        left = left & same if step else same
+    return min(left, default="")
 
 
 @training.check("each step follows the gradient of its own batch")
@@ -198,6 +218,10 @@ def _(own: Own) -> None:
         if judged > losses[-1] + 0.35 * first:
             steady(own, text[:-1])
             raise Told(f"{said} But `loss` on a text of that batch is {judged:.3f}.", "other-targets")
+        for i, text in enumerate(batch[1:] if own.batched else (), 1):
+            judged = own.number("loss", text[:-1], text[1:])
+            if judged > max(losses[-1] + 0.35 * first, UNREAD * first):
+                raise Told(f"{said} But `loss` on text {i} of that batch is {judged:.3f}.", "texts-unused")
     if own.has("logits"):
         steady(own, batch[0][:-1])
     own.found["jumps"] = _jumps(losses)
@@ -270,7 +294,7 @@ def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
     left = _shrunk(own)
     if left < SHRUNK:
         return Told(f"{said} Meanwhile every matrix shrank to less than {left:.0%} of its size.", "decay")
-    if _climbs(losses):
+    if _climbs(losses) and losses[-1] > losses[0] + ABOVE:
         return Told(said, "uphill")
     first, blind = own.found["losses"][0], math.log(own.vocab_size)
     highest = max(own.found["losses"] + losses)
@@ -280,7 +304,8 @@ def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
         return Told(said, "too-slow")
     return Wrong(
         f"{said} The usual causes are steps that are too long or too short, a gradient of something other than the "
-        "loss of all positions, and something random in `learn`, such as much dropout."
+        "loss of all positions, a decay that pulls the weights to 0, and something random in `learn`, such as targets "
+        "that are shuffled or much dropout."
     )
 
 

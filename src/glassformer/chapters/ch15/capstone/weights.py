@@ -16,6 +16,7 @@ from glassformer.published import published
 from glassformer.text import CharTokenizer
 
 from .adapter import NotLookedAt, Own, Told
+from .learning import log_softmax
 from .origin import WATCHED, told_if_borrowed
 from .stage import CLOSE, Stage, close, largest
 from .suspects import suspects
@@ -187,6 +188,9 @@ def _agree(found: np.ndarray, model: scratch.Transformer, ids: np.ndarray, which
         for mistake, detail, value in suspects(model, ids):
             if close(found, value, CLOSE * min(1.0, float(np.abs(value).max()))):
                 raise Told(f"{message} {detail}".rstrip(), mistake)
+    factor = float((found * want).sum() / (want * want).sum())
+    if factor and close(found / factor, want):
+        raise Told(f"{message} All of them are {factor:.4g} times what they should be.", "logits-scaled")
     raise Wrong(message)
 
 
@@ -274,7 +278,8 @@ def _(own: Own) -> None:
 
 
 def _same(found: np.ndarray, want: np.ndarray) -> None:
-    if not close(found, want):
+    # A number that is added to a whole row changes no probability, so one of the two may be in logarithms of them.
+    if not close(found, want) and not close(log_softmax(found), log_softmax(want)):
         message = f"your own model, after some training: by its `logits`, {largest(found, want, 'T V')}"
         raise Told(message, "own-weights-differ")
 

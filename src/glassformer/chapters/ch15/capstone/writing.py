@@ -1,50 +1,25 @@
 """The stage *generation*: it writes, reading the whole text again for each id."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
+from glassformer.exercises.expect import Wrong
 
 from .adapter import Own, Told
 from .origin import your_own_code
 from .stage import Stage, steady
+from .texts import IMMENSE, LONG, half, likeliest, prompt_of, softmax, written
+from .window import misread
 
 generation = Stage("generation")
 
 DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many standard deviations
 DOUBT = 2.0
-IMMENSE = 1e6  # a temperature at which all ids are equally likely
+SURE = 0.98  # a probability that leaves nothing to draw
+POWER = 0.2  # how far a measured power of the temperature may be off
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
-PROMPT = 6
-
-
-def prompt_of(own: Own, n: int = PROMPT, seed: int = 11) -> np.ndarray:
-    """Returns n random ids."""
-    return np.random.default_rng(seed).integers(own.vocab_size, size=n)
-
-
-def written(
-    own: Own, prompt: np.ndarray, n: int, temperature: float, seed: int, piece: str = "generate"
-) -> list[int]:
-    """Returns the n new ids, whether the prompt comes back with them or not."""
-    what = f"`{piece}` of {len(prompt)} ids and {n} more"
-    found = own.call(piece, prompt, n, temperature, seed)
-    if not isinstance(found, np.ndarray | list | tuple):
-        found = list(found) if hasattr(found, "__next__") else found
-    ids = as_numbers(in_numpy(found), what)
-    while ids.ndim > 1 and ids.shape[0] == 1:
-        ids = ids[0]
-    if ids.ndim != 1 or len(ids) not in (n, len(prompt) + n):
-        raise Wrong(
-            f"{what} should return {len(prompt) + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
-        )
-    if len(ids) > n and not np.array_equal(ids[: len(prompt)], prompt):
-        raise Wrong(f"{what} should begin with the unchanged prompt.")
-    new = ids[-n:]
-    if new.dtype.kind not in "iu" or new.min() < 0 or new.max() >= own.vocab_size:
-        raise Wrong(f"{what} should return ids from 0 to V − 1; yours are {new[:6].tolist()}.")
-    return [int(one) for one in new]
 
 
 def _telling(own: Own) -> np.ndarray:
@@ -69,22 +44,49 @@ def _(own: Own) -> None:
 @generation.check("at temperature 0 it always takes the likeliest id")
 def _(own: Own) -> None:
     prompt = _telling(own)
-    text = prompt.tolist()
-    for i, one in enumerate(written(own, prompt, 8, 0, 0)):
-        logits = _last(own, text)
-        best = int(logits.argmax())
-        if logits[one] < logits[best] - 1e-5 * max(1.0, abs(logits[best])):
+    text, new = prompt.tolist(), written(own, prompt, 8, 0, 0)
+    for i, one in enumerate(new):
+        if not likeliest(own, text[-own.context_length :], one):
+            best = int(_last(own, text).argmax())
             message = f"new id {i} is {one}; according to `logits`, {best} is the likeliest."
             steady(own, np.array(text))
-            known = {
-                "first-row": own.logits(np.array(text))[0].argmax(),
-                "reads-only-new": own.logits(np.array(text[-1:]))[-1].argmax(),
-            }
-            for mistake, its in known.items():
-                if its == one:
-                    raise Told(message, mistake)
+            _greedy_otherwise(own, prompt.tolist(), new, message)
             raise Told(message, "not-greedy")
         text.append(one)
+
+
+def _greedy_otherwise(own: Own, prompt: list[int], new: list[int], message: str) -> None:
+    """Raises `Told` if each new id is the likeliest after something else than the whole text."""
+    texts = [[*prompt, *new[:i]] for i in range(len(new))]
+
+    def fits(read: Callable[[list[int]], list[int]], row: int = -1) -> bool:
+        if any(len(read(text)) < abs(row) for text in texts):
+            return False
+        rows = [own.logits(np.array(read(text)))[row] for text in texts]
+        return all(
+            bool(its[one] >= its.max() - 1e-5 * max(1.0, abs(its.max())))
+            for its, one in zip(rows, new, strict=True)
+        )
+
+    for mistake, read, row in (
+        ("reads-only-new", lambda text: text[-1:], -1),
+        ("first-row", lambda text: text, 0),
+        ("first-row", lambda text: text, -2),
+        ("new-not-read", lambda text: prompt, -1),
+        ("reads-backwards", lambda text: text[::-1], -1),
+    ):
+        if fits(read, row):
+            raise Told(message, mistake)
+    for n in range(2, len(texts[-1])):
+        if fits(lambda text, n=n: text[-n:]):
+            raise Told(f"{message} It seems to read only the last {n} ids.", "window-short")
+    for text, one in zip(texts, new, strict=True):
+        logits = _last(own, text).copy()
+        if one in text or logits[text].max() < logits.max():
+            continue
+        logits[text] = -np.inf
+        if one == logits.argmax():
+            raise Told(f"{message} All likelier ids occur in the text already.", "repeats-forbidden")
 
 
 @generation.check("the same seed writes the same text, and different seeds write different texts")
@@ -101,11 +103,6 @@ def _(own: Own) -> None:
         raise Told("seeds 0 to 3 wrote the same text.", "always-greedy" if greedy else "seed-fixed")
 
 
-def _softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max())
-    return e / e.sum()
-
-
 @generation.check("it draws from softmax(logits / temperature)")
 def _(own: Own) -> None:
     prompt = prompt_of(own)
@@ -113,7 +110,7 @@ def _(own: Own) -> None:
     low = half(logits)
     for temperature in (low, 2 * low):
         drawn = _drawn(own, prompt, temperature)
-        want = _softmax(logits / temperature)
+        want = softmax(logits / temperature)
         if _fits(drawn, want, DOUBT):
             continue
         drawn = np.concatenate([drawn, _drawn(own, prompt, temperature, range(DRAWS, MORE))])
@@ -125,27 +122,58 @@ def _(own: Own) -> None:
             f"{len(drawn)} draws it came {np.mean(drawn == best):.0%}."
         )
         others = {
-            "first-row": _softmax(own.logits(prompt)[0] / temperature),
-            "reads-only-new": _softmax(own.logits(prompt[-1:])[-1] / temperature),
+            "first-row": softmax(own.logits(prompt)[0] / temperature),
+            "reads-only-new": softmax(own.logits(prompt[-1:])[-1] / temperature),
         }
+        for by, neighbour in ((1, "next"), (-1, "previous")):
+            others[f"drawn-{neighbour}"] = np.roll(want, by)
+        most = np.maximum.accumulate(np.append(0, want))
+        others["not-cumulated"] = np.diff(most) + (1 - want.max()) * (np.arange(len(want)) == 0)
         for mistake, p in others.items():
             if _fits(drawn, p) and np.abs(p - want).sum() > 0.4:
                 raise Told(message, mistake)
-        plain = _softmax(logits)
+        plain = softmax(logits)
         flat = _drawn(own, prompt, IMMENSE, range(DRAWS))
         # What is drawn where all ids are equally likely shows what is cut off; but not if the temperature is not used.
         if len(set(flat.tolist())) > 1 and not (plain.max() > 3 / own.vocab_size and _fits(flat, plain)):
             _all_come(own, prompt, message)
+        _draws_at_another(own, logits, prompt, {temperature: drawn}, message)
         # A wrong use of the temperature shows best where the likeliest id would then come half of the time.
         for mistake, other, p in (
             ("temperature-times", 1 / low, want),
-            ("temperature-after", half(plain), _softmax(plain / half(plain))),
+            ("temperature-after", half(plain), softmax(plain / half(plain))),
         ):
             if _fits(_drawn(own, prompt, other, range(MORE)), p):
                 raise Told(message, mistake)
         if _fits(drawn, plain):
             raise Told(message, "temperature-ignored")
         raise Wrong(message)
+
+
+def _draws_at_another(
+    own: Own, logits: np.ndarray, prompt: np.ndarray, drawn: dict[float, np.ndarray], message: str
+) -> None:
+    """Raises `Told` if what is drawn fits the softmax at other temperatures than those that are asked for."""
+    [asked] = drawn
+    drawn |= {times * asked: _drawn(own, prompt, times * asked, range(MORE)) for times in (4, 16)}
+    used = {}
+    for temperature, ids in drawn.items():
+        low, high = 1e-4 * temperature, 1e4 * temperature
+        for _ in range(40):
+            middle = float(np.sqrt(low * high))
+            above = softmax(logits / middle) @ logits > logits[ids].mean()
+            low, high = (middle, high) if above else (low, middle)
+        p = softmax(logits / low)
+        if 1.5 / len(p) < p.max() < SURE and _fits(ids, p):  # else all temperatures around it look alike
+            used[temperature] = low
+    if len(used) < 2:
+        return
+    (first, one), *_, (last, other) = used.items()
+    power = math.log(other / one) / math.log(last / first)
+    for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
+        if abs(power - its) < POWER:
+            listed = " and ".join(f"{now:.3g} in the place of {was:.3g}" for was, now in used.items())
+            raise Told(f"{message} The draws fit temperatures of {listed}: {said}.", "temperature-other")
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
@@ -201,15 +229,6 @@ def _fits(drawn: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
     return bool(often and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
 
 
-def half(numbers: np.ndarray) -> float:
-    """Returns the temperature at which the likeliest id has a probability of about a half."""
-    low, high = 1e-6, 1e4
-    for _ in range(60):
-        middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if _softmax(numbers / middle).max() > 0.5 else (low, middle)
-    return low
-
-
 @generation.check("each draw has a random number of its own")
 def _(own: Own) -> None:
     # At an immense temperature all ids are equally likely, so each draw shows the random number itself.
@@ -232,16 +251,27 @@ def _(own: Own) -> None:
     try:
         new = written(own, prompt, 4, 0, 0)
     except Wrong as wrong:
-        raise Told(f"with {context + 3} ids and a context of {context}: {wrong}", "context-full") from wrong
+        message = (
+            f"`generate` works while the text fits into the context of {context} ids, but not later: {wrong}"
+        )
+        raise Told(message, "context-error") from wrong
     text = prompt.tolist()
     for one in new:
-        # A design may read all that fits or less, but it must read the end.
+        # How much of the text is read is looked at below; this is about the end.
         if not any(likeliest(own, text[-n:], one) for n in range(min(len(text), context), 0, -1)):
             raise Told(
                 f"id {len(text)} is not what `logits` of the last {context} ids predicts.", "context-full"
             )
         text.append(one)
     _reads_the_end(own)
+    _reads_the_context(own)
+
+
+def _reads_the_context(own: Own) -> None:
+    """Checks that exactly the last `context_length` ids are read, where `logits` depends on all of them."""
+    seen = misread(own, "generate") if own.context_length <= LONG else None
+    if seen is not None:
+        raise Told(seen.said, "window-beyond" if seen.beyond else "window-short")
 
 
 def _reads_the_end(own: Own) -> None:
@@ -264,12 +294,6 @@ def _reads_the_end(own: Own) -> None:
     if asked and first == asked:
         message = f"of {context + 5} ids it reads only the first {context}."
         raise Told(message, "context-full")
-
-
-def likeliest(own: Own, ids: list[int], one: int) -> bool:
-    """Returns whether no id is likelier after these ids than this one, except by what single precision rounds."""
-    logits = own.logits(np.array(ids))[-1]
-    return bool(logits[one] >= logits.max() - 1e-5 * max(1.0, abs(logits.max())))
 
 
 your_own_code(generation, "generate", lambda own: written(own, prompt_of(own), 2, 1.0, 0))
