@@ -97,6 +97,8 @@ def _said(error: BaseException) -> str:
     """Returns the error's message, which names the file that it is about."""
     if isinstance(error, OSError) and error.strerror is not None:
         return f"{error.filename or 'the output'}: {error.strerror}"
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return "this needs PyTorch, which is not installed: pip install 'glassformer[torch]'"
     if isinstance(error, MemoryError):
         return str(error) or "there is not enough memory"
     return str(error)
