@@ -1,13 +1,12 @@
-# Every command first creates the environment if there is none. PYTHON=python3.12 chooses the Python, VENV=path the folder.
+# Every command first creates the environment if there is none; `lab` needs less of it than the others. PYTHON=python3.12 chooses the Python, VENV=path the folder.
 PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
 .PHONY: lab check test book notebooks heights kernel training-lab editor python-for-the-page ledger bench experiments experiments-again models environment
 
-lab: environment  ## open the book in JupyterLab to read, run and practise
-	@$(VENV)/bin/jupyter-trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
-	@$(VENV)/bin/jupyter-lab --allow-root --ServerApp.root_dir=. notebooks/index.ipynb
+lab:  ## open the book in JupyterLab to read, run and practise
+	@$(PYTHON) tools/lab.py
 
 check: environment  ## check style, types, contracts, freshness and unit tests, in three minutes
 	@$(VENV)/bin/python tools/check.py
@@ -53,4 +52,4 @@ models: environment  ## train the models that come with the book and write their
 	@$(VENV)/bin/python -m tools.models
 
 environment:
-	@$(PYTHON) tools/environment.py
+	@$(PYTHON) tools/environment.py --develop

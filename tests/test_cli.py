@@ -337,7 +337,7 @@ def test_train_warns_of_sinusoids_that_drown_the_token_vectors(tmp_path, story):
     scaled = (*sinusoids, "--set", "model.embedding_scale=8")
     for name, changes in (("scaled", scaled), ("rotary", ("--set", "model.positions=rope"))):
         output, status = train(tmp_path / name, "--text", story, "--steps", 1, *changes)
-        assert (status, "warning" in output) == (0, False)
+        assert (status, "embedding_scale" in output.partition("warning")[2]) == (0, False)
 
 
 def test_train_says_how_long_it_will_take(tmp_path, story):
@@ -486,7 +486,7 @@ def test_what_two_processes_cannot_share_is_told_before_anything_is_written(tmp_
 
 
 def test_a_run_that_diverges_says_so_and_keeps_what_it_had(tmp_path, story):
-    settings = ("--learning-rate", "1e38", "--set", "training.save_every=1", "--set", "training.warmup=0")
+    settings = ("--learning-rate", "1e20", "--set", "training.save_every=1", "--set", "training.warmup=20")
     output, status = train(tmp_path / "run", "--text", story, "--steps", 9, *settings)
     last = output.splitlines()[-1]
     assert status == 2
@@ -496,6 +496,51 @@ def test_a_run_that_diverges_says_so_and_keeps_what_it_had(tmp_path, story):
     assert str(checkpoints.latest(tmp_path / "run")) in last
     kept = checkpoints.load(tmp_path / "run")
     assert all(np.isfinite(weight).all() for weight in kept.weights.values())
+
+
+def test_output_that_the_terminal_has_no_letters_for_is_printed_without_them():
+    """Windows encodes what is written to a file or a pipe in a code page of 256 characters."""
+    command = [sys.executable, "-m", "glassformer", "params", "gpt2"]
+    ended = subprocess.run(
+        command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "cp1252"}, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"124,439,808" in ended.stdout
+
+
+def test_weights_that_overflow_behind_a_norm_are_no_result(tmp_path, story):
+    """The norm then divides by infinity, all logits are 0, and the loss is that of equal probabilities: finite."""
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--learning-rate", "1e30")
+    assert status == 2
+    assert re.search(r"Error: step 4: \S+ has a number of size \S+, so training has diverged", output), output
+    assert "to generate text" not in output
+
+
+def test_a_model_that_has_learned_nothing_is_named(tmp_path, story):
+    output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--learning-rate", "100")
+    assert status == 0
+    assert "warning: the model has learned nothing: equal probabilities for all" in output
+    output, status = train(tmp_path / "other", "--text", story, "--steps", 40)
+    assert (status, "warning" in output) == (0, False), output
+
+
+def test_auto_names_the_device_it_has_chosen(tmp_path, story, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    output, _ = train(tmp_path / "auto", "--text", story, "--steps", 1, "--device", "auto")
+    assert 'device="auto" has chosen cpu\n' in output
+    output, _ = train(tmp_path / "cpu", "--text", story, "--steps", 1, "--device", "cpu")
+    assert "has chosen" not in output
+
+
+def test_a_wrong_flag_is_refused_before_pytorch_is_imported(tmp_path):
+    program = (
+        "import sys\nfrom glassformer.cli import app\n"
+        f"try: app(['train', {str(tmp_path / 'run')!r}, '--steps', '0'])\n"
+        "except SystemExit: print('torch' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("False\n", "Error: steps=0 must be at least 1\n")
 
 
 def test_sizes_are_compared_with_the_memory_before_anything_is_made(tmp_path, story, monkeypatch):

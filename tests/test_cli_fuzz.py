@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -23,6 +22,8 @@ from glassformer.checkpoints import DESCRIPTION, MODEL, TOKENIZER, checksum_of, 
 from glassformer.cli import app
 from glassformer.progress import bar
 from glassformer.published import published
+
+resource = pytest.importorskip("resource", reason="Windows has no such limits")
 
 SECONDS = 10  # for one command: a hundred times what it takes on a quiet machine
 BYTES = 4 * 2**30  # of addresses, beyond what this process has
@@ -119,11 +120,11 @@ def call(*arguments):
 
 
 def check(*arguments):
-    """Checks that the command succeeds, or explains in one line why not."""
+    """Checks that the command succeeds, with nothing but warnings, or explains in one line why not."""
     with bounded():
         status, said = call(*arguments)
     if status == 0:
-        assert said == ""
+        assert all(line.startswith("warning: ") for line in said.splitlines()), said
         return
     assert status == 2, said
     assert said.startswith("Error: ")

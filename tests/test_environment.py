@@ -1,6 +1,8 @@
 """Tests which commands create the environment under which circumstances. Nothing is installed."""
 
 import http.server
+import json
+import re
 import sys
 import threading
 from types import SimpleNamespace
@@ -22,11 +24,18 @@ class Machine:
         self.pip_config = ""
         for name in " ".join(environment.INDEX_SETTINGS.values()).split():
             monkeypatch.delenv(name, raising=False)
-        self.has(VENV=venv, PYTHON=venv / "bin" / "python", STAMP=venv / "stamp", has_pip=lambda *_: True)
+        self.has(
+            VENV=venv,
+            PYTHON=venv / "bin" / "python",
+            STAMP=venv / "stamp",
+            OVERRIDES=venv / "lab" / "overrides.json",
+            has_pip=lambda *_: True,
+        )
         self.has(has_nvidia_gpu=lambda: False, answers=lambda address: True)
         monkeypatch.setattr(environment.subprocess, "run", self.run)
         monkeypatch.setattr(environment.shutil, "which", lambda name: None)
         monkeypatch.setattr(sys, "platform", "linux")
+        monkeypatch.setattr(sys, "argv", ["tools/environment.py"])
         venv.mkdir()
 
     def has(self, **what):
@@ -53,7 +62,7 @@ class Machine:
         kinds = {
             "uv venv": "environment",
             environment.CPU_BUILDS: "CPU build",
-            "requirements.txt": "pins",
+            "-r ": "pins",
             "-e": "package",
         }
         return [
@@ -75,7 +84,9 @@ def test_on_linux_pytorch_is_the_cpu_build_and_all_else_comes_from_pypi(machine)
     assert cpu_build.endswith(f" --no-deps --index-url {environment.CPU_BUILDS} {torch}")
     assert "index" not in pins + package
     assert f" --no-deps --no-build-isolation -e {environment.ROOT}" in package
-    assert (machine.venv / "stamp").read_text() == environment.wanted()
+    assert (machine.venv / "stamp").read_text() == environment.wanted(environment.REQUIREMENTS)
+    settings = json.loads(environment.OVERRIDES.read_text(encoding="utf-8"))
+    assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +108,31 @@ def test_elsewhere_pypi_has_the_cpu_build(machine, monkeypatch, platform):
 def test_a_cpu_build_that_cannot_be_had_is_no_obstacle(machine):
     machine.failing = (environment.CPU_BUILDS,)
     assert machine.steps() == ["pip CPU build", "pip pins", "pip package"]
+
+
+def test_developers_get_what_readers_get_and_more(machine, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["tools/environment.py", "--develop"])
+    assert machine.steps() == ["pip CPU build", "pip pins", "pip package"]
+    assert machine.commands[1].endswith(f"-r {environment.FOR_DEVELOPERS}")
+    (machine.venv / "bin").mkdir()
+    (machine.venv / "bin" / "python").touch()
+    for argv in (["--develop"], []):  # it serves readers, too
+        monkeypatch.setattr(sys, "argv", ["tools/environment.py", *argv])
+        machine.commands.clear()
+        environment.main()
+        assert [command for command in machine.commands if "install" in command] == []
+
+
+def test_readers_are_not_given_the_tools_of_developers(machine):
+    assert machine.steps()
+    assert machine.commands[1].endswith(f"-r {environment.REQUIREMENTS}")
+    pins = [
+        path.read_text(encoding="utf-8") for path in (environment.REQUIREMENTS, environment.FOR_DEVELOPERS)
+    ]
+    names = [set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE)) for text in pins]
+    assert not names[0] & names[1]
+    assert {"pyrefly", "playwright", "ruff", "pytest", "jupyter-book", "transformers"} <= names[1]
+    assert "-r requirements.txt" in pins[1].splitlines()
 
 
 def test_uv_is_used_where_it_is(machine):

@@ -69,7 +69,7 @@ def test_the_list_names_what_pyodide_needs_and_numpy_of_our_version():
     listed = json.loads(page_python.LIST.read_text(encoding="utf-8"))
     pins = dict(
         line.split("==")
-        for line in (page_python.ROOT / "requirements.txt").read_text().split()
+        for line in (page_python.ROOT / "requirements.txt").read_text(encoding="utf-8").split()
         if "==" in line
     )
     assert listed["numpy"].startswith(f"numpy-{pins['numpy']}-cp314-")

@@ -37,7 +37,14 @@ def test_with_a_repository_a_page_leads_to_its_notebook_and_to_the_repository():
     assert said.startswith(f"Open it in [JupyterLab]({lab}), or [JupyterLab]({lab}).\n\n**In JupyterLab**")
     assert f"[Open this page on Binder]({lab})" in said
     assert f"[the repository]({HOME})" in said
+    assert (
+        f"[open it on Colab](https://colab.research.google.com/github/someone/something/blob/colab/{PAGE})"
+        in said
+    )
     assert said.endswith("The end.")
+    assert "Colab" not in running.on_page(
+        TEXT, "https://gitlab.com/someone/something", PAGE, has_python=False
+    )
     assert "<" not in said
 
 

@@ -57,6 +57,12 @@ def test_json_that_is_refused(case):
     assert len(str(error.value)) < 250
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 3}', '{"c": [{"a": 1, "a": 1}]}'])
+def test_a_field_that_is_there_twice(text):
+    with pytest.raises(ValueError, match=r"^x has the field 'a' twice in one object$"):
+        json_object(text, "x")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

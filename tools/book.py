@@ -4,7 +4,8 @@
 
 The publishing workflow sets GLASSFORMER_REPOSITORY to the address of the project's repository. Pages then link to it
 and have a button that opens them in Binder. Without that address, such buttons would lead nowhere, so the foot of each
-page says where the notebooks are instead. (Colab has no copy of the package, so there is no button for it.)
+page says where the notebooks are instead. Colab needs other copies of the notebooks (tools/colab.py), so the theme has
+no button for it, and the text links to them.
 """
 
 from __future__ import annotations

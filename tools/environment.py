@@ -1,6 +1,7 @@
-"""Create .venv as requirements.txt says, using only the Python on this machine.
+"""Create .venv as the requirements say, using only the Python on this machine.
 
-    python3 tools/environment.py     make it, or find in an instant that it is already right
+    python3 tools/environment.py              what readers need, or find in an instant that it is already right
+    python3 tools/environment.py --develop    also what builds, tests and checks the book
 
 VENV in the environment chooses another folder. This file uses only the standard library, because nothing else is
 installed yet.
@@ -29,6 +30,9 @@ VENV = Path(os.environ.get("VENV", ROOT / ".venv")).resolve()
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "glassformer-stamp"
 REQUIREMENTS = ROOT / "requirements.txt"
+JUPYTERLAB = ROOT / "tools" / "jupyterlab_overrides.json"  # JupyterLab asks nobody for news or updates
+OVERRIDES = VENV / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+FOR_DEVELOPERS = ROOT / "requirements-dev.txt"  # begins with a line that includes the other file
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 INDEX_SETTINGS = {  # variables in a reader's environment that choose where packages come from
     "pip": "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_NO_INDEX",
@@ -36,17 +40,17 @@ INDEX_SETTINGS = {  # variables in a reader's environment that choose where pack
 }
 
 
-def wanted() -> str:
+def wanted(requirements: Path) -> str:
     """Returns a hash of what the environment is made from. It is made again when the hash changes."""
-    parts = [path.read_bytes() for path in (REQUIREMENTS, ROOT / "pyproject.toml")]
+    parts = [path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml", JUPYTERLAB)]
     return hashlib.sha256(b"\0".join([*parts, str(ROOT).encode(), sys.version.encode()])).hexdigest()
 
 
-def ready() -> bool:
-    """Returns whether .venv matches requirements.txt and still runs."""
+def ready(requirements: Path) -> bool:
+    """Returns whether .venv matches the requirements and still runs. That of developers has what readers need, too."""
     return (
         STAMP.exists()
-        and STAMP.read_text() == wanted()
+        and STAMP.read_text() in {wanted(requirements), wanted(FOR_DEVELOPERS)}
         and PYTHON.exists()
         and subprocess.run([PYTHON, "-c", "import glassformer"], capture_output=True).returncode == 0
     )
@@ -109,8 +113,8 @@ def wants_cpu_build(tool: str) -> bool:
     )
 
 
-def install(tool: str) -> bool:
-    """Installs the package and what requirements.txt pins into .venv. Returns whether that worked."""
+def install(tool: str, requirements: Path) -> bool:
+    """Installs the package and what the file pins into .venv. Returns whether that worked."""
     command = {
         "uv": ["uv", "pip", "install", "--quiet", "--python", str(PYTHON)],
         "pip": [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"],
@@ -119,7 +123,7 @@ def install(tool: str) -> bool:
         # 2.13.0+cpu is a 2.13.0 to what follows. Should this fail, what follows installs PyPI's.
         torch = re.findall(r"^torch==\S+", REQUIREMENTS.read_text(encoding="utf-8"), re.MULTILINE)
         subprocess.run([*command, "--no-deps", "--index-url", CPU_BUILDS, *torch])
-    steps = [["-r", str(REQUIREMENTS)], ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]]
+    steps = [["-r", str(requirements)], ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]]
     return all(subprocess.run([*command, *step]).returncode == 0 for step in steps)
 
 
@@ -190,12 +194,15 @@ def main() -> None:
         if newer is None:
             sys.exit(f"Glassformer needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}.")
         os.execv(newer, [newer, *sys.argv])
-    if ready():
+    requirements = FOR_DEVELOPERS if "--develop" in sys.argv[1:] else REQUIREMENTS
+    if ready(requirements):
         return
     for tool in tools():
         print(f"Creating {VENV} with {tool}; the first time takes a few minutes …", flush=True)
-        if create(tool) and install(tool):
-            STAMP.write_text(wanted())
+        if create(tool) and install(tool, requirements):
+            OVERRIDES.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(JUPYTERLAB, OVERRIDES)
+            STAMP.write_text(wanted(requirements))
             return
     sys.exit("The environment could not be created. The messages above say why.")
 

@@ -6,13 +6,16 @@ built, tools/pages/repository.py replaces what is marked: by links if tools/book
 words that promise nothing. Readers of a site that has Python for its practice pages are told so; others are not.
 
 Binder starts a copy of the repository, with the package and everything that it needs. Colab has neither the package nor
-the other pages of the book, and our views have not been tried there. So nothing here promises Colab.
+the other pages of the book. Only a published site on GitHub leads there, to copies of the notebooks that install the
+package first (tools/colab.py).
 """
 
 from __future__ import annotations
 
 import re
 from urllib.parse import quote
+
+from tools import colab
 
 BINDER = "https://mybinder.org"
 BRANCH = "main"
@@ -33,6 +36,10 @@ ON_A_PUBLISHED_SITE = (
     " the top of every chapter does the same for that chapter. Binder takes a few minutes to start the first time, and"
     " it forgets your work when the session ends, so download what you want to keep. To use your own computer instead,"
     " get a copy of [the repository]({repository}) and type `make lab` in its folder."
+)
+ON_COLAB = (
+    " With a Google account, you can also [open it on Colab]({colab}), which starts faster. Its first cell installs the"
+    " book's package; links to other pages do not work there."
 )
 
 PRACTISE = (
@@ -78,7 +85,9 @@ def on_page(markdown: str, repository: str | None, page: str, *, has_python: boo
             return f"[{found['name']}]({address})" if address else found["name"]
         if address is None:
             return f"{NOTEBOOKS} {ON_A_SITE_BUILT_FROM_A_COPY}"
-        return f"{NOTEBOOKS} {ON_A_PUBLISHED_SITE.format(binder=address, repository=repository)}"
+        said = f"{NOTEBOOKS} {ON_A_PUBLISHED_SITE.format(binder=address, repository=repository)}"
+        on_github = repository is not None and repository.startswith(colab.HOST)
+        return said + ON_COLAB.format(colab=colab.address(repository, page)) if on_github else said
 
     return MARKED.sub(words, markdown)
 

@@ -1,6 +1,8 @@
 """The command line: count a model's parameters, trace its shapes, generate text, train."""
 
 import contextlib
+import io
+import math
 import os
 import shlex
 import sys
@@ -40,6 +42,10 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
+        if isinstance(
+            sys.stdout, io.TextIOWrapper
+        ):  # a code page of Windows has no ─ and no √: print a ? instead
+            sys.stdout.reconfigure(errors="replace")
         if not standalone_mode:
             return super().main(typed, *names, standalone_mode=False, **options)
         try:
@@ -91,6 +97,8 @@ def _said(error: BaseException) -> str:
     """Returns the error's message, which names the file that it is about."""
     if isinstance(error, OSError) and error.strerror is not None:
         return f"{error.filename or 'the output'}: {error.strerror}"
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return "this needs PyTorch, which is not installed: pip install 'glassformer[torch]'"
     if isinstance(error, MemoryError):
         return str(error) or "there is not enough memory"
     return str(error)
@@ -305,7 +313,7 @@ def generate(
         "stop_ids": opened.stop_ids,
     }
     if beams > 1:
-        found = generation.beam_search(opened.model, n_new=n_new, n_beams=beams, **inputs)
+        found = generation.beam_search(opened.model, n_new=n_new, n_beams=beams, progress=True, **inputs)
         typer.echo(opened.decode(found[0][0]))
         return
     steps = generation.stream(
@@ -372,12 +380,8 @@ def train(
     resume: Annotated[bool, typer.Option(help="Continue the run in this folder.")] = False,
 ) -> None:
     """Train a model on a text. Ctrl-C saves the run for later; under torchrun, several processes share it."""
-    import torch
-
-    from glassformer import checkpoints, nn
+    from glassformer import checkpoints
     from glassformer import text as texts
-    from glassformer.train import Trainer, continuing
-    from glassformer.train.ram import check_memory
 
     flags = {
         "steps": steps,
@@ -410,8 +414,15 @@ def train(
     file = chosen.data.text
     content = texts.corpus() if file is None else texts.read_text(file)
     tokenizer, task, config = chosen.made_for(content)
-    check_memory(config, chosen.training)
 
+    # PyTorch takes seconds to import, so every flag and file has been read by now.
+    import torch
+
+    from glassformer import nn
+    from glassformer.train import Trainer, continuing
+    from glassformer.train.ram import check_memory
+
+    check_memory(config, chosen.training)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
     begins = "\n" if "\n" in content else content[0]
     sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
@@ -437,6 +448,13 @@ def train(
         last = validated[-1] if validated else {}
         found = {name: loss for name, loss in last.items() if name.startswith(("validation", "test"))}
         typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
+        knows_nothing = math.log(task.vocab_size)
+        if last and not last["validation_loss"] < knows_nothing:
+            typer.echo(
+                f"warning: the model has learned nothing: equal probabilities for all {task.vocab_size} tokens give a "
+                f"loss of {knows_nothing:.4f}; more steps or a smaller --learning-rate may help",
+                err=True,
+            )
         if config.family != "encoder":
             prompt = (
                 "" if config.family == "decoder" and begins == "\n" else f" --prompt {shlex.quote(begins)}"

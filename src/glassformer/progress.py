@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+A_MOMENT = 2.0  # seconds before a bar appears where a result often comes sooner
+
 
 def bar(iterable: Iterable | None = None, **options: Any) -> "tqdm":
     """Iterates over something that takes more than ten seconds, showing a progress bar.

@@ -32,8 +32,8 @@ def read_json(path: Traversable) -> dict[str, Any]:
     Raises:
         FileNotFoundError: there is no such file.
         OSError: it cannot be opened.
-        ValueError: it is a folder or a device, too large, not in UTF-8, no JSON object, nested too deep, or a number
-            is not finite. The message names the file and, where there is one, the field.
+        ValueError: it is a folder or a device, too large, not in UTF-8, no JSON object, nested too deep, a field
+            is there twice, or a number is not finite. The message names the file and, where there is one, the field.
     """
     return json_object(text_in(path, BYTES["JSON"]), str(path))
 
@@ -51,16 +51,28 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     """Parses a text that is a JSON object; messages call the text `name`.
 
     Raises:
-        ValueError: it is no JSON object, nested too deep, or a number is not finite.
+        ValueError: it is no JSON object, nested too deep, an object has a field twice, or a number is not finite.
     """
+    twice: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Returns the object with these fields, and notes a name that occurs twice: Python would keep the last."""
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            seen: set[str] = set()
+            twice.extend(key for key, _ in pairs if key in seen or seen.add(key))
+        return fields
+
     try:
-        given = json.loads(text, parse_int=_whole)
+        given = json.loads(text, parse_int=_whole, object_pairs_hook=once)
     except ValueError as error:
         raise ValueError(f"{name} is not JSON: {error}") from None
     except RecursionError:
         raise _too_deep(name) from None
     if not isinstance(given, dict):
         raise ValueError(f"{name} must be a JSON object of fields, not {given!r:.40}")
+    if twice:
+        raise ValueError(f"{name} has the field {checks.shown(twice[0])!r} twice in one object")
     return _bounded(given, name)
 
 

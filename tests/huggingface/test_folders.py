@@ -581,6 +581,18 @@ def test_what_is_no_name(path, monkeypatch, tmp_path):
         load(path)
 
 
+def test_a_mistyped_folder_is_not_looked_up_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the hub was asked")
+    )
+    (tmp_path / "runs/first").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match=r"the folder runs has no frist; did you mean runs/first\?$"):
+        load("runs/frist")
+    with pytest.raises(FileNotFoundError, match=r"the folder runs has no second$"):
+        load("runs/second")
+
+
 # What generation needs besides the model
 
 

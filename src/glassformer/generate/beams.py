@@ -16,6 +16,7 @@ from glassformer.generate.inputs import (
     stop_ids_of,
 )
 from glassformer.generate.reader import Reader
+from glassformer.progress import A_MOMENT, bar
 from glassformer.rooms import AnyTransformer
 from glassformer.shapes import Float, Int64
 from glassformer.trace import see
@@ -35,6 +36,7 @@ def beam_search(
     source: Ids | None = None,
     start_id: int = 0,
     pad_id: int = 0,
+    progress: bool = False,
 ) -> list[tuple[Int64[np.ndarray, " _"], float]]:
     """Searches for likely texts instead of likely ids: at every step the `n_beams` likeliest texts are continued.
 
@@ -46,6 +48,8 @@ def beam_search(
     search continues until no growing text would beat the worst of them if it ended now. `"never"` also
     continues while a growing text could still beat it at a later length, which takes longest and misses
     least.
+
+    With `progress`, a bar counts the new ids if this takes longer than a moment.
 
     Prompts, `source`, `cache` and the other arguments are those of `generate`. A trace records each step's
     `candidates`, best first: (beam, id, log-probability).
@@ -80,7 +84,8 @@ def beam_search(
     searches = [
         _Search(n_beams, n_new, frozenset(stop_ids), length_penalty, early_stopping, pad_id) for _ in prompts
     ]
-    while True:
+    steps = range(n_new)
+    for _ in bar(steps, desc="beam search", unit="id", leave=False, delay=A_MOMENT) if progress else steps:
         logits = reader.next_logits()
         check_finite(logits)
         log_p = _log_softmax(logits.astype(np.float64)).reshape(len(prompts), n_beams, -1)

@@ -1,5 +1,6 @@
 """Handles Hugging Face folders and names on its hub: loads and saves models, and finds tokenizers."""
 
+import difflib
 import json
 import os
 import re
@@ -31,7 +32,8 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
 
     A folder has config.json and model.safetensors, or model.safetensors.index.json and the shards that it
     lists. A name, such as "openai-community/gpt2", is downloaded first, which needs the package
-    huggingface_hub. `room` is "scratch" or "nn"; `dtype` is "float32" or "float64", or in "nn" also "float16"
+    huggingface_hub. If there is a folder of the owner's name, such as "runs" in "runs/first", only that folder is
+    searched. `room` is "scratch" or "nn"; `dtype` is "float32" or "float64", or in "nn" also "float16"
     or "bfloat16".
 
     Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
@@ -204,6 +206,10 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
     name = str(path_or_name)
     if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
         raise FileNotFoundError(f"path_or_name={name!r} is neither a folder nor a possible name on the hub")
+    if len(path.parts) == 2 and path.parent.is_dir():  # runs/frist, where there is a folder runs
+        near = difflib.get_close_matches(path.name, sorted(each.name for each in path.parent.iterdir()), n=1)
+        hint = f"; did you mean {path.parent.name}/{near[0]}?" if near else ""
+        raise FileNotFoundError(f"path_or_name={name!r}: the folder {path.parent} has no {path.name}{hint}")
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

@@ -71,7 +71,7 @@ class TrainingConfig:
     evaluate_every: int = 250  # steps; 0: only at the end
     save_every: int = 1000  # 0: only at the end
     sample_every: int = 0  # 0: never
-    device: str = "auto"  # "auto": CUDA or MPS if there is one
+    device: str = "auto"  # "auto": CUDA or MPS if there is one; the run names its choice
     dtype: str = "float32"  # "bfloat16": only in matrix products; the weights stay float32
     compile: bool = False
 

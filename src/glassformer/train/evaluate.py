@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.nn import cross_entropy
-from glassformer.progress import bar
+from glassformer.progress import A_MOMENT, bar
 from glassformer.tasks import NO_TARGET, Batch
 from glassformer.train.processes import Processes
 
-A_MOMENT = 2.0  # seconds before a progress bar appears
 DIGITS = 4  # of the numbers on a card
 ALONE = Processes(0, 1, torch.device("cpu"))
 

@@ -47,6 +47,19 @@ def device_of(name: str, local_rank: int = 0) -> torch.device:
     return device
 
 
+def choice_of(name: str, device: torch.device) -> str | None:
+    """Returns a sentence about the device that was used for "auto", or None if another name left no choice."""
+    if name != "auto":
+        return None
+    chosen = f'device="auto" has chosen {device.type}'
+    if device.type == "mps":
+        chosen += (
+            ". Apple's GPU rounds differently, and some of its operations have had mistakes, so losses may differ from "
+            'those in the book, which were made with device="cpu"'
+        )
+    return chosen
+
+
 def world() -> int:
     """Returns how many processes train together, as `torchrun` sets it in the environment."""
     return int(os.environ.get("WORLD_SIZE", 1))

@@ -31,11 +31,12 @@ from glassformer.train.optimizers import (
     optimizers_of,
     set_schedule,
 )
-from glassformer.train.processes import Processes, device_of, processes, world
+from glassformer.train.processes import Processes, choice_of, device_of, processes, world
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import stop_on_signals
 
 LOG = "log.jsonl"
+LARGEST_WEIGHT = 1e19  # the square of a larger one overflows float32
 
 
 class Trainer:
@@ -48,7 +49,8 @@ class Trainer:
     If the task keeps a part for the test, the last record has `test_loss`: that of the averaged weights, if
     there is an average. No earlier record has it, so that no choice can depend on it.
 
-    With `progress`, a bar shows the progress, and after the first steps a line estimates the remaining time.
+    With `progress`, a bar shows the progress. A line names the device that "auto" has chosen, and after the first
+    steps another one estimates the remaining time.
 
     `sampler`, a function from the model to a text, is called every `sample_every` steps; `callback` receives
     the record of every step, for a live figure. `tokenizer` is saved with the model.
@@ -114,8 +116,8 @@ class Trainer:
         """Trains until the last step or until Ctrl-C, which finishes the step and saves. Returns the log's records.
 
         Raises:
-            FloatingPointError: a loss, a gradient or a weight is no longer finite. Earlier checkpoints are
-            kept.
+            FloatingPointError: a loss or a gradient is no longer finite, or a weight's square is not. Earlier
+            checkpoints are kept.
             BlockingIOError: another run writes to the folder.
             ValueError: another run has written to the folder since this Trainer was made.
             OSError: the folder cannot be written to, or the disk is full. Earlier checkpoints are kept.
@@ -129,12 +131,14 @@ class Trainer:
             ExitStack() as ended,
         ):
             self._prepare()
-            begun = self.step
+            begun, chosen = self.step, choice_of(config.device, self.device)
             # An argument to tqdm overrides the environment, so we only ever pass one that hides the bar.
             hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
             bar = ended.enter_context(
                 progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
             )
+            if chosen and self.step < config.steps and not bar.disable:
+                bar.write(chosen)
             while self.step < config.steps and not self.was_interrupted:
                 record = self._train_step()
                 if is_due(config.evaluate_every, self.step, config.steps):
@@ -292,6 +296,7 @@ class Trainer:
 
     def _evaluate(self) -> Record:
         """Returns the loss over the whole validation part, with the weights and with their average."""
+        self._check_weights()
         shown = {"progress": self.progress and self._is_first}
         found = {"validation_loss": validation_loss(self.model, self.task, self.processes, **shown)}
         if self.average is not None:
@@ -345,9 +350,7 @@ class Trainer:
     def _save(self) -> None:
         if self.folder is None or not self._is_first:
             return
-        for name, weight in self.model.named_parameters():
-            if not weight.isfinite().all():
-                raise self._diverged(self.step, f"{name} has numbers that are not finite")
+        self._check_weights()
         with naming(self.folder):
             self.log.sync()
             self._latest = self._write(self.folder)
@@ -369,6 +372,13 @@ class Trainer:
                 task=self.task.checksum(),
             ),
         )
+
+    def _check_weights(self) -> None:
+        """Checks that no weight is so large that its square overflows: with a norm, the loss would stay finite."""
+        for name, weight in self.model.named_parameters():
+            largest = float(weight.detach().abs().max())
+            if not largest < LARGEST_WEIGHT:
+                raise self._diverged(self.step, f"{name} has a number of size {largest:.2g}")
 
     def _checked(self, folder: Path) -> Checkpoint:
         """Returns the checkpoint if it belongs to this model and this training configuration."""
