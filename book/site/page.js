@@ -46,16 +46,15 @@
 
   /** A formula within a sentence that is wider than the sentence becomes a box of its own. */
   function giveRoom() {
-    each("span.math > mjx-container", (formula) => {
-      formula.classList.remove("wide");
+    each("span.math", (formula) => {
       const room = formula.closest("p, td, li, dd, div").clientWidth;
-      formula.classList.toggle("wide", formula.getBoundingClientRect().width > room + 1);
+      formula.classList.toggle("wide", formula.firstChild.getBoundingClientRect().width > room + 1);
     });
   }
 
   /** What is wider than the page scrolls inside itself; then the keyboard must be able to reach it. */
   function reachable() {
-    each("article pre:not(.gf-widget pre), .pst-scrollable-table-container, .cell_output, div.math, mjx-container.wide", (box) => {
+    each("article pre:not(.gf-widget pre), .pst-scrollable-table-container, .cell_output, div.math, span.math.wide", (box) => {
       if (box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible") box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     });
@@ -102,7 +101,7 @@
     addEventListener("hashchange", follow);
     addEventListener("click", ({ target }) => target.closest("a[href*='#']") && requestAnimationFrame(follow));
     addEventListener("beforeprint", toPaper);
-    addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
+    document.fonts.ready.then(fit);
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", ready);
   else ready();

@@ -73,8 +73,8 @@ class Visit:
         )
 
     def settle(self):
-        """Waits for formulas, for sliding elements, and until nearby views have drawn everything that was requested."""
-        self.page.evaluate("() => window.MathJax?.startup?.promise")
+        """Waits for fonts, for sliding elements, and until nearby views have drawn everything that was requested."""
+        self.page.evaluate("() => document.fonts.ready.then(() => null)")
         self.page.wait_for_function(ARRIVED)
         settle(self.page)
 

@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 
 from tools import derived
 from tools.browser import axe_violations, contrast_violations
+from tools.math_font import CHARACTERS
 
 
 def pages():
@@ -37,11 +38,11 @@ PAGES = pages()
 # What is wider than its box: cut off, or to be scrolled without a shadow to say so. (A field scrolls as one types.)
 UNSEEN = """() => {
   const style = (element) => getComputedStyle(element);
-  const wide = [...document.querySelectorAll("main *:not(span.math, mjx-container *, input)")].filter(
+  const wide = [...document.querySelectorAll("main *:not(span.math, math, math *, input)")].filter(
     (box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1 && style(box).overflowX !== "visible",
   );
   const silent = wide.filter((box) => !style(box).backgroundImage.includes("gradient"));
-  const formulas = [...document.querySelectorAll("span.math > mjx-container:not(.wide)")].filter(
+  const formulas = [...document.querySelectorAll("span.math:not(.wide)")].filter(
     (formula) =>
       formula.getBoundingClientRect().right > formula.closest("p, td, li, dd, div").getBoundingClientRect().right + 1,
   );
@@ -298,7 +299,6 @@ def test_without_javascript_a_page_says_what_is_missing_and_is_light(visit, site
         assert sum(any(part in words for part in instead) for words in said) == len(
             documents[site / path].select("script[type='application/vnd.jupyter.widget-view+json']")
         )
-        assert any("TeX" in words for words in said) == bool(documents[site / path].select(".math"))
         colours = "getComputedStyle(document.body).backgroundColor"
         assert arrived.page.evaluate(colours) == "rgb(255, 255, 255)"
 
@@ -319,9 +319,15 @@ def documents(site):
     return {path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser") for path in paths}
 
 
-def test_formulas_are_set_where_there_are_any_and_nowhere_else(documents):
+def test_formulas_are_set_in_the_page_once_and_in_characters_of_their_font(documents):
+    seen = 0
     for path, document in documents.items():
-        assert bool(document.select("script[src*=mathjax]")) == bool(document.select(".math")), path
+        for formula in document.select(".math"):
+            assert [child.name for child in formula.contents] == ["math"], f"{path}: {formula}"
+            assert not formula.select("annotation, [alttext]"), f"{path}: {formula}"
+            assert set(formula.get_text()) <= set(CHARACTERS), f"{path}: {formula}"
+            seen += 1
+    assert seen > 1000
 
 
 def test_no_heading_leaves_out_a_level(documents):

@@ -1,7 +1,7 @@
 """A Sphinx extension that adds a sentence for browsers that run no JavaScript.
 
-Without JavaScript, interactive drawings do not work and formulas stay TeX. So one sentence replaces each drawing, and
-another is above the text of a page with formulas. A prediction is replaced by its question.
+Without JavaScript, interactive drawings do not work, so a sentence replaces each of them, and its question replaces a
+prediction.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ NO_VIEW = "Here is something to move with your hands. It needs JavaScript, which
 NO_ANSWER = (
     "Decide, then open what follows. JavaScript is off in this browser, so your answer cannot be kept here."
 )
-NO_FORMULAS = (
-    "Formulas stand here as they are written, in TeX: what sets them needs JavaScript, which is off."
-)
 
 
 class scriptless(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names nodes so)
@@ -38,11 +35,6 @@ def add_sentences(app: Sphinx, doctree: nodes.document) -> None:
         model = json.loads(view.astext().partition(">")[2].partition("<")[0])["model_id"]
         words = _instead_of(stored.get(model, {}))
         view.parent.insert(view.parent.index(view), scriptless(words=words))
-    title = next(doctree.findall(nodes.title), None)
-    if title is not None and any(
-        isinstance(node, nodes.math | nodes.math_block) for node in doctree.findall()
-    ):
-        title.parent.insert(1, scriptless(words=NO_FORMULAS))
 
 
 def _stored(notebook: Path) -> dict[str, dict[str, Any]]:
