@@ -200,18 +200,20 @@ def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
     shown = lab(**{**OWN, "steps": 260})  # a checkpoint is at step 250
     shown.start()
     shown.ends()
-    once = shown.losses()
+    once, mean = shown.losses(), shown.fact("Loss, mean").inner_text()
     shown.view.control("Checkpoint of step").select_option("250")
     shown.button("Go back").press("Enter")
     shown.pauses_at(250)
     expect(shown.line).to_have_text(re.compile("^Paused after 250 steps"))
     assert shown.losses() == once[:-1]
+    assert max(int(row[0]) for row in shown.view.tables()[2][1:]) == 250  # nothing that was written later
     for step in (251, 252):
         shown.button("One step").press("Enter")
         shown.pauses_at(step)
     shown.button("Go on").press("Enter")
     shown.ends()
     assert shown.losses() == once
+    expect(shown.fact("Loss, mean")).to_have_text(mean)
     shown.button("New training").press("Enter")
     expect(shown.button("Start training")).to_be_focused()
 
@@ -326,6 +328,17 @@ def test_a_break_asks_for_a_curve_and_trains_the_small_model(lab):
     expect(shown.root.locator(".gf-lab-about")).to_contain_text("Shakespeare. The break: no mask.")
     shown.button("New training").press("Enter")
     expect(shown.button("Start training")).to_be_visible()
+
+
+def test_a_break_changes_one_thing(browser):
+    page = browser.new_page()
+    found = {broken: training_lab.trained(page, TrainingLab(broken=broken), steps=3)[0] for broken in BREAKS}
+    own = {"size": "own", **SMALL, "rate": 10}
+    tenfold, _ = training_lab.trained(page, TrainingLab(**own), steps=3)
+    page.close()
+    assert len({losses[0] for losses in found.values()}) == 1  # the same weights and the same text
+    assert len({losses[2] for losses in found.values()}) == len(BREAKS)
+    assert found["rate"] == tenfold
 
 
 USUAL = [1.689, 1.705, 1.70]

@@ -232,7 +232,7 @@ function render({ model, el }) {
   const usual = () => get("_measured").nothing.map(({ loss }) => loss);
   const reference = () => (isBroken() ? get("_measured").nothing[0].course : null);
 
-  function told() {
+  function sentence() {
     if (trouble) return trouble;
     if (isLoading) return files.words() || "Loading the text …";
     const { steps } = sizeOf(get);
@@ -255,16 +255,16 @@ function render({ model, el }) {
 
   function judgement() {
     const loss = run.judged;
-    const start = `The loss over the whole held-out text is ${fixed(loss, 2)}.`;
+    const whole = `The loss over the whole held-out text is ${fixed(loss, 2)}.`;
     if (!isBroken()) {
       const below = passed(run.begun.landmarks, loss);
-      return `${start}${verdictOf(chosen("guess"), loss)} ${below ? `That is below ${fixed(run.begun.landmarks[below], 2)}, the loss of ${ONLY[below]}.` : "That is no better than knowing nothing."}`;
+      return `${whole}${verdictOf(chosen("guess"), loss)} ${below ? `That is below ${fixed(run.begun.landmarks[below], 2)}, the loss of ${ONLY[below]}.` : "That is no better than knowing nothing."}`;
     }
     const came = outcome(loss, usual(), run.begun.landmarks.unigram);
     const expected = chosen("expected");
     const right = expected && (expected === came ? " You saw that coming." : ` You expected: ${CURVES[expected].toLowerCase()}.`);
     const [least, most] = [Math.min(...usual()), Math.max(...usual())].map((each) => fixed(each, 2));
-    return `${start} Without the break, three runs ended between ${least} and ${most}. ${CURVES[came]}.${right} ${WHY[chosen("broken")]}`;
+    return `${whole} Without the break, three runs ended between ${least} and ${most}. ${CURVES[came]}.${right} ${WHY[chosen("broken")]}`;
   }
 
   function drawFacts() {
@@ -354,9 +354,9 @@ function render({ model, el }) {
       write(goOn, run.is === "running" ? "Pause" : "Go on");
       put(goOn, { "aria-disabled": run.isOver || !["running", "paused"].includes(run.is) });
       put(one, { "aria-disabled": run.isOver || run.is !== "paused" });
-      const kept = run.checkpoints.filter((each) => each < run.step || run.is === "diverged");
-      hold(checkpoints, ["", ...kept], () => kept.map((each) => h("option", { value: each }, grouped(each))));
-      for (const each of [checkpoints, back]) each.disabled = kept.length === 0;
+      const earlier = run.checkpoints.filter((each) => each < run.step || run.is === "diverged");
+      hold(checkpoints, ["", ...earlier], () => earlier.map((each) => h("option", { value: each }, grouped(each))));
+      for (const each of [checkpoints, back]) each.disabled = earlier.length === 0;
     }
     if (isReady) {
       drawFacts();
@@ -364,7 +364,7 @@ function render({ model, el }) {
     }
     hold(result, [run?.judged ?? "none", chosen("guess")], () => (run?.judged ? results() : []));
 
-    const now = told();
+    const now = sentence();
     if (said !== now) {
       said = now;
       view.says(now);

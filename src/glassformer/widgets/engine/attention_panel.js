@@ -12,7 +12,7 @@ const colourOf = (share) => COLOURS[Math.round(255 * Math.sqrt(share))];
 
 // What the head does at position t, in a sentence.
 export function sentence({ shares, size, read }, t) {
-  const row = [...shares.slice(t * size, (t + 1) * size)];
+  const row = shares.slice(t * size, (t + 1) * size);
   const apart = (s) => (s === t ? "itself" : `${Math.abs(t - s)} ${s < t ? "back" : "ahead"}`);
   const looks = largest(row, 2).filter((s) => row[s] > 0).map((s) => `${percent(row[s])} to ${named(read[s])} (${apart(s)})`);
   return `At ${named(read[t])}, position ${t}: ${looks.join(", ")}.`;

@@ -73,7 +73,7 @@ export function learningCurve({ choose }) {
     );
     hold(guessed, [guess, low, high], () => guess === null ? [] : [
       line(BOX.left, y(guess), BOX.right, y(guess), "gf-curve-guess"),
-      words(`your guess ${fixed(guess, 2)}`, (BOX.left + BOX.right) / 2, y(guess) + (low < guess && guess < low + 0.3 ? -5 : 14), "middle", "gf-curve-name"),
+      words(`your guess ${fixed(guess, 2)}`, BOX.left + 6, y(guess) + (guess < low + 0.3 ? -5 : 14), "start", "gf-curve-name"),
     ]);
     put(before, { points: reference ? reference.map(at).join(" ") : "" });
     const found = bands(losses, steps);
