@@ -12,11 +12,9 @@ import os
 import subprocess
 import sys
 
-sys.path.insert(
-    0, os.path.dirname(os.path.abspath(__file__))
-)  # with -P, the folder of this file is not searched
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the repository
 
-import environment
+from tools import environment
 
 
 def main() -> int:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from glassformer import shipped
 from glassformer.experiments import NAMES, experiment, stored
@@ -67,7 +69,7 @@ def minutes(name: str) -> str:
     return said if len(known) == len(seeds) else f"at least {said}"
 
 
-def _kind(settings: dict) -> str:
+def _kind(settings: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in settings.items() if name != "seed"})
 
 
