@@ -51,7 +51,9 @@ def write(source: str) -> None:
 
 def _keep_small(font: TTFont) -> None:
     variants = font["MATH"].table.MathVariants
-    glyphs = {font.getBestCmap()[ord(character)] for character in KEPT_SMALL}
+    characters = font.getBestCmap()
+    assert characters is not None
+    glyphs = {characters[ord(character)] for character in KEPT_SMALL}
     for glyph, forms in zip(variants.VertGlyphCoverage.glyphs, variants.VertGlyphConstruction, strict=True):
         if glyph in glyphs:
             forms.GlyphAssembly = None

@@ -12,12 +12,12 @@ import re
 import tarfile
 from pathlib import Path
 
-from tools import firefox
 import pytest
 from playwright.sync_api import expect
 from test_practice import CHANGED, PAGE, code, edit, first, instead, press, small, visit  # noqa: F401
 
 from tests.exercises.test_numpy_alone import AT_RANDOM, LIBRARIES, ROOT, judging, unpack
+from tools import firefox
 from tools.pages import package
 
 START = 120_000  # milliseconds: ample for Python to start on a busy machine

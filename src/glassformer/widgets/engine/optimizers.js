@@ -187,8 +187,8 @@ class Muon {
 
   // The same from the squares alone: if F·X replaces X, then F·Z·F replaces Z. X itself is multiplied once, at the end.
   *#fromTheSquare(n, m) {
-    const { x, other, factor } = this.#places;
-    let { square, product, spare } = this.#places;
+    const { x, other, factor, square } = this.#places;
+    let { product, spare } = this.#places;
     this.#square(x, n, m);
     yield;
     for (let i = 0; i < this.#iterations; i++) {

@@ -303,7 +303,7 @@ export class Trainable {
 
   // The gradients of all weights, after `loss` of the same batch. A generator that pauses.
   *backward({ inputs, targets }) {
-    const { B, T, N, D, V } = this.#sizes;
+    const { T, N, D, V } = this.#sizes;
     const { numbers } = this.#memory;
     const { embedded, last, normed, inverse, inverseLast, logits, stream, toNormed, turned } = this.#places;
     numbers.fill(0, this.blocks.gradient, this.blocks.gradient + this.size);

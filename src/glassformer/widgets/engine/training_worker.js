@@ -7,7 +7,8 @@ const IN_WORKER = 30; // milliseconds that the server may compute before it hear
 const ON_PAGE = 4; // the same where it shares the page with the reader
 const NAME = "glassformer training";
 
-if (typeof WorkerGlobalScope !== "undefined" && globalThis instanceof WorkerGlobalScope && globalThis.name === NAME) {
+const { WorkerGlobalScope } = globalThis; // only in a worker
+if (WorkerGlobalScope && globalThis instanceof WorkerGlobalScope && globalThis.name === NAME) {
   const server = new TrainingServer((message) => postMessage(message), IN_WORKER);
   addEventListener("message", ({ data }) => server.receive(data));
   postMessage({ told: "ready" });
