@@ -7,7 +7,9 @@ const channel = new MessageChannel();
 const resumed = [];
 channel.port1.addEventListener("message", () => resumed.shift()());
 channel.port1.start();
-const pause = () =>
+
+// The page's turn, or that of a worker's messages.
+export const pause = () =>
   new Promise((resume) => {
     resumed.push(resume);
     channel.port2.postMessage(0);

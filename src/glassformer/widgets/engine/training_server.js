@@ -22,6 +22,7 @@
 //   "diverged"  { loss }: it is not a number any more, and training has stopped
 //   "failed"    { why }: a sentence
 
+import { pause } from "./reading.js";
 import { Training } from "./training.js";
 import { weightsOf } from "./transformer.js";
 
@@ -29,15 +30,6 @@ const [REPORT, SAMPLE, LOOK] = [150, 4000, 600]; // milliseconds between two rep
 const EVERY = 250; // steps between two checkpoints, when a part of the held-out text is judged
 const PART = 20; // batches of it
 const STOPPED = new Error("stopped");
-
-const channel = new MessageChannel();
-const resumed = [];
-channel.port1.onmessage = () => resumed.shift()();
-const turn = () =>
-  new Promise((resume) => {
-    resumed.push(resume);
-    channel.port2.postMessage(0);
-  });
 
 export class TrainingServer {
   #tell;
@@ -216,7 +208,7 @@ export class TrainingServer {
       const { done, value } = steps.next();
       if (done) return value;
       if (performance.now() - began < this.#slice) continue;
-      await turn();
+      await pause();
       if (this.#isStopped) throw STOPPED;
       began = performance.now();
     }
