@@ -44,6 +44,15 @@ def of(change: str) -> tuple[str, str]:
 
 
 EDITS = {
+    # tokenizer
+    "ends stripped": ("tokenizer", "stripped", ("CHARS[i] for i in ids)", "CHARS[i] for i in ids).strip()")),
+    "a vocabulary from the beginning": (
+        "tokenizer",
+        "shared-id",
+        ("sorted(set(corpus()))", "sorted(set(corpus()[:2000]))"),
+        ("TO_ID[c] for", "TO_ID.get(c, 0) for"),
+        ("vocab_size=len(CHARS)", "vocab_size=65"),
+    ),
     # attention
     "a softmax over the whole array": (
         "attention",

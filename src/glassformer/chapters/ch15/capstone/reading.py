@@ -45,6 +45,13 @@ def _returns(own: Own, text: str) -> None:
     message = f"{text[:41]!r} comes back as {back[:41]!r}."
     if len(back) > len(text) and back.replace(" ", "") == text.replace(" ", ""):
         raise Told(message, "joined")
+    if back == text.strip():
+        raise Told(message, "stripped")
+    if len(back) == len(text):
+        others = sorted({one for one, its in zip(text, back, strict=True) if one != its})
+        raise Told(
+            f"{message} Other characters come back for {', '.join(map(repr, others[:6]))}.", "shared-id"
+        )
     raise Wrong(message)
 
 

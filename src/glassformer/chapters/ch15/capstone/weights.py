@@ -191,7 +191,11 @@ def _agree(found: np.ndarray, model: scratch.Transformer, ids: np.ndarray, which
     factor = float((found * want).sum() / (want * want).sum())
     if factor and close(found / factor, want):
         raise Told(f"{message} All of them are {factor:.4g} times what they should be.", "logits-scaled")
-    raise Wrong(message)
+    raise Wrong(
+        f"{message} No single mistake that the checker knows explains this. The usual causes that remain are weights "
+        "that were not copied into the model, heads that are split or merged without swapping axes, a norm along the "
+        "wrong axis, and two mistakes at once."
+    )
 
 
 @weights.check("`load` takes a small model of one kind at least")
