@@ -13,7 +13,8 @@
 Readers design their GPT as they like. The checker sees it through an adapter, a few functions of the reader's own
 (`adapter`), and tests how these behave. Each file has the checks of one stage, or of two (`reading`, `attention`,
 `thinking`, `learning`, `training`, `writing`, `caching`, `weights`). `origin` looks whose code runs, `watch` looks
-at PyTorch's gradients and optimizers, and `suspects` tries mistakes in loading. All words are in ``capstone.toml``.
+at PyTorch's gradients and optimizers, `window` finds out what is read of a long text, `culprits` where a backward pass
+goes wrong, and `suspects` tries mistakes in loading (`changes` makes them). All words are in ``capstone.toml``.
 """
 
 from .commands import built, card, check, hint, kinds, rules, start
