@@ -423,23 +423,17 @@ def test_a_server_trains_and_answers_in_between(page, in_worker):
 
 def test_a_pause_ends_after_the_step_that_is_under_way(page):
     found = page.evaluate(
-        """async (settings) => {
-          const told = [];
-          let at;
-          const server = new engine.TrainingServer((message) => {
-            told.push(message);
-            if (message.told !== "progress" || message.step < 3 || at) return;
-            server.receive({ do: "pause" });
-            at = message.step;
+        """(settings) => new Promise((resolve) => {
+          let at = null;
+          const server = new engine.TrainingServer(({ told, step, isRunning }) => {
+            if (told !== "progress" || step < 3) return;
+            if (at === null) server.receive({ do: "pause" });
+            else if (!isRunning) resolve({ at, step });
+            at ??= step;
           }, 4);
           server.receive({ do: "begin", settings });
           server.receive({ do: "run" });
-          for (;;) {
-            await new Promise((resolve) => setTimeout(resolve, 20));
-            const last = told.filter(({ told }) => told === "progress").at(-1);
-            if (at && last && !last.isRunning) return { at, step: last.step };
-          }
-        }""",
+        })""",
         settings(steps=100_000),
     )
     assert found["at"] <= found["step"] <= found["at"] + 1

@@ -1,4 +1,4 @@
-"""What a reader's design writes, as the checks compare it."""
+"""Asks a reader's design to write, and compares what it writes."""
 
 import numpy as np
 

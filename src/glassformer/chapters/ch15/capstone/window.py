@@ -104,7 +104,7 @@ def _trials(own: Own, piece: str, longer: int, n: int) -> list[_Trial]:
 
 @dataclass(frozen=True)
 class Misread:
-    """What is wrong with what a piece reads of a text that is longer than the context.
+    """Describes what is wrong with what a piece reads of a text that is longer than the context.
 
     Attributes:
         beyond: whether it reads ids from before the last `context_length` ids, and not too few.
@@ -115,6 +115,7 @@ class Misread:
     said: str
 
 
+@np.errstate(all="ignore")  # the temperatures may be lower than the design was made for
 def misread(own: Own, piece: str) -> Misread | None:
     """Returns what is wrong with what a piece reads once the text has outgrown the context, or None if nothing is."""
     context = own.context_length
