@@ -162,6 +162,8 @@ def rules(css):
     plain = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     for selectors, body in re.findall(r"([^{};]+){([^{}]*)}", plain):
         # Commas within :is(…) do not part selectors, nor those within :not(…) in it.
+        if selectors.strip() == "@font-face":
+            continue
         parts = re.findall(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+", selectors)
         pairs = [declaration.split(":", 1) for declaration in body.split(";") if declaration.strip()]
         yield (
@@ -170,6 +172,7 @@ def rules(css):
         )
 
 
+# A font has descriptors instead of declarations, about which CSS.supports says nothing.
 SHEETS = {name: list(rules(stylesheet(name))) for name in MODULES} | {
     "the page": list(rules((ROOT / "book" / "site" / "glassformer.css").read_text("utf-8")))
 }
