@@ -327,7 +327,7 @@ def test_formulas_are_set_in_the_page_once_and_in_characters_of_their_font(docum
             assert not formula.select("annotation, [alttext]"), f"{path}: {formula}"
             assert set(formula.get_text()) <= set(CHARACTERS), f"{path}: {formula}"
             seen += 1
-    assert seen > 1000
+    assert seen > 900
 
 
 def test_no_heading_leaves_out_a_level(documents):
