@@ -26,6 +26,14 @@ NUMBER = r"−?\d[\d,]*\.?\d*"
 DONE = re.compile(r"^The loss over the whole held-out text is")
 
 
+PASTE = """(field, text) => {
+  field.select();
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, cancelable: true, bubbles: true }));
+}"""
+
+
 class Lab:
     """The mounted view, by what its reader sees."""
 
@@ -42,6 +50,10 @@ class Lab:
     @property
     def line(self):
         return self.root.locator(".gf-says")
+
+    def paste(self, text):
+        """Replaces the reader's text as from the clipboard."""
+        self.view.control("Your text: paste it here").evaluate(PASTE, text)
 
     def ends(self):
         """Waits until the whole held-out text is judged."""
@@ -146,7 +158,13 @@ def test_a_text_that_cannot_be_learned_is_refused(lab, text, problem):
     shown.start()
     expect(shown.line).to_have_text(problem)
     expect(shown.button("Start training")).to_be_focused()
-    shown.view.control("Your text: paste it here").fill(LINES)
+    shown.view.press("Seed", "ArrowRight")
+    assert shown.view.says.startswith("This GPT begins")
+    shown.start()
+    expect(shown.line).to_have_text(problem)
+    shown.paste(5 * LINES)  # too long to be stored, so no trait changes
+    assert shown.view.says.startswith("This GPT begins")
+    shown.paste(LINES)
     expect(shown.root.locator(".gf-control .gf-hint")).to_contain_text(f"{len(LINES):,} characters")
     assert shown.view.saved()["text"] == LINES
     assert shown.view.says.startswith("This GPT begins")
@@ -157,7 +175,8 @@ def test_a_long_text_is_learned_but_not_stored(lab):
     shown.view.control("or open a file of plain text").set_input_files(
         {"name": "long.txt", "mimeType": "text/plain", "buffer": (20 * LINES).encode()}
     )
-    expect(shown.root.locator(".gf-control .gf-hint")).to_contain_text(f"{20 * len(LINES):,} characters")
+    count = shown.root.locator(".gf-control .gf-hint")
+    expect(count).to_contain_text(f"{20 * len(LINES):,} characters", timeout=60_000)
     assert shown.view.saved()["text"] == ""
     shown.start()
     shown.pauses_at(STEPS)
@@ -218,18 +237,35 @@ def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
     expect(shown.button("Start training")).to_be_focused()
 
 
-def test_pause_stops_and_the_line_stays_still_while_it_runs(lab):
+# What a screen reader may read aloud: the line, whenever it is written while its region is live and not busy.
+LISTEN = """() => {
+  window.heard = [];
+  const line = document.querySelector(".gf-says");
+  new MutationObserver(() => {
+    const isLive = line.getAttribute("aria-live") === "polite" && !line.hasAttribute("aria-busy");
+    if (isLive) window.heard.push(line.textContent);
+  }).observe(line, { childList: true });
+}"""
+
+
+def test_pause_stops_it_and_only_a_new_sentence_is_read_aloud(lab):
     shown = lab(**{**OWN, "steps": 2000})
+    shown.view.page.evaluate(LISTEN)
     shown.start()
-    expect(shown.fact("Step")).not_to_have_text(re.compile("^0 of"))
+    # The tables follow what is judged at step 250 and written now and then; the sentence stays.
+    expect(shown.fact("Step")).to_have_text(re.compile(r"^(2[6-9]\d|[3-9]\d\d|1,\d{3}) of"), timeout=60_000)
     shown.button("Pause").press("Enter")
     expect(shown.line).to_have_text(re.compile("^Paused after"))
-    assert shown.line.get_attribute("aria-live") == "polite"
+    nudge = shown.button("Nudge it")
+    nudge.press("Enter")
+    expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)  # after the step that was under way
     step = shown.fact("Step").inner_text()
-    shown.button("Nudge it").press("Enter")
-    expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+    nudge.press("Enter")
+    expect(nudge).not_to_have_attribute("aria-busy", "true")
     assert shown.fact("Step").inner_text() == step
     expect(shown.button("Go on")).to_be_visible()
+    heard = shown.view.page.evaluate("window.heard")
+    assert len(heard) == len(set(heard)) < 8, heard
 
 
 # --- keeping the model ---

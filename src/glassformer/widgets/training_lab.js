@@ -312,7 +312,7 @@ function render({ model, el }) {
       : []),
   ];
 
-  let said = null; // with the tables, at that time
+  let [said, listed] = [null, null]; // the line, and what the tables have
   function draw() {
     choices.draw();
     const isReady = run !== null && run.begun !== null;
@@ -365,8 +365,10 @@ function render({ model, el }) {
     hold(result, [run?.judged ?? "none", chosen("guess")], () => (run?.judged ? results() : []));
 
     const now = sentence();
-    if (said !== now) {
-      said = now;
+    const news = [run?.samples.length, run?.held.length, run?.samples.at(-1)?.[0]].join();
+    if (said !== now || listed !== news) {
+      view.hush(said === now); // while only the tables change, nothing is read aloud
+      [said, listed] = [now, news];
       view.says(now);
       view.describe(() => `The loss by step, with ${list(Object.values(LANDMARKS))} as landmarks. ${now}`);
       view.tables(tables);

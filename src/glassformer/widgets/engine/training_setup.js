@@ -23,6 +23,7 @@ const SKETCHES = {
 };
 const GUESSES = [...range(91).map((i) => Number((i / 20).toFixed(2))), null]; // 0, 0.05, … 4.5, and none yet
 const KEPT = 20_000; // characters of a text that the model stores
+const LONG = 2000; // characters of a pasted text
 
 // The loss that the reader means by pointing at a height.
 export const nearestGuess = (loss) => GUESSES[Math.min(Math.max(Math.round(20 * loss), 0), 90)];
@@ -93,6 +94,14 @@ export function setup(model, own, changed) {
     changed();
   }
   field.addEventListener("input", () => give(field.value));
+  // Chromium takes half a minute to insert a thousand lines as typed text, and no time to set them.
+  field.addEventListener("paste", (event) => {
+    const pasted = event.clipboardData.getData("text/plain");
+    if (pasted.length < LONG) return;
+    event.preventDefault();
+    field.setRangeText(pasted, field.selectionStart, field.selectionEnd, "end");
+    give(field.value);
+  });
   const file = h("input", { type: "file", accept: ".txt,.md,text/*", id: uniqueId() });
   file.addEventListener("change", async () => {
     if (!file.files.length) return;
