@@ -56,11 +56,11 @@ export function outcome(loss, usual, unigram) {
 // Why a break changes what it changes, as far as we know.
 const WHY = {
   rate:
-    "Each of Muon’s steps has the same length, whatever the gradient, and now that length is ten times as large. But the rate falls to 0 by the end, so the last steps are small in both runs.",
+    "Muon’s update of a matrix has about the same size whatever the gradient, times the learning rate, which is now ten times as large. But the rate falls to 0 by the end of both runs, so their last steps are small. That is probably why so little is lost.",
   mask:
     "Each position sees the next character, which is the one that it has to predict, so the model learns to copy it. When it writes, there is no next character to copy: read what it has written.",
   warmup:
-    "A warm-up protects a model from large first steps. Muon’s steps are never larger than the rate allows, and sublayers that start at 0 begin gently, so this recipe hardly needs one.",
+    "A warm-up protects a model from steps that are too large at the beginning. Muon limits the size of its updates, and sublayers that start at 0 add nothing at first. That is probably why this recipe hardly needs one.",
 };
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -249,7 +249,8 @@ function render({ model, el }) {
     if (run.is === "done") return judgement();
     if (run.isOver) return "All steps are done. Now the model reads the whole held-out text, which it has never learned from.";
     const below = run.losses.length ? passed(run.begun.landmarks, run.mean()) : null;
-    const found = below ? `The loss is below that of ${ONLY[below]}: ${KNOWS[below]}.` : "The model still guesses blindly.";
+    const sees = isBroken() && chosen("broken") === "mask" ? "but each position can see the character that it has to predict" : null;
+    const found = below ? `The loss is below that of ${ONLY[below]}${sees ? `, ${sees}` : `: ${KNOWS[below]}`}.` : "The model still guesses blindly.";
     return run.is === "paused" ? `Paused after ${stepsOf(step)}. ${found}` : `Training. ${found}`;
   }
 
