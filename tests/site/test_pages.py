@@ -330,6 +330,17 @@ def test_formulas_are_set_in_the_page_once_and_in_characters_of_their_font(docum
     assert seen > 900
 
 
+def test_a_formula_begins_at_the_left_and_scrolls_where_it_is_too_wide(visit):
+    for width in (1280, 390):
+        page = visit("notebooks/09-loss-and-the-way-back.html", width=width).page
+        lefts = page.evaluate(
+            """() => [...document.querySelectorAll("div.math")].filter((box) => box.checkVisibility()).map((box) =>
+                box.firstChild.getBoundingClientRect().left - box.getBoundingClientRect().left)"""
+        )
+        assert len(lefts) > 3
+        assert all(20 < left < 50 for left in lefts)
+
+
 def test_no_heading_leaves_out_a_level(documents):
     """The build does not warn about this, because folds may leave out levels: tools/pages/folds.py."""
     for path, document in documents.items():
