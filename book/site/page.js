@@ -20,6 +20,8 @@
     // The label of a folded cell should be the text that is seen.
     each("details.hide > summary[aria-label]", (summary) => summary.removeAttribute("aria-label"));
 
+    each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
+
     // The theme's tooltips hold nothing that the label does not, and stay open on touch screens.
     each("[data-bs-toggle=tooltip]", (element) => element.removeAttribute("data-bs-toggle"));
 

@@ -13,4 +13,8 @@
       return [page, title, anchor || `#${section}`, titles[docnames.indexOf(page)], ...rest];
     });
   };
+
+  const field = document.querySelector("form.bd-search input");
+  field?.focus();
+  field?.select();
 })();
