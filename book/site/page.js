@@ -104,6 +104,8 @@
     addEventListener("click", ({ target }) => target.closest("a[href*='#']") && requestAnimationFrame(follow));
     addEventListener("beforeprint", toPaper);
     document.fonts.ready.then(fit);
+    // The keyboard goes past the buttons that copy code, up to fifty on a page: code can be selected and copied as anything else.
+    addEventListener("load", () => each(".copybtn", (button) => (button.tabIndex = -1)));
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", ready);
   else ready();

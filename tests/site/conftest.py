@@ -113,7 +113,8 @@ class Visit:
 def opened(browser, doors):
     """Provides opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a new window.
 
-    `home` is the address of another server than the doors'; `script` runs before the page's own scripts; other settings are those of Playwright's new_context.
+    `home` is the address of another server than the doors'; `script` runs before the page's own scripts; other settings
+    are those of Playwright's new_context.
     """
     windows = []
 
