@@ -81,6 +81,9 @@ export function merged(off, H) {
   return parts;
 }
 
+// A text without a run of empty lines, which can be all that a model writes: a sign stands for each of its line breaks.
+const onFewLines = (text) => text.replace(/\n{3,}/g, (run) => `${"↵".repeat(run.length)}\n`);
+
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 const signed = (x, digits = 3) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
 
@@ -333,8 +336,8 @@ function render({ model, el }) {
     }
     const prompt = [...text].slice(0, context).slice(-(context - N_NEW)).join("");
     for (const [{ prompt: before, words }, { writes }] of [[pages.now, changed], [pages.intact, intact]]) {
-      write(before, prompt);
-      write(words, writes ?? "…");
+      write(before, onFewLines(prompt));
+      write(words, onFewLines(writes ?? "…"));
     }
     const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, characters };
     view.says((needed && weights.words()) || trouble || sentence(said));
