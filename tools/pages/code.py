@@ -89,6 +89,9 @@ class Files:
 
         def replace(found: re.Match[str]) -> str:
             stored = json.loads(found[2])["state"]
+            views = {name for name, model in stored.items() if "_modules" in model["state"]}
+            for name in views - set(shown):  # a cell that was executed again has left it behind
+                del stored[name]
             ordered = dict(sorted(stored.items(), key=lambda one: shown.get(one[0], len(shown))))
             text = json.dumps({"state": self.take(ordered)}, ensure_ascii=False, separators=(",", ":"))
             return found[1] + text.replace("</", "<\\/") + found[3]
