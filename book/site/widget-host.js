@@ -249,7 +249,7 @@
   }
 
   const brought = new Map(); // address of a file with code -> the promise of what is in it
-  function bring(name, ending, how) {
+  function broughtOnce(name, ending, how) {
     const url = new URL(`code/${name}${ending}`, here).href;
     if (!brought.has(url)) brought.set(url, how(url));
     return brought.get(url);
@@ -261,8 +261,8 @@
     const ahead = (href) => document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href }));
     const imported = (name) => import(new URL(`code/${name}.js`, here));
     const prepare = async () => {
-      for (const name of [_loader, ..._modules]) bring(name, ".js", ahead);
-      const coming = [imported(_loader), imported(_modules.at(-1)), ..._styles.map((name) => bring(name, ".css", text))];
+      for (const name of [_loader, ..._modules]) broughtOnce(name, ".js", ahead);
+      const coming = [imported(_loader), imported(_modules.at(-1)), ..._styles.map((name) => broughtOnce(name, ".css", text))];
       const [{ dress }, { default: view }, ...styles] = await Promise.all(coming);
       return { view, scope: dress(styles.map((style) => ({ style }))) };
     };
@@ -276,7 +276,7 @@
 
   /** The text of a module, its name and its stylesheet, from a script. */
   const fromScript = (name) =>
-    bring(name, ".disk.js", async (src) => {
+    broughtOnce(name, ".disk.js", async (src) => {
       await run(src);
       return window.glassformerCode[name];
     });
