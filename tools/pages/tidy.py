@@ -17,6 +17,7 @@ ID = re.compile(r'\sid="([^"]*)"')
 REFERENCE = re.compile(r'(url\(#|href="#)([^")]+)')
 COORDINATES = re.compile(r'\s(?:d|points|x|y|x1|y1|x2|y2|cx|cy)="[^"]*"')
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+SEARCH_FIELD = re.compile(r'\sid="search-input"')  # the search page has two; nothing uses the id
 EMPTY_HEADER = re.compile(r"<th((?: [^>]*)?)>\s*(?:<p>\s*</p>)?\s*</th>")
 
 
@@ -32,7 +33,7 @@ def tidy(page: str) -> str:
         own = REFERENCE.sub(rf"\1d{count}-\2", with_ids)
         return COORDINATES.sub(lambda one: LONG_NUMBER.sub(_hundredths, one[0]), own)
 
-    return EMPTY_HEADER.sub(r"<td\1></td>", DRAWING.sub(renamed, page))
+    return EMPTY_HEADER.sub(r"<td\1></td>", SEARCH_FIELD.sub("", DRAWING.sub(renamed, page)))
 
 
 def _hundredths(number: re.Match[str]) -> str:
