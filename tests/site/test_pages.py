@@ -152,11 +152,10 @@ def test_nothing_is_wider_than_a_phone_but_what_scrolls_and_shows_it(read):
     assert read.unseen == []
 
 
-BUDGETS = {"notebooks/index.html": (250, 26), "notebooks/04-putting-order-in.html": (600, 32)}
-OTHERS, PRACTICES = (
-    (700, 32),
-    (550, 40),
-)  # a practice has seven small files more: what is written there is checked there
+# Kilobytes and requests. Most requests are for the small modules of views, which the browser keeps for the next page.
+# A practice has an editor.
+BUDGETS = {"notebooks/index.html": (210, 56), "notebooks/04-putting-order-in.html": (260, 54)}
+OTHERS, PRACTICES = (300, 64), (550, 40)
 
 
 def test_a_first_visit_is_light(read, doors, site):
@@ -351,7 +350,7 @@ def test_formulas_are_set_in_the_page_once_and_in_characters_of_their_font(docum
             assert not formula.select("annotation, [alttext]"), f"{path}: {formula}"
             assert set(formula.get_text()) <= set(CHARACTERS), f"{path}: {formula}"
             seen += 1
-    assert seen > 1000
+    assert seen > 900
 
 
 def test_ids_are_unique_and_headers_have_words(documents):
@@ -359,6 +358,17 @@ def test_ids_are_unique_and_headers_have_words(documents):
         ids = collections.Counter(tag["id"] for tag in document.select("[id]"))
         assert not [name for name, count in ids.items() if count > 1], path
         assert not [header for header in document.select("th") if not header.get_text(strip=True)], path
+
+
+def test_a_formula_begins_at_the_left_and_scrolls_where_it_is_too_wide(visit):
+    for width in (1280, 390):
+        page = visit("notebooks/09-loss-and-the-way-back.html", width=width).page
+        lefts = page.evaluate(
+            """() => [...document.querySelectorAll("div.math")].filter((box) => box.checkVisibility()).map((box) =>
+                box.firstChild.getBoundingClientRect().left - box.getBoundingClientRect().left)"""
+        )
+        assert len(lefts) > 3
+        assert all(20 < left < 50 for left in lefts)
 
 
 def test_no_heading_leaves_out_a_level(documents):

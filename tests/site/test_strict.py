@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 from serving import Quiet
 
+from tools.pages.code import Files
 from tools.pages.strict import strict
 
 CHAPTER, PRACTICE = "notebooks/04-putting-order-in.html", "notebooks/exercises/04-putting-order-in.html"
@@ -74,6 +75,24 @@ def test_a_script_within_a_page_is_an_error():
     with pytest.raises(ValueError, match="a script within a page"):
         strict('<head></head><a href="#" onclick="go()">')
     assert "<b>" in strict("<head></head><script>document.write(`<b>`);</script>")
+
+
+def test_code_becomes_files_and_the_state_keeps_everything_else(tmp_path):
+    modules = {
+        "a": {"state": {"name": "kit", "source": "export const a = 1;", "style": "p { color: red }"}},
+        "b": {"state": {"name": "view", "source": 'import { a } from "../kit/kit.js";', "style": ""}},
+    }
+    own = {"_esm": "loads", "_modules": ["anywidget:a", "anywidget:b"], "source": "a trait of this name"}
+    taken = Files(tmp_path).take({**modules, "v": {"state": own}, "l": {"state": {"width": None}}})
+    assert list(taken) == ["v"]
+    state = taken["v"]["state"]
+    kit, view = state["_modules"]
+    assert state["source"] == "a trait of this name"
+    assert "_esm" not in state
+    assert state["_styles"] == [kit]
+    assert (tmp_path / f"{view}.js").read_text("utf-8") == f'import {{ a }} from "./{kit}.js";'
+    assert (tmp_path / f"{kit}.css").read_text("utf-8") == "p { color: red }"
+    assert (tmp_path / f"{state['_loader']}.js").read_text("utf-8") == "loads"
 
 
 def test_a_page_has_the_state_of_its_views_and_no_code(site):

@@ -29,7 +29,6 @@ IMPORT = re.compile(
     r'from "\.{1,2}/(?:[\w.-]+/)*([\w-]+)\.js"'
 )  # as in src/glassformer/widgets/kit/loader.js
 REFERENCE = "anywidget:"
-UNUSED = "LayoutModel"  # of ipywidgets; nothing on a page reads it
 
 
 class Files:
@@ -67,7 +66,7 @@ class Files:
         kept = {}
         for name, model in models.items():
             state = model["state"]
-            if "source" in state or model["model_name"] == UNUSED:
+            if "_esm" not in state:  # a module, or a layout of ipywidgets, which nothing on a page reads
                 continue
             if "_modules" in state:
                 imports: dict[str, str] = {}
