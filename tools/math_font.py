@@ -34,7 +34,7 @@ TALLEST = 2500  # thousandths of an em
 
 def write(source: str) -> None:
     """Writes the font."""
-    font = TTFont(source)
+    font = TTFont(source, recalcTimestamp=False)  # the same bytes from the same source
     _stretch_less(font)
     options = subset.Options(layout_features=[], hinting=False, notdef_outline=True, drop_tables=["FFTM"])
     options.name_IDs = [0, 1, 4, 6, 13, 14]
@@ -52,9 +52,8 @@ def write(source: str) -> None:
 
 def _stretch_less(font: TTFont) -> None:
     variants = font["MATH"].table.MathVariants
-    little, much = (
-        {font.getBestCmap()[ord(one)] for one in these} for these in (STRETCHED_LITTLE, STRETCHED)
-    )
+    characters = font.getBestCmap() or {}
+    little, much = ({characters[ord(one)] for one in these} for these in (STRETCHED_LITTLE, STRETCHED))
     upright = zip(variants.VertGlyphCoverage.glyphs, variants.VertGlyphConstruction, strict=True)
     flat = zip(variants.HorizGlyphCoverage.glyphs, variants.HorizGlyphConstruction, strict=True)
     for glyph, forms in [*upright, *flat]:

@@ -260,12 +260,14 @@
   function fromModules({ _loader, _modules, _styles }) {
     const ahead = (href) => document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href }));
     const imported = (name) => import(new URL(`code/${name}.js`, here));
-    const prepare = async () => {
+    let prepared; // once: even to import again what is there takes a turn of the page, and paper does not wait for one
+    const begin = async () => {
       for (const name of [_loader, ..._modules]) broughtOnce(name, ".js", ahead);
       const coming = [imported(_loader), imported(_modules.at(-1)), ..._styles.map((name) => broughtOnce(name, ".css", text))];
       const [{ dress }, { default: view }, ...styles] = await Promise.all(coming);
       return { view, scope: dress(styles.map((style) => ({ style }))) };
     };
+    const prepare = () => (prepared ??= begin());
     const render = async ({ model, el }) => {
       const { view, scope } = await prepare();
       el.classList.add(scope);
