@@ -11,9 +11,13 @@ no button for it, and the text links to them.
 from __future__ import annotations
 
 import os
+import platform
+import re
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 import yaml
@@ -29,11 +33,36 @@ NO_REPOSITORY = (
 )
 
 
+def verified(repository: str | None) -> str:
+    """Returns a sentence for the foot of each page: with which versions the notebooks ran, and when.
+
+    The publishing workflow builds the site right after it has run every cell again and compared what it prints. In a
+    copy of the project nobody knows when that was last done.
+    """
+    versions = f"Python {platform.python_version()}"
+    for name, package in (("NumPy", "numpy"), ("PyTorch", "torch")):
+        versions += f", {name} {metadata.version(package).partition('+')[0]}"
+    if not repository:
+        return f"The site was built with {versions}."
+    today = datetime.now(UTC)
+    return f"Every cell was last run and compared on {today.day} {today:%B %Y}, with {versions}."
+
+
+def address(repository: str) -> str | None:
+    """Returns the address at which GitHub publishes the site of a repository, or None for another host's repository."""
+    found = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?", repository)
+    if not found:
+        return None
+    owner, name = found[1].lower(), found[2]
+    return f"https://{owner}.github.io/" + ("" if name.lower() == f"{owner}.github.io" else f"{name}/")
+
+
 def configuration(repository: str | None) -> dict:
     """Returns the settings in _config.yml, with those that depend on where the project is published."""
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     theme = settings["sphinx"]["config"]["html_theme_options"]
     if repository:
+        settings["sphinx"]["config"]["html_baseurl"] = address(repository) or ""
         theme |= {
             "repository_url": repository.removesuffix("/").removesuffix(".git"),
             "repository_branch": "main",
@@ -45,6 +74,7 @@ def configuration(repository: str | None) -> dict:
         }
     else:
         theme["extra_footer"] += NO_REPOSITORY
+    theme["extra_footer"] += " " + verified(repository)
     return settings
 
 

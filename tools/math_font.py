@@ -18,23 +18,24 @@ FONT = Path(__file__).resolve().parent.parent / "book/site/vendor/latin-modern-m
 NAME = "Glassformer Math, a part of Latin Modern Math"
 
 ASCII = "".join(map(chr, range(0x21, 0x7F)))
-GREEK = "αβγδεζηθικλμνξπρστυφχψωϵϑϕΓΔΘΛΞΠΣΦΨΩ"
+GREEK = "αβγδεζηθικλμνξπρστυφχψωϵϕΓΔΘΛΞΠΣΦΨΩ"
 OPERATORS = "\N{NO-BREAK SPACE}−·×±′…⋯⋮⊤⊙∑∏√∞≈≠≤≥←→∈∂∇‖⟨⟩⌊⌋―"
 # Browsers draw a letter that is alone as one of these.
 ITALIC = "ℎ" + "".join(chr(c) for c in [*range(0x1D434, 0x1D455), *range(0x1D456, 0x1D468)])
 ITALIC_GREEK = "".join(map(chr, range(0x1D6FC, 0x1D71C)))
 CHARACTERS = ASCII + GREEK + OPERATORS  # what may be in MathML
 
-# Chromium makes room for the widest form of what stretches, whichever it draws. So these have no forms for formulas
-# more than two and a half lines high.
-KEPT_SMALL = "()√"
+# Characters that stretch. Chromium makes room for the widest form, whichever it draws, so some have no forms for
+# what is more than two and a half lines high.
+STRETCHED = "[]|‖∑∏⌊⌋"
+STRETCHED_LITTLE = "(){}√"
 TALLEST = 2500  # thousandths of an em
 
 
 def write(source: str) -> None:
     """Writes the font."""
-    font = TTFont(source)
-    _keep_small(font)
+    font = TTFont(source, recalcTimestamp=False)  # the same bytes from the same source
+    _stretch_less(font)
     options = subset.Options(layout_features=[], hinting=False, notdef_outline=True, drop_tables=["FFTM"])
     options.name_IDs = [0, 1, 4, 6, 13, 14]
     subsetter = subset.Subsetter(options)
@@ -49,15 +50,17 @@ def write(source: str) -> None:
     font.save(FONT)
 
 
-def _keep_small(font: TTFont) -> None:
+def _stretch_less(font: TTFont) -> None:
     variants = font["MATH"].table.MathVariants
-    characters = font.getBestCmap()
-    assert characters is not None
-    glyphs = {characters[ord(character)] for character in KEPT_SMALL}
-    for glyph, forms in zip(variants.VertGlyphCoverage.glyphs, variants.VertGlyphConstruction, strict=True):
-        if glyph in glyphs:
+    characters = font.getBestCmap() or {}
+    little, much = ({characters[ord(one)] for one in these} for these in (STRETCHED_LITTLE, STRETCHED))
+    upright = zip(variants.VertGlyphCoverage.glyphs, variants.VertGlyphConstruction, strict=True)
+    flat = zip(variants.HorizGlyphCoverage.glyphs, variants.HorizGlyphConstruction, strict=True)
+    for glyph, forms in [*upright, *flat]:
+        if glyph not in much:
             forms.GlyphAssembly = None
-            records = [one for one in forms.MathGlyphVariantRecord if one.AdvanceMeasurement <= TALLEST]
+            most = TALLEST if glyph in little else 0
+            records = [one for one in forms.MathGlyphVariantRecord if one.AdvanceMeasurement <= most]
             forms.MathGlyphVariantRecord, forms.VariantCount = records, len(records)
 
 

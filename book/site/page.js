@@ -20,6 +20,8 @@
     // The label of a folded cell should be the text that is seen.
     each("details.hide > summary[aria-label]", (summary) => summary.removeAttribute("aria-label"));
 
+    each(".btn-download-pdf-button", (button) => button.addEventListener("click", () => print()));
+
     // The theme's tooltips hold nothing that the label does not, and stay open on touch screens.
     each("[data-bs-toggle=tooltip]", (element) => element.removeAttribute("data-bs-toggle"));
 
@@ -102,6 +104,8 @@
     addEventListener("click", ({ target }) => target.closest("a[href*='#']") && requestAnimationFrame(follow));
     addEventListener("beforeprint", toPaper);
     document.fonts.ready.then(fit);
+    // The keyboard goes past the buttons that copy code, up to fifty on a page: code can be selected and copied as anything else.
+    addEventListener("load", () => each(".copybtn", (button) => (button.tabIndex = -1)));
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", ready);
   else ready();

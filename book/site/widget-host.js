@@ -17,8 +17,10 @@
  * both). A view may ask for another model's, too. From a server, the weights are fetched ahead when a view of a model comes
  * near, because most readers who see one use it; not for readers who save data.
  *
- * It is a classic script, and modules are imported from memory, because a page opened from disk may not import from files.
- * It runs while the page is read, because a place must be kept, and an answered prediction opened, before the page is first seen.
+ * The code of the book's own views is in files, code/NAME.js and so on (tools/pages/code.py), of which their state has only the
+ * names. A server sends modules, which the page imports. From disk, a page cannot import files, so scripts bring their texts, and
+ * they are imported from memory, like those of a widget whose state includes its module. This file is a classic script, so that it
+ * works from disk, and runs while the page is read: places are kept, and answered predictions opened, before the page is first seen.
  */
 (() => {
   "use strict";
@@ -98,20 +100,23 @@
     }
   }
 
+  /** Run a script, which may set variables of the window. */
+  const run = (src) =>
+    new Promise((resolve, reject) => {
+      const script = Object.assign(document.createElement("script"), { src });
+      script.addEventListener("load", () => resolve(script.remove()));
+      script.addEventListener("error", () => reject(new Error(`${src} is missing`)));
+      document.head.append(script);
+    });
+
   // One script after another, each small enough to be decoded at once.
   async function fromScripts(name, { model, tell }) {
     const chunks = [];
     let received = 0;
     for (let i = 0, count = 1; i < count; i++) {
-      const script = document.createElement("script");
-      script.src = new URL(`models/${name}-${i}.js`, here).href;
-      await new Promise((resolve, reject) => {
-        script.addEventListener("load", resolve);
-        const missing = () => problem(`The file ${name}-${i}.js is missing from this copy of the book.`);
-        script.addEventListener("error", () => reject(i === 0 ? lacking(model) : missing()));
-        document.head.append(script);
+      await run(new URL(`models/${name}-${i}.js`, here).href).catch(() => {
+        throw i === 0 ? lacking(model) : problem(`The file ${name}-${i}.js is missing from this copy of the book.`);
       });
-      script.remove();
       const part = window.glassformerModels[`${name}-${i}`]; // set by the script
       delete window.glassformerModels[`${name}-${i}`];
       count = part.count;
@@ -244,12 +249,53 @@
     }
   }
 
+  const brought = new Map(); // address of a file with code -> the promise of what is in it
+  function broughtOnce(name, ending, how) {
+    const url = new URL(`code/${name}${ending}`, here).href;
+    if (!brought.has(url)) brought.set(url, how(url));
+    return brought.get(url);
+  }
+
+  const text = (url) => fetch(url).then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error(`${url}: ${answer.status}`))));
+  /** A view whose code a server has in files. All of them are asked for at once, and not one because of another. */
+  function fromModules({ _loader, _modules, _styles }) {
+    const ahead = (href) => document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href }));
+    const imported = (name) => import(new URL(`code/${name}.js`, here));
+    let prepared; // once: even to import again what is there takes a turn of the page, and paper does not wait for one
+    const begin = async () => {
+      for (const name of [_loader, ..._modules]) broughtOnce(name, ".js", ahead);
+      const coming = [imported(_loader), imported(_modules.at(-1)), ..._styles.map((name) => broughtOnce(name, ".css", text))];
+      const [{ dress }, { default: view }, ...styles] = await Promise.all(coming);
+      return { view, scope: dress(styles.map((style) => ({ style }))) };
+    };
+    const prepare = () => (prepared ??= begin());
+    const render = async ({ model, el }) => {
+      const { view, scope } = await prepare();
+      el.classList.add(scope);
+      return view.render({ model, el });
+    };
+    return { prepare, render };
+  }
+
+  /** The text of a module, its name and its stylesheet, from a script. */
+  const fromScript = (name) =>
+    broughtOnce(name, ".disk.js", async (src) => {
+      await run(src);
+      return window.glassformerCode[name];
+    });
+
+  async function widgetOf(state) {
+    if (!state._loader) return load(state._esm);
+    if (!isOnDisk) return fromModules(state);
+    return load((await fromScript(state._loader)).source);
+  }
+
   /** A stored model, and the promise of its module after `initialize`, which runs once however many views there are. */
   function wake(state) {
     const model = new Model(state);
     let started;
     const begin = async () => {
-      const exported = await load(state._esm);
+      const exported = await widgetOf(state);
       const widget = typeof exported === "function" ? await exported() : exported;
       await widget.initialize?.({ model });
       return widget;
@@ -269,7 +315,13 @@
     if (!stored().has(id)) throw new Error(`no stored state for widget ${id}`);
     return models.get(id);
   }
-  const host = { getModel: async (reference) => find(reference.replace("anywidget:", "")).model };
+  const host = {
+    async getModel(reference) {
+      if (reference.startsWith("anywidget:")) return find(reference.replace("anywidget:", "")).model;
+      const module = await fromScript(reference);
+      return { get: (name) => module[name] };
+    },
+  };
 
   /** How high a view is in a column of this width: what was measured (heights.js), or between what was measured in the
    *  columns next to it. Of an unknown view, 0. */
@@ -363,7 +415,7 @@
         fetchAhead(model);
       } catch (error) {
         console.error(error);
-        el.textContent = "This widget did not start in this browser. The notebook of this chapter has it too.";
+        el.textContent = "This view did not start. Reload the page to try again; the notebook of this chapter has it, too.";
         el.classList.add("widget-host-failed");
         el.dataset.state = "failed";
       }
@@ -405,9 +457,12 @@
       places.set(script, place);
       if (near) near.observe(place.el);
       else place.mount();
-      if (places.size === 1) place.prepare().catch(() => {}); // many pages open with a view
     }
   }
+
+  // Many pages open with a view. Its code is asked for before there is a place for it: the first state is that of the first view.
+  const [first] = stored().values();
+  if (first?.model.get("_loader")) first.ready().then((widget) => widget.prepare({ model: first.model, host })).catch(() => {});
 
   const opened = new Set();
 

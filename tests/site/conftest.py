@@ -113,19 +113,20 @@ class Visit:
 def opened(browser, doors):
     """Provides opened("book/notation.html", door="file", theme="dark", width=360) -> Visit, in a new window.
 
-    `script` runs before the page's own scripts; other settings are those of Playwright's new_context.
+    `home` is the address of another server than the doors'; `script` runs before the page's own scripts; other settings
+    are those of Playwright's new_context.
     """
     windows = []
 
-    def opened(path, *, door="http", theme="light", width=1280, script=None, **settings):
+    def opened(path, *, door="http", home=None, theme="light", width=1280, script=None, **settings):
         window = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce", **settings
         )
         windows.append(window)
         if script:
             window.add_init_script(script)
-        arrived = Visit(window.new_page(), doors[door])
-        arrived.page.goto(doors[door] + path)
+        arrived = Visit(window.new_page(), home or doors[door])
+        arrived.page.goto(arrived.home + path)
         if settings.get("java_script_enabled", True):
             arrived.settle()
         return arrived

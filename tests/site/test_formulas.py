@@ -16,6 +16,7 @@ THIN = '<mspace width="0.167em"></mspace>'
         (r"P\operatorname{softmax}(S)", f"<mi>P</mi>{THIN}<mi>softmax</mi>"),
         (r"\operatorname{gelu\_tanh}(x)", "<mi>gelu_tanh</mi>"),
         (r"\mathrm{PE}(p)", "<mi>PE</mi>"),
+        (r"\mathtt{max\_distance}", "<mi>max_distance</mi>"),
         (r"2\ln p", f"<mn>2</mn>{THIN}<mi>ln</mi>{THIN}<mi>p</mi>"),
         (r"\ln^2 Z", f"</msup>{THIN}<mi>Z</mi>"),
         (r"\cos(a)", "<mi>cos</mi><mo"),

@@ -34,7 +34,7 @@ def mathml(tex: str, *, display: bool = False) -> str:
     """
     known = re.sub(r"(?<=[\w)}])\s*\\operatorname", r"\\,\\operatorname", tex)
     known = re.sub(
-        r"\\(?:operatorname|mathrm)(?=\{[^}]{2,}\})", r"\\text", known
+        r"\\(?:operatorname|mathrm|mathtt)(?=\{[^}]{2,}\})", r"\\text", known
     )  # a word, and not its letters
     known = known.replace("{aligned}", "{align*}")
     known = re.sub(r"\\\\\[[^]]*\]", r"\\\\", known)  # the stylesheet decides how far rows are apart

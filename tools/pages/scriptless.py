@@ -16,7 +16,8 @@ from sphinx.application import Sphinx
 
 from tools.notebooks import WIDGET_STATE
 
-VIEW = '<script type="application/vnd.jupyter.widget-view+json">'
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+VIEW = f'<script type="{WIDGET_VIEW}">'
 NO_VIEW = "Here is something to move with your hands. It needs JavaScript, which is off in this browser."
 NO_ANSWER = (
     "Decide, then open what follows. JavaScript is off in this browser, so your answer cannot be kept here."

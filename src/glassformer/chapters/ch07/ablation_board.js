@@ -83,6 +83,9 @@ export function merged(off, H) {
   return parts;
 }
 
+// A text without a run of empty lines, which can be all that a model writes: a sign stands for each of its line breaks.
+const onFewLines = (text) => text.replace(/\n{3,}/g, (run) => `${"↵".repeat(run.length)}\n`);
+
 const sum = (list) => list.reduce((a, b) => a + b, 0);
 const inNumbers = (x) => (Number.isFinite(x) ? signed(x, 4) : "…");
 const signed = (x, digits = 3) => `${x > 0 ? "+" : ""}${fixed(x, digits)}`;
@@ -366,8 +369,8 @@ function render({ model, el }) {
     }
     const prompt = [...text].slice(0, context).slice(-(context - nNew)).join("");
     for (const [{ prompt: before, words }, { writes }] of [[pages.now, changed], [pages.intact, intact]]) {
-      write(before, prompt);
-      write(words, writes ?? "…");
+      write(before, onFewLines(prompt));
+      write(words, onFewLines(writes ?? "…"));
     }
     const said = { off, H, intact: intact.validation, now: changed.validation, alone: stored.alone, on };
     view.says((needed && weights.words()) || trouble || sentence(said));

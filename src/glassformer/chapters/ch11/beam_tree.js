@@ -1,5 +1,5 @@
 // Beam search as a tree: which texts continue at every step, which are dropped, and the result. See beam_tree.py.
-import { button, choice, fixed, frame, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
+import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
 import { Refusal } from "../../widgets/engine/model_file.js";
@@ -161,7 +161,8 @@ export function sentence({ search, greedy, steps, spell }) {
   const isAsLong = ids.length === best.ids.length;
   if (isAsLong && isWithin(ids, best.ids)) return `${lead}. Greedy decoding finds the same text.${equal}`;
   const odds = Math.exp(best.score - total);
-  const less = odds > 1 ? `${fixed(odds, 1)} times less likely` : `${fixed(1 / odds, 1)} times likelier`;
+  const times = (x) => (x < 1000 ? fixed(x, 1) : grouped(Math.round(x)));
+  const less = odds > 1 ? `${times(odds)} times less likely` : `${times(1 / odds)} times likelier`;
   const dropped = gone === null ? "" : ` The search drops greedy's text at step ${gone}.`;
   return `${lead}. Greedy decoding ${done ? "finds" : "has"} “${spell(ids)}” (${nats(total)})${isAsLong ? `, which is ${less}` : ""}.${dropped}${equal}`;
 }
@@ -367,7 +368,8 @@ function render({ model, el }) {
     );
     [...strip.children].forEach((each, c) => (each.hidden = c >= count));
     for (const [kind, path] of Object.entries(edges)) put(path, { d: paths[kind] || "M0 0" });
-    [back.disabled, forward.disabled] = [count === 0, count === length()];
+    put(back, { "aria-disabled": count === 0 }); // and not disabled, which would take the focus away
+    put(forward, { "aria-disabled": count === length() });
     write(output, `${count} of ${length()}`);
 
     const node = count ? search.columns[column][row] : null;

@@ -363,7 +363,8 @@ function render({ model, el }) {
       const size = cacheBytes({ ...own, G: n }, length, bytes);
       each.show(`${kindOf(n, own.H)} ${n}`, size / most, inBytes(size), n === G ? "gf-movie-chosen" : "");
     }
-    [back.disabled, forward.disabled] = [i === 0, i === last()];
+    put(back, { "aria-disabled": i === 0 }); // and not disabled, which would take the focus away
+    put(forward, { "aria-disabled": i === last() });
 
     const state = { characters, prompt: P, step: i, kept, ratio, slower: isMeasured && slower };
     const beside = G === own.G ? `; its weights take ${inBytes(own.P * bytes)}` : "";

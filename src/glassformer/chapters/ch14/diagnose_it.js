@@ -277,8 +277,8 @@ function render({ model, el }) {
     const p = Math.min(model.get("patient"), n);
     ward.hidden = p === n;
     review.hidden = p < n;
-    previous.disabled = p === 0;
-    next.disabled = p === n;
+    put(previous, { "aria-disabled": p === 0 }); // and not disabled, which would take the focus away
+    put(next, { "aria-disabled": p === n });
     write(next, p === n - 1 ? "Review" : "Next patient");
     write(who, p === n ? "Review" : `Patient ${p + 1} of ${n}`);
     if (p < n) drawPatient(p);

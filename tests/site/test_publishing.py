@@ -1,0 +1,103 @@
+"""Tests what a published site has besides its pages, and what its pages say about themselves."""
+
+from xml.etree import ElementTree
+
+import pytest
+from bs4 import BeautifulSoup
+from PIL import Image
+from small_site import build
+
+from tools import book
+from tools.pages.tidy import tidy
+
+HOME = "https://example-owner.github.io/glassformer/"
+TEXT = (
+    "# A page\n\nThe first paragraph is a sentence that says what this page is about, so it describes it.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("repository", "expected"),
+    [
+        ("https://github.com/Example-Owner/glassformer", HOME),
+        ("https://github.com/example-owner/glassformer.git", HOME),
+        ("https://github.com/example-owner/glassformer/", HOME),
+        ("https://github.com/example-owner/example-owner.github.io", "https://example-owner.github.io/"),
+        ("https://gitlab.com/example-owner/glassformer", None),
+    ],
+)
+def test_the_address_of_the_site_follows_from_that_of_the_repository(repository, expected):
+    assert book.address(repository) == expected
+
+
+def test_only_a_published_site_says_when_its_cells_were_last_compared():
+    assert "was built with Python 3." in book.verified(None)
+    assert "run and compared on" in book.verified("https://github.com/example-owner/glassformer")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """Returns the folder of a site of one page, built as the publishing workflow does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLASSFORMER_REPOSITORY", "https://github.com/example-owner/glassformer")
+        root = tmp_path_factory.mktemp("published")
+        return build(root, lambda root: (root / "page.md").write_text(TEXT, encoding="utf-8"))
+
+
+def head(file):
+    page = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+    said = {tag.get("property") or tag.get("name"): tag["content"] for tag in page.select("meta[content]")}
+    return page, said
+
+
+def test_a_page_says_what_it_is_and_where(published):
+    page, said = head(published / "page.html")
+    assert said["description"] == said["og:description"] == TEXT.splitlines()[2]
+    assert said["og:title"] == "A page"
+    assert said["og:url"] == page.select_one("link[rel=canonical]")["href"] == f"{HOME}page.html"
+    assert said["og:image"] == f"{HOME}_static/card.png"
+    with Image.open(published / "_static" / "card.png") as card:
+        assert card.size == (1200, 630)
+
+
+def test_search_engines_get_a_list_of_the_pages(published):
+    found = ElementTree.parse(published / "sitemap.xml").getroot()
+    assert [place.text for place in found.iter() if place.tag.endswith("loc")] == [f"{HOME}page.html"]
+    assert f"Sitemap: {HOME}sitemap.xml" in (published / "robots.txt").read_text("utf-8")
+
+
+def test_an_unknown_address_leads_back_from_any_folder(published):
+    page, said = head(published / "404.html")
+    assert page.base["href"] == "/glassformer/404.html"
+    assert said["robots"] == "noindex"
+    assert page.select_one("article h1").get_text() == "There is no such page"
+    assert [link["href"] for link in page.select("article p a")] == ["page.html", "search.html"]
+
+
+def test_a_copy_of_the_project_does_not_say_where_it_is(site):
+    page, said = head(site / "notebooks" / "index.html")
+    assert said["description"]
+    assert not {"og:url", "og:image"} & set(said)
+    assert not page.select("link[rel=canonical]")
+    assert not (site / "sitemap.xml").exists()
+
+
+def test_ids_of_drawings_are_unique_and_what_refers_to_them_still_does():
+    drawing = '<svg><g id="figure_1"><path id="p"/><use xlink:href="#p"/><g clip-path="url(#p)"/></g></svg>'
+    found = tidy(drawing + drawing)
+    assert found == "".join(
+        f'<svg><g><path id="d{i}-p"/><use xlink:href="#d{i}-p"/><g clip-path="url(#d{i}-p)"/></g></svg>'
+        for i in (1, 2)
+    )
+
+
+def test_coordinates_of_drawings_are_written_in_hundredths():
+    drawing = '<svg><path d="M 1.234567 -0.001234 L 20.5 3.999" transform="scale(0.015625)"/></svg>'
+    assert tidy(drawing) == '<svg><path d="M 1.23 0 L 20.5 4" transform="scale(0.015625)"/></svg>'
+    assert tidy("<p>1.234567</p>") == "<p>1.234567</p>"
+
+
+def test_an_empty_header_is_a_cell():
+    assert tidy('<th class="head"><p></p></th><th>a</th><thead></thead>') == (
+        '<td class="head"></td><th>a</th><thead></thead>'
+    )

@@ -1,0 +1,97 @@
+"""A Sphinx extension that leaves out the rules of the theme's stylesheets which no page of this book can need.
+
+Three quarters of Bootstrap are about things that are not in the book. A rule stays unless each of its selectors has a
+class or an id that is a word neither in a page nor in a script of the site, so scripts may still add what they know of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import tinycss2
+from sphinx.application import Sphinx
+
+SHEETS = (
+    "styles/bootstrap.css",
+    "styles/pydata-sphinx-theme.css",
+    "styles/sphinx-book-theme.css",
+    "mystnb.*.css",
+)
+WORD = re.compile(r"[A-Za-z][\w-]*")
+NAMED = re.compile(r"[.#](-?[A-Za-z_][\w-]*)")
+WITHIN = re.compile(r"\([^()]*\)")  # what is within parentheses, as in :not(…) and :is(…), need not exist
+
+
+def lean(sheet: str, words: set[str]) -> str:
+    """Returns a stylesheet without the rules that need a class or an id which is not among these words."""
+    return "".join(_kept(tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True), words))
+
+
+def _kept(rules: Iterable, words: set[str]) -> Iterable[str]:
+    for rule in rules:
+        if rule.type == "qualified-rule":
+            selectors = _parts(tinycss2.serialize(rule.prelude))
+            needed = [one for one in selectors if set(NAMED.findall(_outside(one))) <= words]
+            if needed:
+                yield f"{','.join(needed)}{{{tinycss2.serialize(rule.content)}}}"
+        elif (
+            rule.type == "at-rule"
+            and rule.lower_at_keyword in ("media", "supports")
+            and rule.content is not None
+        ):
+            inner = tinycss2.parse_rule_list(rule.content, skip_comments=True, skip_whitespace=True)
+            if text := "".join(_kept(inner, words)):
+                yield f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{text}}}"
+        else:
+            yield rule.serialize()
+
+
+def _outside(selector: str) -> str:
+    """Returns a selector without everything within parentheses."""
+    while WITHIN.search(selector):
+        selector = WITHIN.sub("", selector)
+    return selector
+
+
+def _parts(prelude: str) -> list[str]:
+    """Returns the selectors of a rule, which commas separate, except those within parentheses or brackets."""
+    parts, depth = [""], 0
+    for character in prelude:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def words_of(site: Path) -> set[str]:
+    """Returns all words of the pages and of the scripts of a site, classes and ids among them."""
+    found: set[str] = set()
+    scripts = [
+        *site.glob("_static/*.js"),
+        *site.glob("_static/scripts/*.js"),
+        *site.glob("_static/practice/*.*js"),
+    ]
+    for file in [*(page for page in site.rglob("*.html") if "_static" not in page.parts), *scripts]:
+        found.update(WORD.findall(file.read_text("utf-8")))
+    for file in site.glob("_static/code/*.js"):
+        if not file.name.endswith(".disk.js"):
+            found.update(WORD.findall(file.read_text("utf-8")))
+    return found
+
+
+def write(app: Sphinx, exception: Exception | None) -> None:
+    """Rewrites the stylesheets once the pages exist."""
+    if exception is None and app.builder.format == "html":
+        site = Path(app.outdir)
+        words = words_of(site)
+        for sheet in (file for name in SHEETS for file in (site / "_static").glob(name)):
+            sheet.write_text(lean(sheet.read_text("utf-8"), words), encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("build-finished", write, priority=900)  # when all pages have their final text
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
