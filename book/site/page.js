@@ -46,6 +46,45 @@
     });
   }
 
+  /** The menu of what can be downloaded opens below its button, and closes when the reader turns to something else. */
+  function menu(button) {
+    const box = button.parentElement;
+    const list = button.nextElementSibling;
+    const isOpen = () => list.classList.contains("show");
+    const show = (open) => {
+      list.classList.toggle("show", open);
+      button.setAttribute("aria-expanded", open);
+    };
+    button.addEventListener("click", () => show(!isOpen()));
+    box.addEventListener("keydown", ({ key }) => {
+      if (key !== "Escape" || !isOpen()) return;
+      show(false);
+      button.focus();
+    });
+    box.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !box.contains(relatedTarget) && show(false));
+    document.addEventListener("click", ({ target }) => box.contains(target) || show(false));
+  }
+
+  /** In the contents of a page, the section that is being read is marked: the last that begins in the upper part of the window. */
+  function outline() {
+    const links = [...document.querySelectorAll(".bd-toc-nav a.nav-link[href^='#']")];
+    const places = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+    const visible = new Set();
+    const mark = (changes) => {
+      for (const { target, isIntersecting } of changes) visible[isIntersecting ? "add" : "delete"](target);
+      const now = links.findLast((_, i) => visible.has(places[i]));
+      if (!now) return;
+      for (const link of links) {
+        const isRead = link.closest("li").contains(now); // its own section, or one within it
+        link.classList.toggle("active", isRead);
+        if (link === now) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+    };
+    const observer = new IntersectionObserver(mark, { rootMargin: "0px 0px -60%" });
+    for (const place of places) if (place) observer.observe(place);
+  }
+
   /** A formula within a sentence that is wider than the sentence becomes a box of its own. */
   function giveRoom() {
     each("span.math", (formula) => {
@@ -91,6 +130,8 @@
   };
   const ready = () => {
     repair();
+    each("[data-bs-toggle=dropdown]", menu);
+    outline();
     fit();
     follow();
     addEventListener("resize", fit);

@@ -154,8 +154,14 @@ def test_nothing_is_wider_than_a_phone_but_what_scrolls_and_shows_it(read):
 
 # Kilobytes and requests. Most requests are for the small modules of views, which the browser keeps for the next page.
 # A practice has an editor.
-BUDGETS = {"notebooks/index.html": (210, 56), "notebooks/04-putting-order-in.html": (260, 54)}
-OTHERS, PRACTICES = (300, 64), (550, 40)
+BUDGETS = {
+    "notebooks/index.html": (180, 56),
+    "notebooks/04-putting-order-in.html": (240, 54),
+    "notebooks/09-loss-and-the-way-back.html": (260, 78),
+    "notebooks/10-training.html": (290, 76),  # what trains a GPT, and seven figures
+    "search.html": (275, 64),  # the index of all words
+}
+OTHERS, PRACTICES = (260, 64), (550, 40)
 
 
 def test_a_first_visit_is_light(read, doors, site):
@@ -317,6 +323,50 @@ def test_without_javascript_a_page_says_what_is_missing_and_is_light(visit, site
         )
         colours = "getComputedStyle(document.body).backgroundColor"
         assert arrived.page.evaluate(colours) == "rgb(255, 255, 255)"
+
+
+def test_the_menu_of_downloads_opens_and_closes(visit):
+    page = visit("notebooks/03-attention.html").page
+    button, menu = page.get_by_role("button", name="Download this page"), page.locator(".dropdown-menu")
+    first = menu.get_by_role("link").first
+    for close in (
+        lambda: page.keyboard.press("Escape"),
+        lambda: page.locator("article h1").first.click(),
+        lambda: page.keyboard.press("Shift+Tab") or page.keyboard.press("Shift+Tab"),
+        lambda: button.press("Enter"),
+    ):
+        expect(menu).to_be_hidden()
+        button.press("Enter")
+        expect(button).to_have_attribute("aria-expanded", "true")
+        page.keyboard.press("Tab")
+        expect(first).to_be_focused()
+        box = menu.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= page.viewport_size["width"]
+        close()
+    expect(menu).to_be_hidden()
+    expect(button).to_have_attribute("aria-expanded", "false")
+
+
+def test_the_contents_mark_the_section_that_is_read(visit):
+    page = visit("notebooks/03-attention.html").page
+    links = page.locator(".bd-toc-nav a.nav-link")
+    current = page.locator(".bd-toc-nav [aria-current]")
+    tops = links.evaluate_all(
+        "links => links.map((a) => document.getElementById(a.hash.slice(1)).getBoundingClientRect().top)"
+    )
+    alone = [
+        i
+        for i, (top, below) in enumerate(itertools.pairwise(tops))
+        if below - top > page.viewport_size["height"]
+    ]
+    assert len(alone) > 3
+    for i in (alone[2], alone[-1], alone[0]):
+        links.nth(i).evaluate(
+            "a => document.getElementById(a.hash.slice(1)).scrollIntoView({ behavior: 'instant' })"
+        )
+        expect(current).to_have_text(links.nth(i).inner_text())
+        expect(links.nth(i)).to_have_class(re.compile(r"\bactive\b"))
 
 
 def test_the_keyboard_goes_past_the_buttons_that_copy_code(visit):

@@ -13,6 +13,7 @@ from glassformer.widgets.kit import places
 from glassformer.widgets.kit.modules import Module, needed, read, stylesheet
 from tools.freshness import without_comments
 from tools.notebooks import ROOT, WIDGET_STATE, pairs
+from tools.pages.lean import selectors_of
 
 ONE_QUESTION = [
     {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}
@@ -161,13 +162,11 @@ def rules(css):
     """Returns (selectors, declarations) of every rule, including those within @media and @container."""
     plain = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     for selectors, body in re.findall(r"([^{};]+){([^{}]*)}", plain):
-        # Commas within :is(…) do not part selectors, nor those within :not(…) in it.
         if selectors.strip() == "@font-face":
             continue
-        parts = re.findall(r"(?:[^,()]|\((?:[^()]|\([^()]*\))*\))+", selectors)
         pairs = [declaration.split(":", 1) for declaration in body.split(";") if declaration.strip()]
         yield (
-            [part.strip() for part in parts],
+            selectors_of(selectors),
             [(name.strip(), value.removesuffix("!important").strip()) for name, value in pairs],
         )
 

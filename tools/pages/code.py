@@ -3,7 +3,8 @@
 A stored notebook holds the modules of its views, each with its stylesheet (src/glassformer/widgets/kit/modules.py). On
 the site they are in _static/code, once for all pages, under names that contain a checksum, such as plot-1f0c9a7e52:
 
-- NAME.js, the module itself, which imports others by these names, and NAME.css, its stylesheet: what a server sends;
+- NAME.js, the module itself without comments, which imports others by these names, and NAME.css, its stylesheet: what a
+  server sends;
 - NAME.disk.js, a script that holds both as text, because a page opened from disk cannot import files.
 
 What remains in a page is the state of its views. There, `_modules` is a list of names, `_styles` are those that have a
@@ -18,6 +19,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import rjsmin
 from sphinx.application import Sphinx
 
 from tools.notebooks import WIDGET_STATE
@@ -48,6 +50,7 @@ class Files:
         linked = source
         if imports is not None:
             linked = IMPORT.sub(lambda found: f'from "./{imports[found[1]]}.js"', source)
+        linked = rjsmin.jsmin(linked)
         key = f"{name}-{hashlib.sha256(f'{linked}{style}'.encode()).hexdigest()[:10]}"
         if key not in self.written:
             self.written.add(key)

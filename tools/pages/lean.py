@@ -32,7 +32,7 @@ def lean(sheet: str, words: set[str]) -> str:
 def _kept(rules: Iterable, words: set[str]) -> Iterable[str]:
     for rule in rules:
         if rule.type == "qualified-rule":
-            selectors = _parts(tinycss2.serialize(rule.prelude))
+            selectors = selectors_of(tinycss2.serialize(rule.prelude))
             needed = [one for one in selectors if set(NAMED.findall(_outside(one))) <= words]
             if needed:
                 yield f"{','.join(needed)}{{{tinycss2.serialize(rule.content)}}}"
@@ -55,7 +55,7 @@ def _outside(selector: str) -> str:
     return selector
 
 
-def _parts(prelude: str) -> list[str]:
+def selectors_of(prelude: str) -> list[str]:
     """Returns the selectors of a rule, which commas separate, except those within parentheses or brackets."""
     parts, depth = [""], 0
     for character in prelude:
