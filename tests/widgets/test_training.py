@@ -403,7 +403,7 @@ def test_a_server_trains_and_answers_in_between(page, in_worker):
     told = found["told"]
     assert found["where"] is in_worker
     assert {one["told"] for one in told} == {
-        "begun", "progress", "sample", "head", "slopes", "model", "judged",
+        "begun", "progress", "sample", "numbers", "head", "slopes", "model", "judged",
     }  # fmt: skip
     progress = [one for one in told if one["told"] == "progress"]
     losses = list(itertools.chain.from_iterable(one["losses"] for one in progress))

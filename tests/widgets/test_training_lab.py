@@ -328,6 +328,58 @@ def test_the_two_slopes_of_a_weight_agree(lab):
         expect(shown.root.locator(".gf-weight-said")).to_contain_text("The two slopes agree in")
 
 
+PIXELS = """(canvas) => {
+  const { width, height } = canvas;
+  const copy = Object.assign(document.createElement("canvas"), { width, height });
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  return { width, height, bytes: [...context.getImageData(0, 0, width, height).data] };
+}"""
+
+
+def test_a_matrix_is_a_picture_in_which_the_reader_points_at_a_weight(lab, tmp_path):
+    shown = lab(**OWN)
+    shown.start()
+    shown.ends()
+    with shown.view.page.expect_download() as download:
+        shown.button("Save my model").press("Enter")
+    download.value.save_as(tmp_path / "mine.safetensors")
+    _, _, weights, _ = model_files.load(tmp_path / "mine.safetensors")
+    picture = shown.root.locator(".gf-weight-picture")
+    for title, name, (row, column) in (
+        ("block 0: W_up", "decoder.blocks.0.feedforward.W_up.weight", (5, 40)),
+        ("block 0: W_down", "decoder.blocks.0.feedforward.W_down.weight", (87, 0)),
+        ("last norm", "decoder.norm.weight", (0, 31)),
+    ):
+        shown.view.control("Matrix or vector").select_option(title)
+        expected = np.atleast_2d(weights[name])
+        rows, columns = expected.shape
+        expect(picture).to_have_attribute(
+            "aria-label", re.compile(f"of {title} as colours, {rows} by {columns}$")
+        )
+        found = picture.evaluate(PIXELS)
+        red, _, blue, opacity = np.reshape(found["bytes"], (found["height"], found["width"], 4)).transpose(
+            2, 0, 1
+        )
+        colours = np.where(red > blue, 1, -1) * opacity / (0.6 * 255)
+        whole = np.clip(expected / (3 * np.sqrt(np.mean(expected**2))), -1, 1)
+        np.testing.assert_allclose(colours, whole, atol=1 / 127)
+        box = picture.bounding_box()
+        at = {"x": (column + 0.5) / columns * box["width"], "y": (row + 0.5) / rows * box["height"]}
+        picture.click(position=at)
+        place = [row, column] if weights[name].ndim == 2 else [column, 0]
+        assert shown.view.get("weight") == [name, *place]
+        assert [int(shown.view.control(one).input_value()) for one in ("Row", "Column")] == place
+        shown.button("Nudge it").press("Enter")
+        expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+        low, high = [
+            float(re.search(NUMBER, one)[0].replace("−", "-"))
+            for one in shown.nudged()
+            if one.startswith("loss at")
+        ]
+        assert (low + high) / 2 == pytest.approx(expected[row, column], abs=1e-5)
+
+
 def test_a_weight_outside_the_matrix_becomes_the_nearest(lab):
     shown = lab(**OWN, weight=["decoder.blocks.5.attention.W_q.weight", 99, 99])
     shown.start()
@@ -481,6 +533,16 @@ def test_on_a_page_with_an_address_a_worker_trains(served):
     with worker.expect_event("close"):
         page.get_by_role("button", name="New training").press("Enter")
     expect(page.get_by_role("button", name="Start training")).to_be_visible()
+
+
+def test_a_training_that_fails_leaves_no_worker(served):
+    page = served(TrainingLab(**{**OWN, "text": "abc"}))
+    with page.expect_event("worker"):
+        page.get_by_role("button", name="Start training").press("Enter")
+    expect(page.locator(".gf-says")).to_contain_text("The text has 3 characters")
+    expect(page.get_by_role("button", name="Start training")).to_be_visible()
+    while page.workers:  # until the time limit of all tests
+        page.evaluate("new Promise(requestAnimationFrame)")
 
 
 # --- for everybody ---

@@ -233,7 +233,7 @@ def test_a_recorded_run_by_keyboard(mount, shoot):
 
 
 def labels(w):
-    return w.root.locator(".gf-loss-name").all_text_contents()
+    return w.root.locator(".gf-curve-name").all_text_contents()
 
 
 def test_a_finished_run_that_begins_at_its_first_step_gives_nothing_away(mount):

@@ -1,6 +1,7 @@
 // A loss curve that grows while a model trains, and that can be replayed afterwards. See loss_watcher.py.
 import { range } from "../../widgets/kit/maths.js";
 import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { BOX, HEIGHT, WIDTH } from "../../widgets/kit/curve.js";
 import { line, linear, roundNumbers, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
 
 const SMOOTH = [1, 5, 10, 20, 50, 100, 200];
@@ -71,9 +72,6 @@ export function sentence({ step, loss, landmarks, per_step: perStep, steps, newe
 
 // --- drawing --------------------------------------------------------------------------------------------------------
 
-const WIDTH = 360;
-const HEIGHT = 290;
-const BOX = { left: 40, right: 350, top: 12, bottom: 250 };
 const log = (step) => Math.log10(1 + step);
 
 // The range of losses in the drawing: half numbers around landmarks and curve. What is far above is cut off.
@@ -96,11 +94,11 @@ function chart() {
   const id = uniqueId();
   const revealed = svg("rect", { x: 0, y: 0, height: HEIGHT });
   const scene = svg("g");
-  const raw = svg("polygon", { class: "gf-loss-raw" });
-  const smooth = svg("path", { class: "gf-loss-line" });
+  const raw = svg("polygon", { class: "gf-curve-raw" });
+  const smooth = svg("path", { class: "gf-curve-line" });
   const names = svg("g");
   const guide = line(0, BOX.top, 0, BOX.bottom, "gf-loss-now");
-  const spot = svg("circle", { r: 5, class: "gf-loss-spot" });
+  const spot = svg("circle", { r: 5, class: "gf-curve-spot" });
   const said = svg("g");
   const element = svg(
     "svg",
@@ -128,7 +126,7 @@ function chart() {
     hold(scene, [axis, last, low, high, ...marks.flat()], () => [
       yAxis(BOX, { values: range(Math.round(high - low) + 1).map((i) => Math.ceil(low) + i).filter((loss) => loss <= high), place: y, lines: true, title: "loss (nats)" }),
       xAxis(BOX, { values: ticks(axis, last), place: x, format: grouped, ticks: true, title: axis === "log" ? "step (logarithmic)" : "step", inside: axis === "linear" && ticks(axis, last).at(-1) > 0.93 * last }),
-      marks.map(([, value]) => line(BOX.left, y(value), BOX.right, y(value), "gf-loss-mark")),
+      marks.map(([, value]) => line(BOX.left, y(value), BOX.right, y(value), "gf-curve-mark")),
     ]);
     hold(said, [version, axis, last], () =>
       samples.map(([step]) => svg("path", { d: `M${x(step).toFixed(1)} ${BOX.bottom}l-4 -7h8z`, class: "gf-loss-sample" })),
@@ -159,7 +157,7 @@ function chart() {
           left ? BOX.left + 6 : BOX.right - 6,
           place.y(value) + (left ? 14 : -5),
           left ? "start" : "end",
-          "gf-loss-name",
+          "gf-curve-name",
         );
       }),
     );

@@ -2,11 +2,10 @@
 
 import { range } from "../kit/maths.js";
 import { fixed, grouped, hold, put, svg } from "../kit/kit.js";
+import { BOX, HEIGHT, WIDTH } from "../kit/curve.js";
 import { line, linear, roundNumbers, words, xAxis, yAxis } from "../kit/plot.js";
 import { meanBefore } from "./training_run.js";
 
-const [WIDTH, HEIGHT] = [360, 290];
-const BOX = { left: 40, right: 350, top: 12, bottom: 250 };
 const BINS = 155; // the losses of several steps make a band from the lowest to the highest
 
 // What knowing so much and no more is called.

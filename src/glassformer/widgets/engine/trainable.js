@@ -129,16 +129,18 @@ export class Trainable {
 
   // A copy of all weights, or of one of `blocks`: { name: { shape, data } }.
   read(from = 0) {
-    return Object.fromEntries(
-      Object.values(this.weights).map(({ name, shape, n, m, at, row }) => {
-        const data = new (this.#memory.numbers.constructor)(n * m);
-        for (let i = 0; i < n; i++) {
-          const start = from + at + i * row;
-          data.set(this.#memory.numbers.subarray(start, start + m), i * m);
-        }
-        return [name, { shape, data }];
-      }),
-    );
+    return Object.fromEntries(Object.values(this.weights).map(({ name, shape }) => [name, { shape, data: this.copyOf(name, from) }]));
+  }
+
+  // The numbers of one of them.
+  copyOf(name, from = 0) {
+    const { n, m, at, row } = this.weights[name];
+    const data = new (this.#memory.numbers.constructor)(n * m);
+    for (let i = 0; i < n; i++) {
+      const start = from + at + i * row;
+      data.set(this.#memory.numbers.subarray(start, start + m), i * m);
+    }
+    return data;
   }
 
   gradients() {

@@ -121,6 +121,11 @@ export class Training {
     return [memory.numbers[at], memory.numbers[blocks.gradient + at]];
   }
 
+  // All numbers of the matrix or vector `name`.
+  numbersOf(name) {
+    return this.model.copyOf(name);
+  }
+
   // The attention weights (T, T) of one head while it reads the beginning of the held-out text.
   *head(block, head) {
     const probe = this.#probed({});

@@ -5,6 +5,7 @@
 //   run.begun         { parameters, characters, config, isFast, shapes, steps, landmarks }, null until then
 //   run.step, run.losses, run.held, run.checkpoints, run.speed (steps a second), run.samples [[step, text], …]
 //   run.followed      { weight, points: [[step, value, gradient], …] }, or null
+//   run.numbers       { name, numbers } of the matrix or vector that the followed weight is in, or null
 //   run.slopes, run.attention    the latest answers about a weight and a head
 //   run.judged        the loss of the whole held-out text, null until then
 //   run.why           a sentence, if it has failed
@@ -23,6 +24,7 @@ export class TrainingRun {
   samples = [];
   speed = 0;
   followed = null;
+  numbers = null;
   slopes = null;
   attention = null;
   judged = null;
@@ -109,6 +111,9 @@ export class TrainingRun {
       case "sample":
         if (this.samples.at(-1)?.[0] === message.step) this.samples.pop();
         this.samples.push([message.step, message.text]);
+        break;
+      case "numbers":
+        this.numbers = message;
         break;
       case "head":
         this.attention = message;

@@ -4,7 +4,8 @@
 //   { do: "run", to }                 train until that step, or to the end if it is missing
 //   { do: "pause" }
 //   { do: "back", step }              to a checkpoint
-//   { do: "follow", weight }          { name, i, j }: report its value and gradient at every step; null: no longer
+//   { do: "follow", weight }          { name, i, j }: report its value and gradient at every step, and all numbers of the matrix or
+//                                     vector `name` now and then; null: no longer
 //   { do: "look", block, head }       report that head's attention weights from now on; block null: no longer
 //   { do: "nudge", weight }           measure the slope along one weight in two ways
 //   { do: "judge" }                   the loss of the whole held-out text
@@ -15,6 +16,7 @@
 //   "progress"  { from, losses, gradients, speed, isRunning, followed, checkpoints, held }: the losses of steps from, …; `speed`
 //               in steps a second; followed [[step, value, gradient], …] since the last time; held [[step, loss], …], all so far
 //   "sample"    { text }
+//   "numbers"   { name, numbers }: all of the matrix or vector of the followed weight, row by row
 //   "head"      { block, head, shares, size, read }: attention weights (size, size) for the characters that were read
 //   "slopes"    { weight, value, loss, gradient, nudge, losses, difference }
 //   "judged"    { loss }
@@ -100,13 +102,14 @@ export class TrainingServer {
         this.#seen = [];
         this.#reported.step = message.step;
         this.#report();
+        await this.#look();
         return this.#sample();
       case "follow":
         [this.#followed, this.#seen] = [message.weight, []];
-        return undefined;
+        return this.#lookAtNumbers();
       case "look":
         this.#looked = message.block === null ? null : message;
-        return this.#look();
+        return this.#lookAtHead();
       case "nudge":
         return this.#tell("slopes", { weight: message.weight, ...(await this.#finished(training.slopes(message.weight))) });
       case "judge":
@@ -192,13 +195,24 @@ export class TrainingServer {
   }
 
   async #look() {
+    this.#lookAtNumbers();
+    await this.#lookAtHead();
+    this.#lookedAt = performance.now();
+  }
+
+  #lookAtNumbers() {
+    if (!this.#followed) return;
+    const { name } = this.#followed;
+    this.#tell("numbers", { name, numbers: this.#training.numbersOf(name) });
+  }
+
+  async #lookAtHead() {
     if (!this.#looked) return;
     const { block, head } = this.#looked;
     const { text } = this.#training;
     const shares = await this.#finished(this.#training.head(block, head));
     const read = [...text.heldOut.subarray(0, text.length)].map((id) => text.known[id]);
     this.#tell("head", { block, head, shares, size: text.length, read });
-    this.#lookedAt = performance.now();
   }
 
   // A generator's result, in slices.

@@ -1,11 +1,13 @@
 // One weight of a model that is being trained: its value and gradient as they change, and its slope measured in two ways.
 
 import { button, fixed, grouped, h, hold, put, setAll, svg, uniqueId, write } from "../kit/kit.js";
-import { line, linear, words } from "../kit/plot.js";
+import { legend, line, linear, paint, tint, tints, words } from "../kit/plot.js";
 
 const [WIDTH, HEIGHT] = [320, 62];
 const BOX = { left: 4, right: 316, top: 8, bottom: 54 };
 const MOST = 300; // points of a line
+const COLOURS = tints(127);
+const STRONGEST = 3; // root mean squares: what has the strongest colour
 
 // A weight's name as a reader knows it: "block 0: W_o", "embedding", "head".
 export function titleOf(name) {
@@ -66,6 +68,38 @@ function spark(title, style) {
   return { element, draw };
 }
 
+// A picture of a whole matrix, in which the reader points at a weight: choose(i, j) is called.
+function picture(choose) {
+  const canvas = h("canvas", { class: "gf-weight-picture", role: "img" });
+  const ring = h("div", { class: "gf-weight-ring" });
+  const key = h("div", {});
+  const title = h("p", { class: "gf-panel-title" });
+  const element = h("div", {}, title, h("div", { class: "gf-weight-space" }, h("div", { class: "gf-weight-matrix" }, canvas, ring)), key);
+  let [rows, columns] = [1, 1];
+  canvas.addEventListener("click", ({ clientX, clientY }) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const place = (share, count) => Math.min(count - 1, Math.max(0, Math.floor(share * count)));
+    choose(place((clientY - top) / height, rows), place((clientX - left) / width, columns));
+  });
+  let painted = null;
+  // numbers: all of the matrix, row by row; a vector is drawn as one row.
+  function draw(numbers, shape, { i, j }, name) {
+    [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape;
+    const [row, column] = shape.length === 1 ? [0, i] : [i, j];
+    put(ring, { style: `left: ${(100 * (column + 0.5)) / columns}%; top: ${(100 * (row + 0.5)) / rows}%` });
+    if (painted === numbers) return;
+    painted = numbers;
+    const most = STRONGEST * Math.sqrt(numbers.reduce((sum, x) => sum + x * x, 0) / numbers.length) || 1;
+    const colour = (x) => COLOURS[127 + Math.round(127 * Math.min(1, Math.max(-1, x / most)))];
+    paint(canvas, rows, columns, (r, c) => colour(numbers[r * columns + c]));
+    put(canvas.parentElement, { style: `--columns: ${columns}; --rows: ${rows}` });
+    put(canvas, { "aria-label": `The ${grouped(rows * columns)} weights of ${name} as colours, ${rows} by ${columns}` });
+    write(title, `All ${rows > 1 ? `${rows} × ${columns}` : columns} weights. Point at one to follow it.`);
+    hold(key, [most], () => legend((t) => tint(2 * t - 1), `≤ ${fixed(-most, 3)}`, `≥ ${fixed(most, 3)}`));
+  }
+  return { element, draw };
+}
+
 // `run()` is the training, or null.
 export function weightPanel(model, run) {
   const select = h("select", { id: uniqueId() });
@@ -76,6 +110,11 @@ export function weightPanel(model, run) {
   const [row, column] = numbers.map(({ input }) => input);
   const value = spark("Value", "gf-weight-value");
   const slope = spark("Gradient of the last step", "gf-weight-slope");
+  const whole = picture((i, j) => {
+    const isVector = shapes()[select.value].length === 1;
+    [row.value, column.value] = isVector ? [j, 0] : [i, j];
+    choose();
+  });
   const measured = h("div", { class: "gf-weight-slopes" });
   const said = h("p", { class: "gf-weight-said", "aria-live": "polite" });
   const nudge = button("Nudge it", () => {
@@ -90,6 +129,7 @@ export function weightPanel(model, run) {
     h(
       "div",
       { class: "gf-weight-body" },
+      whole.element,
       h("div", {}, value.element, slope.element),
       h("div", {}, h("div", { class: "gf-buttons" }, nudge), measured, said),
     ),
@@ -127,7 +167,9 @@ export function weightPanel(model, run) {
   }
 
   function draw() {
-    const { followed, slopes } = run();
+    const { followed, numbers: known, slopes } = run();
+    const weight = followed?.weight;
+    if (weight && known?.name === weight.name) whole.draw(known.numbers, shapes()[weight.name], weight, titleOf(weight.name));
     const points = followed?.points ?? [];
     value.draw(points.map(([step, now]) => [step, now]));
     slope.draw(points.map(([step, , gradient]) => [step, gradient]));

@@ -34,6 +34,15 @@ export const tint = (x) =>
   `color-mix(in srgb, ${x < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * Math.min(Math.abs(x), 1))}%, var(--gf-surface))`;
 tint.channels = diverging.channels;
 
+// The same for a picture of pixels: 2·steps + 1 colours from −1 to 1, the more transparent the nearer to 0.
+export const tints = (steps) => {
+  const ends = palette(diverging, [-1, 1]);
+  return Uint32Array.from({ length: 2 * steps + 1 }, (_, i) => {
+    const opacity = Math.round((0.6 * 255 * Math.abs(i - steps)) / steps);
+    return ((opacity << 24) | (ends[i < steps ? 0 : 1] & 0xffffff)) >>> 0;
+  });
+};
+
 // Black or white, whichever has more contrast with a colour given by its channels.
 export function ink(rgb) {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
