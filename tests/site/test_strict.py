@@ -90,9 +90,23 @@ def test_code_becomes_files_and_the_state_keeps_everything_else(tmp_path):
     assert state["source"] == "a trait of this name"
     assert "_esm" not in state
     assert state["_styles"] == [kit]
-    assert (tmp_path / f"{view}.js").read_text("utf-8") == f'import{{a}}from"./{kit}.js";'
+    assert (tmp_path / f"{view}.js").read_text("utf-8") == f'import {{ a }} from "./{kit}.js";'
     assert (tmp_path / f"{kit}.css").read_text("utf-8") == "p { color: red }"
     assert (tmp_path / f"{state['_loader']}.js").read_text("utf-8") == "loads"
+
+
+@pytest.mark.parametrize(
+    "path", [MACHINE, CHAPTER, "notebooks/10-training.html", "notebooks/14-when-it-almost-works.html"]
+)
+def test_views_from_a_server_say_what_they_say_from_disk(visit, path):
+    said = []
+    for door in ("http", "file"):  # files without comments, and the code as it is written
+        arrived = visit(path, door=door)
+        arrived.open_everything()
+        arrived.settle()
+        said.append(arrived.page.locator(".widget-host").all_inner_texts())
+    assert len("".join(said[0])) > 500
+    assert said[0] == said[1]
 
 
 def test_a_page_has_the_state_of_its_views_and_no_code(site):
@@ -104,5 +118,5 @@ def test_a_page_has_the_state_of_its_views_and_no_code(site):
     assert len(names) > 10
     for name in names:
         assert (folder / f"{name}.disk.js").exists()
-        for imported in re.findall(r'from"\./(.+?)"', (folder / f"{name}.js").read_text("utf-8")):
+        for imported in re.findall(r'from "\./(.+?)"', (folder / f"{name}.js").read_text("utf-8")):
             assert (folder / imported).exists()

@@ -3,8 +3,8 @@
 A stored notebook holds the modules of its views, each with its stylesheet (src/glassformer/widgets/kit/modules.py). On
 the site they are in _static/code, once for all pages, under names that contain a checksum, such as plot-1f0c9a7e52:
 
-- NAME.js, the module itself without comments, which imports others by these names, and NAME.css, its stylesheet: what a
-  server sends;
+- NAME.js, the module itself, which imports others by these names, and NAME.css, its stylesheet, both without comments:
+  what a server sends;
 - NAME.disk.js, a script that holds both as text, because a page opened from disk cannot import files.
 
 What remains in a page is the state of its views. There, `_modules` is a list of names, `_styles` are those that have a
@@ -19,9 +19,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import rjsmin
 from sphinx.application import Sphinx
 
+from tools.freshness import without_comments
 from tools.notebooks import WIDGET_STATE
 from tools.pages.scriptless import WIDGET_VIEW
 
@@ -50,14 +50,13 @@ class Files:
         linked = source
         if imports is not None:
             linked = IMPORT.sub(lambda found: f'from "./{imports[found[1]]}.js"', source)
-        linked = rjsmin.jsmin(linked)
         key = f"{name}-{hashlib.sha256(f'{linked}{style}'.encode()).hexdigest()[:10]}"
         if key not in self.written:
             self.written.add(key)
             value = json.dumps({"name": name, "source": source, "style": style}, ensure_ascii=False)
-            self._write(f"{key}.js", linked)
+            self._write(f"{key}.js", without_comments(linked, "js"))
             if style:
-                self._write(f"{key}.css", style)
+                self._write(f"{key}.css", without_comments(style, "css"))
             self._write(f"{key}.disk.js", f'(globalThis.glassformerCode ??= {{}})["{key}"] = {value};\n')
         return key
 
