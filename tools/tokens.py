@@ -31,7 +31,7 @@ LOAD = """async ([loader, modules, source]) => {
 def open_vocabulary(page: Page, file: str) -> None:
     """Loads a vocabulary into a page, whose `cut(text, special)` then returns tokens as the view computes them."""
     modules = [{"name": name, "source": read(name)} for name in needed("real_tokens")]
-    page.evaluate(LOAD, [read("loader"), modules, real_tokens.source(file).decode()])
+    page.evaluate(LOAD, [read("loader"), modules, real_tokens.module(file).decode()])
 
 
 def cuts(page: Page) -> dict[str, dict[str, list[list[int]]]]:

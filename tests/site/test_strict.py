@@ -56,6 +56,29 @@ def test_a_model_runs_on_a_strict_server_and_without_webassembly(strictly, polic
     assert machine.locator(".gf-drawing").inner_html() != before
 
 
+def test_the_tokenizers_of_real_models_run_on_a_strict_server(strictly):
+    arrived = strictly("notebooks/02-tokens-become-vectors.html")
+    view = arrived.page.locator(".widget-host", has=arrived.page.locator(".gf-vocabulary"))
+    arrived.open_everything()
+    view.get_by_role("textbox").first.fill("unbelievable")
+    expect(view.locator(".gf-vocabulary").first).to_contain_text(re.compile(r"GPT-2.*: [1-5] tokens"))
+    assert all(
+        "blob:" in complaint or "data:" in complaint for complaint in arrived.complaints
+    )  # two ways are refused
+
+
+def test_a_gpt_learns_on_a_strict_server(strictly):
+    arrived = strictly("notebooks/10-training.html")
+    arrived.open_everything()
+    start = arrived.page.get_by_role("button", name="Start training")
+    with arrived.page.expect_event("worker"):
+        start.press("Enter")
+    expect(arrived.page.locator(".gf-lab-facts dd").first).to_have_text(
+        re.compile(r"^[1-9]\d* of"), timeout=60_000
+    )
+    assert not arrived.complaints
+
+
 def test_the_practice_opens_on_a_strict_server(strictly):
     arrived = strictly(PRACTICE)
     expect(arrived.page.locator(".practice").first).to_be_visible()

@@ -78,9 +78,9 @@ def vocabularies() -> dict[str, bytes]:
 
 
 def vocabulary(file: str) -> bytes:
-    """Returns a packed file of the library gpt-tokenizer, which RealTokens asks for."""
-    script = real_tokens.source(file)
-    return _packed(script, len(script))
+    """Returns the packed module with one tokenizer, which RealTokens asks for."""
+    module = real_tokens.module(file)
+    return _packed(module, len(module))
 
 
 def text_to_learn() -> bytes:
@@ -108,6 +108,8 @@ def write_models(folder: Path) -> None:
     files |= {f"{name}-vocabulary": file for name, file in vocabularies().items()}
     files |= {f"tokenizer-{one.file}": vocabulary(one.file) for one in real_tokens.VOCABULARIES}
     files["corpus"] = text_to_learn()
+    for one in real_tokens.VOCABULARIES:  # for servers that allow code only from files
+        (folder / f"tokenizer-{one.file}.module.js").write_bytes(real_tokens.module(one.file))
     for name, file in files.items():
         (folder / f"{name}.bin").write_bytes(file)
         for script, text in scripts(name, file).items():

@@ -144,7 +144,7 @@ function render({ model, el }) {
     view.busy("tokenizers", true);
     try {
       for (const { name, file } of vocabularies) {
-        const make = (bytes) => tokenizerFrom(new TextDecoder().decode(bytes));
+        const make = (bytes) => tokenizerFrom(new TextDecoder().decode(bytes), file);
         loaded.set(name, await files.file(`tokenizer ${file}`, `the vocabulary of ${name}`, make));
       }
     } catch (error) {

@@ -50,9 +50,15 @@ EXAMPLES = (
 )
 
 
-def source(file: str) -> bytes:
-    """Returns a file of the library, the JavaScript that holds a vocabulary."""
-    return (LIBRARY / f"{file}.js").read_bytes()
+def module(file: str) -> bytes:
+    """Returns a JavaScript module whose default export is one tokenizer: { encode, decode, … }.
+
+    The library's file is a script for several kinds of hosts. In the module it finds the kind with `module.exports`,
+    whatever else the page has.
+    """
+    script = (LIBRARY / f"{file}.js").read_bytes()
+    before = b"const module = { exports: {} }, { exports } = module, define = undefined;\n"
+    return before + script + b"\nexport default module.exports;\n"
 
 
 @cache
@@ -93,7 +99,7 @@ class RealTokens(FileView, module="real_tokens"):
     def _file(self, what: str) -> bytes | None:
         """Returns the vocabulary that the view asks for by "tokenizer" and the name of its file, or None."""
         files = {f"tokenizer {vocabulary.file}": vocabulary.file for vocabulary in VOCABULARIES}
-        return source(files[what]) if what in files else None
+        return module(files[what]) if what in files else None
 
     @default("_vocabularies")
     def _default_vocabularies(self) -> list[dict[str, str]]:

@@ -1,15 +1,21 @@
 // The tokenizers of real models: the library gpt-tokenizer, of which each file holds one vocabulary.
 
-// A file of the library, as what it exports: { encode, decode, … }. It is a script for several kinds of hosts; here it finds
-// the kind with `module.exports`, whatever else the page has.
-export async function tokenizerFrom(source) {
-  const text = `const module = { exports: {} }, { exports } = module, define = undefined;\n${source}\nexport default module.exports;\n`;
+// What a module exports, given its text (chapters/ch02/real_tokens.py). A server may forbid code that is not in files; the book's
+// site has this module in a file, too (tools/pages/weights.py).
+export async function tokenizerFrom(text, name) {
   const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-  try {
-    return (await import(url)).default;
-  } catch {
-    return (await import(`data:text/javascript;charset=utf-8,${encodeURIComponent(text)}`)).default; // some browsers, from file://
-  } finally {
-    URL.revokeObjectURL(url);
+  const ways = [
+    () => import(url),
+    () => import(`data:text/javascript;charset=utf-8,${encodeURIComponent(text)}`), // some browsers, from file://
+    () => import(new URL(`../models/tokenizer-${name}.module.js`, import.meta.url)),
+  ];
+  let reason;
+  for (const way of ways) {
+    try {
+      return (await way()).default;
+    } catch (error) {
+      reason ??= error;
+    }
   }
+  throw reason;
 }
