@@ -12,6 +12,7 @@ characters tell, the final loss of the whole held-out text, and the longest time
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import http.server
 import json
@@ -81,7 +82,7 @@ WHOLE = """async ([settings]) => {
       if (passed === null && message.held.at(-1)[1] < bigram) passed = (performance.now() - began) / 1000;
       if (message.step === settings.steps && !message.isRunning) window.trained = (performance.now() - began) / 1000;
     }
-    if (message.told === "judged" || message.told === "failed") done(message);
+    if (message.told === "judged" || message.told === "failed") done({ loss: null, why: null, ...message });
   });
   training.send({ do: "begin", settings });
   training.send({ do: "run" });
@@ -188,10 +189,11 @@ def main() -> int:
         path = firefox.find()
         if path is None:
             parser.error("there is no Firefox; GLASSFORMER_FIREFOX may name it")
-        with tempfile.TemporaryDirectory() as profile:
-            window = firefox.Firefox(path, profile)
+        with (
+            tempfile.TemporaryDirectory() as profile,
+            contextlib.closing(firefox.Firefox(path, profile)) as window,
+        ):
             is_fast = measure(window)
-            window.close()
         return int(not is_fast)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser.find(), args=browser.FLAGS)
