@@ -1,6 +1,6 @@
 // The optimizers of a Trainable, and how their rates change from step to step: AdamW for all weights, or Muon for the matrices
 // inside the blocks and AdamW for the rest. Chapter 10 derives them.
-// tests/widgets/test_optimizers.py compares them with glassformer.scratch and glassformer.train.
+// tests/widgets/test_training.py compares whole trainings with glassformer.scratch and glassformer.train.
 
 import { STRIP, apart, memoryOf, strips } from "./products.js";
 
@@ -138,7 +138,17 @@ class Muon {
     this.#memory = memoryOf(size, { plain: !trainable.isFast, double: trainable.memory.numbers instanceof Float64Array });
   }
 
+  // A generator, whose loops are functions of their own: Firefox compiles those better.
   *step(weight, { rate, momentum, decay }) {
+    const [n, m] = [Math.min(weight.n, weight.m), Math.max(weight.n, weight.m)];
+    this.#prepare(weight, momentum);
+    yield;
+    const update = yield* n < m && this.#iterations <= 5 ? this.#fromTheSquare(n, m) : this.#orthogonalized(n, m);
+    this.#move(weight, update, { rate, decay });
+  }
+
+  // The gradient's mean, and what is made of it: X, in its wide form and divided by its length.
+  #prepare(weight, momentum) {
     const { memory, blocks } = this.#trainable;
     const { numbers } = memory;
     const own = this.#memory.numbers;
@@ -159,8 +169,13 @@ class Muon {
     }
     const inverse = 1 / Math.max(Math.sqrt(squares), SMALLEST);
     for (let i = 0; i < n; i++) for (let j = x.at + i * x.row; j < x.at + i * x.row + m; j++) own[j] *= inverse;
-    yield;
-    const update = yield* n < m && this.#iterations <= 5 ? this.#fromTheSquare(n, m) : this.#orthogonalized(n, m);
+  }
+
+  #move(weight, update, { rate, decay }) {
+    const { numbers } = this.#trainable.memory;
+    const own = this.#memory.numbers;
+    const { at, row } = weight;
+    const isWide = weight.n <= weight.m;
     const length = rate * Math.sqrt(Math.max(1, weight.m / weight.n));
     for (let i = 0; i < weight.n; i++) {
       for (let j = 0, to = at + i * row; j < weight.m; j++, to++) {

@@ -305,15 +305,10 @@ export class Trainable {
 
   // The gradients of all weights, after `loss` of the same batch. A generator that pauses.
   *backward({ inputs, targets }) {
-    const { T, N, D, V } = this.#sizes;
-    const { numbers } = this.#memory;
+    const { T, N } = this.#sizes;
     const { embedded, last, normed, inverse, inverseLast, logits, stream, toNormed, turned } = this.#places;
-    numbers.fill(0, this.blocks.gradient, this.blocks.gradient + this.size);
-    for (let r = 0; r < N; r++) {
-      const at = logits.at + r * logits.row;
-      numbers[at + targets[r]] -= 1; // p − 1 at the target, and p elsewhere, for the mean of N losses
-      for (let i = at; i < at + V; i++) numbers[i] /= N;
-    }
+    this.#memory.numbers.fill(0, this.blocks.gradient, this.blocks.gradient + this.size);
+    this.#lossBack(targets);
     this.#turn("unembedding.weight", turned.head);
     for (let first = 0; first < N; first += T) {
       this.#linearBack("unembedding.weight", { from: logits, input: normed, to: toNormed, by: turned.head, first });
@@ -327,6 +322,28 @@ export class Trainable {
     for (let first = 0; first < N; first += T) {
       this.#normBack("decoder.embedding_norm", { x: embedded, inverse, from: stream, to: toNormed, first });
     }
+    this.#embeddingBack(inputs);
+  }
+
+  // Loops are in functions of their own and not in generators, because Firefox compiles those better.
+
+  // The probabilities become the gradient of the logits: p − 1 at the target, and p elsewhere, for the mean of N losses.
+  #lossBack(targets) {
+    const { N, V } = this.#sizes;
+    const { numbers } = this.#memory;
+    const { logits } = this.#places;
+    for (let r = 0; r < N; r++) {
+      const at = logits.at + r * logits.row;
+      numbers[at + targets[r]] -= 1;
+      for (let i = at; i < at + V; i++) numbers[i] /= N;
+    }
+  }
+
+  // Every row of the table gets the gradients of all places where its character occurs.
+  #embeddingBack(inputs) {
+    const { N, D } = this.#sizes;
+    const { numbers } = this.#memory;
+    const { toNormed } = this.#places;
     const { at, row } = this.weights["token_embedding.weight"];
     for (let r = 0; r < N; r++) {
       const to = this.blocks.gradient + at + inputs[r] * row;
