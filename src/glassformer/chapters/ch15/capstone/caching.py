@@ -182,7 +182,7 @@ def _(own: Own) -> None:
     _writes_the_same(own, prompt_of(own), n, ((warm(own), 5), (1.0, 5)), "cached-differs")
 
 
-@cache.check("so it does when the text is longer than the context")
+@cache.check("with a text longer than the context, too, it writes the same")
 def _(own: Own) -> None:
     """Both texts, and the model's logits, must go beyond the context: a cache that keeps too much shows only there."""
     _can_be_compared(own)

@@ -313,7 +313,7 @@ def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, id
         f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
     )
     message += f"{one.predicted:.4g}."
-    if not found[name].any():
+    if not found[name].any() and not one.predicted:
         raise Told(message, "no-gradient")
     ratios = np.array([seen[name].predicted / seen[name].found for name in wrong if seen[name].found])
     right = [name for name, one in seen.items() if one.agrees and not one.flat]

@@ -82,7 +82,7 @@ def _(own: Own) -> None:
     _returns(own, LINE)
 
 
-@tokenizer.check("so does every character of Shakespeare, including the ends of lines")
+@tokenizer.check("every character of Shakespeare comes back, too, including line breaks")
 def _(own: Own) -> None:
     text = corpus()
     for piece in ("".join(sorted(set(text))), text[:300], text[-301:], "  two\n\n\nblanks ", "a"):

@@ -332,7 +332,7 @@ def _of_another(
         if own[first + one].shape == own[first + other].shape:
             yield (
                 "other-weight",
-                f"`{other}` seems to be used in the place of `{one}`, too.",
+                f"`{other}` seems to be used instead of `{one}`, too.",
                 lambda name, w, one=one, other=other: (
                     own[name.removesuffix(one) + other] if name.endswith("." + one) else w
                 ),
@@ -341,7 +341,7 @@ def _of_another(
     for other in (name for name in own if "norm" in name and own[name].shape == own[last].shape):
         yield (
             "other-weight",
-            f"`{other}` seems to be used in the place of `{last}`, too.",
+            f"`{other}` seems to be used instead of `{last}`, too.",
             lambda name, w, other=other: own[other] if name == last else w,
         )
 

@@ -42,6 +42,11 @@ UNREAD = 0.95  # of the first loss: what a text still costs that no step has rea
 EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
 
 
+@training.check("it uses the targets that it is given")
+def _(own: Own) -> None:
+    uses_its_targets(fresh_model(own), fresh_model(own))
+
+
 @training.check("a step returns its loss")
 def _(own: Own) -> None:
     own.found["first weights"] = _numbers(own)
@@ -83,11 +88,6 @@ def _averaged(own: Own) -> None:
         right.append(_losses(fresh, batch if own.batched else batch[:1])[0][1])
         found.append(learn(fresh, batch))
     told_if_averaged(np.array(found), np.array(right))
-
-
-@training.check("it uses the targets that it is given")
-def _(own: Own) -> None:
-    uses_its_targets(fresh_model(own), fresh_model(own))
 
 
 def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:

@@ -374,7 +374,7 @@ def _(own: Own) -> None:
     _agree(own, "shakespeare", model, ids, "the book's model")
 
 
-@shipped_model.check("so does a whole context")
+@shipped_model.check("a whole context gives the logits of the book's model, too")
 def _(own: Own) -> None:
     model, tokenizer = the_books()
     ids = tokenizer.encode((LINE + "\n\nKING RICHARD III:\nSlave, I have set my life upon a cast, ") * 2)[

@@ -175,8 +175,8 @@ def _draws_at_another(
     power = math.log(other / one) / math.log(last / first)
     for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
         if abs(power - its) < POWER:
-            listed = " and ".join(f"{now:.3g} in the place of {was:.3g}" for was, now in used.items())
-            raise Told(f"{message} The draws fit temperatures of {listed}: {said}.", "temperature-other")
+            listed = " and ".join(f"at {was:.3g} as if it were {now:.3g}" for was, now in used.items())
+            raise Told(f"{message} It draws {listed}, which is {said}.", "temperature-other")
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
@@ -223,13 +223,14 @@ def _drawn(own: Own, prompt: np.ndarray, temperature: float, seeds: range = rang
 
 
 def _fits(drawn: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
-    """Returns whether these ids may come from this distribution, by the likeliest id's frequency and the mean log p."""
+    """Returns whether ids may come from a distribution: how often the likeliest comes, how many, the mean log p."""
     best, luck = p.argmax(), sigmas / np.sqrt(len(drawn))
     log_p = np.log(np.maximum(p, 1e-12))
     mean = p @ log_p
     spread = np.sqrt(max(0.0, p @ log_p**2 - mean**2))
     often = abs(np.mean(drawn == best) - p[best]) < luck * np.sqrt(p[best] * (1 - p[best])) + 0.02
-    return bool(often and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
+    several = len(set(drawn.tolist())) > 0.5 * (1 - (1 - p) ** len(drawn)).sum()
+    return bool(often and several and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
 
 
 @generation.check("each draw has a random number of its own")
