@@ -28,6 +28,20 @@ def learns(*lines: str) -> tuple[str, str]:
     return LEARNS, LEARNS.replace("        return loss\n", "".join(f"        {one}\n" for one in lines))
 
 
+# Names of weights that say nothing about what they are for.
+NUMBERED = (
+    (
+        "        return self.p\n\n    def gradients",
+        "        return {f'a{i}': w for i, w in enumerate(self.p.values())}\n\n    def gradients",
+    ),
+    (
+        "        return backward(self.p, CONFIG, ids, targets)[1]",
+        "        found = backward(self.p, CONFIG, ids, targets)[1]\n"
+        "        return {f'a{i}': found[n] for i, n in enumerate(self.p)}",
+    ),
+    ("        return self.p, CONFIG", "        raise NotImplementedError"),
+)
+
 MORE = {
     # tokenizer
     "unknown characters are the first": (
@@ -127,7 +141,13 @@ MORE = {
         "gradient-of-logits",
         (ROW, "d[np.arange(len(targets)), ids] -= 1\n"),
     ),
-    "the gradient of a bias alone, in all blocks": (
+    "a residual connection, among names that say nothing": (
+        "loss",
+        "gradient",
+        *NUMBERED,
+        ("    dy = dy + dz\n", ""),
+    ),
+    "the gradient of one matrix, in all blocks": (
         "loss",
         "gradient-of-one",
         ('.W_up.weight"] = h2.T @ du', '.W_up.weight"] = 2 * h2.T @ du'),

@@ -8,6 +8,7 @@ import torch
 from .designs import functions
 from .designs.parts import RIGHT, Allocated, Block, Kept, Rms, design, mix, turned
 from .edits import edited
+from .more_edits import NUMBERED
 
 # What a design is tried on: the parts that it does its own way.
 WRITES, THINKS, LEARNS = ("generation", "cache"), ("block", "model", "loss"), ("training",)
@@ -438,20 +439,6 @@ class HelperCalledTensors(functions.Mine):
         return list(functions.named(self.params).values())
 
 
-# Names of weights that say nothing about what they are for.
-NUMBERED = edited(
-    (
-        "        return self.p\n\n    def gradients",
-        "        return {f'a{i}': w for i, w in enumerate(self.p.values())}\n\n    def gradients",
-    ),
-    (
-        "        return backward(self.p, CONFIG, ids, targets)[1]",
-        "        found = backward(self.p, CONFIG, ids, targets)[1]\n"
-        "        return {f'a{i}': found[n] for i, n in enumerate(self.p)}",
-    ),
-    ("        return self.p, CONFIG", "        raise NotImplementedError"),
-)
-
 ROTATED = SimpleNamespace(**RIGHT | {"positions": "neighbours"})
 
 # name: (adapter, stages that are right, part of each remark)
@@ -535,7 +522,7 @@ DESIGNS = {
     "an optimizer made of another": (design("Z5", OptimizerMadeOfAnother), LEARNS, ()),
     "steps by singular values": (design("Z6", Muon), LEARNS, ()),
     "steps of one size": (design("Z7", Signs), ("training",), ()),
-    "names that say nothing": (NUMBERED, ("loss", "training"), ()),
+    "names that say nothing": (edited(*NUMBERED), ("loss", "training"), ()),
     "an id for unknown characters": (
         edited(
             ("sorted(set(corpus()))", '[*sorted(set(corpus())), "\\ufffd"]'), ("TO_ID[c] for", "TO_ID.get(c, 65) for"),
