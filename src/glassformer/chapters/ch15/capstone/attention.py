@@ -311,7 +311,7 @@ def _hides_itself(own: Own, message: str) -> None:
     weights = _weights_of(own, Q, KEYS, True)
     if weights is None:
         return
-    seen = (weights > 0).all(axis=0)
+    seen = np.asarray((weights > 0).all(axis=0))
     with np.errstate(all="ignore"):
         only_the_mask = close(
             weights, softmax(np.where(seen, Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K), -np.inf))

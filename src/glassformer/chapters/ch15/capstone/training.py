@@ -19,7 +19,7 @@ from .returned import (
     told_if_stepped_twice,
     uses_its_targets,
 )
-from .stage import Stage, close, name_it, steady
+from .stage import Stage, close, steady
 from .steps import fresh_model, no_step_is_late, steps_follow_their_text
 from .texts import log_softmax
 from .watch import always_new, keeps_gradients, optimizers_watched, tensors_below, trained_tensors
@@ -30,6 +30,7 @@ training = Stage("training")
 BY_HEART, FROM_TEXT = 400, 120  # steps
 SAME_LOSS = 1e-5
 OTHER = 0.25  # relative: dropout and smoothing change a loss by less
+AGREE = 2  # steps whose losses one mistake must explain
 AVERAGED = 7  # steps
 FROZEN = 10  # steps after which each weight has moved
 ABOVE = 0.3  # nats above what a model pays that knows nothing, or above the first loss: more than noise
@@ -51,7 +52,7 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     own.found["first weights"] = _numbers(own)
     own.found["losses"] = []
-    before: np.ndarray | None = None
+    before, explained = None, []
     for batch in windows_of(own, 3, min(own.context_length, 16), 4):
         batch = batch if own.batched else batch[:1]
         right = _losses(own, batch)
@@ -60,25 +61,32 @@ def _(own: Own) -> None:
         own.found["losses"].append(found)
         if not math.isfinite(found):
             raise Wrong(f"the loss is {found}.")
+        before = batch
         if not right or close(found, right[0][1], SAME_LOSS):
-            before = batch
             continue
-        after = _losses(own, batch)[0][1]
-        if close(found, after, SAME_LOSS):  # so it is, too, if the step took the gradient of the batch before
-            with contextlib.suppress(NotLookedAt):
-                no_step_is_late(own)
-        others += [*right[1:], ("loss-after", after)]
+        others += [*right[1:], ("loss-after", _losses(own, batch)[0][1])]
+        explained.append([name for name, one in others if close(found, one, SAME_LOSS)])
         message = (
             f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
         )
-        name_it(found, message, others, SAME_LOSS)
-        left_out = _left_out(own, batch)
-        if left_out:
-            raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
-        _averaged(own)
-        if abs(found - right[0][1]) > OTHER * right[0][1]:
-            own.remark(remark("other-loss", found=found, right=right[0][1]))
-        return  # it may be measured in another way, such as with dropout
+        if len(explained) == AGREE:  # what is true of one step may be chance, such as with dropout
+            _tell_loss(own, message, [one for one in explained[0] if one in explained[1]], batch)
+            _averaged(own)
+            if abs(found - right[0][1]) > OTHER * right[0][1]:
+                own.remark(remark("other-loss", found=found, right=right[0][1]))
+            return  # it may be measured in another way, such as with dropout
+
+
+def _tell_loss(own: Own, message: str, names: list[str], batch: np.ndarray) -> None:
+    """Raises `Told` if one of these mistakes, or a target that is left out, explains the losses of several steps."""
+    if "loss-after" in names:  # so it is, too, if the step took the gradient of the batch before
+        with contextlib.suppress(NotLookedAt):
+            no_step_is_late(own)
+    if names:
+        raise Told(message, names[0])
+    left_out = _left_out(own, batch)
+    if left_out:
+        raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
 
 
 def _averaged(own: Own) -> None:
