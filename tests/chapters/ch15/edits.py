@@ -4,6 +4,8 @@ import sys
 import types
 from pathlib import Path
 
+from .more_edits import MORE
+
 SOURCE = Path(__file__).parent / "designs" / "llama.py"
 
 
@@ -197,13 +199,6 @@ EDITS = {
         ('.W_o.weight"] = m.T @ dy', '.W_o.weight"] = dy.T @ m'),
     ),
     # training
-    "Adam's averages of g": (
-        "training",
-        "adam-squares",
-        ("(1 - self.b2) * g * g", "(1 - self.b2) * g"),
-        ("np.sqrt(vh)", "np.sqrt(abs(vh))"),
-    ),
-    "Adam without the root": ("training", "adam-root", ("(np.sqrt(vh) + self.eps)", "(vh + self.eps)")),
     "Adam's averages of |g|": (
         "training",
         "sign-lost",
@@ -393,4 +388,5 @@ EDITS = {
     ),
     "load: x · sigmoid(1.702 x)": ("weights", "other-activation", ("np.exp(-g)", "np.exp(-1.702 * g)")),
     "load: a residual connection of attention": ("weights", "residual-dropped", ("y = x + m @", "y = m @")),
+    **MORE,
 }

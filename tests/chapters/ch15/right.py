@@ -6,7 +6,9 @@ import numpy as np
 import torch
 
 from .designs import functions
-from .designs.parts import RIGHT, Allocated, Kept, Rms, design, mix, turned
+from .designs.parts import RIGHT, Allocated, Block, Kept, Rms, design, mix, turned
+from .edits import edited
+from .more_edits import NUMBERED
 
 # What a design is tried on: the parts that it does its own way.
 WRITES, THINKS, LEARNS = ("generation", "cache"), ("block", "model", "loss"), ("training",)
@@ -359,6 +361,79 @@ class OfMasters(functions.Mine):
         return loss
 
 
+class FromZero(Block):
+    """A block whose sublayers are multiplied by numbers that start at 0 (ReZero)."""
+
+    def forward(self, x, past=None):
+        x = x + self.first * self.attention(self.one(x), past)
+        return x + self.second * self.network(self.two(x))
+
+
+class ReZero:
+    start = (0.0, 0.0)
+
+    def __init__(self):
+        super().__init__()
+        for one in self.model.blocks:
+            one.first, one.second = (torch.nn.Parameter(torch.tensor(number)) for number in self.start)
+            one.__class__ = FromZero
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
+
+
+class OptimizerMadeOfAnother:
+    """Has an optimizer whose step calls that of its base class."""
+
+    def __init__(self):
+        super().__init__()
+
+        class Own(torch.optim.AdamW):
+            def step(self, closure=None):
+                return super().step(closure)
+
+        torch.optim.AdamW(
+            [torch.nn.Parameter(torch.zeros(1))]
+        )  # from now on, PyTorch watches the base class, too
+        self.optimizer = Own(self.model.parameters(), lr=3e-3)
+
+
+class ByHandSteps:
+    """Takes steps of its own: `change` maps the gradients' average of a weight to its step."""
+
+    @staticmethod
+    def change(average):
+        raise NotImplementedError
+
+    def learn(self, ids, targets):
+        self.model.zero_grad()
+        loss = self.loss(ids, targets)
+        loss.backward()
+        self.averages = getattr(self, "averages", {})
+        with torch.no_grad():
+            for p in self.model.parameters():
+                self.averages[p] = 0.9 * self.averages.get(p, 0) + 0.1 * p.grad
+                p.sub_(self.change(self.averages[p]))
+        return loss.item()
+
+
+class Muon(ByHandSteps):
+    """Divides a matrix by its singular values."""
+
+    @staticmethod
+    def change(average):
+        if average.ndim < 2:
+            return 0.1 * average
+        u, _, v = torch.linalg.svd(average, full_matrices=False)
+        return 0.02 * u @ v
+
+
+class Signs(ByHandSteps):
+    """Takes steps of one size, as Lion does."""
+
+    @staticmethod
+    def change(average):
+        return 2e-3 * average.sign()
+
+
 class HelperCalledTensors(functions.Mine):
     def tensors(self):
         return list(functions.named(self.params).values())
@@ -431,6 +506,28 @@ DESIGNS = {
     "an average over a hundred steps, decay": (SlowMomentum, LEARNS, ()),
     "weights copied from others": (OfMasters, LEARNS, ()),
     "a helper called tensors": (HelperCalledTensors, ("model", "generation"), ()),
+    "sublayers that start at 0": (
+        design("Z1", ReZero, positions="halves", norm="rms", bias=False), (*THINKS, *LEARNS, "cache"), (),
+    ),
+    "sublayers that start at a thousandth": (
+        design("Z2", ReZero, positions="halves", norm="rms", bias=False, attributes={"start": (1e-3, 1e-3)}),
+        ("model",), (),
+    ),
+    "a network that starts at 0": (
+        design("Z3", ReZero, positions="halves", attributes={"start": (0.1, 0.0)}), ("block", "model"), (),
+    ),
+    "weights so tiny that ε counts": (
+        design("Z4", positions="halves", norm="rms", bias=False, tied=False, std=0.005), ("model",), (),
+    ),
+    "an optimizer made of another": (design("Z5", OptimizerMadeOfAnother), LEARNS, ()),
+    "steps by singular values": (design("Z6", Muon), LEARNS, ()),
+    "steps of one size": (design("Z7", Signs), ("training",), ()),
+    "names that say nothing": (edited(*NUMBERED), ("loss", "training"), ()),
+    "an id for unknown characters": (
+        edited(
+            ("sorted(set(corpus()))", '[*sorted(set(corpus())), "\\ufffd"]'), ("TO_ID[c] for", "TO_ID.get(c, 65) for"),
+        ), ("tokenizer", "training"), (),
+    ),
     "lists": (InLists, ("model", "loss", "generation"), ()),
     "NumPy, a soft cap inside": (numpy_attention(capped), ("attention",), ("a soft cap",)),
     "NumPy, unit vectors times ten": (

@@ -12,6 +12,7 @@ from glassformer.text import CharTokenizer, corpus
 
 from .designs import functions
 from .designs.parts import Adapter, Kept, design, mix, turned
+from .edits import edited
 from .right import Attends
 
 
@@ -289,6 +290,13 @@ class MaskTimes:
         if causal:
             scores = scores * torch.ones(scores.shape[-2:]).tril()
         return scores.softmax(-1) @ v
+
+
+class StepsTwice:
+    def learn(self, ids, targets):
+        loss = super().learn(ids, targets)
+        self.optimizer.step()
+        return loss
 
 
 class RisesForever:
@@ -638,6 +646,7 @@ SLIPS = {
     "a step before its gradient": (design("C2", StepsFirst), "training", "batch-before"),
     "the root of T": (design("C3", RootOfLength, Attends), "attention", "scale-length"),
     "a sum divided by the context": (design("C4", DividedByContext), "loss", "divided-by-context"),
+    "two steps in a call": (design("C6", StepsTwice), "training", "several-steps"),
     "an optimizer for each step": (design("D", OptimizerEachStep), "training", "optimizer-anew"),
     "a rate of 0.3": (design("E", attributes={"rate": 0.3}), "training", "too-fast"),
     "a mask that hides itself, −∞": (design("F", diagonal=0), "model", "mask-of-self"),
@@ -744,6 +753,18 @@ REMARKED = {
     ),
     "load: one of two kinds breaks": (
         design("I", OneKindRaises), "weights", 'cannot take "gpt2": `load` raised KeyError: \'unembedding.weight\'',
+    ),
+    "Adam's averages of g, which learns": (
+        edited(("(1 - self.b2) * g * g", "(1 - self.b2) * g"), ("np.sqrt(vh)", "np.sqrt(abs(vh))")),
+        "training", "divided by the root of the gradient's size",
+    ),
+    "another loss": (
+        edited(("        return loss\n\n    def generate", "        return loss**0.5\n\n    def generate")),
+        "training", "this is another number",
+    ),
+    "learning that stops": (
+        edited(("        self.adam.step(", "        self.adam.t < 60 and self.adam.step(")),
+        "training", "changed no weight",
     ),
     "frequencies and no more": (OnlyCounts, "training", "Is the rate too small, or too large?"),
     "the book's tokenizer": (

@@ -579,7 +579,7 @@ def shown_the_targets(self, ids):
     return logits
 
 
-@wrong("loss", "gradient")
+@wrong("loss", "gradient-into-block")
 def without_the_norms_second_term(patch, design):
     def back(dy, x, g):
         r = 1 / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5)

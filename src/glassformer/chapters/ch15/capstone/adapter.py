@@ -380,6 +380,11 @@ def in_place(weight: Any) -> np.ndarray | None:
     return weight if np.isfinite(weight).all() else None  # a mask
 
 
+def is_mask(array: np.ndarray) -> bool:
+    """Returns whether a table holds nothing but two numbers, such as 0 and 1, or 0 and -1e9."""
+    return array.ndim > 1 and array.size > 4 and len(np.unique(array)) == 2
+
+
 def _is_empty(value: Any) -> bool:
     """Returns whether it is a function that does nothing: `...`, `pass`, or a docstring alone."""
     code = getattr(getattr(value, "__func__", value), "__code__", None)

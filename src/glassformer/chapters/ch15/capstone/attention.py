@@ -8,59 +8,35 @@ import numpy as np
 from glassformer.exercises.expect import Wrong
 
 from .adapter import LeaveOut, Own, Told
+from .attending import (
+    AHEAD,
+    BASES,
+    KEYS,
+    K,
+    Q,
+    T,
+    V,
+    mixed,
+    of_masks,
+    of_scores,
+    of_whole_tables,
+    rotated,
+    softmax,
+    values_rotated,
+)
 from .origin import your_own_code
 from .stage import Stage, close, largest, name_it
 from .words import remark
 
 attention = Stage("attention")
 
-_RNG = np.random.default_rng(15)
-# All different, K even (a rotation needs pairs) and at least T (so that values can be the unit vectors).
-H, T, K = 4, 7, 8
-Q, KEYS, V = (_RNG.normal(size=(H, T, K)) * size for size in (2.0, 2.0, 1.0))
-UNITS = np.broadcast_to(np.eye(T, K), (H, T, K))
-AHEAD = np.triu(np.ones((T, T), bool), 1)
-BASES = (10_000.0, 500_000.0, 1_000_000.0, 1_000.0, 100.0)  # of rotary positions
 CAPS = (5.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 LOUD = 400  # makes scores of thousands
+NEARLY = 0.02  # relative: what is this near is rounded, or has something small added to it
 FIT = 1e-3  # how much of what is measured a fitted number may leave unexplained
 
+UNITS = np.broadcast_to(np.eye(T, K), V.shape)
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def _softmax(x: np.ndarray, axis: int | tuple[int, ...] = -1) -> np.ndarray:
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-def _mixed(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    hidden: np.ndarray | None = None,
-    *,
-    scale: float | None = None,
-    axis: int | tuple[int, ...] = -1,
-) -> np.ndarray:
-    """Computes attention; with `scale`, `axis` or `hidden`, as a mistake would."""
-    scores = q @ k.swapaxes(-1, -2) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
-    if hidden is not None:
-        scores = np.where(hidden, -np.inf, scores)
-    return _softmax(scores, axis) @ v
-
-
-def rotated(x: np.ndarray, layout: str = "half", base: float = 10_000.0) -> np.ndarray:
-    """Rotates (H, T, K) by position: pairs are half a width apart, or neighbours."""
-    width = x.shape[-1]
-    angles = np.arange(x.shape[-2])[:, None] * base ** (-np.arange(0, width, 2) / width)
-    cos, sin = np.cos(angles), np.sin(angles)
-    first, second = (slice(0, width // 2), slice(width // 2, width)) if layout == "half" else (
-        slice(0, width, 2), slice(1, width, 2),
-    )  # fmt: skip
-    out = np.empty_like(x, dtype=np.float64)
-    out[..., first] = x[..., first] * cos - x[..., second] * sin
-    out[..., second] = x[..., first] * sin + x[..., second] * cos
-    return out
 
 
 def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
@@ -72,80 +48,6 @@ def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool)
             raise Told(f"{message}: heads and positions are exchanged.", "axes-swapped")
         raise Wrong(f"{message}.")
     return found
-
-
-# Mistakes
-
-
-def _of_scores(widths: Sequence[int] = ()) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields mistakes that can happen without a mask, with their results."""
-    plain = Q @ KEYS.swapaxes(-1, -2)
-    yield "no-scale", _mixed(Q, KEYS, V, scale=1.0)
-    yield "scale-k", _mixed(Q, KEYS, V, scale=1 / K)
-    yield "scale-times", _mixed(Q, KEYS, V, scale=np.sqrt(K))
-    yield "scale-length", _mixed(Q, KEYS, V, scale=1 / np.sqrt(T))
-    for width in (H * K, *widths):
-        yield "scale-model", _mixed(Q, KEYS, V, scale=1 / np.sqrt(width))
-    for axis in (-2, -3):
-        yield "softmax-axis", _mixed(Q, KEYS, V, axis=axis)
-    yield from _of_whole_tables(Q, KEYS, V, None)
-    e = np.exp(plain / np.sqrt(K) - (plain / np.sqrt(K)).max(axis=-1, keepdims=True))
-    yield "softmax-axis", e / e.sum(axis=-2, keepdims=True) @ V  # the largest of each row, and the wrong sum
-    yield "keys-ask", _mixed(KEYS, Q, V)
-    yield "no-softmax", plain / np.sqrt(K) @ V
-    for z in (plain / np.sqrt(K), plain / np.sqrt(K) - (plain / np.sqrt(K)).max(axis=-1, keepdims=True)):
-        yield "softmax-unsummed", np.exp(z) @ V
-    yield "softmax-axis", np.ones((H, T, T)) @ V  # over an axis of length one, such as that of texts
-    yield "sigmoid-weights", 1 / (1 + np.exp(-plain / np.sqrt(K))) @ V
-    yield "one-for-two", _mixed(Q, Q, V)
-    yield "one-for-two", _mixed(KEYS, KEYS, V)
-    yield "values-missing", _mixed(Q, KEYS, KEYS)
-    yield "values-missing", _mixed(Q, KEYS, Q)
-    yield "heads-averaged", np.broadcast_to(_softmax(plain / np.sqrt(K)).mean(axis=0), (H, T, T)) @ V
-    yield "scores-without-sign", _softmax(np.abs(plain) / np.sqrt(K)) @ V
-    yield "always-causal", _mixed(Q, KEYS, V, AHEAD)
-    yield from _values_rotated(Q, KEYS, V, None)
-
-
-def _values_rotated(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, hidden: np.ndarray | None
-) -> Iterator[tuple[str, np.ndarray]]:
-    for layout in ("half", "neighbours"):
-        for base in BASES:
-            of_v = rotated(v, layout, base)
-            yield "attention-values-rotated", _mixed(q, k, of_v, hidden)
-            yield (
-                "attention-values-rotated",
-                _mixed(rotated(q, layout, base), rotated(k, layout, base), of_v, hidden),
-            )
-
-
-def _of_whole_tables(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, hidden: np.ndarray | None
-) -> Iterator[tuple[str, np.ndarray]]:
-    for axes in ((-3, -2, -1), (-2, -1), (-3, -1)):
-        yield "softmax-of-all", _mixed(q, k, v, hidden, axis=axes)
-
-
-def _of_masks() -> Iterator[tuple[str, np.ndarray]]:
-    """Yields mistakes in the causal mask, with their results."""
-    scores = Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K)
-    with np.errstate(all="ignore"):
-        strictly = _mixed(Q, KEYS, V, np.triu(np.ones((T, T), bool)))
-        yield "no-mask", _mixed(Q, KEYS, V)
-        yield "mask-transposed", _mixed(Q, KEYS, V, AHEAD.T)
-        yield "mask-transposed", _mixed(Q, KEYS, V, ~AHEAD)
-        yield "mask-one-ahead", _mixed(Q, KEYS, V, np.triu(np.ones((T, T), bool), 2))
-        yield "mask-after-softmax", np.where(AHEAD, 0, _softmax(scores)) @ V
-        yield "mask-of-self", strictly
-        yield "mask-of-self", np.nan_to_num(strictly)
-        yield "mask-of-self", np.where(np.isnan(strictly), V.mean(axis=1, keepdims=True), strictly)
-        first = _softmax(scores)[:, :1] @ V  # a number such as -1e9 in the whole row hides nothing from it
-        yield "mask-of-self", np.concatenate([first, strictly[:, 1:]], axis=1)
-        yield "mask-of-zeros", _softmax(np.where(AHEAD, 0, scores)) @ V
-        yield "softmax-axis", np.nan_to_num(_mixed(Q, KEYS, V, AHEAD, axis=-2))
-    yield from _of_whole_tables(Q, KEYS, V, AHEAD)
-    yield from _values_rotated(Q, KEYS, V, AHEAD)
 
 
 # Designs that do more than the formula
@@ -315,6 +217,8 @@ def _told_or_a_design(
     design = own.found["design"]
     if design is not None and close(found, design(*arguments)):
         return own.remark(remark("attention-design", what=_in_words(design.has)))
+    q, k, v, causal = arguments
+    _nearly(found, mixed(q, k, v, AHEAD if causal else None), message)
     _another_scale(own, message)
     inside = _unknown_inside(own)
     if inside:
@@ -326,6 +230,20 @@ def _told_or_a_design(
         f"{message} Compare your lines with the formula: the scores are q kᵀ, divided by √K; hidden ones become −∞; "
         "the softmax runs over the keys, the last axis; and the weights are multiplied by v."
     )
+
+
+def _times_a_number(found: np.ndarray, message: str) -> None:
+    """Raises `Told` if the result is the right one times a number."""
+    want = mixed(Q, KEYS, V)
+    factor = float((found * want).sum() / (want * want).sum())
+    if np.isfinite(factor) and abs(factor) > FIT and close(found / factor, want):
+        raise Told(f"{message} All of it is {factor:.4g} times what it should be.", "attention-times")
+
+
+def _nearly(found: np.ndarray, want: np.ndarray, message: str) -> None:
+    """Raises `Told` if the result is right but for its last digits."""
+    if np.abs(found - want).max() < NEARLY * np.abs(want).max():
+        raise Told(message, "attention-rounded")
 
 
 def _another_scale(own: Own, message: str) -> None:
@@ -353,36 +271,58 @@ def _(own: Own) -> None:
     message = f"with q = 0 all weights should be equal, so {largest(found, want, 'H T K')}"
     candidates = [
         ("no-softmax", 0 * V),
-        ("always-causal", _mixed(0 * Q, KEYS, V, AHEAD)),
-        ("softmax-axis", _mixed(0 * Q, KEYS, V, axis=-3)),
-        *_of_whole_tables(0 * Q, KEYS, V, None),
-        *_values_rotated(0 * Q, KEYS, V, None),
+        ("always-causal", mixed(0 * Q, KEYS, V, AHEAD)),
+        ("softmax-axis", mixed(0 * Q, KEYS, V, axis=-3)),
+        *of_whole_tables(0 * Q, KEYS, V, None),
+        *values_rotated(0 * Q, KEYS, V, None),
     ]
     again = _attend(own, 0 * Q, KEYS, V, False)
     if not close(found, again):
         raise Told("the same queries, keys and values gave two different results.", "dropout-in-evaluation")
+    telling = _attend(own, Q, KEYS, V, False)  # other queries tell more
+    name_it(telling, message, of_scores())
+    _times_a_number(telling, message)
     name_it(found, message, candidates)
-    name_it(_attend(own, Q, KEYS, V, False), message, _of_scores())  # other queries tell more
     _told_or_a_design(own, (0 * Q, KEYS, V, False), found, message, iter(()))
 
 
 @attention.check("the better a key matches the query, the more weight its value gets")
 def _(own: Own) -> None:
-    found, want = _attend(own, Q, KEYS, V, False), _mixed(Q, KEYS, V)
+    found, want = _attend(own, Q, KEYS, V, False), mixed(Q, KEYS, V)
     if not close(found, want):
         message = f"the result is not softmax(q kᵀ / √K) v: {largest(found, want, 'H T K')}"
         widths = [own.width] if own.has("embed") else []
-        _told_or_a_design(own, (Q, KEYS, V, False), found, message, _of_scores(widths))
+        _told_or_a_design(own, (Q, KEYS, V, False), found, message, of_scores(widths))
 
 
 @attention.check("under the causal mask, a position sees itself and the ones before it")
 def _(own: Own) -> None:
-    found, want = _attend(own, Q, KEYS, V, True), _mixed(Q, KEYS, V, AHEAD)
+    found, want = _attend(own, Q, KEYS, V, True), mixed(Q, KEYS, V, AHEAD)
     if not close(found, want):
         message = f"with `causal`, {largest(found, want, 'H T K')}"
-        name_it(found, message, _of_masks())
+        name_it(found, message, of_masks())
+        _hides_itself(own, message)
         _hides_too_little(own, message)
         _told_or_a_design(own, (Q, KEYS, V, True), found, message, iter(()))
+
+
+def _hides_itself(own: Own, message: str) -> None:
+    """Raises `Told` if positions that see others give themselves no weight, or if the mask has another shape."""
+    weights = _weights_of(own, Q, KEYS, True)
+    if weights is None:
+        return
+    seen = np.asarray((weights > 0).all(axis=0))
+    with np.errstate(all="ignore"):
+        only_the_mask = close(
+            weights, softmax(np.where(seen, Q @ KEYS.swapaxes(-1, -2) / np.sqrt(K), -np.inf))
+        )
+    if only_the_mask and (seen & AHEAD).any():
+        at = int(np.flatnonzero((seen != ~AHEAD).any(axis=1))[0])
+        listed = ", ".join(map(str, np.flatnonzero(seen[at])))
+        raise Told(f"{message} Position {at} sees {listed}.", "mask-other")
+    blind = np.flatnonzero((np.diagonal(weights, axis1=1, axis2=2) == 0).all(axis=0))
+    if len(blind):
+        raise Told(f"{message} Position {blind[0]} gives itself no weight.", "mask-of-self")
 
 
 def _hides_too_little(own: Own, message: str) -> None:
@@ -410,7 +350,7 @@ def _hides_too_little(own: Own, message: str) -> None:
 
 @attention.check("large scores do no harm")
 def _(own: Own) -> None:
-    found, want = _attend(own, LOUD * Q, KEYS, V, True), _mixed(LOUD * Q, KEYS, V, AHEAD)
+    found, want = _attend(own, LOUD * Q, KEYS, V, True), mixed(LOUD * Q, KEYS, V, AHEAD)
     lost = ~np.isfinite(found).all(axis=-1)
     if lost.any():
         head, position = np.argwhere(lost)[0]

@@ -85,17 +85,6 @@ def unmasked(model: scratch.Transformer) -> None:
         block.attention.causal = False
 
 
-def first_blocks(model: scratch.Transformer, n: int) -> None:
-    """Leaves only the first n blocks."""
-    del decoder(model).blocks[n:]
-
-
-def repeated(model: scratch.Transformer, which: int) -> None:
-    """Runs one of the blocks every time."""
-    blocks = decoder(model).blocks
-    blocks[:] = [blocks[which]] * len(blocks)
-
-
 def exchanged(model: scratch.Transformer) -> None:
     """Exchanges gate and up."""
     w = model.named_parameters()
@@ -223,6 +212,23 @@ def without_norm(model: scratch.Transformer, which: str) -> None:
     """Lets a sublayer read the stream as it is."""
     for block in decoder(model).blocks:
         getattr(block, which).forward = lambda x, saved=None: x
+
+
+def along(model: scratch.Transformer, axes: tuple[int, ...]) -> None:
+    """Lets each norm compute its mean and size along other axes of (T, D)."""
+
+    def forward(norm: Any) -> Callable:
+        def run(x: Any, saved: Any = None) -> Any:
+            bias = getattr(norm, "bias", None)
+            x = x if bias is None else x - x.mean(axis=axes, keepdims=True)
+            x = x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + norm.eps) * norm.weight
+            return x if bias is None else x + bias
+
+        return run
+
+    parts = decoder(model)
+    for norm in [parts.norm, *(one for b in parts.blocks for one in (b.norm_attention, b.norm_feedforward))]:
+        norm.forward = forward(norm)
 
 
 def normed_twice(model: scratch.Transformer) -> None:

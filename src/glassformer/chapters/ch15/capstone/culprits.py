@@ -41,10 +41,17 @@ def block_of(name: str) -> int:
     return int(found[0]) if found else -1
 
 
+def _without_block(name: str) -> str:
+    """Returns a weight's name without the number of its block, the same for all blocks."""
+    return re.sub(r"\d+", "i", name, count=1)
+
+
 def culprit(wrong: Collection[str], right: Collection[str]) -> str:
     """Returns the mistake that explains which gradients are wrong; "gradient", which lists more, if none does."""
     if len(wrong) == 1 and len(right) > 1:
         return "gradient-gain" if _role(next(iter(wrong))) == "norm" else "gradient-of-one"
+    if len({_without_block(name) for name in wrong}) == 1 and len(right) > len(wrong):
+        return "gradient-of-one"
     if {_role(name) for name in wrong} == {"norm"} and any(_role(name) for name in right):
         return "gradient-gain"
     roles = {_role(name) for name in wrong}
@@ -55,14 +62,14 @@ def culprit(wrong: Collection[str], right: Collection[str]) -> str:
         return "gradient"
     bad, good = ({_role(name) for name in some if block_of(name) == last} - {""} for some in (wrong, right))
     mixed = (bad & good) - {"norm"}
+    if not mixed and "down" in good and {"up", "gate"} & bad:
+        return "gradient-activation"
     if mixed or not {"q", "k", "v", "o"} <= bad | good:
         return "gradient"
     if bad == {"norm"}:
         return "gradient-of-sum"
     network = {"up", "gate", "down"}
     if network & bad:
-        if "down" in good:
-            return "gradient-activation"
         return "gradient-into-block" if bad >= {"q", "k", "v", "o", "down"} else "gradient"
     if bad >= {"q", "k", "v", "o"}:
         return "gradient-between" if network & good else "gradient-into-block"

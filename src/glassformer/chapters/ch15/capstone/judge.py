@@ -16,10 +16,11 @@ from .adapter import NUMBERS, LeaveOut, Missing, NotLookedAt, Own, Running
 from .attention import attention
 from .caching import cache
 from .learning import loss
+from .lessons import wake
 from .reading import embedding, tokenizer
 from .stage import Stage
 from .thinking import block, model
-from .training import BY_HEART, FROM_TEXT, training, wake
+from .training import BY_HEART, FROM_TEXT, training
 from .weights import shipped_model, weights
 from .writing import generation
 

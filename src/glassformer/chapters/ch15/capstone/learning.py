@@ -10,29 +10,19 @@ from glassformer.exercises.expect import Wrong, as_numbers
 
 from .adapter import NotLookedAt, Own, Told, in_place
 from .culprits import block_of, culprit
+from .louder import loud_weights
 from .origin import your_own_code
 from .slopes import Slope, slope, ways
 from .stage import Stage, close, name_it, steady
+from .texts import asked, log_softmax
 
 loss = Stage("loss")
 
 SMOOTHING = (0.05, 0.1, 0.2)  # the usual parts of a target that go to all ids
-MATRICES = 24  # weights whose gradient is looked at, at most
+MATRICES = 48  # weights whose gradient is looked at, at most
 AGAIN = 6  # of these are looked at again at other weights
 LOUDER = 0.1  # by how much all weights are moved then; those that are all alike, such as gains of 1, more
 FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
-
-
-def log_softmax(x: np.ndarray) -> np.ndarray:
-    """Returns ln softmax over the last axis."""
-    x = x - x.max(axis=-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
-
-
-def asked(own: Own, T: int = 12, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Returns random ids, which nothing can predict, and those that follow them."""
-    ids = np.random.default_rng(seed).integers(own.vocab_size, size=T + 1)
-    return ids[:-1], ids[1:]
 
 
 @loss.check("it is one number, and not below 0")
@@ -81,6 +71,7 @@ def _(own: Own) -> None:
         left_out = _left_out(own, targets)
         if left_out:
             raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
+        _of_one_id(own, message)
         raise Wrong(
             f"{message} The usual causes are targets that are cut off, shifted or weighted, logits that are changed "
             "before the softmax, and something else that is added."
@@ -120,6 +111,24 @@ def _compared(own: Own, message: str) -> None:
     for factor, values in zip(factors, np.transpose(scaled), strict=True):
         if close(found, values, 1e-5):
             raise Told(f"{message} The logits seem to be multiplied by {factor:.3g}.", "loss-of-scaled")
+
+
+def _of_one_id(own: Own, message: str) -> None:
+    """Raises `Told` about a loss that has no target, that is wrong for a single id, or only as an average."""
+    ids, targets = asked(own)
+    losses = [own.number("loss", ids, (targets + more) % own.vocab_size) for more in range(4)]
+    if np.ptp(losses) < 1e-9 * abs(losses[0]):
+        raise Told(f"{message} With other targets it is the same.", "loss-without-targets")
+    found, right = [], []
+    for seed in range(6):
+        [one], [target] = asked(own, 1, seed)
+        right.append(float(-log_softmax(own.logits(np.array([one])))[0, target]))
+        found.append(own.number("loss", np.array([one]), np.array([target])))
+    if all(close(one, its, 1e-5) for one, its in zip(found, right, strict=True)):
+        raise Told(f"{message} Of a single id it is right.", "loss-not-average")
+    raise Told(
+        f"{message} Of a single id, too, it is {found[0]:.5f} and not {right[0]:.5f}.", "loss-other-function"
+    )
 
 
 def without_one(said: np.ndarray, targets: np.ndarray) -> Iterator[tuple[str, float]]:
@@ -200,7 +209,9 @@ def _(own: Own) -> None:
         seen[name] = _measured(own, weights[name], gradient, ids, targets)
         if gradient is None and seen[name].wrong:
             raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
-    if not any(one.wrong for one in seen.values()):
+    if any(one.wrong for one in seen.values()):
+        _seen_clearly(own, seen, found, weights, ids, targets)
+    else:
         clear = [name for name, one in seen.items() if one.agrees and name in found]
         unclear = [name for name, one in seen.items() if not one.agrees and name in found]
         some = (
@@ -276,6 +287,23 @@ def _louder(own: Own, seen: dict[str, Slope], found, unclear: list[str], weights
             one[...] = kept[name]
 
 
+def _seen_clearly(own: Own, seen: dict[str, Slope], found, weights, ids, targets) -> None:  # noqa: ANN001
+    """Measures all slopes again at loud weights, where each can be seen, if gradients are wrong there, too."""
+    with loud_weights(own, lambda: own.logits(ids)) as changed:
+        if not changed:
+            return
+        louder = _gradients(own, ids, targets)
+        again = {
+            name: _measured(own, weights[name], louder.get(name), ids, targets)
+            for name in seen
+            if louder.get(name) is None or louder[name].shape == weights[name].shape
+        }
+    if any(one.wrong for one in again.values()):
+        seen |= again
+        for name in again:
+            found.setdefault(name, np.zeros(weights[name].shape))
+
+
 def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, ids, targets) -> None:  # noqa: ANN001
     """Raises `Told` about gradients that are wrong: all by one factor, or those of a table of ids, or any."""
     others = [name for name in wrong if len(weights[name]) != own.vocab_size]
@@ -285,15 +313,17 @@ def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, id
         f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
     )
     message += f"{one.predicted:.4g}."
-    if not found[name].any():
+    if not found[name].any() and not one.predicted:
         raise Told(message, "no-gradient")
     ratios = np.array([seen[name].predicted / seen[name].found for name in wrong if seen[name].found])
     right = [name for name, one in seen.items() if one.agrees and not one.flat]
     if not right and len(wrong) > 1 and np.ptp(ratios) < FACTOR * abs(ratios[0]):
         message += f" Every gradient is {ratios[0]:.4g} times the slope; these are {len(ids)} ids."
         raise Told(
-            message, "gradient-summed" if abs(ratios[0] - len(ids)) < FACTOR * len(ids) else "gradient"
+            message, "gradient-summed" if abs(ratios[0] - len(ids)) < FACTOR * len(ids) else "gradient-times"
         )
+    if not right and len(wrong) > 2:
+        raise Told(f"{message} No other gradient agrees, either.", "gradient-of-logits")
     if not others:  # the table itself is to blame only if all others are right
         _by_rows(own, name, weights[name], found[name], ids, targets)
     if right and len(wrong) > 1:

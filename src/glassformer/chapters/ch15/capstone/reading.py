@@ -11,6 +11,7 @@ from .stage import Stage, close, differs
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 UNKNOWN = "naïve ☃"  # has two characters that do not occur in Shakespeare
+STANDS_FOR_UNKNOWN = "?"  # what a text may be given on purpose, as `str.encode` with "replace" does
 
 tokenizer = Stage("tokenizer")
 embedding = Stage("embedding")
@@ -47,12 +48,33 @@ def _returns(own: Own, text: str) -> None:
         raise Told(message, "joined")
     if back == text.strip():
         raise Told(message, "stripped")
+    if sorted(back) == sorted(text):
+        raise Told(message, "order-lost")
+    if _is_within(back, text):
+        lost = sorted(set(text) - set(back)) or [text[_first_difference(text, back)]]
+        raise Told(f"{message} What is lost: {', '.join(map(repr, lost[:6]))}.", "characters-lost")
+    if _is_within(text, back):
+        raise Told(message, "characters-added")
     if len(back) == len(text):
         others = sorted({one for one, its in zip(text, back, strict=True) if one != its})
         raise Told(
             f"{message} Other characters come back for {', '.join(map(repr, others[:6]))}.", "shared-id"
         )
-    raise Wrong(message)
+    raise Wrong(
+        f"{message} The usual causes are two tables that do not belong together, ids that are cut off or shifted, and "
+        "pieces that are joined in another way than they were split."
+    )
+
+
+def _is_within(one: str, other: str) -> bool:
+    """Returns whether all characters of a text come in another one, in the same order."""
+    rest = iter(other)
+    return all(character in rest for character in one)
+
+
+def _first_difference(one: str, other: str) -> int:
+    """Returns where a text first differs from another one that is shorter."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))
 
 
 @tokenizer.check("a line comes back unchanged")
@@ -60,7 +82,7 @@ def _(own: Own) -> None:
     _returns(own, LINE)
 
 
-@tokenizer.check("so does every character of Shakespeare, including the ends of lines")
+@tokenizer.check("every character of Shakespeare comes back, too, including line breaks")
 def _(own: Own) -> None:
     text = corpus()
     for piece in ("".join(sorted(set(text))), text[:300], text[-301:], "  two\n\n\nblanks ", "a"):
@@ -102,6 +124,19 @@ def _(own: Own) -> None:
     back = own.decode(ids.astype(np.int64))
     if isinstance(back, str) and back == "".join(one for one in UNKNOWN if one in set(corpus())):
         raise Told(f"{UNKNOWN!r} comes back as {back!r}.", "dropped")
+    for one in UNKNOWN:
+        if one not in corpus():
+            _has_no_others_id(own, one)
+
+
+def _has_no_others_id(own: Own, unknown: str) -> None:
+    """Raises `Told` if an unknown character comes back as a known one."""
+    try:
+        back = own.decode(ids_of(own, unknown))
+    except Wrong:
+        return
+    if isinstance(back, str) and back in set(corpus()) - {STANDS_FOR_UNKNOWN}:
+        raise Told(f"{unknown!r} comes back as {back!r}.", "unknown-taken")
 
 
 @tokenizer.check("it is your own code")

@@ -37,7 +37,7 @@ EPSILONS = (
     1.1920929e-07,
     1e-30,
 )
-BLOCKS = 4  # so many at most are tried in all orders
+BLOCKS = 3  # so many at most are tried in all orders, also with one of them twice
 BASES = (10_000.0, 500_000.0, 1_000_000.0, 100_000.0, 1_000.0, 100.0, 1e7, 10.0)
 
 
@@ -171,14 +171,10 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
             lambda model, which=which: changes.without_norm(model, f"norm_{which}"),
         )
     yield "norm-twice", "", changes.normed_twice
-    for order in itertools.permutations(range(c.n_layers)) if c.n_layers <= BLOCKS else ():
-        if list(order) != sorted(order):
-            listed = ", ".join(map(str, order))
-            yield (
-                "blocks-order",
-                f"Yours seem to run in the order {listed}.",
-                lambda model, order=order: changes.reordered(model, order),
-            )
+    for mistake, said, order in _orders(c.n_layers):
+        yield mistake, said, lambda model, order=order: changes.reordered(model, order)
+    for axes in ((-2, -1), (-2,)):
+        yield "norm-of-all", "", lambda model, axes=axes: changes.along(model, axes)
     for which, said in (
         ((1,), "In yours, this holds for the feed-forward network."),
         ((0,), "In yours, this holds for attention."),
@@ -191,11 +187,22 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     yield "interleaved-heads", "", changes.interleaved
     yield "interleaved-heads", "", lambda model: changes.interleaved(model, merged=False)
     yield "unmasked", "", changes.unmasked
-    for n in range(1, c.n_layers):
-        ran = "Only the first one seems to run." if n == 1 else f"Only the first {n} seem to run."
-        yield "one-block", ran, lambda model, n=n: changes.first_blocks(model, n)
-    yield "block-repeated", "", lambda model: changes.repeated(model, 0)
-    yield "block-repeated", "", lambda model: changes.repeated(model, -1)
+
+
+def _orders(n: int) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Yields orders in which n blocks run by mistake: some of them, one again and again, or exchanged."""
+    last = n - 1
+    for count in range(1, n):
+        ran = "Only the first one seems to run." if count == 1 else f"Only the first {count} seem to run."
+        yield "one-block", ran, tuple(range(count))
+    yield "block-repeated", "", (0,) * n
+    yield "block-repeated", "", (last,) * n
+    yield "not-chained", "", (last,)
+    for length in range(2, n + 2) if n <= BLOCKS else ():
+        for order in itertools.product(range(n), repeat=length):
+            if order != tuple(range(n)):
+                listed = ", ".join(map(str, order))
+                yield "blocks-order", f"Yours seem to run in the order {listed}.", order
 
 
 def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
@@ -262,7 +269,8 @@ def _other_weights(
     own: dict[str, np.ndarray],
 ) -> Iterator[tuple[str, str, Callable[[str, np.ndarray], np.ndarray]]]:
     ends = [f"W_{one}.weight" for one in ("q", "k", "v", "o", "up", "gate", "down")]
-    for which in (ends[:4], ends[:3], *([end] for end in ends)):
+    every = [*ends, "unembedding.weight"]
+    for which in (ends[:4], ends[:3], every, ends, *([end] for end in ends)):
         only = f" Here it is `{which[0]}` alone." if len(which) == 1 else ""
         yield (
             "not-transposed",
@@ -271,7 +279,7 @@ def _other_weights(
                 w.T
                 if name.endswith(which) and w.shape == w.T.shape
                 else w.reshape(w.shape[::-1]).T
-                if name.endswith(which) and "feedforward" in name
+                if name.endswith(which)
                 else w
             ),
         )
@@ -324,7 +332,7 @@ def _of_another(
         if own[first + one].shape == own[first + other].shape:
             yield (
                 "other-weight",
-                f"`{other}` seems to be used in the place of `{one}`, too.",
+                f"`{other}` seems to be used instead of `{one}`, too.",
                 lambda name, w, one=one, other=other: (
                     own[name.removesuffix(one) + other] if name.endswith("." + one) else w
                 ),
@@ -333,7 +341,7 @@ def _of_another(
     for other in (name for name in own if "norm" in name and own[name].shape == own[last].shape):
         yield (
             "other-weight",
-            f"`{other}` seems to be used in the place of `{last}`, too.",
+            f"`{other}` seems to be used instead of `{last}`, too.",
             lambda name, w, other=other: own[other] if name == last else w,
         )
 

@@ -1,4 +1,4 @@
-"""Asks a reader's design to write, and compares what it writes."""
+"""Ids to ask a reader's design about, and what it writes after them."""
 
 import numpy as np
 
@@ -31,6 +31,8 @@ def written(
         message = f"{what} should return {len(prompt) + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
         if ids.ndim == 1 and 1 in (abs(len(ids) - n), abs(len(ids) - len(prompt) - n)):
             raise Told(message, "wrong-number")
+        if ids.ndim == 1 and not n <= len(ids) < len(prompt) + n and len(ids) < len(prompt) + n - 1:
+            raise Told(message, "stops-early")
         raise Wrong(message)
     if len(ids) > n and not np.array_equal(ids[: len(prompt)], prompt):
         raise Wrong(f"{what} should begin with the unchanged prompt.")
@@ -44,6 +46,18 @@ def softmax(x: np.ndarray) -> np.ndarray:
     """Returns the softmax of (V,)."""
     e = np.exp(x - x.max())
     return e / e.sum()
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    """Returns ln softmax over the last axis."""
+    x = x - x.max(axis=-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+
+
+def asked(own: Own, T: int = 12, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Returns random ids, which nothing can predict, and those that follow them."""
+    ids = np.random.default_rng(seed).integers(own.vocab_size, size=T + 1)
+    return ids[:-1], ids[1:]
 
 
 def half(numbers: np.ndarray) -> float:

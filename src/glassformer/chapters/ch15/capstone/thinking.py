@@ -1,36 +1,43 @@
 """The stages in the middle: a block, and the whole model."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 
 from .adapter import LeaveOut, Missing, NotLookedAt, Own, Told
-from .caching import other_weights
+from .louder import loud_weights, other_weights
 from .origin import your_own_code
 from .stage import Stage, changed_by, close, cut_short, differs, ends_alike, leaks, masked_sometimes
-from .training import learn, windows_of
 from .words import remark
 
 block = Stage("block")
 model = Stage("model")
 
+CUT = 0.2, 0.9  # how many logits are 0 if a ReLU has cut them off
 EVEN = 1e-3  # relative: by how much logits may differ from what a head gives
 COMBINATIONS, LINEAR, TINY = (
     12,
     3e-5,
     1e-6,
 )  # of two vectors; relative: what single precision leaves of 0; absolute
-STEPS = 20  # of training, after which positions that started at zero show
+HEARD = (
+    0.03  # relative: so much earlier rows must matter before their order is judged, which matters far less
+)
 # Vectors that have not been normed: how much their lengths differ, and how much of it no gains and biases explain.
 UNEVEN, UNEXPLAINED = 0.03, 0.004
 
 
-def _deaf(own: Own, message: str) -> Told:
-    """Returns the failure of a model that ignores earlier positions, as it must while its weights are 0."""
-    if not own.has("learn"):
-        message += " (If your weights start at 0, write `learn` first: the checker then takes a few steps.)"
-    return Told(message, "blind")
+def _deaf(own: Own, message: str, looked: bool) -> Told | LeaveOut:
+    """Returns the failure of a model that ignores earlier positions, if this was looked at with other weights, too."""
+    if looked or own.has("learn"):
+        return Told(message, "blind")
+    return LeaveOut(
+        f"{message} Either attention does not look back, or what it adds starts at 0. To find out, the checker has to "
+        "change your weights: write `weights` or `learn` first."
+    )
 
 
 def _stream(own: Own) -> np.ndarray:
@@ -76,13 +83,20 @@ def _(own: Own) -> None:
 
 @block.check("later positions depend on earlier ones")
 def _(own: Own) -> None:
-    heard = [at for at in range(8) if any(_hears(own, at, seed) for seed in range(4))]
+    heard, looked = _heard(own), False
     if not heard:
-        raise _deaf(
-            own, "each earlier position was replaced in turn, and the last row of the result never changed."
-        )
+        with loud_weights(own, lambda: _through(own, _stream(own))) as changed:
+            heard, looked = _heard(own) if changed else [], changed
+    if not heard:
+        message = "each earlier position was replaced in turn, and the last row of the result never changed."
+        raise _deaf(own, message, looked)
     if 0 not in heard:
         own.remark(remark("window", what="position", n=8, first=heard[0]))
+
+
+def _heard(own: Own) -> list[int]:
+    """Returns the positions on which a block's last row depends."""
+    return [at for at in range(8) if any(_hears(own, at, seed) for seed in range(4))]
 
 
 def _hears(own: Own, at: int, seed: int) -> bool:
@@ -102,11 +116,20 @@ def _(own: Own) -> None:
     if alike < 0.2:
         message = f"the output hardly resembles the input (average cosine {alike:.2f})."
         raise Told(message, "residual-dropped")
-    _keeps_size(own, x)
+    if _with_any_weights(own, lambda: _keeps_size(own, x)):
+        own.remark(remark("normed-stream"))
 
 
-def _keeps_size(own: Own, x: np.ndarray) -> None:
-    """Remarks on a block whose result depends neither on the stream's size nor ends in a norm.
+def _with_any_weights(own: Own, holds: Callable[[], bool]) -> bool:
+    """Returns whether something is true of a block with its own weights and, if they can be changed, with loud ones."""
+    if not holds():
+        return False
+    with loud_weights(own, lambda: _through(own, _stream(own)), biases=False) as changed:
+        return not changed or holds()
+
+
+def _keeps_size(own: Own, x: np.ndarray) -> bool:
+    """Returns whether a block's result does not depend on the stream's size, although it does not end in a norm.
 
     It may be right: `x = norm(x)`, `x = x + sublayer(x)` is post-norm, if a block begins with the norm that ends the
     sublayer before. So the two cannot be told apart, and this is no failure.
@@ -115,12 +138,14 @@ def _keeps_size(own: Own, x: np.ndarray) -> None:
     rows = np.concatenate([x, np.random.default_rng(4).normal(size=(4 * own.width, own.width))])
     parts = [rows[i : i + 12] for i in range(0, len(rows), 12)]
     one, thousand = (np.concatenate([_through(own, size * part) for part in parts]) for size in (1.0, 1000.0))
-    if not close(one, thousand, 1e-3):
-        return
-    known = np.concatenate([one**2, one], axis=1)
+    return close(one, thousand, 1e-3) and not _ends_in_a_norm(one)
+
+
+def _ends_in_a_norm(rows: np.ndarray) -> bool:
+    """Returns whether rows may come from a norm: a linear fit then finds Σ ((y − b) / g)², the same in all."""
+    known = np.concatenate([rows**2, rows], axis=1)
     fit, *_ = np.linalg.lstsq(known, np.ones(len(known)), rcond=None)
-    if np.std(known @ fit) > UNEXPLAINED:
-        own.remark(remark("normed-stream"))
+    return bool(np.std(known @ fit) <= UNEXPLAINED)
 
 
 def _alike(x: np.ndarray, y: np.ndarray) -> float:
@@ -136,7 +161,8 @@ def _(own: Own) -> None:
     for n in (4, 1):
         if not close(_through(own, x[:n]), whole[:n]):
             raise cut_short(n)
-    _linear(own)
+    if _with_any_weights(own, lambda: _linear(own)):
+        own.remark(remark("linear-block"))
     _by_position(own)
 
 
@@ -149,8 +175,8 @@ def _by_position(own: Own) -> None:
         own.remark(remark("values-by-position"))
 
 
-def _linear(own: Own) -> None:
-    """Remarks on a block that is linear in the normed stream, as it is without a feed-forward network.
+def _linear(own: Own) -> bool:
+    """Returns whether a block is linear in the normed stream, as it is without a feed-forward network.
 
     A single position's attention is its own value, and a norm gives −x the opposite of what it gives x. So without a
     nonlinearity the even part of what is added is constant. The odd parts for many combinations of two vectors then
@@ -159,7 +185,7 @@ def _linear(own: Own) -> None:
     """
     rng = np.random.default_rng(12)
     if own.width < COMBINATIONS:
-        return
+        return False
     two = rng.normal(size=(2, own.width))
     x = rng.normal(size=(COMBINATIONS, 2)) @ (two - two.mean(axis=1, keepdims=True))
     plus, minus = (np.concatenate([_through(own, row[None]) for row in sign * x]) for sign in (1, -1))
@@ -169,10 +195,10 @@ def _linear(own: Own) -> None:
         lengths = np.linalg.svd(odd, compute_uv=False)
         added = np.abs(rows).max() * lengths[first] / max(lengths[0], TINY)
         if added < TINY:
-            return
+            return False
         if np.abs(even - even[0]).max() < LINEAR * added and lengths[8] < LINEAR * lengths[first]:
-            own.remark(remark("linear-block"))
-            return
+            return True
+    return False
 
 
 your_own_code(block, "block", lambda own: _through(own, _stream(own)))
@@ -191,6 +217,9 @@ def _(own: Own) -> None:
     found = own.logits(ids)
     if close(found.sum(axis=-1), np.ones(12)) and (found >= 0).all():
         raise Told("each row of `logits` sums to 1.", "probabilities")
+    zeros = float((found == 0).mean())
+    if (found >= 0).all() and CUT[0] < zeros < CUT[1]:
+        raise Told(f"no logit is below 0, and {zeros:.0%} of them are exactly 0.", "logits-cut")
 
 
 @model.check("the same ids give the same logits")
@@ -202,16 +231,31 @@ def _(own: Own) -> None:
 
 @model.check("no row depends on a later id")
 def _(own: Own) -> None:
-    if 7 not in changed_by(own, _some_ids(own, 12), 7):
-        raise Wrong("id 7 was replaced, and row 7 of `logits` did not change: does it read its own id?")
+    _reads_itself(own, _some_ids(own, 12))
     for T in (2, 5, own.context_length):
         with masked_sometimes(T, 12):
             changed_by(own, _some_ids(own, T), T - 1)
 
 
+def _reads_itself(own: Own, ids: np.ndarray) -> None:
+    """Raises `Wrong` if a row of logits does not depend on its own id, with any weights."""
+    if 7 in changed_by(own, ids, 7):
+        return
+    with loud_weights(own, lambda: own.logits(ids)) as looked:
+        if looked and 7 in changed_by(own, ids, 7):
+            return
+    message = "id 7 was replaced, and row 7 of `logits` did not change"
+    if not looked and not own.has("learn"):
+        raise LeaveOut(f"{message}, as if the head started at 0. Write `weights` or `learn` first.")
+    raise Wrong(f"{message}: does it read its own id?")
+
+
 @model.check("the last row depends on earlier ids")
 def _(own: Own) -> None:
-    heard = [at for at in range(11) if any(_reads(own, at, seed) for seed in range(4))]
+    heard, looked = _read(own), False
+    if not heard:
+        with loud_weights(own, lambda: own.logits(_some_ids(own, 12))) as changed:
+            heard, looked = _read(own) if changed else [], changed
     if heard:
         if 0 not in heard:
             own.remark(remark("window", what="id", n=11, first=heard[0]))
@@ -224,7 +268,12 @@ def _(own: Own) -> None:
         )
         if not close(both[1], first[1]) or not close(both[0], second[0]):
             raise Told(f"{message} Instead, the texts of a batch see each other.", "axes-swapped")
-    raise _deaf(own, message)
+    raise _deaf(own, message, looked)
+
+
+def _read(own: Own) -> list[int]:
+    """Returns the ids on which the last row of logits depends."""
+    return [at for at in range(11) if any(_reads(own, at, seed) for seed in range(4))]
 
 
 def _reads(own: Own, at: int, seed: int) -> bool:
@@ -238,33 +287,35 @@ def _reads(own: Own, at: int, seed: int) -> bool:
 @model.check("any length, from one id to the whole context")
 def _(own: Own) -> None:
     ends_alike(own, _some_ids(own, own.context_length))
-    _last_norm(own)
+    spread = _spread_at_the_head(own)
+    if spread:
+        with loud_weights(own, lambda: own.logits(_some_ids(own, 12))) as changed:
+            # Where weights are tiny, a norm's ε makes a difference.
+            if changed and not _spread_at_the_head(own):
+                return
+        own.remark(remark("no-last-norm", spread=spread))
 
 
-def _last_norm(own: Own) -> None:
-    """Remarks on a model without a last norm, if the head can be found among the weights."""
+def _spread_at_the_head(own: Own) -> float:
+    """Returns how much the vectors differ in length that reach the head, if it can be found and no norm explains it."""
     try:
         V, D = own.vocab_size, own.width
         weights = [as_numbers(one, "a weight") for one in own.arrays("weights").values()]
     except (Missing, NotAttempted, Wrong):
-        return
+        return 0.0
     heads = [one.T if one.shape == (V, D) else one for one in weights if one.shape in ((V, D), (D, V))]
     if not heads or V < D + 2:
-        return
+        return 0.0
     texts = -(-6 * D // own.context_length)
     logits = np.concatenate([own.logits(_some_ids(own, own.context_length, 100 + i)) for i in range(texts)])
     for head in heads:
         found = logits @ np.linalg.pinv(head)
         if np.abs(found @ head - logits).max() > EVEN * np.abs(logits).max():
             continue  # this is not the head, or something more happens after it
-        # After a norm with gains g and biases b, Σ ((y − b) / g)² is the same everywhere: a linear fit finds out.
-        known = np.concatenate([found**2, found], axis=1)
-        fit, *_ = np.linalg.lstsq(known, np.ones(len(known)), rcond=None)
         lengths = np.linalg.norm(found, axis=1)
         spread = float(np.std(lengths) / np.mean(lengths))
-        if spread > UNEVEN and np.std(known @ fit) > UNEXPLAINED:
-            own.remark(remark("no-last-norm", spread=spread))
-        return
+        return spread if spread > UNEVEN and not _ends_in_a_norm(found) else 0.0
+    return 0.0
 
 
 @model.check("order matters")
@@ -272,28 +323,43 @@ def _(own: Own) -> None:
     found = _without_order(own)
     if found is None:
         return
-    # Positions may start at zero, as in minGPT's table or a bias for distance. So the weights are changed, in both
-    # ways that there are, and only a model that ignores order with all of them has no positions.
-    ids, looked = _some_ids(own, 12), False
+    # Positions may start at zero, as in minGPT's table or a bias for distance, or count for less than what rounds. So
+    # the weights are changed in all ways that there are, and only a model that ignores order with all of them, while
+    # it clearly reads its earlier ids, has no positions.
+    ids, looked, audible = _some_ids(own, 12), False, False
     was = own.logits(ids)
-    with other_weights(own, ids) as changed:
-        if changed and len(differs(own.logits(ids), was)):
-            found, looked = _without_order(own), True
-            if found is None:
-                return
-    for windows in _windows_to_learn(own):
-        learn(own, windows)
-    if len(differs(own.logits(ids), was)):
-        found, looked = _without_order(own), True
-        if found is None:
-            return
+    for change in (lambda: other_weights(own, ids), lambda: loud_weights(own, lambda: own.logits(ids))):
+        with change() as changed:
+            if changed and len(differs(own.logits(ids), was)):
+                found, looked = _without_order(own), True
+                if found is None:
+                    return
+                audible = audible or _audible(own)
     message, mistake = found
-    if looked:
+    if audible:
         raise Told(message, mistake)
+    if looked:
+        raise NotLookedAt(
+            "with your weights, and with others that were tried, a block adds so little that its order cannot be seen"
+        )
     raise LeaveOut(
         f"{message} Either the positions are never used, or they start at zero. To find out, the checker has to "
         "change your weights: write `weights` or `learn` first."
     )
+
+
+def _audible(own: Own) -> bool:
+    """Returns whether other earlier ids, and other rows of a block, change the last row by far more than order."""
+    ids, V = _some_ids(own, 12), own.vocab_size
+    others = np.concatenate([(ids[:-1] + 1) % V, ids[-1:]])
+    ends = [(own.logits(one)[-1]) for one in (ids, others)]
+    if np.abs(ends[0] - ends[1]).max() < HEARD * np.abs(ends[0]).max():
+        return False
+    if not own.has("block"):
+        return True
+    x = _stream(own)
+    rows = [_through(own, one)[-1] for one in (x, np.concatenate([-x[:-1], x[-1:]]))]
+    return bool(np.abs(rows[0] - rows[1]).max() > HEARD * np.abs(rows[0]).max())
 
 
 def _without_order(own: Own) -> tuple[str, str] | None:
@@ -324,25 +390,20 @@ def _without_order(own: Own) -> tuple[str, str] | None:
     return f"{order}.", "no-positions"
 
 
-def _windows_to_learn(own: Own) -> np.ndarray:
-    """Returns windows for some training steps; none if the reader's `learn` cannot take them."""
-    none = np.empty((0, 2, 13), int)
-    try:
-        if not own.has("learn"):
-            return none
-        windows = windows_of(own, STEPS, 12, 2)
-        learn(own, windows[0])
-    except (Wrong, Missing, NotAttempted):
-        return none  # the stages of the tokenizer and of training tell
-    return windows[1:]
-
-
 @model.check("texts in a batch do not influence each other")
 def _(own: Own) -> None:
     if not own.batched:
         raise NotLookedAt(
             "your adapter takes one text at a time. If yours can take several, write `batched = True`"
         )
+    _alone_and_together(own)
+    with loud_weights(own, lambda: own.logits(_some_ids(own, 9))) as changed:
+        if changed:
+            _alone_and_together(own)
+
+
+def _alone_and_together(own: Own) -> None:
+    """Raises `Told` if a text has other logits in a batch than alone."""
     one, other = _some_ids(own, 9, 1), _some_ids(own, 9, 2)
     both = _together(own, np.stack([one, other]))
     for i, ids in enumerate((one, other)):

@@ -6,16 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
-from glassformer.text import corpus
 
-from .adapter import Missing, NotLookedAt, Own, Told, in_place
-from .learning import asked, log_softmax, without_one
+from .adapter import NotLookedAt, Own, Told, in_place, is_mask
+from .learning import without_one
+from .lessons import learn, windows_of
 from .origin import your_own_code
-from .reading import ids_of
-from .stage import Stage, close, differs, name_it, steady
-from .steps import no_step_is_late, steps_follow_their_text
+from .returned import (
+    told_if_averaged,
+    told_if_copied,
+    told_if_some_change_nothing,
+    told_if_stepped_twice,
+    uses_its_targets,
+)
+from .stage import Stage, close, steady
+from .steps import fresh_model, no_step_is_late, steps_follow_their_text
+from .texts import log_softmax
 from .watch import always_new, keeps_gradients, optimizers_watched, tensors_below, trained_tensors
 from .words import remark
 
@@ -23,10 +29,13 @@ training = Stage("training")
 
 BY_HEART, FROM_TEXT = 400, 120  # steps
 SAME_LOSS = 1e-5
+OTHER = 0.25  # relative: dropout and smoothing change a loss by less
+AGREE = 2  # steps whose losses one mistake must explain
+AVERAGED = 7  # steps
 FROZEN = 10  # steps after which each weight has moved
-WAKING = 6  # times five steps, at most
 ABOVE = 0.3  # nats above what a model pays that knows nothing, or above the first loss: more than noise
 SHRUNK = 0.5  # of its first size: so small no matrix becomes by learning
+STANDING = 3  # steps
 OFTEN = 5  # times that an id is read
 STAYS = 1e-3  # of what rows usually turn: so little is no learning
 TINY = 1e-30
@@ -34,64 +43,16 @@ UNREAD = 0.95  # of the first loss: what a text still costs that no step has rea
 EARLY, FAR = 30, 2.0  # in its first steps, no right rate brings a fresh model above so many times ln V
 
 
-def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
-    """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
-    if "text" not in own.found:
-        text = corpus()[:60_000]
-        letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
-        own.found["text"] = (
-            ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
-        )
-    ids = own.found["text"]
-    starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
-    return ids[starts[..., None] + np.arange(T + 1)]
-
-
-def learn(own: Own, windows: np.ndarray) -> float:
-    """Takes a step on windows (texts, T + 1), or on the first of them if the adapter takes one text at a time."""
-    if not own.batched:
-        return own.number("learn", windows[0, :-1], windows[0, 1:])
-    own.batched = False  # the axis of texts is there already
-    try:
-        return own.number("learn", windows[:, :-1], windows[:, 1:])
-    finally:
-        own.batched = True
-
-
-def wake(own: Own, piece: str) -> None:
-    """Takes a few training steps if weights start at zero, because such a model shows nothing yet, right or wrong.
-
-    `piece` is what will be looked at, "block" or "logits".
-    """
-    for _ in range(WAKING):
-        try:
-            if not own.has("learn") or _listens(own, piece):
-                return
-            for windows in windows_of(own, 5, 12, 2):
-                learn(own, windows)
-        except (Wrong, Missing, NotAttempted):
-            return  # the checks tell
-
-
-def _listens(own: Own, piece: str) -> bool:
-    """Returns whether the first position makes a difference to the last."""
-    ids = asked(own)[0]
-    if piece == "logits":
-        other = ids.copy()
-        other[0] = (ids[0] + 1) % own.vocab_size
-        ends = [own.logits(one)[-1] for one in (ids, other)]
-    else:
-        x = np.random.default_rng(7).normal(size=(len(ids), own.width))
-        y = np.concatenate([-x[:1], x[1:]])
-        ends = [own.array("block", one, axes="T D")[-1] for one in (x, y)]
-    return bool(len(differs(ends[0][None], ends[1][None])))
+@training.check("it uses the targets that it is given")
+def _(own: Own) -> None:
+    uses_its_targets(fresh_model(own), fresh_model(own))
 
 
 @training.check("a step returns its loss")
 def _(own: Own) -> None:
-    own.found["first weights"] = {name: np.array(as_array(w)) for name, w in _weights(own).items()}
+    own.found["first weights"] = _numbers(own)
     own.found["losses"] = []
-    before: np.ndarray | None = None
+    before, explained = None, []
     for batch in windows_of(own, 3, min(own.context_length, 16), 4):
         batch = batch if own.batched else batch[:1]
         right = _losses(own, batch)
@@ -100,22 +61,41 @@ def _(own: Own) -> None:
         own.found["losses"].append(found)
         if not math.isfinite(found):
             raise Wrong(f"the loss is {found}.")
+        before = batch
         if not right or close(found, right[0][1], SAME_LOSS):
-            before = batch
             continue
-        after = _losses(own, batch)[0][1]
-        if close(found, after, SAME_LOSS):  # so it is, too, if the step took the gradient of the batch before
-            with contextlib.suppress(NotLookedAt):
-                no_step_is_late(own)
-        others += [*right[1:], ("loss-after", after)]
+        others += [*right[1:], ("loss-after", _losses(own, batch)[0][1])]
+        explained.append([name for name, one in others if close(found, one, SAME_LOSS)])
         message = (
             f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right[0][1]:.5f}."
         )
-        name_it(found, message, others, SAME_LOSS)
-        left_out = _left_out(own, batch)
-        if left_out:
-            raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
-        return  # it may be measured in another way, such as with dropout
+        if len(explained) == AGREE:  # what is true of one step may be chance, such as with dropout
+            _tell_loss(own, message, [one for one in explained[0] if one in explained[1]], batch)
+            _averaged(own)
+            if abs(found - right[0][1]) > OTHER * right[0][1]:
+                own.remark(remark("other-loss", found=found, right=right[0][1]))
+            return  # it may be measured in another way, such as with dropout
+
+
+def _tell_loss(own: Own, message: str, names: list[str], batch: np.ndarray) -> None:
+    """Raises `Told` if one of these mistakes, or a target that is left out, explains the losses of several steps."""
+    if "loss-after" in names:  # so it is, too, if the step took the gradient of the batch before
+        with contextlib.suppress(NotLookedAt):
+            no_step_is_late(own)
+    if names:
+        raise Told(message, names[0])
+    left_out = _left_out(own, batch)
+    if left_out:
+        raise Told(f"{message} It seems to leave out {left_out}.", "target-left-out")
+
+
+def _averaged(own: Own) -> None:
+    fresh = fresh_model(own)
+    found, right = [], []
+    for batch in windows_of(own, AVERAGED, min(own.context_length, 16), 4):
+        right.append(_losses(fresh, batch if own.batched else batch[:1])[0][1])
+        found.append(learn(fresh, batch))
+    told_if_averaged(np.array(found), np.array(right))
 
 
 def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
@@ -135,6 +115,7 @@ def _losses(own: Own, batch: np.ndarray) -> list[tuple[str, float]]:
                 "summed": said.sum(),
                 "base-2": said.mean() / math.log(2),
                 "last-target": said[-1],
+                "target-left-out": said[:-1].mean(),
             }
         )
     found = [(name, float(np.mean([one[name] for one in each]))) for name in each[0]]
@@ -164,6 +145,7 @@ def _(own: Own) -> None:
         with optimizers_watched() as seen:
             own.found["losses"].append(learn(own, batch))
         steps.append(seen)
+    told_if_copied(own)
     tensors = trained_tensors(own, steps[-1])
     kept = [keeps_gradients(tensors, lambda batch=batch: learn(own, batch)) for batch in batches[2:]]
     if all(kept):
@@ -173,6 +155,7 @@ def _(own: Own) -> None:
     if always_new(steps):
         kind = type(steps[-1].optimizers[0]).__name__
         raise Told(f"three steps were taken by three optimizers ({kind}).", "optimizer-anew")
+    told_if_stepped_twice(steps)
     try:
         steps_follow_their_text(own)
     except NotLookedAt:
@@ -184,10 +167,12 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     [batch] = windows_of(own, 1, 16, 4)
     before, below = own.found["first weights"], _below(own, batch)
-    losses = [learn(own, batch)]
+    losses, moved = [learn(own, batch)], []
     goal, blind = 0.35 * losses[0], math.log(own.vocab_size)
     while losses[-1] > goal and len(losses) < BY_HEART:
+        was = _numbers(own) if len(losses) < FROZEN else {}
         losses.append(learn(own, batch))
+        moved += [any(map(_differ, was.values(), _numbers(own).values()))] if was else []
         said = f"after {len(losses)} steps on one batch the loss is {losses[-1]:.4f}; it was {losses[0]:.4f}."
         if not math.isfinite(losses[-1]) or (len(losses) == 12 and losses[-1] > 2 * losses[0] + 1):
             raise _why(own, said, losses, batch)
@@ -200,6 +185,7 @@ def _(own: Own) -> None:
         if len(losses) == 8 and max(losses) - min(losses) < 1e-6:
             raise Told(said, "no-move")
         if len(losses) == FROZEN:
+            told_if_some_change_nothing(moved)
             _tie(own, before)
             for name, was in before.items():
                 weight = _weights(own)[name]
@@ -225,11 +211,13 @@ def _(own: Own) -> None:
     if own.has("logits"):
         steady(own, batch[0][:-1])
     own.found["jumps"] = _jumps(losses)
+    if "divided" in own.found:
+        own.remark(remark("divided", said=own.found["divided"]))
 
 
 def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
     """Remarks on two tables that start equal and then differ: one was copied, where tying was meant."""
-    now, V = {name: np.array(as_array(w)) for name, w in _weights(own).items()}, own.vocab_size
+    now, V = _numbers(own), own.vocab_size
     tables = [name for name, one in before.items() if one.ndim == 2 and V in one.shape and np.ptp(one) > 0]
     for i, one in enumerate(tables):
         for other in tables[i + 1 :]:
@@ -264,11 +252,8 @@ def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
     array, text = in_place(weight), batch[0]
     if array is None or not own.has("loss"):
         return False
-    if (
-        array.ndim > 1
-        and len(set(np.unique(array).tolist()) & {0.0, 1.0, -np.inf}) == len(np.unique(array)) > 1
-    ):
-        return False  # a mask
+    if is_mask(array):
+        return False
     return _moves_loss(own, array, ..., text[:-1], text[1:])
 
 
@@ -287,6 +272,8 @@ def _moves_loss(own: Own, array: np.ndarray, where: Any, ids: np.ndarray, target
 
 def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
     """Returns the failure of a model that does not learn; it has a name if a single mistake explains the numbers."""
+    if "divided" in own.found:
+        return own.found["divided"]
     if not math.isfinite(losses[-1]):
         return Told(said, "uphill" if _climbs(losses) else "too-fast")
     if own.has("logits") and _last_alone(own, batch):
@@ -344,6 +331,15 @@ def _weights(own: Own) -> dict:
     return own.arrays("weights") if own.has("weights") else {}
 
 
+def _numbers(own: Own) -> dict[str, np.ndarray]:
+    """Returns copies of the weights as they are now."""
+    return {name: np.array(as_array(one)) for name, one in _weights(own).items()}
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> bool:
+    return not np.array_equal(one, other)
+
+
 def as_array(weight: object) -> np.ndarray:
     """Returns a weight as an array."""
     return as_numbers(weight, "a weight")
@@ -354,14 +350,19 @@ def _(own: Own) -> None:
     if not own.has("loss"):
         raise NotLookedAt("your adapter has no `loss`, which would measure it")
     T = min(own.context_length, 32)
-    windows = windows_of(own, FROM_TEXT + 6, T, 4)
+    windows = windows_of(own, FROM_TEXT + STANDING + 6, T, 4)
     losses = []
     for batch in windows[:FROM_TEXT]:
         losses.append(learn(own, batch))
         if not math.isfinite(losses[-1]):
             raise Told(f"the loss became {losses[-1]} on the way through Shakespeare.", "too-fast")
+    was = _numbers(own)
+    for batch in windows[FROM_TEXT : FROM_TEXT + STANDING]:
+        learn(own, batch)
+    if was and not any(map(_differ, was.values(), _numbers(own).values())):
+        own.remark(remark("stands-still", steps=STANDING))
     _rows_that_stay(own, windows[:FROM_TEXT, : None if own.batched else 1])
-    found = float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[FROM_TEXT:]]))
+    found = float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[-6:]]))
     blind = math.log(own.vocab_size)
     if found > blind - 0.4:
         said = (
@@ -369,7 +370,7 @@ def _(own: Own) -> None:
         )
         raise _why(own, f"{said}{blind:.2f}.", losses, windows[FROM_TEXT - 1])
     counts = np.bincount(windows[:FROM_TEXT].ravel(), minlength=own.vocab_size) + 1
-    counted = float(-np.log(counts / counts.sum())[windows[FROM_TEXT:, 0, 1:]].mean())
+    counted = float(-np.log(counts / counts.sum())[windows[-6:, 0, 1:]].mean())
     if found > counted - 0.05:
         why = remark("frequencies-fast" if own.found["jumps"] else "frequencies-slow")
         own.remark(remark("frequencies", steps=FROM_TEXT, found=found, counted=counted, why=why))

@@ -23,21 +23,27 @@ class Steps:
 @contextlib.contextmanager
 def optimizers_watched() -> Iterator[Steps]:
     """Collects the steps of PyTorch's optimizers. Without PyTorch there are none."""
-    steps = Steps()
+    steps, inside = Steps(), list[Any]()
     if "torch" not in sys.modules:
         yield steps
         return
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     def note(optimizer: Any, args: Any, kwargs: Any) -> None:
-        steps.optimizers.append(optimizer)
-        steps.knew.append(bool(optimizer.state))
+        if optimizer not in inside:  # a step may call that of the class from which its own was made
+            steps.optimizers.append(optimizer)
+            steps.knew.append(bool(optimizer.state))
+        inside.append(optimizer)
 
-    hook = register_optimizer_step_pre_hook(note)
+    def leave(optimizer: Any, args: Any, kwargs: Any) -> None:
+        inside.remove(optimizer)
+
+    hooks = register_optimizer_step_pre_hook(note), register_optimizer_step_post_hook(leave)
     try:
         yield steps
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
 
 
 def always_new(steps: list[Steps]) -> bool:

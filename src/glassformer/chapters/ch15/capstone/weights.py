@@ -16,12 +16,13 @@ from glassformer.published import published
 from glassformer.text import CharTokenizer
 
 from .adapter import NotLookedAt, Own, Told
-from .learning import log_softmax
+from .lessons import learn, windows_of
+from .located import wrong_part
 from .origin import WATCHED, told_if_borrowed
 from .stage import CLOSE, Stage, close, largest
 from .suspects import suspects
+from .texts import log_softmax
 from .tracing import lines_of
-from .training import learn, windows_of
 from .words import remark
 
 weights = Stage("weights")
@@ -104,9 +105,14 @@ def _loaded(own: Own, model: scratch.Transformer, kind: str) -> Callable[[np.nda
     return _loads(own, model.named_parameters(), fields(model, kind))
 
 
-def _run_of(own: Own, kind: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the reader's function from ids to logits, loaded anew with the small model of a kind that it takes."""
-    run = _loaded(own, made(kind), kind)
+def _run_of(
+    own: Own, kind: str, model: scratch.Transformer | None = None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the reader's function from ids to logits, loaded anew with a model of a kind that it takes.
+
+    Without `model`, it is the small one.
+    """
+    run = _loaded(own, model or made(kind), kind)
     if run is None:
         raise Wrong(f'`load` takes "{kind}" only at times.')
     return run
@@ -179,8 +185,9 @@ def _tensor(array: np.ndarray) -> Any:
     return torch.from_numpy(array.astype(np.float32))
 
 
-def _agree(found: np.ndarray, model: scratch.Transformer, ids: np.ndarray, which: str) -> None:
-    want = model(ids)
+def _agree(own: Own, kind: str, model: scratch.Transformer, ids: np.ndarray, which: str) -> None:
+    run, want = _run_of(own, kind, model), model(ids)
+    found = run(ids)
     if close(found, want, CLOSE * min(1.0, float(np.abs(want).max()))):
         return
     message = f"{which}: {largest(found, want, 'T V')}"
@@ -191,6 +198,9 @@ def _agree(found: np.ndarray, model: scratch.Transformer, ids: np.ndarray, which
     factor = float((found * want).sum() / (want * want).sum())
     if factor and close(found / factor, want):
         raise Told(f"{message} All of them are {factor:.4g} times what they should be.", "logits-scaled")
+    mistake, where = wrong_part(lambda its: _loads(own, its, fields(model, kind)), model, ids)
+    if mistake:
+        raise Told(f"{message} {where}".rstrip(), mistake)
     raise Wrong(
         f"{message} No single mistake that the checker knows explains this. The usual causes that remain are weights "
         "that were not copied into the model, heads that are split or merged without swapping axes, a norm along the "
@@ -209,6 +219,8 @@ def _(own: Own) -> None:
                 run(IDS)
                 own.found["kinds"].append(kind)
         except Wrong as wrong:
+            if "in place" in str(wrong):  # it takes this kind, and does it harm
+                raise
             broke[kind] = wrong
     if own.found["kinds"]:
         for kind, wrong in broke.items():
@@ -222,11 +234,9 @@ def _(own: Own) -> None:
 def _is_right(own: Own, kind: str) -> None:
     if kind not in own.found["kinds"]:
         raise NotLookedAt(f'`load` does not take "{kind}"; one of the two kinds is enough')
-    run = _run_of(own, kind)
-    _agree(run(IDS[:1]), made(kind), IDS[:1], f'"{kind}", a single id')
-    _agree(run(IDS), made(kind), IDS, f'"{kind}"')
-    ids = np.arange(24) * 7 % 23
-    _agree(run(ids), made(kind), ids, f'"{kind}", as many ids as its context has')
+    _agree(own, kind, made(kind), IDS[:1], f'"{kind}", a single id')
+    _agree(own, kind, made(kind), IDS, f'"{kind}"')
+    _agree(own, kind, made(kind), np.arange(24) * 7 % 23, f'"{kind}", as many ids as its context has')
 
 
 for _kind in KINDS:
@@ -359,21 +369,18 @@ def _told_if_borrowed(own: Own, model: scratch.Transformer, kind: str, ids: np.n
 def _(own: Own) -> None:
     model, tokenizer = the_books()
     ids = tokenizer.encode(LINE)
-    run = _loaded(own, model, "shakespeare")
-    if run is None:
+    if _loaded(own, model, "shakespeare") is None:
         raise NotAttempted('`load` does not read "shakespeare" yet. It is for the star.')
-    _agree(run(ids), model, ids, "the book's model")
+    _agree(own, "shakespeare", model, ids, "the book's model")
 
 
-@shipped_model.check("so does a whole context")
+@shipped_model.check("a whole context gives the logits of the book's model, too")
 def _(own: Own) -> None:
     model, tokenizer = the_books()
     ids = tokenizer.encode((LINE + "\n\nKING RICHARD III:\nSlave, I have set my life upon a cast, ") * 2)[
         :128
     ]
-    run = _loaded(own, model, "shakespeare")
-    if run is not None:
-        _agree(run(ids), model, ids, "the book's model, 128 characters")
+    _agree(own, "shakespeare", model, ids, "the book's model, 128 characters")
 
 
 @shipped_model.check("it is your own code")

@@ -18,6 +18,7 @@ generation = Stage("generation")
 DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many standard deviations
 DOUBT = 2.0
 SURE = 0.98  # a probability that leaves nothing to draw
+FEW = 200  # ids: with more, not every one can be waited for
 POWER = 0.2  # how far a measured power of the temperature may be off
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
 
@@ -80,13 +81,15 @@ def _greedy_otherwise(own: Own, prompt: list[int], new: list[int], message: str)
     for n in range(2, len(texts[-1])):
         if fits(lambda text, n=n: text[-n:]):
             raise Told(f"{message} It seems to read only the last {n} ids.", "window-short")
-    for text, one in zip(texts, new, strict=True):
-        logits = _last(own, text).copy()
-        if one in text or logits[text].max() < logits.max():
-            continue
-        logits[text] = -np.inf
-        if one == logits.argmax():
-            raise Told(f"{message} All likelier ids occur in the text already.", "repeats-forbidden")
+    if all(one == _likeliest_new(own, text) for text, one in zip(texts, new, strict=True)):
+        raise Told(f"{message} All likelier ids occur in the text already.", "repeats-forbidden")
+
+
+def _likeliest_new(own: Own, text: list[int]) -> int:
+    """Returns the likeliest id that does not occur in a text."""
+    logits = _last(own, text).copy()
+    logits[text] = -np.inf
+    return int(logits.argmax())
 
 
 @generation.check("the same seed writes the same text, and different seeds write different texts")
@@ -147,7 +150,7 @@ def _(own: Own) -> None:
                 raise Told(message, mistake)
         if _fits(drawn, plain):
             raise Told(message, "temperature-ignored")
-        raise Wrong(message)
+        raise Told(message, "drawn-otherwise")
 
 
 def _draws_at_another(
@@ -172,8 +175,8 @@ def _draws_at_another(
     power = math.log(other / one) / math.log(last / first)
     for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
         if abs(power - its) < POWER:
-            listed = " and ".join(f"{now:.3g} in the place of {was:.3g}" for was, now in used.items())
-            raise Told(f"{message} The draws fit temperatures of {listed}: {said}.", "temperature-other")
+            listed = " and ".join(f"at {was:.3g} as if it were {now:.3g}" for was, now in used.items())
+            raise Told(f"{message} It draws {listed}, which is {said}.", "temperature-other")
 
 
 def _all_come(own: Own, prompt: np.ndarray, message: str = "") -> None:
@@ -220,13 +223,14 @@ def _drawn(own: Own, prompt: np.ndarray, temperature: float, seeds: range = rang
 
 
 def _fits(drawn: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
-    """Returns whether these ids may come from this distribution, by the likeliest id's frequency and the mean log p."""
+    """Returns whether ids may come from a distribution: how often the likeliest comes, how many, the mean log p."""
     best, luck = p.argmax(), sigmas / np.sqrt(len(drawn))
     log_p = np.log(np.maximum(p, 1e-12))
     mean = p @ log_p
     spread = np.sqrt(max(0.0, p @ log_p**2 - mean**2))
     often = abs(np.mean(drawn == best) - p[best]) < luck * np.sqrt(p[best] * (1 - p[best])) + 0.02
-    return bool(often and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
+    several = len(set(drawn.tolist())) > 0.5 * (1 - (1 - p) ** len(drawn)).sum()
+    return bool(often and several and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
 
 
 @generation.check("each draw has a random number of its own")
@@ -265,6 +269,8 @@ def _(own: Own) -> None:
         text.append(one)
     _reads_the_end(own)
     _reads_the_context(own)
+    if own.vocab_size <= FEW:  # an id at which it stops comes among many draws of all ids
+        written(own, prompt_of(own), 2 * own.vocab_size, IMMENSE, 0)
 
 
 def _reads_the_context(own: Own) -> None:

@@ -1,0 +1,109 @@
+"""Changes a reader's weights for a while, because at their first values much of a design does not show.
+
+Fresh weights are small, and some designs let what a block adds begin at 0 (ReZero, LayerScale, a table of positions of
+zeros). What attention contributes may then be less than single precision rounds. A design that is right is right with
+any weights, so what is not seen at the first ones is looked for at others.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from glassformer.exercises.attempt import NotAttempted
+from glassformer.exercises.expect import Wrong
+
+from .adapter import Missing, Own, in_place, is_mask
+from .lessons import learn, windows_of
+
+STEPS = 20  # of training, where `weights` shows nothing that can be changed
+FAR = 1e-2  # relative: by at least so much louder weights change what is computed
+
+
+def trained_arrays(own: Own) -> dict[str, np.ndarray]:
+    """Returns the arrays of `weights` that can be changed, without masks and what PyTorch does not train."""
+    if not own.has("weights"):
+        return {}
+    shown = own.arrays("weights")
+    asked = {name: one for name, one in shown.items() if getattr(one, "requires_grad", False)}
+    arrays = {name: in_place(one) for name, one in (asked or shown).items()}
+    return {name: one for name, one in arrays.items() if one is not None and not is_mask(one)}
+
+
+@contextlib.contextmanager
+def other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
+    """Changes the reader's weights a little, and changes them back if `weights` shows them; or takes a few steps.
+
+    Yields False if there is no way to change them.
+    """
+    arrays = [in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
+    arrays = [one for one in arrays if one is not None]
+    if arrays:
+        kept, rng = [one.copy() for one in arrays], np.random.default_rng(5)
+        for one in arrays:
+            one += (0.3 * one.std() + 0.02) * rng.normal(size=one.shape).astype(one.dtype)
+        try:
+            yield True
+        finally:
+            for one, was in zip(arrays, kept, strict=True):
+                one[...] = was
+        return
+    try:
+        for _ in range(10):
+            learn(own, np.stack([ids]))
+    except (Missing, NotAttempted, Wrong):
+        yield False
+        return
+    yield True
+
+
+@contextlib.contextmanager
+def loud_weights(own: Own, run: Callable[[], np.ndarray], *, biases: bool = True) -> Iterator[bool]:
+    """Makes the reader's weights so large that each part of a block counts, and changes them back.
+
+    A matrix gets random numbers that keep a vector's length, a gain or a bias some tenths more or less. Where `weights`
+    shows none that can be changed, the model is trained a little instead.
+
+    Args:
+        own: the reader's design.
+        run: computes what has to change; if it does not, the arrays are copies.
+        biases: whether what is called a bias changes, too.
+
+    Yields:
+        whether it has changed, and is made of numbers.
+    """
+    named, rng, was = trained_arrays(own), np.random.default_rng(6), run()
+    arrays = [one for name, one in named.items() if biases or "bias" not in name]
+    kept = [one.copy() for one in arrays]
+    try:
+        for one in arrays:
+            if one.ndim > 1:
+                more = rng.normal(size=one.shape) / np.sqrt(sorted(one.shape)[-2])
+            else:
+                more = rng.choice([-1, 1], size=one.shape) * rng.uniform(0.2, 0.5, size=one.shape)
+            one[...] += more.astype(one.dtype)
+        if not arrays:
+            _trained_a_little(own)
+        yield _has_changed(run, was)
+    finally:
+        for one, its in zip(arrays, kept, strict=True):
+            one[...] = its
+
+
+def _trained_a_little(own: Own) -> None:
+    with contextlib.suppress(
+        Wrong, Missing, NotAttempted
+    ):  # the stages of the tokenizer and of training tell
+        if own.has("learn"):
+            for windows in windows_of(own, STEPS, 12, 2):
+                learn(own, windows)
+
+
+def _has_changed(run: Callable[[], np.ndarray], was: np.ndarray) -> bool:
+    try:
+        now = run()
+    except Wrong:
+        return False
+    if now.shape != was.shape or not np.isfinite(now).all():
+        return False
+    return bool(np.abs(now - was).max() > FAR * max(np.abs(now).max(), 1e-30))
