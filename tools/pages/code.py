@@ -23,6 +23,7 @@ from sphinx.application import Sphinx
 
 from tools.freshness import without_comments
 from tools.notebooks import WIDGET_STATE
+from tools.pages import finished
 from tools.pages.scriptless import WIDGET_VIEW
 
 STATE = re.compile(rf'(<script type="{re.escape(WIDGET_STATE)}">)(.*?)(</script>)', re.DOTALL)
@@ -104,11 +105,7 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     """Writes the files, once the pages exist."""
     if exception is None and app.builder.format == "html":
         site = Path(app.outdir)
-        files = Files(site / "_static" / "code")
-        for page in site.rglob("*.html"):
-            text = page.read_text(encoding="utf-8")
-            if STATE.search(text):
-                page.write_text(files.thin(text), encoding="utf-8", newline="\n")
+        finished.rewrite(site, Files(site / "_static" / "code").thin)
 
 
 def setup(app: Sphinx) -> dict:

@@ -13,6 +13,8 @@ from pathlib import Path
 import tinycss2
 from sphinx.application import Sphinx
 
+from tools.pages import finished
+
 SHEETS = (
     "styles/bootstrap.css",
     "styles/pydata-sphinx-theme.css",
@@ -75,7 +77,7 @@ def words_of(site: Path) -> set[str]:
         *site.glob("_static/scripts/*.js"),
         *site.glob("_static/practice/*.*js"),
     ]
-    for file in [*(page for page in site.rglob("*.html") if "_static" not in page.parts), *scripts]:
+    for file in [*finished.pages(site), *scripts]:
         found.update(WORD.findall(file.read_text("utf-8")))
     for file in site.glob("_static/code/*.js"):
         if not file.name.endswith(".disk.js"):

@@ -8,9 +8,10 @@ page, and a rule hides them where there is no JavaScript.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from sphinx.application import Sphinx
+
+from tools.pages.finished import rewriting
 
 WRITTEN = re.compile(r"<script>\s*document\.write\(`(.*?)`\);\s*</script>", re.DOTALL)
 COLOURS = re.compile(r'<script data-cfasync="false">.*?</script>', re.DOTALL)  # now in book/site/colours.js
@@ -44,14 +45,6 @@ def strict(page: str) -> str:
     return page
 
 
-def rewrite(app: Sphinx, exception: Exception | None) -> None:
-    """Rewrites all pages once they exist."""
-    if exception is None and app.builder.format == "html":
-        for page in Path(app.outdir).rglob("*.html"):
-            if "_static" not in page.parts:
-                page.write_text(strict(page.read_text("utf-8")), encoding="utf-8", newline="\n")
-
-
 def setup(app: Sphinx) -> dict:
-    app.connect("build-finished", rewrite)
+    app.connect("build-finished", rewriting(strict))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

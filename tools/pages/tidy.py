@@ -8,9 +8,10 @@ point; here they have hundredths, which no screen can show, and a page with many
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from sphinx.application import Sphinx
+
+from tools.pages.finished import rewriting
 
 DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 ID = re.compile(r'\sid="([^"]*)"')
@@ -41,14 +42,6 @@ def _hundredths(number: re.Match[str]) -> str:
     return "0" if text == "-0" else text
 
 
-def rewrite(app: Sphinx, exception: Exception | None) -> None:
-    """Rewrites all pages once they exist."""
-    if exception is None and app.builder.format == "html":
-        for page in Path(app.outdir).rglob("*.html"):
-            if "_static" not in page.parts:
-                page.write_text(tidy(page.read_text("utf-8")), encoding="utf-8", newline="\n")
-
-
 def setup(app: Sphinx) -> dict:
-    app.connect("build-finished", rewrite)
+    app.connect("build-finished", rewriting(tidy))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
