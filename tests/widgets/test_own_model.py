@@ -189,7 +189,7 @@ def test_other_views_offer_the_model_and_show_it_when_asked(mount, file):
     second.control("my-gpt").check()
     expect(summary(second)).to_have_text("Model: my-gpt")
     second.rest()
-    first.root.get_by_role("button", name="Forget it").click()
+    first.root.get_by_role("button", name="Forget my model").click()
     for w in (first, second):
         expect(summary(w)).to_have_text("Model: the book’s")
         expect(line(w).get_by_role("radio", include_hidden=True).first).not_to_be_visible()
@@ -315,7 +315,7 @@ def test_a_copy_is_saved_that_python_reads(mount, page, file, tmp_path):
     w = mount(widgets.LogitLens())
     opened(w, file)
     with page.expect_download() as saving:
-        w.root.get_by_role("button", name="Save a copy").click()
+        w.root.get_by_role("button", name="Save a copy of my model").click()
     assert saving.value.suggested_filename == "my-gpt.safetensors"
     saving.value.save_as(tmp_path / "copy.safetensors")
     copy = model_files.load(tmp_path / "copy.safetensors")
@@ -378,7 +378,7 @@ def test_it_is_there_on_the_next_page_until_it_is_forgotten(browser, file):
     own = visit("https://book.test/two")
     own.get_by_label("my-gpt").check()
     expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
-    own.get_by_role("button", name="Forget it").click()
+    own.get_by_role("button", name="Forget my model").click()
     expect(own.locator("summary")).to_have_text("Model: the book’s")
     own = visit("https://book.test/three")
     expect(own.get_by_role("button", name="Open your own model …")).to_be_visible()

@@ -34,6 +34,12 @@ PASTE = """(field, text) => {
 }"""
 
 
+def number_of(said):
+    """Returns the number that a reader sees, such as 1,500 or −1.25 × 10⁻³."""
+    digits = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789", ",")
+    return float(said.translate(digits).replace(" × 10", "e"))
+
+
 class Lab:
     """The mounted view, by what its reader sees."""
 
@@ -74,7 +80,7 @@ class Lab:
         cells = self.root.locator(".gf-weight-slopes tr").evaluate_all(
             "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
         )
-        return {label: float(number.replace("−", "-").replace(",", "")) for label, number in cells}
+        return {label: number_of(number) for label, number in cells}
 
 
 @pytest.fixture
@@ -87,7 +93,7 @@ def lab(mount):
 
 def test_it_is_there_before_anything_is_loaded(lab):
     shown = lab()
-    assert shown.view.says.startswith("This GPT begins with random weights. At each of 1,500 steps")
+    assert shown.view.says.startswith("This GPT begins with random weights. At each step")
     names = shown.root.locator(".gf-curve-name").all_text_contents()
     assert names == [
         f"{name} {loss:.2f}"
@@ -98,7 +104,7 @@ def test_it_is_there_before_anything_is_loaded(lab):
         )
     ]
     assert shown.view.page.evaluate("window.asked") is None
-    assert "Nothing leaves your machine" in shown.root.inner_text()
+    assert "Nothing leaves it: neither the text nor the model." in shown.root.inner_text()
 
 
 def test_the_landmarks_are_those_of_the_text_that_is_learned(call, browser):
@@ -133,7 +139,7 @@ def sources(module):
 
 def test_a_guess_is_made_by_keyboard_and_by_pointer(lab):
     shown = lab()
-    shown.view.press("I think the loss will end at", "ArrowLeft", "ArrowLeft")
+    shown.view.press("I think the loss on the held-out text will end at", "ArrowLeft", "ArrowLeft")
     assert shown.view.saved()["guess"] == 4.45
     expect(shown.root.locator(".gf-curve-guess")).to_have_count(1)
     chart = shown.root.locator(".gf-curve")
@@ -143,18 +149,27 @@ def test_a_guess_is_made_by_keyboard_and_by_pointer(lab):
     expect(shown.root.locator(".gf-curve")).to_contain_text("your guess 3.00")
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            "",
-            "The text has 0 characters, but must have at least 8970, so that a tenth of it fills 12 windows of 64.",
-        ),
-        ("a" * 9000, "The text consists of a single character, so there is nothing to learn."),
-    ],
-)
-def test_a_text_that_cannot_be_learned_is_refused(lab, text, problem):
-    shown = lab(**{**OWN, "text": text})
+def test_a_text_that_is_too_short_is_asked_for_before_anything_begins(lab):
+    shown = lab(**{**OWN, "text": ""})
+    field = shown.view.control("Your text: paste it here")
+    count = shown.root.locator(".gf-control .gf-hint")
+    for length, begins in (
+        (0, "The model needs at least 8,970, "),
+        (8969, "8,969 characters so far; the model needs"),
+    ):
+        shown.paste(("ab" * length)[:length])
+        expect(count).to_contain_text(begins)
+        shown.start()
+        expect(field).to_be_focused()
+        assert shown.view.says.startswith("This GPT begins")
+    shown.paste(LINES)
+    expect(count).to_contain_text(f"{len(LINES):,} characters")
+    assert shown.view.saved()["text"] == LINES
+
+
+def test_a_text_that_cannot_be_learned_is_refused(lab):
+    problem = "The text consists of a single character, so there is nothing to learn."
+    shown = lab(**{**OWN, "text": "a" * 9000})
     shown.start()
     expect(shown.line).to_have_text(problem)
     expect(shown.button("Start training")).to_be_focused()
@@ -163,10 +178,6 @@ def test_a_text_that_cannot_be_learned_is_refused(lab, text, problem):
     shown.start()
     expect(shown.line).to_have_text(problem)
     shown.paste(5 * LINES)  # too long to be stored, so no trait changes
-    assert shown.view.says.startswith("This GPT begins")
-    shown.paste(LINES)
-    expect(shown.root.locator(".gf-control .gf-hint")).to_contain_text(f"{len(LINES):,} characters")
-    assert shown.view.saved()["text"] == LINES
     assert shown.view.says.startswith("This GPT begins")
 
 
@@ -219,11 +230,13 @@ def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
     shown = lab(**{**OWN, "steps": 260})  # a checkpoint is at step 250
     shown.start()
     shown.ends()
-    once, mean = shown.losses(), shown.fact("Loss, mean").inner_text()
+    once, mean = shown.losses(), shown.fact("Mean loss").inner_text()
     shown.view.control("Checkpoint of step").select_option("250")
     shown.button("Go back").press("Enter")
     shown.pauses_at(250)
-    expect(shown.line).to_have_text(re.compile("^Paused after 250 steps"))
+    expect(shown.line).to_have_text("Back at step 250: everything later is discarded. Go on from here.")
+    expect(shown.button("Go back")).to_be_focused()
+    assert shown.view.control("Checkpoint of step").input_value() == "250"
     assert shown.losses() == once[:-1]
     assert max(int(row[0]) for row in shown.view.tables()[2][1:]) == 250  # nothing that was written later
     for step in (251, 252):
@@ -232,7 +245,7 @@ def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
     shown.button("Go on").press("Enter")
     shown.ends()
     assert shown.losses() == once
-    expect(shown.fact("Loss, mean")).to_have_text(mean)
+    expect(shown.fact("Mean loss")).to_have_text(mean)
     shown.button("New training").press("Enter")
     expect(shown.button("Start training")).to_be_focused()
 
@@ -408,7 +421,7 @@ def test_a_break_asks_for_a_curve_and_trains_the_small_model(lab):
     shown.view.control("No mask").check()
     for name in ("Small: about a minute", "Your own text"):
         expect(shown.view.control(name)).to_be_disabled()
-    expect(shown.root.get_by_label("I think the loss will end at")).to_be_hidden()
+    expect(shown.root.get_by_label("I think the loss on the held-out text will end at")).to_be_hidden()
     shown.view.control("It does not learn").check()
     assert shown.view.saved() == {"broken": "mask", "expected": "stuck"}
     shown.start()
@@ -536,14 +549,44 @@ def test_on_a_page_with_an_address_a_worker_trains(served):
 
 
 def test_a_training_that_fails_leaves_no_worker(served):
-    page = served(TrainingLab(**{**OWN, "text": "abc"}))
+    page = served(TrainingLab(**{**OWN, "text": "a" * 9000}))
     with page.expect_event("worker"):
         page.get_by_role("button", name="Start training").press("Enter")
-    expect(page.locator(".gf-says")).to_contain_text("The text has 3 characters")
+    expect(page.locator(".gf-says")).to_contain_text("The text consists of a single character")
     expect(page.get_by_role("button", name="Start training")).to_be_visible()
     for _ in range(300):  # frames
         page.evaluate("new Promise(requestAnimationFrame)")
     assert page.workers == []
+
+
+def test_another_weight_begins_a_curve_of_its_own(served):
+    page = served(TrainingLab(**{**OWN, "steps": 5000}, weight=["decoder.norm.weight", 3, 0]))  # near 1
+    value = page.locator(".gf-weight-value")
+    page.get_by_role("button", name="Start training").press("Enter")
+    for name in 4 * ("block 0: W_o", "last norm"):
+        page.get_by_label("Matrix or vector").select_option(name)
+        expect(value).to_have_attribute("points", re.compile(r"^\S+ \S+ \S+"))  # three steps
+        texts = value.locator("xpath=..").locator("text").all_text_contents()
+        numbers = [abs(number_of(text)) for text in texts if text]
+        assert (max(numbers) > 0.5) == (name == "last norm"), (name, numbers)
+
+
+def test_a_reader_who_leaves_before_saving_is_asked(served):
+    page = served(TrainingLab(**{**OWN, "steps": 300}))
+    asked = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    page.goto("http://localhost/")
+    page.get_by_role("button", name="Start training").press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    assert asked == []
+    with page.expect_download():
+        page.get_by_role("button", name="Save my model").press("Enter")
+    page.goto("http://localhost/")
+    assert asked == []
+    page.get_by_role("button", name="Start training").press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    page.goto("http://localhost/")
+    assert asked == ["beforeunload"]
 
 
 # --- for everybody ---
@@ -569,7 +612,7 @@ def test_the_short_form_has_less_to_choose(lab):
     shown = lab(name="short", broken="mask", size="own")
     for group in ("Model", "Text"):
         expect(shown.root.get_by_role("group", name=group, exact=True)).to_have_count(0)
-    assert shown.view.says.startswith("This GPT begins with random weights. At each of 1,500 steps")
+    assert shown.view.says.startswith("This GPT begins with random weights. At each step")
     expect(shown.root.get_by_label("One head")).to_have_count(0)
     assert shown.view.axe_violations() == []
 

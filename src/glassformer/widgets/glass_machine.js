@@ -446,7 +446,7 @@ function render({ model, el }) {
     band,
     h("div", { class: "gf-lane gf-text-lane" }, part("text", "gf-characters", cells(), ring())),
     lane(0),
-    h("div", { class: "gf-block gf-captions" }, ["", `${H} heads`, "feed-forward"].map((word) => h("span", {}, word))),
+    h("div", { class: "gf-block gf-captions" }, ["", H === 1 ? "1 head" : `${H} heads`, "feed-forward"].map((word) => h("span", {}, word))),
     range(L).map((b) => [block(b), lane(b + 1)]),
   );
   const earlier = h("p", { class: "gf-earlier" }); // tokens that do not fit into the drawing
@@ -842,12 +842,12 @@ function render({ model, el }) {
       const [[last, pLast]] = scene.guesses(L, t);
       const truth = t + 1 < scene.T ? ` The next ${unit().one} in the text is ${named(token(t + 1))}.` : "";
       if (n < L) {
-        return `After ${here}: if the model stopped ${where(n)}, it would write ${named(scene.spell(id))}, with ${percent(p)}. After all ${L} blocks it is ${named(scene.spell(last))}, with ${percent(pLast)}.${truth}`;
+        return `After ${here}: if the model stopped ${where(n)}, it would write ${named(scene.spell(id))}, with ${percent(p)}. After ${allOf(L)} it is ${named(scene.spell(last))}, with ${percent(pLast)}.${truth}`;
       }
       const final = scene.final(t);
       const warmth = model.get("temperature");
       const drawn = final && warmth !== 1 ? ` At temperature ${fixed(warmth, 1)} that becomes ${percent(drawnFrom(final)[id])}.` : "";
-      return `After ${here}: with all ${L} blocks, ${named(scene.spell(id))} gets ${percent(p)}.${drawn}${truth}`;
+      return `After ${here}: with ${allOf(L)}, ${named(scene.spell(id))} gets ${percent(p)}.${drawn}${truth}`;
     }
     if (kind === "head") {
       const looks = lookedAt(n, +second, t).slice(0, 2).map(([s, w], i) => `${percent(w)}${i ? "" : " of its attention"} to ${named(token(s))}, ${stepsBack(t - s)}`);
@@ -971,6 +971,8 @@ function render({ model, el }) {
     drawn.stop();
   };
 }
+
+const allOf = (L) => (L === 1 ? "its only block" : `all ${L} blocks`);
 
 const ofOwn = ({ config: { n_layers: L, n_heads: H }, text }) => {
   const empty = { shape: [L + 1, 0, 1], largest: 1, numbers: "" };

@@ -1,7 +1,7 @@
 // A GPT that learns in the page. See training_lab.py. What trains is in engine/training.js.
 import { button, fixed, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "./kit/kit.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
-import { BREAKS, CURVES, isOwn, nearestGuess, settingsOf, setup, sizeOf } from "./engine/training_setup.js";
+import { BREAKS, isOwn, nearestGuess, settingsOf, setup, sizeOf } from "./engine/training_setup.js";
 import { visible } from "./engine/model.js";
 import { LANDMARKS, learningCurve } from "./engine/learning_curve.js";
 import { TrainingRun } from "./engine/training_run.js";
@@ -11,6 +11,7 @@ import { download, offer } from "./engine/own_model.js";
 import { weightPanel } from "./engine/weight_panel.js";
 
 const CALM = 1500; // milliseconds between drawings, for readers who prefer reduced motion
+const BY_HEART = 0.3; // nats by which the held-out text is harder than the other
 const CLOSE = 0.05; // nats: a guess that is as good as right
 
 // --- words ----------------------------------------------------------------------------------------------------------
@@ -53,10 +54,24 @@ export function outcome(loss, usual, unigram) {
   return loss > Math.max(...usual) + (Math.max(...usual) - Math.min(...usual)) ? "worse" : "same";
 }
 
+// The same curves, as what happened and as what was expected.
+const CAME = {
+  zero: "The loss fell to nearly 0.",
+  same: "So it ended as without the break.",
+  worse: "It learned, but less.",
+  stuck: "It did not learn.",
+};
+const EXPECTED = {
+  zero: "the loss would fall to nearly 0",
+  same: "it would end as without the break",
+  worse: "it would learn, but less",
+  stuck: "it would not learn",
+};
+
 // Why a break changes what it changes, as far as we know.
 const WHY = {
   rate:
-    "Muon’s update of a matrix has about the same size whatever the gradient, times the learning rate, which is now ten times as large. But the rate falls to 0 by the end of both runs, so their last steps are small. That is probably why so little is lost.",
+    "Muon gives each update of a matrix about the same size, whatever the gradient, and multiplies it by the learning rate, which is now ten times as large. But the rate falls to 0 by the end of both runs, so their last steps are small. That is probably why so little is lost.",
   mask:
     "Each position sees the next character, which is the one that it has to predict, so the model learns to copy it. When it writes, there is no next character to copy: read what it has written.",
   warmup:
@@ -72,7 +87,7 @@ function render({ model, el }) {
   const isWhole = get("name") !== "short";
   const view = frame(el, {
     title: "Train a GPT in this page",
-    hint: "Your own computer does the work. Nothing leaves your machine: neither the text nor the model.",
+    hint: "Your own device does the work. Nothing leaves it: neither the text nor the model.",
   });
   put(view.drawing, { role: "group" });
 
@@ -103,6 +118,7 @@ function render({ model, el }) {
   const one = button("One step", () => run.oneStep());
   const checkpoints = h("select", { id: uniqueId() });
   const back = button("Go back", () => {
+    if (checkpoints.value === "") return;
     run.back(Number(checkpoints.value));
     drawn.ask();
   });
@@ -149,6 +165,8 @@ function render({ model, el }) {
 
   async function start() {
     if (isLoading) return;
+    const wanting = choices.wanting();
+    if (wanting) return wanting.focus(); // what it needs is said next to it
     [trouble, isLoading] = ["", true];
     draw();
     try {
@@ -159,7 +177,9 @@ function render({ model, el }) {
     }
     isLoading = false;
     draw();
-    if (run) goOn.focus();
+    if (!run) return;
+    goOn.focus({ preventScroll: true });
+    curve.element.scrollIntoView({ block: "nearest" });
   }
 
   function begin(settings) {
@@ -169,6 +189,7 @@ function render({ model, el }) {
   }
 
   function hear(told, message) {
+    if (told === "progress" && message.losses.length) isKept = false;
     if (told === "model") return keep(message);
     if (told === "begun") {
       for (const panel of panels) panel.begin();
@@ -184,6 +205,11 @@ function render({ model, el }) {
     }
     later();
   }
+
+  // A reader who leaves the page loses what is not saved.
+  let isKept = false;
+  const leaving = (event) => run?.step > 0 && !isKept && event.preventDefault();
+  addEventListener("beforeunload", leaving);
 
   // --- keeping the model ---
 
@@ -201,19 +227,20 @@ function render({ model, el }) {
       { class: "gf-buttons" },
       button("Save my model", ask((given, name) => {
         download(written({ ...given, tokenizer: { characters: given.characters } }), `${name}${ENDING}`);
-        write(kept, `Your browser has saved ${name}${ENDING}. Python reads this file, too.`);
+        write(kept, `Your browser has saved ${name}${ENDING}. You can open it in Python, and under any view that has the line “Model”.`);
       })),
       button("Use it in this book’s views", ask((given, name) => {
         offer({ ...given, name });
-        write(kept, "It is ready. Under each view that runs a GPT, on any page of this book, you can now choose it: open “Model”.");
+        write(kept, "It is ready. Under each view that runs a GPT, on any page of this book, you can now choose it: open “Model”." + (begun.broken === "mask" ? " The views run it with a mask, so there it writes something else." : ""));
       })),
     ),
     kept,
   );
   result.after(keeping);
   function keep({ config, characters, tensors, step }) {
-    const name = `my-gpt-${step}-steps`;
+    const name = `my-gpt-${step}-steps${isBroken() ? `-${begun.broken}` : ""}`;
     wanted.shift()?.({ config, characters, tensors, facts: { steps: String(step) } }, name);
+    isKept = true;
   }
 
   let timer = null;
@@ -235,23 +262,25 @@ function render({ model, el }) {
   function sentence() {
     if (trouble) return trouble;
     if (isLoading) return files.words() || "Loading the text …";
-    const { steps } = sizeOf(get);
     if (!run) {
       const { training, length } = get("_recipe");
-      const task = `At each of ${stepsOf(steps)} it will read ${training.batch_size} pieces of ${length} characters.`;
+      const task = `At each step it will read ${training.batch_size} pieces of ${length} characters.`;
       if (isBroken()) return `The small model, with one change: ${BREAKS[chosen("broken")].toLowerCase()}. Choose the curve that you expect, and start.`;
       const lines = isOwn(chosen) ? "" : " The dashed lines show the loss of three ways to guess without a model.";
       return `This GPT begins with random weights. ${task}${lines} Where will the loss end? Give your guess, and start.`;
     }
     const { step } = run;
     if (run.is === "preparing") return "Drawing random weights …";
+    if (run.wentBack) return `Back at step ${grouped(step)}: everything later is discarded. Go on from here.`;
     if (run.is === "diverged") return `After ${stepsOf(step)}, the loss is not a number any more: training has diverged. Go back to a checkpoint, or begin a new training.`;
     if (run.is === "done") return judgement();
     if (run.isOver) return "All steps are done. Now the model reads the whole held-out text, which it has never learned from.";
     const below = run.losses.length ? passed(run.begun.landmarks, run.mean()) : null;
     const sees = isBroken() && chosen("broken") === "mask" ? "but each position can see the character that it has to predict" : null;
     const found = below ? `The loss is below that of ${ONLY[below]}${sees ? `, ${sees}` : `: ${KNOWS[below]}`}.` : "The model still guesses blindly.";
-    return run.is === "paused" ? `Paused after ${stepsOf(step)}. ${found}` : `Training. ${found}`;
+    if (run.is === "paused") return `Paused after ${stepsOf(step)}${run.losses.length ? `, at a loss of ${fixed(run.losses.at(-1), 2)}` : ""}. ${found}`;
+    const quarters = Math.floor((4 * step) / run.begun.steps);
+    return `${["Training", "A quarter of the steps is done", "Half of the steps are done", "Three quarters of the steps are done"][quarters]}. ${found}`;
   }
 
   function judgement() {
@@ -259,13 +288,15 @@ function render({ model, el }) {
     const whole = `The loss over the whole held-out text is ${fixed(loss, 2)}.`;
     if (!isBroken()) {
       const below = passed(run.begun.landmarks, loss);
-      return `${whole}${verdictOf(chosen("guess"), loss)} ${below ? `That is below ${fixed(run.begun.landmarks[below], 2)}, the loss of ${ONLY[below]}.` : "That is no better than knowing nothing."}`;
+      const mean = run.mean();
+      const byHeart = loss - mean > BY_HEART ? ` In the text that it learns from, it is ${fixed(mean, 2)}: the model has begun to learn that text by heart.` : "";
+      return `${whole}${verdictOf(chosen("guess"), loss)}${byHeart} ${below ? `That is below ${fixed(run.begun.landmarks[below], 2)}, the loss of ${ONLY[below]}.` : "That is no better than knowing nothing."}`;
     }
     const came = outcome(loss, usual(), run.begun.landmarks.unigram);
     const expected = chosen("expected");
-    const right = expected && (expected === came ? " You saw that coming." : ` You expected: ${CURVES[expected].toLowerCase()}.`);
+    const right = expected && (expected === came ? " You saw that coming." : ` You expected that ${EXPECTED[expected]}.`);
     const [least, most] = [Math.min(...usual()), Math.max(...usual())].map((each) => fixed(each, 2));
-    return `${whole} Without the break, three runs ended between ${least} and ${most}. ${CURVES[came]}.${right} ${WHY[chosen("broken")]}`;
+    return `${whole} Without the break, three runs ended between ${least} and ${most}. ${CAME[came]}${right} ${WHY[chosen("broken")]}`;
   }
 
   function drawFacts() {
@@ -274,7 +305,7 @@ function render({ model, el }) {
     const left = (steps - step) / speed;
     const pairs = [
       ["Step", `${grouped(step)} of ${grouped(steps)}`],
-      ["Loss, mean", run.losses.length ? fixed(run.mean(), 3) : "–"],
+      ["Mean loss", run.losses.length ? fixed(run.mean(), 3) : "–"],
       ["Characters read", grouped(step * batch_size * length)],
       ["Steps a second", speed ? fixed(speed, speed < 10 ? 1 : 0) : "–"],
       ["Still to go", run.isOver ? "nothing" : run.is === "running" && speed ? duration(left) : "–"],
@@ -332,7 +363,7 @@ function render({ model, el }) {
     curve.draw({
       steps,
       losses: run?.losses ?? [],
-      held: run?.held ?? [],
+      held: run?.judged ? [...run.held.slice(0, -1), [run.step, run.judged]] : (run?.held ?? []),
       landmarks: landmarksNow(),
       guess: isBroken() ? null : chosen("guess"),
       reference: reference(),
@@ -343,21 +374,25 @@ function render({ model, el }) {
     write(caption, step === null ? "What it writes" : `What it writes after ${stepsOf(step)}`);
     write(paper, step === null ? "Nothing yet." : text.trim() ? text : visible(text)); // of nothing but line breaks, the signs
     paper.classList.toggle("gf-lab-blank", step === null);
-    const dotted = isBroken() ? " Dotted: without the break." : "";
-    write(key, run ? `Grey: the loss of each step. Line: the mean of the last steps. Circles: a part of the held-out text.${dotted}` : isBroken() ? dotted.trim() : "Tap or click the chart, or use the slider, to say where the loss will end.");
+    const dotted = isBroken() ? " Dotted: the loss of the steps without the break." : "";
+    write(key, run ? `Grey: the loss of each step. Line: the mean of the last steps. Circles: the loss on a part of the held-out text.${dotted}` : isBroken() ? dotted.trim() : "Tap or click the chart, or use the slider, to say where the loss will end.");
 
     if (run) {
       const where = run.inWorker === false ? " This browser has no worker for it, so the page trains by itself, in slices of a few milliseconds." : "";
       const slow = run.begun && !run.begun.isFast ? " This browser lacks WebAssembly with SIMD, so training will be very slow." : "";
       const change = isBroken() ? ` The break: ${BREAKS[chosen("broken")].toLowerCase()}.` : "";
       const count = isReady ? `, ${grouped(run.begun.parameters)} weights` : "";
-      write(about, `${n_layers === 1 ? "1 block" : `${n_layers} blocks`}, ${d_model} wide${count}; ${isOwn(chosen) ? "your text" : "Shakespeare"}.${change}${where}${slow}`);
+      const end = run.judged === null ? "" : ` Done: a loss of ${fixed(run.judged, 2)} on the held-out text; more below.`;
+      write(about, `${n_layers === 1 ? "1 block" : `${n_layers} blocks`}, ${d_model} wide${count}; ${isOwn(chosen) ? "your text" : "Shakespeare"}.${change}${where}${slow}${end}`);
       write(goOn, run.is === "running" ? "Pause" : "Go on");
       put(goOn, { "aria-disabled": run.isOver || !["running", "paused"].includes(run.is) });
       put(one, { "aria-disabled": run.isOver || run.is !== "paused" });
-      const earlier = run.checkpoints.filter((each) => each < run.step || run.is === "diverged");
-      hold(checkpoints, ["", ...earlier], () => earlier.map((each) => h("option", { value: each }, grouped(each))));
-      for (const each of [checkpoints, back]) each.disabled = earlier.length === 0;
+      const there = run.checkpoints.filter((each) => each <= run.step || run.is === "diverged");
+      const chosenBefore = checkpoints.value;
+      hold(checkpoints, ["", ...there], () => there.map((each) => h("option", { value: each }, grouped(each))));
+      const isThere = chosenBefore !== "" && there.includes(Number(chosenBefore));
+      if (there.length) checkpoints.value = isThere ? chosenBefore : there.at(-1);
+      put(back, { "aria-disabled": there.length === 0 });
     }
     if (isReady) {
       drawFacts();
@@ -382,6 +417,7 @@ function render({ model, el }) {
     run?.stop();
     clearTimeout(timer);
     for (const name of TRAITS) model.off(`change:${name}`, forget);
+    removeEventListener("beforeunload", leaving);
     files.stop();
     choices.stop();
     drawn.stop();

@@ -37,17 +37,18 @@ export function attentionPanel(model, run) {
     at = t;
     draw();
   };
-  canvas.addEventListener("pointermove", (event) => {
+  const point = ({ clientY }) => {
     const { top, height } = canvas.getBoundingClientRect();
     const { attention } = run();
-    if (attention) ask(Math.min(attention.size - 1, Math.max(0, Math.floor(((event.clientY - top) * attention.size) / height))));
-  });
+    if (attention) ask(Math.min(attention.size - 1, Math.max(0, Math.floor(((clientY - top) * attention.size) / height))));
+  };
+  for (const name of ["pointermove", "click"]) canvas.addEventListener(name, point); // a tap is only a click
   const element = h(
     "section",
     { class: "gf-lab-panel", "aria-label": "One head" },
     h("p", { class: "gf-lab-heading" }, "One head"),
     h("div", { class: "gf-head-place" }, selects.map((each) => each.element)),
-    h("p", { class: "gf-panel-title" }, "Each row is a character of the held-out text, and shows which characters it attends to."),
+    h("p", { class: "gf-panel-title" }, "Each row is a character of the held-out text, and shows which characters it attends to. Point at one."),
     h("div", { class: "gf-head-square" }, canvas, mark),
     legend(cividis, "no attention", "all of it"),
     text.element,
@@ -83,6 +84,7 @@ export function attentionPanel(model, run) {
     }
     put(mark, { style: `top: ${(100 * at) / size}%; height: ${100 / size}%` });
     text.show(read, size, at, (s) => ({ colours: cividis, value: Math.sqrt(shares[at * size + s]), hidden: shares[at * size + s] === 0 }));
+    put(said, { "aria-live": run().is === "running" ? "off" : "polite" });
     write(said, sentence(attention, at));
   }
   return { element, begin, draw };

@@ -45,15 +45,18 @@ function* pointsOf(text) {
   return points.subarray(0, count);
 }
 
+// How many characters a text must have at least, so that its held-out tenth fills a batch.
+export const leastOf = ({ length, rows }) => Math.ceil(((rows + 2) * length + 1) / HELD_OUT);
+
 export class LearnedText {
   #orders = new Map(); // of the last two epochs
 
   // Reads a text, pausing. `length` is T, and `rows` is B. Throws an Error with a sentence if the text is too short.
   static *of(text, { length, rows, seed }) {
     const points = yield* pointsOf(text);
-    const least = Math.ceil(((rows + 2) * length + 1) / HELD_OUT);
+    const least = leastOf({ length, rows });
     if (points.length < least) {
-      throw new Error(`The text has ${points.length} characters, but must have at least ${least}, so that a tenth of it fills ${rows} windows of ${length}.`);
+      throw new Error(`The text has ${points.length} characters, but it needs at least ${least}, a tenth of which is held out to judge the model.`);
     }
     const isKnown = new Uint8Array(0x110000);
     yield;

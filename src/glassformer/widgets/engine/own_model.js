@@ -201,8 +201,8 @@ function lineOf({ choose, tryFiles }) {
       },
     });
   const [files, folder] = [input({ multiple: true, "aria-label": "Files of a model" }), input({ webkitdirectory: true, "aria-label": "The folder of a model" })];
-  const saved = button("Save a copy", () => page.model && download(page.model.blob, `${page.model.name}${ENDING}`));
-  const forgotten = button("Forget it", () => {
+  const saved = button("Save a copy of my model", () => page.model && download(page.model.blob, `${page.model.name}${ENDING}`));
+  const forgotten = button("Forget my model", () => {
     forget();
     opener.focus();
     write(said, "This browser no longer keeps your model.");

@@ -29,6 +29,7 @@ export class TrainingRun {
   attention = null;
   judged = null;
   why = "";
+  wentBack = false; // to a checkpoint, and nothing has happened since
   inWorker = null; // not known yet
   #worker;
   #told;
@@ -47,12 +48,14 @@ export class TrainingRun {
   // Trains on to the end.
   go() {
     if (this.is !== "paused") return;
-    this.is = "running";
+    [this.is, this.wentBack] = ["running", false];
     this.#worker.send({ do: "run" });
   }
 
   oneStep() {
-    if (this.is === "paused") this.#worker.send({ do: "run", to: this.step + 1 });
+    if (this.is !== "paused") return;
+    this.wentBack = false;
+    this.#worker.send({ do: "run", to: this.step + 1 });
   }
 
   pause() {
@@ -62,7 +65,7 @@ export class TrainingRun {
   }
 
   back(step) {
-    Object.assign(this, { is: "paused", judged: null });
+    Object.assign(this, { is: "paused", judged: null, wentBack: true });
     this.#worker.send({ do: "back", step });
   }
 
@@ -135,13 +138,15 @@ export class TrainingRun {
     this.#told(told, message);
   }
 
-  #advance({ step, from, losses, speed, followed, checkpoints, held }) {
+  #advance({ step, from, losses, speed, followed, weight, checkpoints, held }) {
     this.losses.length = Math.min(this.losses.length, from);
     this.losses.push(...losses);
     this.samples = this.samples.filter(([when]) => when <= step);
     Object.assign(this, { checkpoints, held });
     if (losses.length) this.speed = this.speed ? OLD * this.speed + (1 - OLD) * speed : speed;
-    if (this.followed) this.followed.points = [...this.followed.points.filter(([when]) => when <= from), ...followed];
+    // What was on its way when the reader chose another weight is of the one before.
+    const isOfThis = this.followed && ["name", "i", "j"].every((each) => this.followed.weight[each] === weight?.[each]);
+    if (isOfThis) this.followed.points = [...this.followed.points.filter(([when]) => when <= from), ...followed];
   }
 }
 

@@ -14,7 +14,7 @@
 // What it tells (`told`), always with the `step` that it belongs to:
 //   "begun"     { parameters, characters, config, landmarks, isFast, shapes, steps }
 //   "progress"  { from, losses, gradients, speed, isRunning, followed, checkpoints, held }: the losses of steps from, …; `speed`
-//               in steps a second; followed [[step, value, gradient], …] since the last time; held [[step, loss], …], all so far
+//               in steps a second; followed [[step, value, gradient], …] of `weight` since the last time; held [[step, loss], …], all so far
 //   "sample"    { text }
 //   "numbers"   { name, numbers }: all of the matrix or vector of the followed weight, row by row
 //   "head"      { block, head, shares, size, read }: attention weights (size, size) for the characters that were read
@@ -49,6 +49,7 @@ export class TrainingServer {
   #reported = { at: 0, step: 0 };
   #sampled = 0; // when
   #lookedAt = 0;
+  #began = 0; // when this slice did
 
   // tell(message) receives every answer; `slice` is how many milliseconds it may compute before others get a turn.
   constructor(tell, slice) {
@@ -182,6 +183,7 @@ export class TrainingServer {
       speed: now > at ? (1000 * (training.step - from)) / (now - at) : 0,
       isRunning: training.step < this.#end,
       followed: this.#seen,
+      weight: this.#followed,
       checkpoints: training.checkpoints.map(({ step }) => step),
       held: this.#held,
     });
@@ -215,16 +217,16 @@ export class TrainingServer {
     this.#tell("head", { block, head, shares, size: text.length, read });
   }
 
-  // A generator's result, in slices.
+  // A generator's result, in slices. A slice may hold the end of one generator and the beginning of the next: small steps, too,
+  // must let messages in.
   async #finished(steps) {
-    let began = performance.now();
     for (;;) {
       const { done, value } = steps.next();
       if (done) return value;
-      if (performance.now() - began < this.#slice) continue;
+      if (performance.now() - this.#began < this.#slice) continue;
       await pause();
       if (this.#isStopped) throw STOPPED;
-      began = performance.now();
+      this.#began = performance.now();
     }
   }
 }

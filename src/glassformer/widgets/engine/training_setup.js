@@ -2,6 +2,7 @@
 
 import { choice, fixed, grouped, h, setAll, slider, svg, uniqueId, write } from "../kit/kit.js";
 import { range } from "../kit/maths.js";
+import { leastOf } from "./learned_text.js";
 
 export const BREAKS = {
   nothing: "Nothing is broken",
@@ -87,7 +88,9 @@ export function setup(model, own, changed) {
   // --- the reader's own text ---
   const field = h("textarea", { rows: 4, id: uniqueId(), spellcheck: "false", autocomplete: "off" });
   field.value = own.text;
-  const count = h("p", { class: "gf-hint" });
+  const { training, length: T } = get("_recipe");
+  const least = leastOf({ length: T, rows: training.batch_size });
+  const count = h("p", { class: "gf-hint", role: "status" });
   function give(text) {
     own.text = text.replaceAll("\r\n", "\n");
     setAll(model, { text: own.text.length > KEPT ? "" : own.text });
@@ -133,7 +136,7 @@ export function setup(model, own, changed) {
     slider(model, "seed", { label: "Seed", min: 0, max: 9 }),
   );
   const guess = slider(model, "guess", {
-    label: "I think the loss will end at",
+    label: "I think the loss on the held-out text will end at",
     values: GUESSES,
     format: (loss) => (loss === null ? "no guess yet" : fixed(loss, 2)),
   });
@@ -152,9 +155,14 @@ export function setup(model, own, changed) {
     text.hidden = !isOwn(get);
     guess.hidden = isBroken;
     curves.element.hidden = !isBroken;
-    if (counted !== own.text) write(count, `${grouped([...own.text].length)} characters, ${new Set(own.text).size} different ones`);
+    if (counted === own.text) return;
     counted = own.text;
+    const n = [...own.text].length;
+    if (n >= least) write(count, `${grouped(n)} characters, ${new Set(own.text).size} different ones`);
+    else write(count, `${n ? `${grouped(n)} characters so far; the` : "The"} model needs at least ${grouped(least)}, a tenth of which is held out to judge it.`);
   }
   draw();
-  return { element, draw, stop: curves.stop };
+  // Where the reader has to do something before a training can begin, or null.
+  const wanting = () => (isOwn(get) && [...own.text].length < least ? field : null);
+  return { element, draw, wanting, stop: curves.stop };
 }

@@ -29,19 +29,20 @@ export function digits(a, b) {
   return a === b ? Infinity : Math.max(0, Math.floor(-Math.log10(off)));
 }
 
-export const scientific = (x) => {
+// A number in a form that suits its size, or with so many digits as its first and `digits` more.
+export const scientific = (x, more = null) => {
   if (x === 0) return "0";
   const power = Math.floor(Math.log10(Math.abs(x)));
-  return power < -3 ? `${fixed(x / 10 ** power, 3)} × 10${superscript(power)}` : fixed(x, 5);
+  return power < -3 || more !== null ? `${fixed(x / 10 ** power, more ?? 3)} × 10${superscript(power)}` : fixed(x, 5);
 };
 const superscript = (power) => [...String(power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
 
 // What the two measurements say, in a sentence.
 export function verdict({ gradient, difference }) {
-  if (gradient === 0 && difference === 0) return "Both slopes are 0: at the moment, this weight has no effect on this text.";
+  if (gradient === 0 && difference === 0) return "Both slopes are 0: at the moment, this weight has no effect on the beginning of the held-out text.";
   const same = digits(gradient, difference);
   const way = gradient > 0 ? "increases" : "decreases";
-  const start = `Making the weight a little larger ${way} the loss.`;
+  const start = `On the beginning of the held-out text, making the weight a little larger ${way} the loss.`;
   if (same === 0) return `${start} The two slopes differ: the loss changes too little, or bends too much, for so large a nudge.`;
   return `${start} The two slopes agree in ${same === Infinity ? "all" : same} digit${same === 1 ? "" : "s"}.`;
 }
@@ -53,8 +54,9 @@ function spark(title, style) {
   const now = h("strong", {});
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "gf-panel", "aria-hidden": "true" }, zero, path, ends);
   const element = h("div", {}, h("p", { class: "gf-panel-title" }, `${title}: `, now), drawing);
-  function draw(points) {
-    write(now, points.length ? scientific(points.at(-1)[1]) : "from the next step on");
+  // `none` says why there is nothing to draw yet.
+  function draw(points, none) {
+    write(now, points.length ? scientific(points.at(-1)[1]) : none);
     const every = Math.ceil(points.length / MOST);
     const shown = points.filter((_, i) => i % every === 0 || i === points.length - 1);
     const values = shown.map(([, value]) => value);
@@ -94,7 +96,7 @@ function picture(choose) {
     paint(canvas, rows, columns, (r, c) => colour(numbers[r * columns + c]));
     put(canvas.parentElement, { style: `--columns: ${columns}; --rows: ${rows}` });
     put(canvas, { "aria-label": `The ${grouped(rows * columns)} weights of ${name} as colours, ${rows} by ${columns}` });
-    write(title, `All ${rows > 1 ? `${rows} × ${columns}` : columns} weights. Point at one to follow it.`);
+    write(title, `All ${rows > 1 ? `${rows} × ${columns}` : columns} weights. Point at one to follow it, or give its ${rows > 1 ? "row and column" : "row"}.`);
     hold(key, [most], () => legend((t) => tint(2 * t - 1), `≤ ${fixed(-most, 3)}`, `≥ ${fixed(most, 3)}`));
   }
   return { element, draw };
@@ -171,8 +173,10 @@ export function weightPanel(model, run) {
     const weight = followed?.weight;
     if (weight && known?.name === weight.name) whole.draw(known.numbers, shapes()[weight.name], weight, titleOf(weight.name));
     const points = followed?.points ?? [];
-    value.draw(points.map(([step, now]) => [step, now]));
-    slope.draw(points.map(([step, , gradient]) => [step, gradient]));
+    const [, columns = 1] = weight ? shapes()[weight.name] : [];
+    const now = known?.name === weight?.name ? known?.numbers[weight.i * columns + weight.j] : undefined;
+    value.draw(points.map(([step, each]) => [step, each]), now === undefined ? "…" : scientific(now));
+    slope.draw(points.map(([step, , gradient]) => [step, gradient]), run().isOver ? "not recorded for this weight" : "from the next step on");
     if (slopes) nudge.removeAttribute("aria-busy");
     hold(measured, [slopes?.step, slopes?.gradient, slopes?.difference, slopes?.value], () => slopes === null ? [] : slopesTable(slopes));
     write(said, slopes ? verdict(slopes) : "");
@@ -185,8 +189,8 @@ function slopesTable({ step, nudge, gradient, losses, difference, value }) {
     ["after step", grouped(step)],
     [`loss at ${fixed(value - nudge, 5)}`, losses[0].toFixed(10)],
     [`loss at ${fixed(value + nudge, 5)}`, losses[1].toFixed(10)],
-    ["slope, finite difference", difference.toExponential(8).replaceAll("-", "−")],
-    ["slope, backward pass", gradient.toExponential(8).replaceAll("-", "−")],
+    ["slope, finite difference", scientific(difference, 8)],
+    ["slope, backward pass", scientific(gradient, 8)],
   ];
   return h("table", { class: "gf-readout" }, h("tbody", {}, rows.map(([label, number]) => h("tr", {}, h("th", { scope: "row" }, label), h("td", {}, number)))));
 }
