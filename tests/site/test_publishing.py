@@ -1,5 +1,6 @@
 """Tests what a published site has besides its pages, and what its pages say about themselves."""
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -8,7 +9,7 @@ from PIL import Image
 from small_site import build
 
 from tools import book
-from tools.pages.tidy import tidy
+from tools.pages.tidy import PLAIN, tidy
 
 HOME = "https://example-owner.github.io/glassformer/"
 TEXT = (
@@ -101,3 +102,17 @@ def test_an_empty_header_is_a_cell():
     assert tidy('<th class="head"><p></p></th><th>a</th><thead></thead>') == (
         '<td class="head"></td><th>a</th><thead></thead>'
     )
+
+
+def test_elements_of_code_that_are_left_out_had_the_colour_of_the_text_around_them(site):
+    css = (site / "_static" / "pygments.css").read_text("utf-8")
+    for theme in ("light", "dark"):
+
+        def colours(selector, theme=theme):
+            rule = rf'html\[data-theme="{theme}"\] {re.escape(selector)} {{[^}}]*\bcolor: (#\w+)'
+            return set(re.findall(rule, css))
+
+        around = colours(".highlight")
+        assert len(around) == 1
+        for name in PLAIN:
+            assert colours(f".highlight .{name}") == around, (theme, name)
