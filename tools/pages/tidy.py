@@ -1,10 +1,10 @@
 """A Sphinx extension that repairs what libraries leave in pages, and leaves out what says nothing.
 
 Each drawing of matplotlib numbers its parts from 1, so two drawings on a page have the same ids. What refers to an id
-gets one of its own, and the other ids, which nothing uses, are left out. Headers of tables without words become cells.
-Matplotlib also writes coordinates to a millionth of a
-point; here they have hundredths, which no screen can show, and a page with many drawings is a tenth smaller. In code,
-Pygments puts names, punctuation and blanks into elements of their own, which have the colour of all other text.
+gets one of its own, and the other ids, which nothing uses, are left out. Headers of tables without words become
+cells. Matplotlib also writes coordinates to a millionth of a point; here they have hundredths, which no screen can
+show, and a page with many drawings is a tenth smaller. In code, Pygments puts names, punctuation and blanks into
+elements of their own, which have the colour of all other text.
 """
 
 from __future__ import annotations
