@@ -58,6 +58,8 @@ def is_table_of_sinusoids(array: np.ndarray) -> bool:
     table = table.astype(np.float64)
     middle, around = table[1:-1], table[:-2] + table[2:]
     turns = (middle * around).sum(axis=0) / np.maximum((middle * middle).sum(axis=0), 1e-30)
+    sizes = np.abs(table).max(axis=0)
     apart = np.abs(around - turns * middle).max(axis=0)
-    fits = apart <= SINUSOID * np.abs(table).max(axis=0) + 1e-6 * np.abs(table).max()
-    return bool(fits.all() and (np.abs(turns) <= 2 + SINUSOID).all() and (np.abs(turns) < TURNS).any())
+    fits = apart <= SINUSOID * sizes + 1e-6 * sizes.max()
+    turning = (np.abs(turns) < TURNS) & (sizes > 0)
+    return bool(fits.all() and (np.abs(turns) <= 2 + SINUSOID).all() and turning.any())

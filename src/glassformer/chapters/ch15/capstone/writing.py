@@ -19,7 +19,7 @@ DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many stand
 DOUBT = 2.0
 SURE = 0.98  # a probability that leaves nothing to draw
 FEW = 200  # ids: with more, not every one can be waited for
-POWER = 0.2  # how far a measured power of the temperature may be off
+POWER = 0.2  # how far a measured power of the temperature may be off, and, relative, what multiplies it
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
 
 
@@ -175,7 +175,8 @@ def _draws_at_another(
     (first, one), *_, (last, other) = used.items()
     power = math.log(other / one) / math.log(last / first)
     for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
-        if abs(power - its) < POWER:
+        factors = [now / was**its for was, now in used.items()]
+        if abs(power - its) < POWER and max(factors) < (1 + POWER) * min(factors):
             listed = " and ".join(f"at {was:.3g} as if it were {now:.3g}" for was, now in used.items())
             raise Told(f"{message} It draws {listed}, which is {said}.", "temperature-other")
 
