@@ -233,6 +233,14 @@ MORE = {
         "n-is-total",
         (STARTS, STARTS.replace("range(n)", "range(n - len(ids))")),
     ),
+    "positive logits divided": (
+        "generation",
+        "temperature-other",
+        (
+            "    p = softmax(logits / temp",
+            "    p = softmax(np.where(logits > 0, logits / 1.3, logits) / temp",
+        ),
+    ),
     "a random number that is not uniform": (
         "generation",
         "drawn-otherwise",

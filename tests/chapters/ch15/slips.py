@@ -781,7 +781,7 @@ REMARKED = {
 CAUSES = {
     "heads split and merged as they lie": (HeadsAsTheyLie, "block", "heads that are split or merged without swapping"),
     "a block left out of the steps": (LeavesOutABlock, "cache", "a part of the model that `step` leaves out"),
-    "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask hides some of them from its query"),
+    "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask that hides some of them from the query"),
     "a schedule that is never stepped": (WarmsUpForever, "training", "its rate is 0"),
     "the slope of an activation": (TooSteep, "loss", "a factor, a transpose"),
     "a text of one id": (CountedFromTheEnd, "model", "the first row changes if all later ones are removed."),

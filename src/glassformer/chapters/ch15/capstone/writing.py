@@ -19,7 +19,8 @@ DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many stand
 DOUBT = 2.0
 SURE = 0.98  # a probability that leaves nothing to draw
 FEW = 200  # ids: with more, not every one can be waited for
-POWER = 0.2  # how far a measured power of the temperature may be off, and, relative, what multiplies it
+POWER = 0.2  # how far a measured power of the temperature may be off
+SAME = 1.4  # times: how far apart two measurements of what multiplies it may be
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
 
 
@@ -174,9 +175,9 @@ def _draws_at_another(
         return
     (first, one), *_, (last, other) = used.items()
     power = math.log(other / one) / math.log(last / first)
-    for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
+    for its, said in ((1.0, "a multiple of it"), (2.0, "near its square"), (0.5, "near its root")):
         factors = [now / was**its for was, now in used.items()]
-        if abs(power - its) < POWER and max(factors) < (1 + POWER) * min(factors):
+        if abs(power - its) < POWER and max(factors) < SAME * min(factors):
             listed = " and ".join(f"at {was:.3g} as if it were {now:.3g}" for was, now in used.items())
             raise Told(f"{message} It draws {listed}, which is {said}.", "temperature-other")
 
