@@ -169,6 +169,7 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     [batch] = windows_of(own, 1, 16, 4)
     before, below = own.found["first weights"], _below(own, batch)
+    early = before
     losses, moved = [learn(own, batch)], []
     goal, blind = 0.35 * losses[0], math.log(own.vocab_size)
     while losses[-1] > goal and len(losses) < BY_HEART:
